@@ -1,0 +1,290 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::limits::{PERF_CLIENTS_DEFAULT, SENDERS_DEFAULT};
+use crate::relay::RelayArgs;
+use crate::units::{self, RateArg};
+
+/// What a rate is when none is given, bit/s of IP packets: safe on most paths, and said whenever it is used.
+pub const RATE_DEFAULT_BPS: u64 = 100_000_000;
+
+/// Move data over lossy and long paths.
+#[derive(Debug, Parser)]
+#[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Example:
+  there:  dfcp receive --listen 0.0.0.0:4433 --output incoming
+  here:   dfcp send film.mkv photos/ there.example:4433
+
+Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
+DFCP_LOG=debug shows what happens inside, on standard error.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands. (`demo` joins them here, with its own arguments in `demo/`.)
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send files and directories to a `dfcp receive`
+    Send(SendArgs),
+    /// Receive files from `dfcp send`, verified before they appear
+    Receive(ReceiveArgs),
+    /// Impair UDP on its way: loss, delay, jitter, rate and more
+    Relay(RelayArgs),
+    /// Measure a path, like iperf3
+    Perf(PerfArgs),
+}
+
+/// How to use the path; the same for every command that opens or accepts connections.
+#[derive(Debug, Clone, Args)]
+pub struct PathArgs {
+    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit, or `line` for as fast as the interface
+    /// takes, without circuit breaker (it starves others on a shared path) [default: 100mbit]
+    #[arg(long)]
+    pub rate: Option<RateArg>,
+    /// Speak the classic profile: neither encrypted nor authenticated; the other side needs this flag too
+    #[arg(long, conflicts_with = "insecure_unsealed")]
+    pub insecure_classic: bool,
+    /// Accept that the modern profile runs unsealed: neither encrypted nor authenticated
+    #[arg(long)]
+    pub insecure_unsealed: bool,
+}
+
+/// `dfcp send`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp send film.mkv photos/ there.example:4433
+  dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
+
+Directories are sent with all they contain; names, modes and modification times are kept.
+Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so
+are sockets, pipes and devices. Exit code 0 means: the receiver has confirmed the BLAKE3 hash of every file.")]
+pub struct SendArgs {
+    /// Files and directories to send
+    #[arg(value_name = "FILE", required = true, num_args = 1..)]
+    pub files: Vec<PathBuf>,
+    /// Where `dfcp receive` listens
+    #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
+    pub to: String,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object per line instead of a progress bar
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp receive`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp receive --listen 0.0.0.0:4433 --output incoming
+  dfcp receive --listen [::]:4433 --output incoming --once --json
+
+A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk
+before it is confirmed, which limits many small files to what the disk can flush; --no-sync leaves that to the system.")]
+pub struct ReceiveArgs {
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
+    pub listen: SocketAddr,
+    /// Directory to put the files in; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// End after one sender; the exit code then tells whether all its files were verified and stored
+    #[arg(long)]
+    pub once: bool,
+    /// Replace files that exist
+    #[arg(long)]
+    pub force: bool,
+    /// Do not flush files to the disk before confirming them: faster, but a power cut may lose confirmed files
+    #[arg(long)]
+    pub no_sync: bool,
+    /// Senders served at once; others are told to come back
+    #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
+    pub max_senders: usize,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp perf`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  there:  dfcp perf server --listen 0.0.0.0:5201
+  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit")]
+pub struct PerfArgs {
+    /// Which side.
+    #[command(subcommand)]
+    pub side: PerfSide,
+}
+
+/// The two sides of a measurement.
+#[derive(Debug, Subcommand)]
+pub enum PerfSide {
+    /// Wait for measurements
+    Server(PerfServerArgs),
+    /// Run one measurement
+    Client(PerfClientArgs),
+}
+
+/// `dfcp perf server`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  dfcp perf server --listen 0.0.0.0:5201 --rate 500mbit
+
+What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for.")]
+pub struct PerfServerArgs {
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
+    pub listen: SocketAddr,
+    /// End after one client
+    #[arg(long)]
+    pub once: bool,
+    /// Clients served at once; others are told to come back
+    #[arg(long, value_name = "N", default_value_t = PERF_CLIENTS_DEFAULT, value_parser = count)]
+    pub max_clients: usize,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object per measurement
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp perf client`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp perf client there.example:5201 --duration 10 --rate 200mbit
+  dfcp perf client 192.0.2.7:5201 --reverse --json
+
+Goodput is what the receiving side counted, between its first byte and its last.")]
+pub struct PerfClientArgs {
+    /// Where `dfcp perf server` listens
+    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
+    pub server: String,
+    /// How long to send: seconds, or with a unit (500ms, 2min)
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
+    pub duration: Duration,
+    /// Bytes to send, if that is reached before the duration
+    #[arg(long, value_name = "N")]
+    pub bytes: Option<u64>,
+    /// The server sends, at its own rate
+    #[arg(long)]
+    pub reverse: bool,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl PathArgs {
+    /// The rate to use.
+    pub fn rate(&self) -> RateArg {
+        self.rate.unwrap_or(RateArg::Bps(RATE_DEFAULT_BPS))
+    }
+
+    /// The rate and whether a breaker guards it, for people.
+    pub fn describe_rate(&self) -> String {
+        // Classic has no breaker, and `line` asks for none.
+        let breaker = if self.insecure_classic || self.rate() == RateArg::Line { "off" } else { "on" };
+        match self.rate {
+            None => {
+                let rate = units::human_rate(RATE_DEFAULT_BPS as f64);
+                format!("rate {rate} (default; --rate to change, circuit breaker {breaker})")
+            }
+            Some(RateArg::Bps(rate_bps)) => {
+                format!("rate {} (circuit breaker {breaker})", units::human_rate(rate_bps as f64))
+            }
+            Some(RateArg::Line) => "rate: line, as fast as the interface takes (circuit breaker off)".to_owned(),
+        }
+    }
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an address and port such as 0.0.0.0:4433 or [::]:4433".to_owned())
+}
+
+fn host_port(text: &str) -> Result<String, String> {
+    let valid = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        !host.is_empty() && !bare_ipv6 && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433".to_owned())
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=65_536) => Ok(count),
+        _ => Err("expected a number from 1 to 65536".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
+        Err(_) => units::duration(text).map_err(|error| error.to_string())?,
+    };
+    if duration.is_zero() || duration > crate::limits::PERF_DURATION_MAX {
+        return Err("expected more than 0 s and at most 24 hours".to_owned());
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_argument_of_send_is_the_peer() {
+        let cli = Cli::try_parse_from(["dfcp", "send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
+        let Command::Send(send) = cli.command else { panic!("not send") };
+        assert_eq!((send.files.len(), send.to.as_str()), (2, "host:1"));
+        assert!(matches!(send.path.rate(), RateArg::Bps(20_000_000)));
+    }
+
+    #[test]
+    fn addresses_are_checked_early() {
+        for good in ["a:1", "192.0.2.7:4433", "[2001:db8::7]:4433"] {
+            assert!(host_port(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a", ":1", "a:", "a:0", "a:70000", "2001:db8::7:4433"] {
+            assert!(host_port(bad).is_err(), "{bad}");
+        }
+        assert!(listen_address("[::]:1").is_ok() && listen_address("4433").is_err());
+    }
+
+    #[test]
+    fn durations_have_bounds() {
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "nan", "inf", "1e300", "90000", "x"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

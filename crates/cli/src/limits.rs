@@ -1,0 +1,66 @@
+//! Every bound on what a peer, a file tree or the command line can make this program hold or do.
+
+use std::time::Duration;
+
+/// Largest body of a data frame, bytes. At 1 Gbit/s a frame then lasts 2 ms: few system calls, smooth progress.
+pub const DATA_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest body of any other frame, bytes: the longest name, its metadata and room to spare.
+pub const CONTROL_BYTES_MAX: usize = 8 * 1024;
+
+/// Longest name of a file relative to the output directory, bytes (`PATH_MAX` of Linux).
+pub const NAME_BYTES_MAX: usize = 4096;
+
+/// Longest component of such a name, bytes (`NAME_MAX` of Linux).
+pub const COMPONENT_BYTES_MAX: usize = 255;
+
+/// Most components of such a name; also how many directories a session may have open.
+pub const DEPTH_MAX: usize = 64;
+
+/// Longest explanation sent to a peer or believed from one, bytes.
+pub const SENTENCE_BYTES_MAX: usize = 1024;
+
+/// Chunks of [`DATA_BYTES_MAX`] waiting between a disk thread and the connection, each way: 2 MiB hide a seek.
+pub const CHUNKS_WAITING_MAX: usize = 8;
+
+/// Entries found in the file tree ahead of being read.
+pub const WALK_AHEAD_MAX: usize = 4096;
+
+/// Entries sent and not answered by the receiver yet. Also bounds what a silent receiver makes the sender remember.
+pub const UNANSWERED_MAX: usize = 65_536;
+
+/// Verdicts waiting to be written to the sender.
+pub const VERDICTS_WAITING_MAX: usize = 1024;
+
+/// Failures remembered by name for the closing list; the rest are counted.
+pub const FAILURES_KEPT_MAX: usize = 100;
+
+/// Directories whose names wait to be flushed to disk together.
+pub const UNSYNCED_DIRECTORIES_MAX: usize = 1024;
+
+/// Senders served at once by `receive` unless told otherwise.
+pub const SENDERS_DEFAULT: usize = 16;
+
+/// Clients served at once by `perf server` unless told otherwise.
+pub const PERF_CLIENTS_DEFAULT: usize = 4;
+
+/// Connections being told that the server is busy; those beyond are dropped without a word.
+pub const REFUSALS_MAX: usize = 64;
+
+/// How long a receiver waits for the next frame of a sender which keeps its connection alive but says nothing.
+pub const SENDER_SILENCE_MAX: Duration = Duration::from_secs(300);
+
+/// How long a sender waits for a receiver, which reports every [`REPORT_INTERVAL`] even while its disk is busy.
+pub const RECEIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How often a receiver says how far it has come.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long either side waits for the other's half of an orderly close, once all is confirmed.
+pub const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Longest test a `perf server` lets itself be asked for.
+pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Interval lines kept for the JSON summary of a measurement.
+pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;

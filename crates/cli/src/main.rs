@@ -1,0 +1,92 @@
+//! The `dfcp` command: parse, run, print at most one error, say by the exit code whether the work is done.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use dfcp_cli::args::{Cli, Command, PerfSide};
+use dfcp_cli::{output, perf, receive, relay, send, stop};
+
+/// Not everything asked for is done and verified.
+const EXIT_FAILURE: u8 = 1;
+/// The command line is wrong.
+const EXIT_USAGE: u8 = 2;
+/// Ended by Ctrl-C or SIGTERM, as shells number it.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// How long the disk threads get to remove unfinished files after an interruption.
+const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match start(cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            output::note("dfcp: interrupted; what was unfinished is removed, start again when ready");
+            ExitCode::from(EXIT_INTERRUPTED)
+        }
+        Err(error) => {
+            output::note(&format!("dfcp: {error:#}"));
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+/// Runs the command; `false` if it was interrupted.
+fn start(cli: Cli) -> anyhow::Result<bool> {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
+    // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
+    let ends_itself = matches!(cli.command, Command::Relay(_));
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = run(cli.command) => outcome.map(|()| true),
+            () = stop::requested(), if !ends_itself => Ok(false),
+        }
+    });
+    runtime.shutdown_timeout(CLEAN_UP_MAX);
+    outcome
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Send(args) => send::run(args).await,
+        Command::Receive(args) => receive::run(args).await,
+        Command::Relay(args) => Ok(relay::run(args).await?),
+        Command::Perf(args) => match args.side {
+            PerfSide::Server(args) => perf::server::run(args).await,
+            PerfSide::Client(args) => perf::client::run(args).await,
+        },
+    }
+}
+
+/// Help and version as they are; anything wrong as one sentence with the next step.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        output::line(error.render().to_string().trim_end());
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        output::note(text.trim_end());
+        return ExitCode::from(EXIT_USAGE);
+    }
+    // clap spreads its message over lines, a blank one before usage and hints.
+    let words: Vec<_> =
+        text.lines().take_while(|line| !line.trim().is_empty()).flat_map(str::split_whitespace).collect();
+    let sentence = words.join(" ");
+    let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
+    output::note(&format!("dfcp: {sentence}; see the same command with --help"));
+    ExitCode::from(EXIT_USAGE)
+}

@@ -1,0 +1,84 @@
+//! `dfcp perf server`.
+
+use serde_json::json;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+use super::wire::Request;
+use super::{Measured, flow};
+use crate::args::PerfServerArgs;
+use crate::limits::{DATA_BYTES_MAX, SENDER_SILENCE_MAX};
+use crate::serving::{Serving, serve};
+use crate::transfer::error::{ProtocolError, TransferError};
+use crate::transfer::frame::{Service, kind, read_frame, read_preamble};
+use crate::transport::{Handle, Transport};
+use crate::{net, output};
+
+/// Serves measurements until interrupted, or with `--once` one.
+///
+/// # Errors
+/// The address cannot be used; with `--once` also a measurement which broke.
+pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
+    let server = net::listen(args.listen, &args.path)?;
+    net::announce(&args.path, args.json);
+    let address = server.local_address()?;
+    if args.json {
+        output::json(&json!({ "event": "listening", "address": address }));
+    } else {
+        output::note(&format!("listening on {address}; Ctrl-C ends"));
+    }
+    let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
+    let json = args.json;
+    let measured = serve(server, serving, move |connection, peer| async move {
+        let outcome = session(connection).await;
+        report(&peer, &outcome, json);
+        outcome.is_ok()
+    })
+    .await?;
+    anyhow::ensure!(measured, "the measurement broke; see the message above and start it again");
+    Ok(())
+}
+
+/// One client: reads what it wants and does it.
+///
+/// # Errors
+/// The connection broke or the client left the protocol.
+pub async fn session<T: Transport>(connection: T) -> Result<(Request, Measured), TransferError> {
+    let handle = Handle::new(connection);
+    let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
+    let mut writer = handle.clone();
+    writer.write_all(&Service::Perf.preamble()).await.map_err(TransferError::Connection)?;
+    writer.flush().await.map_err(TransferError::Connection)?;
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)??;
+    let mut body = Vec::new();
+    let frame_kind = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
+    let request = match frame_kind {
+        Some(kind::PERF_REQUEST) => Request::decode(&body)?,
+        Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
+        None => return Err(TransferError::PeerClosed),
+    };
+    let measured = if request.reverse {
+        flow::source(&handle, reader, &request, |_| {}).await?
+    } else {
+        flow::sink(&handle, reader, |_| {}).await?
+    };
+    Ok((request, measured))
+}
+
+fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json: bool) {
+    match outcome {
+        Ok((request, measured)) if json => output::json(&json!({
+            "event": "measured", "peer": peer, "reverse": request.reverse, "measured": measured,
+            "goodput_bps": measured.goodput_bps(),
+        })),
+        Ok((request, measured)) => {
+            let direction = if request.reverse { "sent to" } else { "received from" };
+            output::line(&format!("{direction} {peer}: {}", measured.describe()));
+        }
+        Err(error) if json => {
+            output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+        }
+        Err(error) => output::note(&format!("{peer}: {error}")),
+    }
+}

@@ -1,0 +1,118 @@
+//! Who talks through the relay.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use dfcp_time::Time;
+
+use super::limits::{CLIENT_CHECK_INTERVAL, CLIENT_IDLE_MAX, CLIENTS_MAX};
+use super::socket::Socket;
+
+/// One client address with its own socket towards the target, by which replies find their way back. Datagrams on the
+/// way hold on to it, so that forgetting a client does not misdirect them.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) addr: SocketAddr,
+    /// The relay's address which this client sent to: replies must come from there.
+    pub(super) reply_from: Option<IpAddr>,
+    pub(super) socket: Socket,
+}
+
+#[derive(Debug)]
+struct Entry {
+    client: Arc<Client>,
+    last_seen: Time,
+}
+
+/// The clients by address, bounded in number and in idle time.
+#[derive(Debug)]
+pub(super) struct Clients {
+    entries: BTreeMap<SocketAddr, Entry>,
+    target: SocketAddr,
+    next_check: Time,
+    /// Clients ever admitted.
+    pub(super) admitted: u64,
+}
+
+impl Clients {
+    pub(super) fn new(target: SocketAddr) -> Self {
+        Self { entries: BTreeMap::new(), target, next_check: Time::ZERO + CLIENT_CHECK_INTERVAL, admitted: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The client with this address, admitted if it is new; `None` when the table is full.
+    ///
+    /// # Errors
+    /// When no socket can be made for it.
+    pub(super) fn of(
+        &mut self,
+        addr: SocketAddr,
+        reply_from: Option<IpAddr>,
+        now: Time,
+    ) -> io::Result<Option<Arc<Client>>> {
+        if let Some(entry) = self.entries.get_mut(&addr) {
+            entry.last_seen = entry.last_seen.max(now);
+            return Ok(Some(Arc::clone(&entry.client)));
+        }
+        if self.entries.len() >= CLIENTS_MAX {
+            return Ok(None);
+        }
+        let socket = Socket::bind(any_address_like(self.target))?;
+        let client = Arc::new(Client { addr, reply_from, socket });
+        self.entries.insert(addr, Entry { client: Arc::clone(&client), last_seen: now });
+        self.admitted += 1;
+        tracing::debug!(%addr, "new client");
+        Ok(Some(client))
+    }
+
+    /// All clients, each with when it last sent or received something.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<Client>, &mut Time)> {
+        self.entries.values_mut().map(|entry| (&entry.client, &mut entry.last_seen))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.entries.values().map(|entry| &*entry.client)
+    }
+
+    /// Forgets those who have been silent for too long.
+    pub(super) fn expire(&mut self, now: Time) {
+        if now < self.next_check {
+            return;
+        }
+        self.next_check = now + CLIENT_CHECK_INTERVAL;
+        self.entries.retain(|_, entry| now - entry.last_seen < CLIENT_IDLE_MAX);
+    }
+}
+
+fn any_address_like(target: SocketAddr) -> SocketAddr {
+    match target {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_table_is_bounded_and_forgets_the_silent() {
+        let mut clients = Clients::new((Ipv4Addr::LOCALHOST, 9).into());
+        let addr = |port: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, 1000 + port as u16));
+        for port in 0..CLIENTS_MAX {
+            assert!(clients.of(addr(port), None, Time::ZERO).unwrap().is_some());
+        }
+        assert!(clients.of(addr(CLIENTS_MAX), None, Time::ZERO).unwrap().is_none());
+        // Number 7 speaks again later: it alone stays.
+        assert!(clients.of(addr(7), None, Time::from_s(10)).unwrap().is_some());
+        clients.expire(Time::ZERO + CLIENT_IDLE_MAX);
+        assert_eq!(clients.iter().map(|client| client.addr).collect::<Vec<_>>(), [addr(7)]);
+        assert!(clients.of(addr(CLIENTS_MAX), None, Time::from_s(310)).unwrap().is_some());
+        assert_eq!((clients.len(), clients.admitted), (2, CLIENTS_MAX as u64 + 1));
+    }
+}

@@ -1,0 +1,208 @@
+//! Names of files as they travel: relative, UTF-8, components joined by `/`, and harmless wherever they land.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::limits::{COMPONENT_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
+
+/// Start of the names of files being received.
+pub const TEMPORARY_PREFIX: &str = ".dfcp-";
+/// End of the names of files being received.
+pub const TEMPORARY_SUFFIX: &str = ".part";
+
+/// Why a name is refused. The sentence is for the user of the side that sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The name, or a component (as in `a//b`, `/a` or `a/`), has no characters.
+    #[error("the name is absolute or has an empty component")]
+    Empty,
+    /// A component is `.` or `..`, or on this system means more than one directory entry.
+    #[error("the name has a component which leaves its directory")]
+    Escapes,
+    /// Bytes that are not UTF-8.
+    #[error("the name is not UTF-8")]
+    NotUtf8,
+    /// A NUL byte, which no file system can hold.
+    #[error("the name contains a NUL byte")]
+    Nul,
+    /// More than [`NAME_BYTES_MAX`] bytes, or a component of more than [`COMPONENT_BYTES_MAX`].
+    #[error("the name is longer than {NAME_BYTES_MAX} bytes or has a component longer than {COMPONENT_BYTES_MAX}")]
+    TooLong,
+    /// More than [`DEPTH_MAX`] components.
+    #[error("the name is more than {DEPTH_MAX} directories deep")]
+    TooDeep,
+    /// A component that looks like one of our own unfinished files.
+    #[error("the name is one of those reserved for unfinished files ({TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX})")]
+    Reserved,
+}
+
+/// A relative name of which every component is an ordinary directory entry: joined to a directory it stays inside,
+/// as long as no directory on the way is a symbolic link (which [`super::store`] checks).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RelativeName(String);
+
+impl RelativeName {
+    /// Checks a name that came from a peer.
+    ///
+    /// # Errors
+    /// Names the first rule broken.
+    pub fn parse(bytes: &[u8]) -> Result<Self, NameError> {
+        if bytes.len() > NAME_BYTES_MAX {
+            return Err(NameError::TooLong);
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| NameError::NotUtf8)?;
+        for (depth, component) in text.split('/').enumerate() {
+            if depth >= DEPTH_MAX {
+                return Err(NameError::TooDeep);
+            }
+            check_component(component)?;
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The name of a file of this machine: `components` as found in the file tree.
+    ///
+    /// # Errors
+    /// As [`RelativeName::parse`]; `NotUtf8` also for names of this system which have no UTF-8 form.
+    pub fn from_components<'a>(components: impl IntoIterator<Item = &'a OsStr>) -> Result<Self, NameError> {
+        let mut text = String::new();
+        for component in components {
+            if !text.is_empty() {
+                text.push('/');
+            }
+            text.push_str(component.to_str().ok_or(NameError::NotUtf8)?);
+        }
+        Self::parse(text.as_bytes())
+    }
+
+    /// The name, components joined by `/`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The components, at least one.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// Whether this name lies below `directory`.
+    pub fn is_below(&self, directory: &Self) -> bool {
+        self.0.strip_prefix(&directory.0).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    /// The directory components under `root`, outermost first, and the full path.
+    pub fn resolve(&self, root: &Path) -> (Vec<PathBuf>, PathBuf) {
+        let mut parents = Vec::new();
+        let mut path = root.to_path_buf();
+        for component in self.components() {
+            if path != root {
+                parents.push(path.clone());
+            }
+            path.push(component);
+        }
+        (parents, path)
+    }
+}
+
+impl fmt::Display for RelativeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::output::printable(&self.0))
+    }
+}
+
+fn check_component(component: &str) -> Result<(), NameError> {
+    if component.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if component.contains('\0') {
+        return Err(NameError::Nul);
+    }
+    if component.len() > COMPONENT_BYTES_MAX {
+        return Err(NameError::TooLong);
+    }
+    // Asking the system's own parser also catches `..`, and on Windows drive letters and backslashes.
+    let mut parsed = Path::new(component).components();
+    let (Some(Component::Normal(only)), None) = (parsed.next(), parsed.next()) else {
+        return Err(NameError::Escapes);
+    };
+    if only != OsStr::new(component) {
+        return Err(NameError::Escapes);
+    }
+    if component.starts_with(TEMPORARY_PREFIX) && component.ends_with(TEMPORARY_SUFFIX) {
+        return Err(NameError::Reserved);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<RelativeName, NameError> {
+        RelativeName::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn hostile_names_are_refused_with_their_reason() {
+        for (name, reason) in [
+            ("", NameError::Empty),
+            ("/etc/passwd", NameError::Empty),
+            ("a//b", NameError::Empty),
+            ("a/", NameError::Empty),
+            ("..", NameError::Escapes),
+            ("a/../../b", NameError::Escapes),
+            (".", NameError::Escapes),
+            ("a/./b", NameError::Escapes),
+            ("a\0b", NameError::Nul),
+            (".dfcp-abc.part", NameError::Reserved),
+            ("d/.dfcp-.part", NameError::Reserved),
+        ] {
+            assert_eq!(parse(name), Err(reason), "{name:?}");
+        }
+        assert_eq!(parse(&"x".repeat(COMPONENT_BYTES_MAX + 1)), Err(NameError::TooLong));
+        assert_eq!(parse(&vec!["abc"; NAME_BYTES_MAX / 3].join("/")), Err(NameError::TooLong));
+        assert_eq!(parse(&vec!["d"; DEPTH_MAX + 1].join("/")), Err(NameError::TooDeep));
+        assert_eq!(RelativeName::parse(b"a\xff"), Err(NameError::NotUtf8));
+    }
+
+    #[test]
+    fn ordinary_names_pass_up_to_the_limits() {
+        for name in ["a", "...", "..a", "a b/ç/日本", ".dfcp-x", "x.part", "a:b", "-rf"] {
+            assert_eq!(parse(name).unwrap().as_str(), name);
+        }
+        assert!(parse(&"x".repeat(COMPONENT_BYTES_MAX)).is_ok());
+        assert!(parse(&vec!["d"; DEPTH_MAX].join("/")).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_backslash_is_an_ordinary_character_on_unix() {
+        assert_eq!(parse("..\\x").unwrap().components().count(), 1);
+    }
+
+    #[test]
+    fn below_means_inside_not_same_prefix() {
+        let directory = parse("a/b").unwrap();
+        assert!(parse("a/b/c").unwrap().is_below(&directory));
+        assert!(!parse("a/bc").unwrap().is_below(&directory));
+        assert!(!parse("a/b").unwrap().is_below(&directory));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_stays_inside(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'/'), Just(b'.'), Just(b'\\'), Just(0u8), any::<u8>()], 0..40,
+        )) {
+            let Ok(name) = RelativeName::parse(&bytes) else { return Ok(()) };
+            let root = Path::new("root");
+            let (parents, path) = name.resolve(root);
+            prop_assert_eq!(name.as_str().as_bytes(), &bytes[..]);
+            prop_assert!(path.components().all(|c| matches!(c, Component::Normal(_))));
+            prop_assert_eq!(path.components().count(), 1 + name.components().count());
+            prop_assert_eq!(parents.len() + 1, name.components().count());
+            prop_assert!(path.starts_with(root) && parents.iter().all(|p| p.starts_with(root) && p != root));
+        }
+    }
+}

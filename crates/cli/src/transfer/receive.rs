@@ -1,0 +1,244 @@
+//! The receiving side of a session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::assembler::Assembler;
+use super::error::{Failure, FailureCode, TransferError};
+use super::frame::{Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
+use super::store::Store;
+use super::{Bottleneck, Observer, Report, Snapshot};
+use crate::limits::{
+    CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
+};
+use crate::transport::{Handle, Transport};
+
+/// Receives one sender's files into `store`, answers each, and closes.
+///
+/// # Errors
+/// The session broke: files with an observed outcome are stored, the one under way is removed.
+pub async fn receive<T: Transport>(
+    transport: T,
+    store: Arc<Store>,
+    observer: Arc<dyn Observer>,
+) -> Result<Report, TransferError> {
+    let started = Instant::now();
+    let handle = Handle::new(transport);
+    let counters = Arc::new(Counters::default());
+    let (frames_in, frames_out) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let (answers_in, answers_out) = mpsc::channel(VERDICTS_WAITING_MAX);
+    let (spare_in, spare_out) = std::sync::mpsc::channel();
+    let disk = tokio::task::spawn_blocking({
+        let worker = DiskWorker { counters: Arc::clone(&counters), observer: Arc::clone(&observer) };
+        move || worker.run(Assembler::new(store), frames_out, &answers_in, &spare_in)
+    });
+    let snapshot = || snapshot(&handle, &counters, started.elapsed());
+    let (heard, said) = {
+        let hear = hear(BufReader::with_capacity(DATA_BYTES_MAX, handle.clone()), frames_in, spare_out, &counters);
+        let say = say(handle.clone(), answers_out, &counters, || observer.progress(&snapshot()));
+        converse(hear, say).await
+    };
+    let outcome = disk.await.map_err(|_| TransferError::DiskThread)?;
+    // Who ended the session: a frame that the assembler refused, the connection's reading half, or its writing half.
+    let refusal = match (outcome, heard) {
+        (Ok(report), Ok(())) => {
+            close(handle.clone(), None).await;
+            return Ok(Report { last: snapshot(), ..report });
+        }
+        (Err(refused @ (TransferError::Protocol(_) | TransferError::Flush(_))), _) => refused,
+        (_, Err(broken)) => broken,
+        (Err(incomplete), Ok(())) => said.err().map_or(incomplete, TransferError::Connection),
+    };
+    if !matches!(refusal, TransferError::Connection(_)) {
+        close(handle.clone(), Some(&refusal)).await;
+    }
+    Err(refusal)
+}
+
+/// Tells a sender that the session cannot be served, and closes.
+pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: Failure) {
+    let mut bytes = service.preamble().to_vec();
+    ToSender::Refused(failure).encode(&mut bytes);
+    let farewell = async {
+        transport.write_all(&bytes).await?;
+        transport.shutdown().await
+    };
+    // A peer that is gone needs no telling.
+    let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
+}
+
+#[derive(Default)]
+struct Counters {
+    received_bytes: AtomicU64,
+    disk_us: AtomicU64,
+}
+
+impl Counters {
+    fn progress(&self) -> Progress {
+        Progress {
+            received_bytes: self.received_bytes.load(Ordering::Relaxed),
+            disk_us: self.disk_us.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Duration) -> Snapshot {
+    let Progress { received_bytes, disk_us } = counters.progress();
+    Snapshot {
+        done_bytes: received_bytes,
+        total_bytes: None,
+        total_is_final: false,
+        elapsed,
+        path: handle.path_sample(),
+        bottleneck: Some(Bottleneck::of(elapsed, Duration::ZERO, Duration::from_micros(disk_us))),
+    }
+}
+
+/// The blocking half: everything that touches the disk.
+struct DiskWorker {
+    counters: Arc<Counters>,
+    observer: Arc<dyn Observer>,
+}
+
+impl DiskWorker {
+    /// Handles frames until the end frame, the first error, or the end of the channel. Dropping the assembler on the
+    /// way out removes an unfinished file.
+    fn run(
+        self,
+        mut assembler: Assembler,
+        mut frames: mpsc::Receiver<ToReceiver>,
+        answers: &mpsc::Sender<ToSender>,
+        spare: &std::sync::mpsc::Sender<Vec<u8>>,
+    ) -> Result<Report, TransferError> {
+        let mut report = Report::default();
+        while let Some(frame) = frames.blocking_recv() {
+            let started = std::time::Instant::now();
+            let handled = assembler.handle(&frame);
+            let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.counters.disk_us.fetch_add(spent_us, Ordering::Relaxed);
+            for outcome in assembler.take_outcomes() {
+                report.add(&outcome);
+                self.observer.entry(&outcome);
+            }
+            for mut answer in assembler.take_answers() {
+                if let ToSender::Summary { progress, .. } = &mut answer {
+                    *progress = self.counters.progress();
+                }
+                if answers.blocking_send(answer).is_err() {
+                    return Err(TransferError::PeerClosed);
+                }
+            }
+            handled?;
+            if assembler.is_finished() {
+                return Ok(report);
+            }
+            if let ToReceiver::Data(data) = frame {
+                // Without a taker the memory is simply freed.
+                let _ = spare.send(data);
+            }
+        }
+        Err(TransferError::PeerClosed)
+    }
+}
+
+/// Runs both directions. The writing half ends when the disk thread does; a reading half which failed ends the disk
+/// thread by dropping the channel, a writing half which failed likewise ends the reading half.
+async fn converse(
+    hear: impl Future<Output = Result<(), TransferError>>,
+    say: impl Future<Output = std::io::Result<()>>,
+) -> (Result<(), TransferError>, std::io::Result<()>) {
+    tokio::pin!(hear, say);
+    tokio::select! {
+        heard = &mut hear => {
+            let said = match heard {
+                Ok(()) => say.await,
+                // The answers so far may still get through to a sender which broke the protocol.
+                Err(_) => timeout(CLOSE_WAIT_MAX, say).await.unwrap_or_else(|late| Err(late.into())),
+            };
+            (heard, said)
+        }
+        // After the last answer nothing more is read, whatever the sender still has to say.
+        said = &mut say => (said.as_ref().map_or_else(
+            |error| Err(TransferError::Connection(std::io::Error::from(error.kind()))),
+            |()| Ok(()),
+        ), said),
+    }
+}
+
+/// Reads frames and hands them to the disk thread until the end frame, or until that thread wants no more.
+async fn hear<R: AsyncRead + Unpin>(
+    mut reader: R,
+    frames: mpsc::Sender<ToReceiver>,
+    spare: std::sync::mpsc::Receiver<Vec<u8>>,
+    counters: &Counters,
+) -> Result<(), TransferError> {
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
+    let mut body = Vec::new();
+    loop {
+        let next = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
+        let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
+        let frame = ToReceiver::decode(frame_kind, &mut body)?;
+        if let ToReceiver::Data(data) = &frame {
+            counters.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            body = spare.try_recv().unwrap_or_default();
+        }
+        let is_last = matches!(frame, ToReceiver::End { .. });
+        if frames.send(frame).await.is_err() || is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Writes answers as they come and progress in between, until the disk thread is done.
+async fn say<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    mut answers: mpsc::Receiver<ToSender>,
+    counters: &Counters,
+    tick: impl Fn(),
+) -> std::io::Result<()> {
+    let mut bytes = Service::Files.preamble().to_vec();
+    let mut ticks = interval(REPORT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        // A sender which never reads its answers must not hold the session for ever.
+        timeout(SENDER_SILENCE_MAX, writer.write_all(&bytes)).await??;
+        timeout(SENDER_SILENCE_MAX, writer.flush()).await??;
+        bytes.clear();
+        tokio::select! {
+            answer = answers.recv() => {
+                let Some(answer) = answer else { return Ok(()) };
+                answer.encode(&mut bytes);
+                // Many small files: one write for all the answers that are ready.
+                while bytes.len() < DATA_BYTES_MAX && let Ok(more) = answers.try_recv() {
+                    more.encode(&mut bytes);
+                }
+            }
+            _ = ticks.tick() => {
+                tick();
+                ToSender::Progress(counters.progress()).encode(&mut bytes);
+            }
+        }
+    }
+}
+
+/// Says why the session ends, if it ends early, and closes our direction. The sender has its answer or is gone: how
+/// the close itself fares changes nothing here.
+async fn close<W: AsyncWrite + Unpin>(mut writer: W, refusal: Option<&TransferError>) {
+    let farewell = async {
+        if let Some(refusal) = refusal {
+            let mut bytes = Vec::new();
+            ToSender::Refused(Failure::new(FailureCode::Protocol, refusal.to_string())).encode(&mut bytes);
+            writer.write_all(&bytes).await?;
+        }
+        writer.shutdown().await
+    };
+    if !matches!(timeout(CLOSE_WAIT_MAX, farewell).await, Ok(Ok(()))) {
+        tracing::debug!("the connection was not closed in order");
+    }
+}

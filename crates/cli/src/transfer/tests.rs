@@ -1,0 +1,324 @@
+//! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::error::{Failure, FailureCode, TransferError};
+use super::frame::{Entry, Progress, Service, ToReceiver, ToSender};
+use super::receive::{receive, refuse};
+use super::send::send;
+use super::source::{Root, RootError};
+use super::store::Store;
+use super::{EntryOutcome, Observer, Report, Snapshot};
+
+#[derive(Default)]
+struct Log(Mutex<Vec<EntryOutcome>>, Mutex<Vec<String>>);
+
+impl Observer for Log {
+    fn entry(&self, outcome: &EntryOutcome) {
+        self.0.lock().unwrap().push(outcome.clone());
+    }
+    fn skipped(&self, name: &str, _reason: &str) {
+        self.1.lock().unwrap().push(name.to_owned());
+    }
+    fn progress(&self, _snapshot: &Snapshot) {}
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Every file under `root`, by relative name, with its content.
+fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    walkdir::WalkDir::new(root)
+        .into_iter()
+        .map(Result::unwrap)
+        .filter(|found| found.file_type().is_file())
+        .map(|found| {
+            let name = found.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            (name, fs::read(found.path()).unwrap())
+        })
+        .collect()
+}
+
+fn roots(paths: &[PathBuf]) -> Vec<Root> {
+    Root::from_arguments(paths).unwrap()
+}
+
+async fn transfer(
+    paths: &[PathBuf],
+    output: &Path,
+    buffer_bytes: usize,
+) -> (Result<Report, TransferError>, Result<Report, TransferError>, Arc<Log>) {
+    let (here, there) = duplex(buffer_bytes);
+    let log = Arc::new(Log::default());
+    let store = Arc::new(Store::open(output, false, false).unwrap());
+    let (sent, received) = tokio::join!(
+        send(here, roots(paths), Arc::clone(&log) as _),
+        receive(there, store, Arc::new(Log::default()) as _)
+    );
+    (sent, received, log)
+}
+
+/// A tree with every shape that matters: empty, small, larger than a frame, nested, empty directory.
+fn sample(directory: &Path) -> PathBuf {
+    let root = directory.join("tree");
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::create_dir_all(root.join("empty")).unwrap();
+    fs::write(root.join("zero"), b"").unwrap();
+    fs::write(root.join("a/small"), b"hello").unwrap();
+    let large: Vec<u8> = (0..700_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(root.join("a/b/large"), large).unwrap();
+    root
+}
+
+#[test]
+fn a_tree_arrives_whole_with_its_times() {
+    for buffer_bytes in [1, 1 << 20] {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = sample(here.path());
+        if buffer_bytes == 1 {
+            fs::write(root.join("a/b/large"), [9; 3000]).unwrap();
+        }
+        let time = filetime::FileTime::from_unix_time(-5, 250_000_000);
+        filetime::set_file_mtime(root.join("a/small"), time).unwrap();
+        filetime::set_file_mtime(root.join("a"), time).unwrap();
+        let (sent, received, log) = run(transfer(std::slice::from_ref(&root), there.path(), buffer_bytes));
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert_eq!((sent.stored, sent.failed), (7, 0));
+        assert_eq!((received.stored, received.failed, received.bytes), (7, 0, sent.bytes));
+        assert_eq!(tree(&there.path().join("tree")), tree(&root));
+        assert!(there.path().join("tree/empty").is_dir());
+        for kept in ["tree/a/small", "tree/a"] {
+            let metadata = fs::metadata(there.path().join(kept)).unwrap();
+            assert_eq!(filetime::FileTime::from_last_modification_time(&metadata), time, "{kept}");
+        }
+        let log = log.0.lock().unwrap();
+        let small = log.iter().find(|outcome| outcome.name == "tree/a/small").unwrap();
+        assert_eq!(small.hash, Some(blake3::hash(b"hello")));
+    }
+}
+
+#[test]
+fn many_small_files_and_several_arguments() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (many, one) = (here.path().join("many"), here.path().join("one"));
+    fs::create_dir(&many).unwrap();
+    for number in 0..1500 {
+        fs::write(many.join(format!("f{number}")), vec![number as u8; number % 7]).unwrap();
+    }
+    fs::write(&one, b"1").unwrap();
+    let (sent, _, _) = run(transfer(&[many, one], there.path(), 1 << 16));
+    assert_eq!(sent.unwrap().stored, 1502);
+    assert_eq!(tree(there.path()), tree(here.path()));
+}
+
+#[test]
+fn failed_files_are_named_and_the_others_go_on() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = sample(here.path());
+    fs::create_dir_all(there.path().join("tree/a/b")).unwrap();
+    fs::write(there.path().join("tree/a/b/large"), b"precious").unwrap();
+    let (sent, received, _) = run(transfer(&[root], there.path(), 4096));
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    assert_eq!((sent.stored, sent.failed), (6, 1));
+    assert_eq!(received.failed, 1);
+    assert_eq!(sent.failures[0].0, "tree/a/b/large");
+    assert!(sent.failures[0].1.contains("--force"), "{:?}", sent.failures);
+    assert_eq!(fs::read(there.path().join("tree/a/b/large")).unwrap(), b"precious");
+    assert_eq!(fs::read(there.path().join("tree/a/small")).unwrap(), b"hello");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_inside_directories_are_skipped_and_modes_kept() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = sample(here.path());
+    symlink("/etc", root.join("link")).unwrap();
+    fs::set_permissions(root.join("a/small"), fs::Permissions::from_mode(0o750)).unwrap();
+    // Read-only: must be filled before it gets its mode.
+    fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
+    let top = here.path().join("top");
+    symlink(root.join("a/small"), &top).unwrap();
+    let (sent, _, log) = run(transfer(&[root, top], there.path(), 4096));
+    let sent = sent.unwrap();
+    assert_eq!((sent.failed, sent.skipped), (0, 1));
+    assert!(log.1.lock().unwrap()[0].ends_with("tree/link"));
+    let mode = |name: &str| fs::metadata(there.path().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("tree/a/small"), mode("tree/a/b"), mode("top")), (0o750, 0o555, 0o750));
+    assert_eq!(fs::read(there.path().join("top")).unwrap(), b"hello");
+    fs::set_permissions(there.path().join("tree/a/b"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(here.path().join("tree/a/b"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn arguments_are_checked_before_anything_is_sent() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    let missing = Root::from_arguments(&[root.join("nothing")]).unwrap_err();
+    assert!(matches!(missing, RootError::Missing { .. }) && missing.to_string().contains("nothing"));
+    assert!(matches!(
+        Root::from_arguments(&[root.join("zero"), root.join("zero")]),
+        Err(RootError::Twice(name)) if name == "zero"
+    ));
+    // `..` gets the name of what it is.
+    assert!(Root::from_arguments(&[root.join("a/..")]).is_ok());
+}
+
+/// What a good sender says about two files.
+fn script() -> Vec<u8> {
+    let mut bytes = Service::Files.preamble().to_vec();
+    let entry = |name: &str| Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, name: name.into() };
+    for frame in [
+        ToReceiver::Directory(Entry { mode: 0o755, ..entry("d") }),
+        ToReceiver::File(entry("d/one")),
+        ToReceiver::Data(b"first ".to_vec()),
+        ToReceiver::Data(b"file".to_vec()),
+        ToReceiver::FileEnd { len: 10, hash: *blake3::hash(b"first file").as_bytes() },
+        ToReceiver::File(entry("two")),
+        ToReceiver::Data(b"second".to_vec()),
+        ToReceiver::FileEnd { len: 6, hash: *blake3::hash(b"second").as_bytes() },
+        ToReceiver::End { entries: 3 },
+    ] {
+        frame.encode(&mut bytes);
+    }
+    bytes
+}
+
+/// Plays `bytes` to a receiver and closes; returns how it went and what is there afterwards.
+async fn play(bytes: &[u8]) -> (Result<Report, TransferError>, BTreeMap<String, Vec<u8>>, Vec<u8>) {
+    let output = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(output.path(), false, false).unwrap());
+    let (mut here, there) = duplex(1 << 16);
+    let speak = async {
+        // The receiver may hang up first.
+        let _ = here.write_all(bytes).await;
+        let _ = here.shutdown().await;
+        let mut said = Vec::new();
+        let _ = here.read_to_end(&mut said).await;
+        said
+    };
+    let (received, said) = tokio::join!(receive(there, store, Arc::new(Log::default()) as _), speak);
+    (received, tree(output.path()), said)
+}
+
+#[test]
+fn a_sender_dying_at_any_byte_leaves_only_whole_files() {
+    let bytes = script();
+    run(async {
+        let (complete, files, _) = play(&bytes).await;
+        assert!(complete.unwrap().is_complete());
+        assert_eq!(files.len(), 2);
+        for cut in 0..bytes.len() {
+            let (received, files, _) = play(&bytes[..cut]).await;
+            assert!(matches!(received, Err(TransferError::PeerClosed)), "cut at {cut}: {received:?}");
+            for (name, content) in files {
+                let whole: &[u8] = if name == "two" { b"second" } else { b"first file" };
+                assert!(["d/one", "two"].contains(&name.as_str()) && content == whole, "cut at {cut}: {name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_flipped_bit_anywhere_never_stores_other_content() {
+    let bytes = script();
+    run(async {
+        for at in 0..bytes.len() {
+            let mut garbled = bytes.clone();
+            garbled[at] ^= 1 << (at % 8);
+            let (_, files, _) = play(&garbled).await;
+            for content in files.values() {
+                assert!(content == b"first file" || content == b"second", "byte {at}: {content:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_sender_that_breaks_the_protocol_is_told_why() {
+    let mut bytes = Service::Files.preamble().to_vec();
+    ToReceiver::Data(b"x".to_vec()).encode(&mut bytes);
+    let (received, _, said) = run(play(&bytes));
+    assert!(matches!(received, Err(TransferError::Protocol(_))), "{received:?}");
+    assert!(String::from_utf8_lossy(&said).contains("data frame where none is allowed"));
+    let (received, _, _) = run(play(b"GET / HTTP/1.1\r\n\r\n"));
+    assert!(received.unwrap_err().to_string().contains("file transfer"));
+}
+
+/// What a good receiver answers to one file.
+fn answers() -> Vec<u8> {
+    let mut bytes = Service::Files.preamble().to_vec();
+    for frame in [
+        ToSender::Progress(Progress { received_bytes: 1, disk_us: 1 }),
+        ToSender::Verdict { index: 0, outcome: Ok(()) },
+        ToSender::Summary { stored: 1, failed: 0, progress: Progress::default() },
+    ] {
+        frame.encode(&mut bytes);
+    }
+    bytes
+}
+
+/// Lets a sender of one file talk to someone who takes everything and then answers `bytes`.
+async fn answer(file: &Path, bytes: &[u8]) -> Result<Report, TransferError> {
+    let (here, mut there): (DuplexStream, DuplexStream) = duplex(1 << 16);
+    let respond = async {
+        let mut heard = Vec::new();
+        there.read_to_end(&mut heard).await.unwrap();
+        // The sender may hang up first.
+        let _ = there.write_all(bytes).await;
+        drop(there);
+    };
+    tokio::join!(send(here, roots(&[file.to_owned()]), Arc::new(Log::default()) as _), respond).0
+}
+
+#[test]
+fn a_receiver_dying_at_any_byte_is_never_taken_for_success() {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f");
+    fs::write(&file, b"x").unwrap();
+    let bytes = answers();
+    run(async {
+        assert!(answer(&file, &bytes).await.unwrap().is_complete());
+        for cut in 0..bytes.len() {
+            let sent = answer(&file, &bytes[..cut]).await;
+            assert!(matches!(sent, Err(TransferError::PeerClosed)), "cut at {cut}: {sent:?}");
+        }
+    });
+}
+
+#[test]
+fn a_receiver_which_garbles_its_answers_is_never_taken_for_success() {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f");
+    fs::write(&file, b"x").unwrap();
+    let bytes = answers();
+    // Reserved bytes of the preamble, and figures that are only shown.
+    let header = 5;
+    let progress = 8 + header..8 + header + 16;
+    let harmless: BTreeSet<_> = [6, 7].into_iter().chain(progress).chain(bytes.len() - 16..bytes.len()).collect();
+    run(async {
+        for at in 0..bytes.len() {
+            let mut garbled = bytes.clone();
+            garbled[at] ^= 0x11;
+            let succeeded = answer(&file, &garbled).await.is_ok_and(|report| report.is_complete());
+            assert_eq!(succeeded, harmless.contains(&at), "byte {at}");
+        }
+    });
+}
+
+#[test]
+fn a_busy_receiver_is_reported_in_its_own_words() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    let (near, far) = duplex(64);
+    let busy = refuse(far, Service::Files, Failure::new(FailureCode::Busy, "it is busy\x1b[2J"));
+    let (sent, ()) = run(async { tokio::join!(send(near, roots(&[root]), Arc::new(Log::default()) as _), busy) });
+    let sentence = sent.unwrap_err().to_string();
+    assert!(sentence.contains("it is busy") && !sentence.contains('\x1b'), "{sentence}");
+}

@@ -1,0 +1,52 @@
+//! The command line as a user or a script meets it, without a connection.
+
+use assert_cmd::Command;
+
+fn dfcp(args: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("dfcp").expect("the binary is built").args(args).output().expect("it starts");
+    let text = |bytes| String::from_utf8(bytes).expect("its output is UTF-8");
+    (output.status.code().expect("no signal ends it"), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn every_help_has_an_example_and_exit_code_0() {
+    for command in [&[][..], &["send"], &["receive"], &["relay"], &["perf"], &["perf", "server"], &["perf", "client"]] {
+        let (code, out, err) = dfcp(&[command, &["--help"]].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{command:?}");
+        assert!(out.contains("Example"), "{command:?}: {out}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_one_sentence_and_exit_code_2() {
+    for args in [
+        &["send", "f", "host:1", "--rate", "fast"][..],
+        &["send", "f"],
+        &["send", "f", "nowhere"],
+        &["send", "f", "host:1", "--insecure-classic", "--insecure-unsealed"],
+        &["receive", "--listen", "4433", "--output", "d"],
+        &["receive", "--listen", "0.0.0.0:1"],
+        &["receive", "--listen", "0.0.0.0:1", "--output", "d", "--max-senders", "0"],
+        &["perf", "client", "host:1", "--duration", "-1"],
+        &["perf", "client", "host:1", "--bytes", "many"],
+        &["frobnicate"],
+    ] {
+        let (code, out, err) = dfcp(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{args:?}: {err}");
+        assert!(err.starts_with("dfcp: ") && err.contains("--help"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_one_sentence_and_exit_code_1() {
+    let (code, out, err) = dfcp(&["send", "no-such-file", "localhost:1"]);
+    assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert!(err.contains("no-such-file") && err.contains("check the path"), "{err}");
+}
+
+#[test]
+fn the_version_is_the_workspaces() {
+    let (code, out, _) = dfcp(&["--version"]);
+    assert_eq!((code, out.trim()), (0, concat!("dfcp ", env!("CARGO_PKG_VERSION"))));
+}

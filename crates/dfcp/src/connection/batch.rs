@@ -1,0 +1,140 @@
+//! Datagrams of one connection which leave with one system call (GSO).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use dfcp_proto::DATAGRAM_BUFFER_BYTES;
+use quinn_udp::Transmit;
+
+use crate::limits;
+use crate::socket::Socket;
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// All of it was given to the system. What it refused for good counts as lost on the way; the last such error.
+    All(Option<io::Error>),
+    /// The socket is full; the rest is kept.
+    Blocked,
+}
+
+/// Consecutive datagrams of equal size, of which the last may be shorter; and one more which did not fit in.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    buffer: Vec<u8>,
+    segment_size: usize,
+    start: usize,
+    end: usize,
+    /// Length of the datagram behind `end` which belongs to the next batch; 0 if there is none.
+    carried: usize,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        let buffer = vec![0; limits::TRANSMIT_BYTES_MAX + DATAGRAM_BUFFER_BYTES];
+        Self { buffer, segment_size: 0, start: 0, end: 0, carried: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end && self.carried == 0
+    }
+
+    /// Fills an empty batch with what `next` writes until it has nothing more or one call can carry no more.
+    pub(crate) fn fill(&mut self, segments_max: usize, mut next: impl FnMut(&mut [u8]) -> Option<usize>) {
+        if self.start < self.end {
+            return;
+        }
+        self.buffer.copy_within(self.end..self.end + self.carried, 0);
+        (self.start, self.end, self.segment_size) = (0, self.carried, self.carried);
+        self.carried = 0;
+        let mut segments = usize::from(self.end > 0);
+        while segments < segments_max && self.end + self.segment_size <= limits::TRANSMIT_BYTES_MAX {
+            let Some(length) = self.buffer.get_mut(self.end..).and_then(&mut next) else { return };
+            if segments == 0 {
+                self.segment_size = length;
+            } else if length > self.segment_size {
+                self.carried = length;
+                return;
+            }
+            self.end += length;
+            segments += 1;
+            if length < self.segment_size {
+                return;
+            }
+        }
+    }
+
+    /// Sends until all of the batch is gone (but not what was carried over) or the socket is full.
+    pub(crate) fn send(&mut self, socket: &Socket, destination: SocketAddr, src_ip: Option<IpAddr>) -> Sent {
+        let mut failure = None;
+        while self.start < self.end {
+            let segments = socket.segments_max();
+            let end = self.end.min(self.start + segments * self.segment_size);
+            let Some(contents) = self.buffer.get(self.start..end) else { break };
+            let several = contents.len() > self.segment_size;
+            let segment_size = several.then_some(self.segment_size);
+            match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
+                Ok(()) => self.start = end,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The system has just turned out not to have GSO: the same again, one by one.
+                Err(_) if several && socket.segments_max() < segments => {}
+                Err(error) => {
+                    failure = Some(error);
+                    self.start = end;
+                }
+            }
+        }
+        Sent::All(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills once from `lengths`; returns the lengths taken into the batch.
+    fn fill(batch: &mut Batch, segments_max: usize, lengths: &mut Vec<usize>) -> (usize, usize, usize) {
+        batch.fill(segments_max, |out| {
+            assert!(out.len() >= DATAGRAM_BUFFER_BYTES);
+            if lengths.is_empty() {
+                return None;
+            }
+            let length = lengths.remove(0);
+            out[..length].fill((length % 251) as u8);
+            Some(length)
+        });
+        let state = (batch.end, batch.segment_size, batch.carried);
+        batch.start = batch.end;
+        state
+    }
+
+    #[test]
+    fn equal_datagrams_share_a_batch_and_a_shorter_one_ends_it() {
+        let mut batch = Batch::new();
+        let mut lengths = vec![1_000, 1_000, 400, 1_000];
+        assert_eq!(fill(&mut batch, 64, &mut lengths), (2_400, 1_000, 0));
+        assert_eq!(fill(&mut batch, 64, &mut lengths), (1_000, 1_000, 0));
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_longer_datagram_is_carried_over_whole() {
+        let mut batch = Batch::new();
+        let mut lengths = vec![40, 1_000, 1_000];
+        assert_eq!(fill(&mut batch, 64, &mut lengths), (40, 40, 1_000));
+        assert!(!batch.is_empty());
+        assert_eq!(fill(&mut batch, 64, &mut lengths), (2_000, 1_000, 0));
+        assert!(batch.buffer[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
+    }
+
+    #[test]
+    fn neither_the_segments_nor_the_bytes_of_one_call_are_exceeded() {
+        let mut batch = Batch::new();
+        let mut lengths = vec![1_448; 200];
+        assert_eq!(fill(&mut batch, 8, &mut lengths).0, 8 * 1_448);
+        let (bytes, ..) = fill(&mut batch, 64, &mut lengths);
+        assert_eq!(bytes, limits::TRANSMIT_BYTES_MAX / 1_448 * 1_448);
+        assert_eq!(fill(&mut batch, 1, &mut vec![9, 9]).0, 9);
+    }
+}

@@ -1,0 +1,9 @@
+//! One connection of an endpoint: what its handle, its driver task and the endpoint share.
+
+mod batch;
+pub(crate) mod driver;
+mod inbox;
+mod shared;
+
+pub(crate) use inbox::Received;
+pub(crate) use shared::{Shared, StreamHandle};

@@ -1,0 +1,135 @@
+//! The endpoint's task: it receives, and hands each datagram to its connection's task.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
+use dfcp_time::Time;
+use quinn_udp::{RecvMeta, Transmit};
+
+use crate::connection::driver::Driver;
+use crate::connection::{Received, Shared};
+use crate::endpoint::{EndpointShared, Table};
+use crate::limits;
+use crate::socket::ReceiveBuffers;
+
+/// What is to be done without the table's lock.
+#[derive(Debug, Default)]
+struct Todo {
+    /// Answers which need no connection.
+    replies: Vec<(SocketAddr, Vec<u8>)>,
+    opened: Vec<Driver>,
+}
+
+/// Runs until the application has let go of the endpoint and no connection is left.
+pub(super) async fn run(shared: Arc<EndpointShared>) {
+    let mut buffers = ReceiveBuffers::new();
+    loop {
+        let readable = tokio::select! {
+            readable = shared.socket.readable() => Some(readable),
+            () = shared.changed.notified() => None,
+        };
+        if is_over(&shared) {
+            return;
+        }
+        let result = match readable {
+            Some(Ok(())) => receive_some(&shared, &mut buffers),
+            Some(Err(error)) => Err(error),
+            None => continue,
+        };
+        match result {
+            Ok(()) => tokio::task::yield_now().await,
+            // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
+            // else: the connections' own timeouts decide.
+            Err(error) => {
+                tracing::debug!(%error, "receiving failed");
+                tokio::time::sleep(limits::RECEIVE_ERROR_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_over(shared: &EndpointShared) -> bool {
+    let table = shared.table();
+    table.released && table.proto.is_empty()
+}
+
+fn receive_some(shared: &Arc<EndpointShared>, buffers: &mut ReceiveBuffers) -> io::Result<()> {
+    for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
+        let count = match buffers.try_receive(&shared.socket) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if is_transient(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        let now = shared.clock.now();
+        let mut todo = Todo::default();
+        {
+            let mut table = shared.table();
+            for (meta, bytes) in buffers.filled(count) {
+                route(shared, &mut table, now, meta, bytes, &mut todo);
+            }
+        }
+        for driver in todo.opened {
+            shared.runtime.spawn(driver.run());
+        }
+        for (destination, contents) in &todo.replies {
+            let transmit =
+                Transmit { destination: *destination, ecn: None, contents, segment_size: None, src_ip: None };
+            if let Err(error) = shared.socket.try_send(&transmit) {
+                tracing::debug!(%error, remote = %destination, "an answer was not sent");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+/// Splits a run of datagrams and delivers neighbours of one connection together.
+fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, meta: &RecvMeta, bytes: &[u8], todo: &mut Todo) {
+    let stride = meta.stride.max(1);
+    let mut run: Option<(Handle, usize)> = None;
+    let mut reply = [0; DATAGRAM_BUFFER_BYTES];
+    for (index, datagram) in bytes.chunks(stride).enumerate() {
+        let offset = index * stride;
+        let handle = match table.proto.handle_datagram(now, meta.addr, datagram, &mut reply) {
+            Routed::Connection(handle) => Some(handle),
+            Routed::Opened(handle, _) if table.released => {
+                table.proto.forget(handle);
+                None
+            }
+            Routed::Opened(handle, connection) => {
+                let (_, driver) = shared.enter(table, handle, *connection, meta.addr, Some(meta.dst_ip));
+                todo.opened.push(driver);
+                None
+            }
+            Routed::Reply(length) => {
+                todo.replies.extend(reply.get(..length).map(|reply| (meta.addr, reply.to_vec())));
+                None
+            }
+            _ => None,
+        };
+        if run.map(|(handle, _)| handle) != handle {
+            deliver(table, now, stride, run, bytes.get(..offset));
+            run = handle.map(|handle| (handle, offset));
+        }
+    }
+    deliver(table, now, stride, run, Some(bytes));
+}
+
+/// Hands the bytes from the run's start to the end of `bytes` to its connection.
+fn deliver(table: &Table, at: Time, stride: usize, run: Option<(Handle, usize)>, bytes: Option<&[u8]>) {
+    let Some((handle, start)) = run else { return };
+    let connection: Option<&Arc<Shared>> = table.connections.get(handle.index()).and_then(Option::as_ref);
+    if let (Some(connection), Some(bytes)) = (connection, bytes.and_then(|bytes| bytes.get(start..))) {
+        connection.deliver(Received { at, bytes: Bytes::copy_from_slice(bytes), stride });
+    }
+}

@@ -1,0 +1,233 @@
+//! One UDP socket and all its connections.
+
+mod driver;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dfcp_proto::{Accept, Config, Connection, Handle};
+use tokio::runtime;
+use tokio::sync::{Notify, mpsc};
+
+use crate::clock::Clock;
+use crate::connection::driver::Driver;
+use crate::connection::{Shared, StreamHandle};
+use crate::error::ConnectError;
+use crate::limits;
+use crate::socket::Socket;
+use crate::stream::Stream;
+
+/// A UDP socket with any number of connections, opened here or by peers.
+///
+/// Cheap to clone. When the last clone is gone, nothing more is accepted, and what waits to be accepted is reset; streams
+/// live on. The socket is closed once the last connection is over.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    user: Arc<User>,
+}
+
+/// What belongs to the application: its end is the end of accepting.
+#[derive(Debug)]
+struct User {
+    shared: Arc<EndpointShared>,
+    accepts: bool,
+    backlog: tokio::sync::Mutex<mpsc::Receiver<Stream>>,
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.shared.table().released = true;
+        self.shared.changed.notify_one();
+    }
+}
+
+/// What the endpoint's and the connections' tasks share.
+#[derive(Debug)]
+pub(crate) struct EndpointShared {
+    pub(crate) socket: Socket,
+    clock: Clock,
+    runtime: runtime::Handle,
+    table: Mutex<Table>,
+    backlog: mpsc::Sender<Stream>,
+    /// Wakes the endpoint's driver, to see whether it is over.
+    changed: Notify,
+    /// Wakes those who wait until no connection is left.
+    idle: Notify,
+}
+
+#[derive(Debug)]
+struct Table {
+    proto: dfcp_proto::Endpoint,
+    /// By [`Handle::index`].
+    connections: Vec<Option<Arc<Shared>>>,
+    /// The application has let go of the endpoint.
+    released: bool,
+}
+
+impl Endpoint {
+    /// Binds a UDP socket to `addr` (port 0: the system chooses) and takes in the connections which `accept` describes;
+    /// with `None` it only opens connections. On an IPv6 socket the configurations are adapted as in
+    /// [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// The address cannot be used, a configuration makes no sense, the system has no randomness to give, or this is not
+    /// called within a tokio runtime.
+    pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
+        let runtime = runtime::Handle::try_current().map_err(io::Error::other)?;
+        let accept = accept.map(|accept| adapt_accept(accept, addr)).transpose()?;
+        let accepts = accept.is_some();
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
+        let socket = Socket::bind(addr)?;
+        let proto = dfcp_proto::Endpoint::new(socket.local_addr().port(), accept, seed);
+        let (sender, receiver) = mpsc::channel(limits::ACCEPT_BACKLOG_MAX);
+        let shared = Arc::new(EndpointShared {
+            socket,
+            clock: Clock::start(),
+            runtime,
+            table: Mutex::new(Table { proto, connections: Vec::new(), released: false }),
+            backlog: sender,
+            changed: Notify::new(),
+            idle: Notify::new(),
+        });
+        shared.runtime.spawn(driver::run(Arc::clone(&shared)));
+        Ok(Self { user: Arc::new(User { shared, accepts, backlog: tokio::sync::Mutex::new(receiver) }) })
+    }
+
+    /// Opens a connection and waits for the end of the handshake. Dropping the future aborts it.
+    ///
+    /// `config.overhead_bytes` is set to what the path's IP version costs, and over IPv6 `config.symbol_size` is at most
+    /// 1412, so that a datagram fits into 1500 bytes.
+    ///
+    /// # Errors
+    /// The configuration makes no sense, the endpoint is full, or the peer does not take the connection.
+    pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+        let shared = &self.user.shared;
+        let remote = match (shared.socket.local_addr(), remote) {
+            (SocketAddr::V6(_), SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            (_, remote) => remote,
+        };
+        let config = adapt(config, remote);
+        let (connection, driver) = {
+            let mut table = shared.table();
+            let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
+            shared.enter(&mut table, handle, connection, remote, None)
+        };
+        // Dropped on the way, this aborts.
+        let stream = Stream::new(StreamHandle(connection));
+        shared.runtime.spawn(driver.run());
+        poll_fn(|cx| stream.shared().poll_connected(cx)).await?;
+        Ok(stream)
+    }
+
+    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none.
+    ///
+    /// Cancellation-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
+    pub async fn accept(&self) -> Option<Stream> {
+        if !self.user.accepts {
+            return None;
+        }
+        self.user.backlog.lock().await.recv().await
+    }
+
+    /// The socket's address, with the port which the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.user.shared.socket.local_addr()
+    }
+
+    /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
+    /// may leave a peer waiting for an answer to its FIN.
+    pub async fn wait_idle(&self) {
+        self.user.shared.wait_idle().await;
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<EndpointShared> {
+        &self.user.shared
+    }
+}
+
+impl EndpointShared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a connection into the table. Its driver is to be spawned without the table's lock: a runtime which is
+    /// shutting down drops it at once, and it then takes the connection out of the table.
+    fn enter(
+        self: &Arc<Self>,
+        table: &mut Table,
+        handle: Handle,
+        connection: Connection,
+        remote: SocketAddr,
+        accepted_at: Option<Option<IpAddr>>,
+    ) -> (Arc<Shared>, Driver) {
+        let local = self.socket.local_addr();
+        let src_ip = accepted_at.flatten();
+        let shared = Shared::new(connection, self.clock, handle, remote, local, src_ip);
+        if table.connections.len() <= handle.index() {
+            table.connections.resize(handle.index() + 1, None);
+        }
+        if let Some(slot) = table.connections.get_mut(handle.index()) {
+            *slot = Some(Arc::clone(&shared));
+        }
+        let driver = Driver::new(Arc::clone(&shared), Arc::clone(self), accepted_at.is_some());
+        (shared, driver)
+    }
+
+    /// See [`Endpoint::wait_idle`].
+    pub(crate) async fn wait_idle(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.table().proto.is_empty() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// A connection's handshake is done; if the peer opened it, it now waits to be accepted, or is reset for want of
+    /// room.
+    pub(crate) fn established(&self, connection: &Arc<Shared>, accepted: bool) {
+        self.table().proto.established(connection.handle);
+        if accepted && self.backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
+            tracing::debug!(remote = %connection.remote, "nobody accepts: connection reset");
+        }
+    }
+
+    /// A connection is over.
+    pub(crate) fn forget(&self, handle: Handle) {
+        let mut table = self.table();
+        table.proto.forget(handle);
+        if let Some(slot) = table.connections.get_mut(handle.index()) {
+            *slot = None;
+        }
+        if table.proto.is_empty() {
+            self.idle.notify_waiters();
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// Sets what depends on the path's IP version.
+fn adapt(mut config: Config, remote: SocketAddr) -> Config {
+    let ipv6 = remote.is_ipv6() && remote.ip().to_canonical().is_ipv6();
+    config.overhead_bytes = if ipv6 { 48 } else { 28 };
+    if ipv6 {
+        config.symbol_size = config.symbol_size.min(1412);
+    }
+    config
+}
+
+fn adapt_accept(accept: Accept, local: SocketAddr) -> io::Result<Accept> {
+    let adapt_one = |config: Option<Config>| {
+        let config = config.map(|config| adapt(config, local));
+        if let Some(config) = &config {
+            config.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        }
+        io::Result::Ok(config)
+    };
+    Ok(Accept { modern: adapt_one(accept.modern)?, classic: adapt_one(accept.classic)? })
+}

@@ -1,0 +1,54 @@
+//! DFCP on tokio: reliable streams over bad paths, which do not slow down because of loss.
+//!
+//! ```no_run
+//! use dfcp::{Config, Listener, Stream};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! // One side, which serves:
+//! let listener = Listener::bind("0.0.0.0:4433".parse().expect("an address"), Config::modern())?;
+//! let mut peer = listener.accept().await?;
+//!
+//! // The other side:
+//! let server = "192.0.2.7:4433".parse().expect("an address");
+//! let mut stream = Stream::connect(server, Config::modern()).await?;
+//! stream.write_all(b"hello").await?;
+//! stream.shutdown().await?; // the peer has all of it, and has said so
+//!
+//! let mut received = Vec::new();
+//! peer.read_to_end(&mut received).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
+//! what the path can carry. This version neither encrypts nor authenticates.
+//!
+//! # Structure
+//!
+//! An [`Endpoint`] owns one UDP socket. One task receives, in batches which the kernel has joined (GRO), and sorts the
+//! datagrams by connection; each connection has a task of its own, which decodes, encodes and sends batches for the
+//! kernel to split (GSO). So on a multi-threaded runtime the codec does not hold up receiving. All protocol decisions
+//! are made in [`dfcp_proto`], which knows no sockets and no clock.
+//!
+//! [`blocking`] offers the same without `async`.
+
+#![forbid(unsafe_code)]
+
+pub mod blocking;
+mod clock;
+mod connection;
+mod endpoint;
+mod error;
+mod limits;
+mod listener;
+mod socket;
+mod stream;
+
+pub use dfcp_proto::{
+    Accept, Config, ConnectionError, Parameter, ParameterError, Profile, Rate, Schedule, State, Stats, Traffic,
+};
+pub use endpoint::Endpoint;
+pub use error::ConnectError;
+pub use listener::Listener;
+pub use stream::{ReadHalf, Stream, WriteHalf};

@@ -1,0 +1,46 @@
+//! Every limit which keeps a peer, a path or a caller from making this crate grow without bound, and the sizes which
+//! bound its work.
+
+use std::time::Duration;
+
+/// Bytes of received datagrams which may wait for one connection's driver; more are dropped and counted. At 1 Gbit/s
+/// this is 32 ms.
+pub(crate) const INBOX_BYTES_MAX: usize = 4 << 20;
+
+/// What a waiting datagram counts at least, so that many tiny ones cost a peer as much as they cost us.
+pub(crate) const INBOX_DATAGRAM_BYTES_MIN: usize = 256;
+
+/// Datagrams which a driver hands to its connection at one go, so that a reader or a writer never waits long for the
+/// lock.
+pub(crate) const DATAGRAMS_PER_LOCK: usize = 64;
+
+/// Bytes taken from one write, for the same reason.
+pub(crate) const WRITE_BYTES_PER_LOCK: usize = 256 << 10;
+
+/// Established connections which wait to be accepted; further ones are reset.
+pub(crate) const ACCEPT_BACKLOG_MAX: usize = 1_024;
+
+/// Socket buffers asked for, bytes. The system may grant less.
+pub(crate) const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+
+/// Bytes of one receive buffer: a whole run of datagrams which the kernel has joined (GRO).
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 1 << 16;
+
+/// Receive calls after which the endpoint's driver lets other tasks run.
+pub(crate) const RECEIVE_CALLS_PER_TURN: usize = 4;
+
+/// Bytes sent with one call at most: an IP packet's 65 535 less its headers.
+pub(crate) const TRANSMIT_BYTES_MAX: usize = 65_000;
+
+/// How long a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
+pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
+
+/// How long a full socket is waited for before timers are looked after.
+pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
+
+/// A deadline nearer than this is waited for by yielding: the runtime's timer may take 2 ms, and what a pacer owes
+/// after that is less than one batch only if its datagrams are at least this far apart.
+pub(crate) const YIELD_BELOW: Duration = Duration::from_micros(50);
+
+/// How long the endpoint pauses after a receive error which is not a peer's doing.
+pub(crate) const RECEIVE_ERROR_PAUSE: Duration = Duration::from_millis(10);

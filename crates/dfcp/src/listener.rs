@@ -1,0 +1,62 @@
+//! Accepting connections.
+
+use std::io;
+use std::net::SocketAddr;
+
+use dfcp_proto::{Accept, Config, Profile};
+
+use crate::endpoint::Endpoint;
+use crate::stream::Stream;
+
+/// Accepts connections on one UDP socket, like `tokio::net::TcpListener`.
+///
+/// Dropping it resets what waits to be accepted; accepted streams live on.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    endpoint: Endpoint,
+}
+
+impl Listener {
+    /// Binds to `addr` and takes in connections of `config.profile`, configured so.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`].
+    pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
+        let accept = match config.profile {
+            Profile::Modern => Accept { modern: Some(config), classic: None },
+            Profile::Classic => Accept { modern: None, classic: Some(config) },
+        };
+        Self::bind_with(addr, accept)
+    }
+
+    /// Binds to `addr` and takes in connections of either profile, as `accept` says.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`].
+    pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
+        Ok(Self { endpoint: Endpoint::bind(addr, Some(accept))? })
+    }
+
+    /// The socket's address, with the port which the system chose.
+    ///
+    /// # Errors
+    /// None at present; the signature is that of `tokio::net::TcpListener`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.endpoint.local_addr())
+    }
+
+    /// Waits for the next connection whose handshake is done. Cancellation-safe.
+    ///
+    /// # Errors
+    /// The endpoint accepts nothing any more.
+    pub async fn accept(&self) -> io::Result<Stream> {
+        let stream = self.endpoint.accept().await;
+        stream.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"))
+    }
+
+    /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}

@@ -1,0 +1,161 @@
+//! A connection as a stream of bytes each way.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::connection::{Shared, StreamHandle};
+use crate::endpoint::Endpoint;
+use crate::error::ConnectError;
+
+/// A connection, like `tokio::net::TcpStream`.
+///
+/// - Reading and writing are cancellation-safe: a future dropped before it is ready has taken and given nothing.
+/// - `write` takes what the send buffer has room for. Data is sent in blocks; `flush` sends a block which is not yet full
+///   and does not wait for anything.
+/// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open.
+/// - Dropping the stream before `shutdown` was called aborts the connection: the peer reads an error, not an end. After
+///   `shutdown`, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
+#[derive(Debug)]
+pub struct Stream {
+    handle: Arc<StreamHandle>,
+}
+
+/// The reading half of a [`Stream`]; see [`Stream::into_split`].
+#[derive(Debug)]
+pub struct ReadHalf {
+    handle: Arc<StreamHandle>,
+}
+
+/// The writing half of a [`Stream`]; see [`Stream::into_split`].
+#[derive(Debug)]
+pub struct WriteHalf {
+    handle: Arc<StreamHandle>,
+}
+
+impl Stream {
+    /// Connects to `remote` from a socket of its own, and adapts the configuration to the path's IP version as
+    /// [`Endpoint::connect`] does. Dropping the future aborts the attempt.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`] and [`Endpoint::connect`].
+    pub async fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        Endpoint::bind(SocketAddr::new(any, 0), None)?.connect(remote, config).await
+    }
+
+    pub(crate) fn new(handle: StreamHandle) -> Self {
+        Self { handle: Arc::new(handle) }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.handle.0
+    }
+
+    /// Counters and estimates.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared().stats()
+    }
+
+    /// Where the connection is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.shared().state()
+    }
+
+    /// The peer's address.
+    #[must_use]
+    pub fn remote_addr(&self) -> SocketAddr {
+        let remote = self.shared().remote;
+        SocketAddr::new(remote.ip().to_canonical(), remote.port())
+    }
+
+    /// Our socket's address.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared().local
+    }
+
+    /// Sets a parameter of thesis table 3.2.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, the value is out of range, or it is too late.
+    pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        self.shared().configure(|connection| connection.set(parameter, value))
+    }
+
+    /// Reads a parameter of thesis table 3.2.
+    ///
+    /// # Errors
+    /// If the table does not let it be read.
+    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        self.shared().get(parameter)
+    }
+
+    /// Changes the sending rate.
+    pub fn set_rate(&self, rate: Rate) {
+        self.shared().configure(|connection| connection.set_rate(rate));
+    }
+
+    /// Says what the data written from now on is like.
+    pub fn set_traffic(&self, traffic: Traffic) {
+        self.shared().configure(|connection| connection.set_traffic(traffic));
+    }
+
+    /// Ends the connection at once: what is unsent is lost, and the peer is told.
+    pub fn abort(&self) {
+        self.shared().abort();
+    }
+
+    /// Waits until the connection is over, TIME_WAIT included, and returns why unless both sides closed it. It does not
+    /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN.
+    pub async fn closed(&mut self) -> Option<ConnectionError> {
+        poll_fn(|cx| self.shared().poll_closed(cx)).await
+    }
+
+    /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream.
+    #[must_use]
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        (ReadHalf { handle: Arc::clone(&self.handle) }, WriteHalf { handle: self.handle })
+    }
+}
+
+macro_rules! impl_read {
+    ($type:ty) => {
+        impl AsyncRead for $type {
+            fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+                self.handle.0.poll_read(cx, buf)
+            }
+        }
+    };
+}
+
+macro_rules! impl_write {
+    ($type:ty) => {
+        impl AsyncWrite for $type {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                self.handle.0.poll_write(cx, buf)
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.handle.0.flush())
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.handle.0.poll_shutdown(cx)
+            }
+        }
+    };
+}
+
+impl_read!(Stream);
+impl_read!(ReadHalf);
+impl_write!(Stream);
+impl_write!(WriteHalf);

@@ -1,0 +1,265 @@
+//! Streams over real sockets on loopback.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+mod support;
+
+use std::io;
+use std::time::Duration;
+
+use dfcp::{Accept, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream};
+use support::{Pattern, line, local, pair, read_hash, write_pattern};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Both directions at once, as fast as the machine goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn much_data_both_ways_arrives_as_it_was_sent() {
+    const BYTES: u64 = 64 << 20;
+    let (client, server) = pair(line()).await;
+    let side = |stream: Stream, own: u64| async move {
+        let (mut reader, mut writer) = stream.into_split();
+        let writing = tokio::spawn(async move {
+            let hash = write_pattern(&mut writer, own, BYTES).await.unwrap();
+            writer.shutdown().await.unwrap();
+            hash
+        });
+        let received = read_hash(&mut reader).await.unwrap();
+        (writing.await.unwrap(), received)
+    };
+    let (ours, theirs) = tokio::join!(tokio::spawn(side(client, 1)), tokio::spawn(side(server, 2)));
+    let ((sent_1, received_2), (sent_2, received_1)) = (ours.unwrap(), theirs.unwrap());
+    assert_eq!((received_1, received_2), ((BYTES, sent_1), (BYTES, sent_2)));
+}
+
+/// The single-threaded runtime gives every task its turn.
+#[tokio::test]
+async fn a_hundred_connections_share_one_socket() {
+    let listener = Listener::bind(local(), Config::modern()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let mut tasks = Vec::new();
+        for _ in 0..100 {
+            let mut stream = listener.accept().await.unwrap();
+            tasks.push(tokio::spawn(async move {
+                let (mut reader, mut writer) = tokio::io::split(&mut stream);
+                tokio::io::copy(&mut reader, &mut writer).await.unwrap();
+                stream.shutdown().await.unwrap();
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let endpoint = Endpoint::bind(local(), None).unwrap();
+    let clients: Vec<_> = (0..100_u64)
+        .map(|seed| {
+            let endpoint = endpoint.clone();
+            tokio::spawn(async move {
+                let mut stream = endpoint.connect(address, Config::modern()).await.unwrap();
+                let sent = write_pattern(&mut stream, seed, 20_000 + seed).await.unwrap();
+                stream.shutdown().await.unwrap();
+                assert_eq!(read_hash(&mut stream).await.unwrap(), (20_000 + seed, sent), "seed {seed}");
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_classic_connection_carries_data() {
+    // Classic floods the path by default, so it gets a rate; a short stream suffices.
+    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
+    let (mut client, mut server) = pair(config).await;
+    let sent = write_pattern(&mut client, 3, 150_000).await.unwrap();
+    let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
+    shut.unwrap();
+    assert_eq!(received.unwrap(), (150_000, sent));
+    assert_eq!(client.get(Parameter::OutgoingSegments).unwrap(), client.stats().segments_sent);
+}
+
+#[tokio::test]
+async fn a_vanished_peer_becomes_an_error() {
+    let config = Config { idle_timeout: Duration::from_millis(300), ..Config::modern() };
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The peer's whole runtime ends without a word, as when its process is killed.
+    let (send, receive) = tokio::sync::oneshot::channel();
+    let peer = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stream = runtime.block_on(Stream::connect(address, config)).unwrap();
+        runtime.block_on(async { receive.await.unwrap() });
+        runtime.shutdown_background();
+        stream
+    });
+    let mut stream = listener.accept().await.unwrap();
+    send.send(()).unwrap();
+    let error = stream.read(&mut [0; 16]).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), ConnectionError::TimedOut.to_string());
+    let source = error.get_ref().and_then(|source| source.downcast_ref::<ConnectionError>());
+    assert_eq!(source, Some(&ConnectionError::TimedOut));
+    assert_eq!(stream.write(b"x").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(stream.closed().await, Some(ConnectionError::TimedOut));
+
+    // And on the side whose runtime is gone, nobody waits for ever.
+    let mut orphan = tokio::task::spawn_blocking(move || peer.join().unwrap()).await.unwrap();
+    assert_eq!(orphan.read(&mut [0; 16]).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_timeout_and_a_wrong_profile_is_refused() {
+    let silent = std::net::UdpSocket::bind(local()).unwrap();
+    let config = Config { idle_timeout: Duration::from_millis(200), ..Config::modern() };
+    let error = Stream::connect(silent.local_addr().unwrap(), config).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+
+    let listener = Listener::bind(local(), Config::modern()).unwrap();
+    let error = Stream::connect(listener.local_addr().unwrap(), Config::classic()).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Connection(ConnectionError::Refused)), "{error:?}");
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn a_configuration_without_sense_is_rejected() {
+    let wrong = Config { symbol_size: 1, ..Config::modern() };
+    assert_eq!(Listener::bind(local(), wrong.clone()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let error = Stream::connect("127.0.0.1:9".parse().unwrap(), wrong).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Rejected(_)), "{error:?}");
+    let lonely = Endpoint::bind(local(), None).unwrap();
+    assert!(lonely.accept().await.is_none());
+}
+
+/// Reads which are given up again and again, and writes in between: not a byte is lost or doubled.
+#[tokio::test]
+async fn cancelled_reads_and_writes_lose_nothing() {
+    const BYTES: usize = 3_000_000;
+    let config = Config { send_buffer_bytes: 100_000, ..line() };
+    let (mut client, mut server) = pair(config).await;
+    let writing = tokio::spawn(async move {
+        let data = Pattern::new(9).take(BYTES);
+        let mut written = 0;
+        while written < BYTES {
+            tokio::select! {
+                biased;
+                count = client.write(&data[written..BYTES.min(written + 7_777)]) => written += count.unwrap(),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        client.shutdown().await.unwrap();
+        (client, data)
+    });
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 4_321];
+    let mut cancelled = 0_u64;
+    loop {
+        tokio::select! {
+            biased;
+            count = server.read(&mut buffer) => match count.unwrap() {
+                0 => break,
+                count => received.extend_from_slice(&buffer[..count]),
+            },
+            () = tokio::task::yield_now() => cancelled += 1,
+        }
+    }
+    let (_client, data) = writing.await.unwrap();
+    assert!(cancelled > 0);
+    assert!(received == data, "{} of {} bytes", received.len(), data.len());
+}
+
+#[tokio::test]
+async fn dropping_without_shutdown_resets_the_peer() {
+    let (mut client, mut server) = pair(Config::modern()).await;
+    client.write_all(b"half a mess").await.unwrap();
+    client.flush().await.unwrap();
+    let mut start = [0; 11];
+    server.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"half a mess");
+    drop(client);
+    assert_eq!(server.read(&mut [0; 16]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(server.shutdown().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn after_shutdown_the_endpoint_finishes_alone() {
+    let config = Config { time_wait: Duration::from_millis(50), ..Config::modern() };
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let endpoint = Endpoint::bind(local(), None).unwrap();
+    let mut client = endpoint.connect(listener.local_addr().unwrap(), config).await.unwrap();
+    let mut server = listener.accept().await.unwrap();
+    client.write_all(b"all of it").await.unwrap();
+    client.shutdown().await.unwrap();
+    assert_eq!(client.write(b"more").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert_eq!(client.state(), State::FinWait2);
+    drop(client);
+    let mut received = Vec::new();
+    server.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, b"all of it");
+    server.shutdown().await.unwrap();
+    assert_eq!(server.closed().await, None);
+    endpoint.wait_idle().await;
+    listener.endpoint().wait_idle().await;
+}
+
+#[tokio::test]
+async fn who_goes_on_sending_to_a_dropped_stream_is_told() {
+    let (mut client, mut server) = pair(Config::modern()).await;
+    client.shutdown().await.unwrap();
+    drop(client);
+    let error = loop {
+        match server.write(&[1; 1000]).await {
+            Ok(_) => server.flush().await.unwrap_or_default(),
+            Err(error) => break error,
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn an_aborted_connection_says_so_on_both_sides() {
+    let (mut client, mut server) = pair(Config::modern()).await;
+    client.abort();
+    assert_eq!(client.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+    assert_eq!(server.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn dropping_the_listener_resets_what_waits_and_spares_what_runs() {
+    let listener = Listener::bind(local(), Config::modern()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut first = Stream::connect(address, Config::modern()).await.unwrap();
+    let mut accepted = listener.accept().await.unwrap();
+    let mut waiting = Stream::connect(address, Config::modern()).await.unwrap();
+    drop(listener);
+    assert_eq!(waiting.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    first.write_all(b"still here").await.unwrap();
+    first.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    accepted.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, b"still here");
+}
+
+#[tokio::test]
+async fn ipv6_and_parameters() {
+    let accept = Accept { modern: Some(Config::modern()), classic: None };
+    let Ok(listener) = Listener::bind_with("[::1]:0".parse().unwrap(), accept) else {
+        println!("skipped: this machine has no IPv6 loopback");
+        return;
+    };
+    let mut client = Stream::connect(listener.local_addr().unwrap(), Config::modern()).await.unwrap();
+    let mut server = listener.accept().await.unwrap();
+    assert_eq!(server.remote_addr().port(), client.local_addr().port());
+    client.set(Parameter::Maxtokens, 100_000).unwrap();
+    assert_eq!(client.get(Parameter::Maxtokens).unwrap(), 100_000);
+    client.set(Parameter::AcksSent, 1).unwrap_err();
+    client.set_rate(Rate::Fixed { rate_bps: 200_000_000 });
+    let sent = write_pattern(&mut client, 5, 500_000).await.unwrap();
+    let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
+    shut.unwrap();
+    assert_eq!(received.unwrap(), (500_000, sent));
+    assert_eq!(server.stats().stream_bytes_read, 500_000);
+}

@@ -1,0 +1,122 @@
+//! Sums of multiples of symbols over GF(256), with the fastest instructions the CPU has.
+//!
+//! A [`Kernel`] is chosen once, by [`Kernel::detect`], and handed down as a value; holding one which needs an
+//! instruction set proves that the CPU has it. All kernels compute the same bytes.
+//!
+//! | kernel | instructions | bytes at once |
+//! |---|---|---|
+//! | `scalar` | any | 32 |
+//! | `avx2` | x86-64 `vpshufb` on nibbles | 32 |
+//! | `gfni` | x86-64 `vgf2p8affineqb` with AVX2 | 32 |
+//! | `neon` | AArch64 `tbl` on nibbles | 16 |
+#![cfg_attr(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    expect(unsafe_code, reason = "vector instructions may run only where they were detected")
+)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod generic;
+#[cfg(target_arch = "x86_64")]
+mod gfni;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+/// Most sources of one dot product.
+pub(crate) const SOURCES_MAX: usize = 256;
+
+/// The instructions with which symbols are added and multiplied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kernel(Unit);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    Scalar,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Gfni(gfni::Gfni),
+    #[cfg(target_arch = "aarch64")]
+    Neon(neon::Neon),
+}
+
+impl Kernel {
+    /// The fastest kernel of this CPU. Call it once and keep the value.
+    #[must_use]
+    pub fn detect() -> Self {
+        Self::available().last().unwrap_or(Self::scalar())
+    }
+
+    /// The kernel which runs on every CPU.
+    #[must_use]
+    pub const fn scalar() -> Self {
+        Self(Unit::Scalar)
+    }
+
+    /// All kernels of this CPU, from the slowest to the fastest.
+    pub fn available() -> impl Iterator<Item = Self> {
+        let units = [
+            Some(Unit::Scalar),
+            #[cfg(target_arch = "x86_64")]
+            avx2::Avx2::detect().map(Unit::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            gfni::Gfni::detect().map(Unit::Gfni),
+            #[cfg(target_arch = "aarch64")]
+            neon::Neon::detect().map(Unit::Neon),
+        ];
+        units.into_iter().flatten().map(Self)
+    }
+
+    /// The kernel's name, as in the table above.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Unit::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Unit::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni(_) => "gfni",
+            #[cfg(target_arch = "aarch64")]
+            Unit::Neon(_) => "neon",
+        }
+    }
+
+    /// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`, whatever the outputs held before.
+    ///
+    /// All sources and outputs have the same length in bytes; there is a row of coefficients for each output, with one
+    /// for each source, of which there are at most [`SOURCES_MAX`]. Other shapes are a mistake of this crate and panic.
+    pub(crate) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+        let Some(len) = outputs.first().map(|output| output.len()) else { return };
+        assert!(sources.len() <= SOURCES_MAX && coefficients.len() == outputs.len());
+        assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
+        assert!(coefficients.iter().all(|row| row.len() == sources.len()));
+        match self.0 {
+            Unit::Scalar => scalar::dot(sources, coefficients, outputs),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Avx2(unit) => unit.dot(sources, coefficients, outputs),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni(unit) => unit.dot(sources, coefficients, outputs),
+            #[cfg(target_arch = "aarch64")]
+            Unit::Neon(unit) => unit.dot(sources, coefficients, outputs),
+        }
+    }
+
+    /// Adds to each of `rows`, which lie back to back and are as long as `pivot_row`, that multiple of `pivot_row` which
+    /// its own byte in `column` says: this zeroes the column where the pivot is 1. Other shapes panic.
+    pub(crate) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
+        assert!(column < pivot_row.len() && rows.len().is_multiple_of(pivot_row.len()));
+        match self.0 {
+            Unit::Scalar => scalar::eliminate(rows, pivot_row, column),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Avx2(unit) => unit.eliminate(rows, pivot_row, column),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni(unit) => unit.eliminate(rows, pivot_row, column),
+            #[cfg(target_arch = "aarch64")]
+            Unit::Neon(unit) => unit.eliminate(rows, pivot_row, column),
+        }
+    }
+}

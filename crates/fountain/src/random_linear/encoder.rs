@@ -1,0 +1,158 @@
+//! From a block to its encoding symbols.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::{BlockShape, K_MAX, coefficients::write_repair_coefficients};
+use crate::kernel::Kernel;
+
+/// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: two of its largest groups.
+const BATCH: usize = 24;
+
+/// Makes the encoding symbols of one block, which it owns or borrows.
+///
+/// Sources are not copied, but for the one symbol that needs padding, if any.
+pub struct Encoder<B> {
+    kernel: Kernel,
+    shape: BlockShape,
+    block: B,
+    /// The source symbol which is part data, part padding; empty if there is none.
+    padded: Vec<u8>,
+}
+
+/// Why an encoder could not be made, or a symbol not be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncoderError {
+    /// The block's length is not that of the shape.
+    #[error("the block has {got} bytes, but its shape says {expected}")]
+    BlockLength {
+        /// Bytes in the block.
+        got: usize,
+        /// Bytes in the shape.
+        expected: usize,
+    },
+    /// The room given is not one symbol, or not a whole number of symbols.
+    #[error("the room for symbols has {got} bytes, which does not fit symbols of {symbol_size} bytes")]
+    OutputLength {
+        /// Bytes of room.
+        got: usize,
+        /// Bytes in a symbol.
+        symbol_size: usize,
+    },
+    /// The ids are not all those of repair symbols.
+    #[error("{count} symbols from id {first_esi} are not all repair symbols, whose ids are {k} to 4294967295")]
+    NotRepair {
+        /// The first id.
+        first_esi: u32,
+        /// How many symbols were asked for.
+        count: usize,
+        /// The number of source symbols, and the first repair symbol's id.
+        k: usize,
+    },
+}
+
+impl<B: AsRef<[u8]>> Encoder<B> {
+    /// An encoder of `block`, whose length is `shape.length_bytes()`.
+    ///
+    /// # Errors
+    ///
+    /// When the block has another length.
+    pub fn new(kernel: Kernel, shape: BlockShape, block: B) -> Result<Self, EncoderError> {
+        let bytes = block.as_ref();
+        if bytes.len() != shape.length_bytes() {
+            return Err(EncoderError::BlockLength { got: bytes.len(), expected: shape.length_bytes() });
+        }
+        let mut padded = bytes.chunks_exact(shape.symbol_size()).remainder().to_vec();
+        if !padded.is_empty() {
+            padded.resize(shape.symbol_size(), 0);
+        }
+        Ok(Self { kernel, shape, block, padded })
+    }
+
+    /// How the block is cut into symbols.
+    pub fn shape(&self) -> BlockShape {
+        self.shape
+    }
+
+    /// Writes encoding symbol `esi` to `out`, whose length is the symbol size. Allocates nothing.
+    ///
+    /// For several repair symbols [`Self::write_repairs`] is up to twice as fast.
+    ///
+    /// # Errors
+    ///
+    /// When `out` has another length.
+    pub fn write_symbol(&self, esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
+        let symbol_size = self.shape.symbol_size();
+        if out.len() != symbol_size {
+            return Err(EncoderError::OutputLength { got: out.len(), symbol_size });
+        }
+        if (esi as usize) < self.shape.k() {
+            let source = self.block.as_ref().get(self.shape.source_range(esi as usize)).unwrap_or_default();
+            let (data, padding) = out.split_at_mut(source.len());
+            data.copy_from_slice(source);
+            padding.fill(0);
+        } else {
+            self.write_batch::<1>(esi, out);
+        }
+        Ok(())
+    }
+
+    /// Writes the repair symbols from `first_esi` on, back to back, to `out`, whose length is a multiple of the symbol
+    /// size and says how many. Allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// When `out` does not hold a whole number of symbols, or an id is not that of a repair symbol.
+    pub fn write_repairs(&self, first_esi: u32, out: &mut [u8]) -> Result<(), EncoderError> {
+        let (symbol_size, k) = (self.shape.symbol_size(), self.shape.k());
+        if !out.len().is_multiple_of(symbol_size) {
+            return Err(EncoderError::OutputLength { got: out.len(), symbol_size });
+        }
+        let count = out.len() / symbol_size;
+        if (first_esi as usize) < k || count as u64 > (1 << 32) - u64::from(first_esi) {
+            return Err(EncoderError::NotRepair { first_esi, count, k });
+        }
+        for (esi, batch) in (first_esi..=u32::MAX).step_by(BATCH).zip(out.chunks_mut(BATCH * symbol_size)) {
+            self.write_batch::<BATCH>(esi, batch);
+        }
+        Ok(())
+    }
+
+    /// At most `N` consecutive repair symbols.
+    fn write_batch<const N: usize>(&self, first_esi: u32, out: &mut [u8]) {
+        let symbol_size = self.shape.symbol_size();
+        let mut sources = [&[][..]; K_MAX];
+        let whole = self.block.as_ref().chunks_exact(symbol_size);
+        // Source symbols of padding alone add nothing, so they are left out.
+        let padded = Some(self.padded.as_slice()).filter(|padded| !padded.is_empty());
+        let mut source_count = 0;
+        for (slot, source) in sources.iter_mut().zip(whole.chain(padded)) {
+            *slot = source;
+            source_count += 1;
+        }
+        let sources = &sources[..source_count];
+
+        let mut coefficients = [[0; K_MAX]; N];
+        let mut rows = [&[][..]; N];
+        let mut outputs: [&mut [u8]; N] = core::array::from_fn(|_| Default::default());
+        let mut output_count = 0;
+        for (((esi, out), coefficients), (row, output)) in (first_esi..=u32::MAX)
+            .zip(out.chunks_exact_mut(symbol_size))
+            .zip(&mut coefficients)
+            .zip(rows.iter_mut().zip(&mut outputs))
+        {
+            write_repair_coefficients(esi, &mut coefficients[..source_count]);
+            *row = &coefficients[..source_count];
+            *output = out;
+            output_count += 1;
+        }
+        self.kernel.dot(sources, &rows[..output_count], &mut outputs[..output_count]);
+    }
+}
+
+impl<B> fmt::Debug for Encoder<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder").field("kernel", &self.kernel).field("shape", &self.shape).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! Code id 1: the systematic random linear fountain over GF(256); `spec/fountain-code.md`, section "Code id 1".
+//!
+//! A block of at most [`K_MAX`] · [`SYMBOL_SIZE_MAX`] bytes is cut into K source symbols. Encoding symbol `esi` is
+//! source symbol `esi` when `esi` < K, else the repair symbol whose K coefficients follow from `esi` alone. Any K
+//! encoding symbols rebuild the block with a probability of 99.6 %, and each one more makes a failure 256 times
+//! rarer. No coefficient is zero, so that any repair symbol repairs the loss of any one source symbol for certain.
+//!
+//! | file | purpose |
+//! |---|---|
+//! | `shape` | how a block is cut into symbols |
+//! | `coefficients` | from an ESI to coefficients |
+//! | `encoder` | block → symbols |
+//! | `decoder` | symbols → block: what is known, what is stored, what is handed out |
+//! | `basis` | which of the stored symbols are linearly independent, and their inverse |
+
+mod basis;
+mod coefficients;
+mod decoder;
+mod encoder;
+mod shape;
+
+#[cfg(test)]
+pub(crate) use coefficients::SplitMix64;
+pub use coefficients::write_coefficients;
+pub use decoder::{Decoder, DecoderError, Pushed};
+pub use encoder::{Encoder, EncoderError};
+pub use shape::{BlockShape, ShapeError};
+
+/// Most source symbols in a block.
+pub const K_MAX: usize = 256;
+
+/// Largest symbol in bytes: what a UDP datagram over IPv4 carries in an IP packet of 1500 bytes.
+pub const SYMBOL_SIZE_MAX: usize = 1472;

@@ -1,0 +1,169 @@
+//! How a block is cut into source symbols.
+
+use core::ops::Range;
+
+use super::{K_MAX, SYMBOL_SIZE_MAX};
+
+/// The number and the size of a block's source symbols: all that both ends must agree on.
+///
+/// The symbol size is the block's length over `k`, rounded up. Where the symbols hold more bytes than the block, the
+/// last ones are filled up with zeros, which belong to the code but not to the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockShape {
+    k: u16,
+    symbol_size: u16,
+    length_bytes: u32,
+}
+
+/// Why there is no such [`BlockShape`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The number of source symbols is out of range.
+    #[error("a block has 1 to 256 source symbols, not {k}")]
+    SymbolCount {
+        /// The number given.
+        k: usize,
+    },
+    /// The block has no bytes.
+    #[error("a block has at least one byte")]
+    Empty,
+    /// The symbol size is out of range.
+    #[error("a symbol has 1 to 1472 bytes, not {symbol_size}")]
+    SymbolSize {
+        /// The size given, or the one that would be needed, in bytes.
+        symbol_size: usize,
+    },
+}
+
+impl BlockShape {
+    /// A block of `length_bytes` in `k` source symbols.
+    ///
+    /// # Errors
+    ///
+    /// When `k` is not in 1..=[`K_MAX`], the block has no bytes, or the symbols would have more than
+    /// [`SYMBOL_SIZE_MAX`] bytes.
+    pub const fn new(k: usize, length_bytes: usize) -> Result<Self, ShapeError> {
+        if k == 0 || k > K_MAX {
+            return Err(ShapeError::SymbolCount { k });
+        }
+        if length_bytes == 0 {
+            return Err(ShapeError::Empty);
+        }
+        let symbol_size = length_bytes.div_ceil(k);
+        if symbol_size > SYMBOL_SIZE_MAX {
+            return Err(ShapeError::SymbolSize { symbol_size });
+        }
+        // The limits above make all three fit.
+        Ok(Self { k: k as u16, symbol_size: symbol_size as u16, length_bytes: length_bytes as u32 })
+    }
+
+    /// A block of `length_bytes` in as few source symbols of at most `symbol_size_max` bytes as possible.
+    ///
+    /// # Errors
+    ///
+    /// When `symbol_size_max` is not in 1..=[`SYMBOL_SIZE_MAX`], the block has no bytes, or it would need more than
+    /// [`K_MAX`] symbols.
+    pub const fn for_length(length_bytes: usize, symbol_size_max: usize) -> Result<Self, ShapeError> {
+        if symbol_size_max == 0 || symbol_size_max > SYMBOL_SIZE_MAX {
+            return Err(ShapeError::SymbolSize { symbol_size: symbol_size_max });
+        }
+        if length_bytes == 0 {
+            return Err(ShapeError::Empty);
+        }
+        Self::new(length_bytes.div_ceil(symbol_size_max), length_bytes)
+    }
+
+    /// The number of source symbols, K.
+    #[must_use]
+    pub const fn k(self) -> usize {
+        self.k as usize
+    }
+
+    /// The length of the block in bytes, without padding.
+    #[must_use]
+    pub const fn length_bytes(self) -> usize {
+        self.length_bytes as usize
+    }
+
+    /// The size of every encoding symbol in bytes.
+    #[must_use]
+    pub const fn symbol_size(self) -> usize {
+        self.symbol_size as usize
+    }
+
+    /// Where in the block the bytes of source symbol `i` are, padding excluded; empty when it is all padding, or when
+    /// there is no such symbol.
+    #[must_use]
+    pub fn source_range(self, i: usize) -> Range<usize> {
+        let at = |i: usize| i.saturating_mul(self.symbol_size()).min(self.length_bytes());
+        at(i)..at(i.saturating_add(1))
+    }
+
+    /// All source symbols with their padding, in bytes.
+    pub(super) const fn padded_bytes(self) -> usize {
+        self.k() * self.symbol_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn shapes_out_of_range_are_refused() {
+        assert_eq!(BlockShape::new(0, 1), Err(ShapeError::SymbolCount { k: 0 }));
+        assert_eq!(BlockShape::new(257, 1), Err(ShapeError::SymbolCount { k: 257 }));
+        assert_eq!(BlockShape::new(1, 0), Err(ShapeError::Empty));
+        assert_eq!(BlockShape::new(1, 1473), Err(ShapeError::SymbolSize { symbol_size: 1473 }));
+        assert!(BlockShape::new(256, usize::MAX).is_err());
+        assert_eq!(BlockShape::for_length(1, 0), Err(ShapeError::SymbolSize { symbol_size: 0 }));
+        assert_eq!(BlockShape::for_length(1, 1473), Err(ShapeError::SymbolSize { symbol_size: 1473 }));
+        assert_eq!(BlockShape::for_length(0, 1), Err(ShapeError::Empty));
+        assert_eq!(BlockShape::for_length(257, 1), Err(ShapeError::SymbolCount { k: 257 }));
+        assert!(BlockShape::for_length(usize::MAX, 1472).is_err());
+    }
+
+    #[test]
+    fn a_block_of_one_byte_has_one_symbol_of_one_byte() {
+        let shape = BlockShape::for_length(1, 1420).unwrap();
+        assert_eq!((shape.k(), shape.length_bytes(), shape.symbol_size()), (1, 1, 1));
+        assert_eq!(BlockShape::new(256, 256 * 1472).unwrap().symbol_size(), 1472);
+    }
+
+    proptest! {
+        #[test]
+        fn source_ranges_tile_the_block(k in 1..=K_MAX, length_bytes in 1..=K_MAX * SYMBOL_SIZE_MAX) {
+            let Ok(shape) = BlockShape::new(k, length_bytes) else {
+                prop_assert!(length_bytes > k * SYMBOL_SIZE_MAX);
+                return Ok(());
+            };
+            prop_assert!(shape.padded_bytes() >= length_bytes && (shape.symbol_size() - 1) * k < length_bytes);
+            let mut end = 0;
+            for i in 0..k {
+                let range = shape.source_range(i);
+                prop_assert_eq!(range.start, end);
+                prop_assert!(range.len() <= shape.symbol_size());
+                end = range.end;
+            }
+            prop_assert_eq!(end, length_bytes);
+            prop_assert!(shape.source_range(k).is_empty() && shape.source_range(usize::MAX).is_empty());
+        }
+
+        #[test]
+        fn for_length_takes_the_fewest_symbols(length_bytes in 1..400_000_usize, size_max in 1..=SYMBOL_SIZE_MAX) {
+            match BlockShape::for_length(length_bytes, size_max) {
+                Ok(shape) => {
+                    prop_assert!(shape.symbol_size() <= size_max);
+                    prop_assert!((shape.k() - 1) * size_max < length_bytes);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error, ShapeError::SymbolCount { k: length_bytes.div_ceil(size_max) });
+                    prop_assert!(length_bytes > K_MAX * size_max);
+                }
+            }
+        }
+    }
+}

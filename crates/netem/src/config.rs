@@ -1,0 +1,287 @@
+//! What a link does to packets.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::loss::Loss;
+
+/// Packets that may wait unless told otherwise: 15 MB of full-sized ones, 120 ms at 1 Gbit/s.
+pub const QUEUE_PACKETS_DEFAULT: usize = 10_000;
+
+/// What a link may hold altogether unless told otherwise, bytes: 1 GiB, 8 s at 1 Gbit/s.
+pub const HELD_BYTES_MAX_DEFAULT: u64 = 1 << 30;
+
+/// How much later a reordered packet arrives unless told otherwise: 17 full-sized packets at 100 Mbit/s.
+pub const REORDER_DELAY_DEFAULT: Duration = Duration::from_millis(2);
+
+/// How much may wait for the transmitter. The packet being sent does not count, so a limit of zero packets is a link
+/// without a queue: a packet that finds the transmitter busy is dropped. A link without a rate never queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Most packets waiting.
+    pub packets: Option<usize>,
+    /// Most bytes waiting.
+    pub bytes: Option<u64>,
+}
+
+impl QueueLimit {
+    /// At most `packets` waiting, whatever their size.
+    #[must_use]
+    pub const fn packets(packets: usize) -> Self {
+        Self { packets: Some(packets), bytes: None }
+    }
+
+    /// At most `bytes` waiting, however many packets.
+    #[must_use]
+    pub const fn bytes(bytes: u64) -> Self {
+        Self { packets: None, bytes: Some(bytes) }
+    }
+}
+
+impl Default for QueueLimit {
+    /// [`QUEUE_PACKETS_DEFAULT`].
+    fn default() -> Self {
+        Self::packets(QUEUE_PACKETS_DEFAULT)
+    }
+}
+
+/// One direction of one hop. The default is a perfect link: infinitely fast, no delay, nothing lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// Rate of the bottleneck in bits per second of [`Packet::size_bytes`](crate::Packet::size_bytes); `None` for
+    /// infinite.
+    pub rate_bps: Option<u64>,
+    /// Time from the last bit sent to the packet's arrival.
+    pub delay: Duration,
+    /// Up to this much is added to the delay, uniformly distributed. Order is kept: a packet which would overtake
+    /// another arrives with it. So where packets follow each other at much less than the jitter, most of them wait for
+    /// the slowest, and delays gather near `delay + jitter`, as behind a scheduler that serves in bursts.
+    pub jitter: Duration,
+    /// Which packets are lost, after they have used the bottleneck.
+    pub loss: Loss,
+    /// How much may wait for the bottleneck; beyond it arriving packets are dropped (DropTail).
+    pub queue: QueueLimit,
+    /// Probability that a packet arrives later by `reorder_delay`, so that those behind it overtake it. (At 1 all are
+    /// late alike and the order stays.)
+    pub reorder: f64,
+    /// See `reorder`.
+    pub reorder_delay: Duration,
+    /// Probability that a packet arrives twice, its copy right behind it (behind the bottleneck: a copy costs no rate).
+    pub duplicate: f64,
+    /// Probability that a packet arrives with one bit flipped, drawn for each copy.
+    pub corrupt: f64,
+    /// Times `(start, end)`, `end` excluded, in ascending order and apart: a packet whose last bit leaves the
+    /// transmitter within one is gone. What is travelling already arrives.
+    pub blackouts: Vec<(Time, Time)>,
+    /// Bound on all bytes in the link, waiting and travelling; what comes beyond it is dropped as if the queue were
+    /// full. Only to keep memory finite on links without a rate.
+    pub held_bytes_max: u64,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            rate_bps: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: Loss::None,
+            queue: QueueLimit::default(),
+            reorder: 0.0,
+            reorder_delay: REORDER_DELAY_DEFAULT,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            blackouts: Vec::new(),
+            held_bytes_max: HELD_BYTES_MAX_DEFAULT,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// Sets the bottleneck's rate in bit/s.
+    #[must_use]
+    pub fn with_rate_bps(mut self, rate_bps: u64) -> Self {
+        self.rate_bps = Some(rate_bps);
+        self
+    }
+
+    /// Sets the one-way delay.
+    #[must_use]
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Sets the most that is added to the delay.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Sets the loss model.
+    #[must_use]
+    pub fn with_loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
+        self
+    }
+
+    /// Sets the limit of the queue.
+    #[must_use]
+    pub fn with_queue(mut self, queue: QueueLimit) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Lets a share `probability` of the packets arrive later by `delay`.
+    #[must_use]
+    pub fn with_reorder(mut self, probability: f64, delay: Duration) -> Self {
+        self.reorder = probability;
+        self.reorder_delay = delay;
+        self
+    }
+
+    /// Sets the probability of a second copy.
+    #[must_use]
+    pub fn with_duplicate(mut self, probability: f64) -> Self {
+        self.duplicate = probability;
+        self
+    }
+
+    /// Sets the probability of a flipped bit.
+    #[must_use]
+    pub fn with_corrupt(mut self, probability: f64) -> Self {
+        self.corrupt = probability;
+        self
+    }
+
+    /// Adds a time in which nothing gets through, after those already there.
+    #[must_use]
+    pub fn with_blackout(mut self, start: Time, end: Time) -> Self {
+        self.blackouts.push((start, end));
+        self
+    }
+
+    /// Sets the bound on all bytes in the link.
+    #[must_use]
+    pub fn with_held_bytes_max(mut self, bytes: u64) -> Self {
+        self.held_bytes_max = bytes;
+        self
+    }
+
+    /// Checks every field, as [`Link::new`](crate::Link::new) does.
+    ///
+    /// # Errors
+    /// The first field that makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        checked_rate(self.rate_bps)?;
+        self.loss.validate()?;
+        checked_probability("reorder", self.reorder)?;
+        checked_probability("duplicate", self.duplicate)?;
+        checked_probability("corrupt", self.corrupt)?;
+        let mut last_end = Time::ZERO;
+        for &(start, end) in &self.blackouts {
+            if end <= start || start < last_end {
+                return Err(ConfigError::Blackouts { start, end });
+            }
+            last_end = end;
+        }
+        Ok(())
+    }
+}
+
+/// A link that cannot exist.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A probability outside 0 to 1, or not a number.
+    #[error("{name} is {value}, but a probability lies between 0 and 1")]
+    Probability {
+        /// Which one.
+        name: &'static str,
+        /// What it was.
+        value: f64,
+    },
+    /// A rate of zero.
+    #[error("a link's rate must be above 0 bit/s; a link that carries nothing is a blackout")]
+    ZeroRate,
+    /// A loss trace without entries.
+    #[error("a loss trace needs at least one entry")]
+    EmptyTrace,
+    /// Bursts with a mean loss of 1.
+    #[error("a mean loss of 1 is one endless burst; use independent losses with probability 1")]
+    EndlessBurst,
+    /// No process has this mean loss and burst length.
+    #[error(
+        "a mean loss of {mean_loss} needs bursts of at least {shortest} packets on average, not {mean_burst_packets}"
+    )]
+    BurstTooShort {
+        /// The mean loss asked for.
+        mean_loss: f64,
+        /// The mean burst length asked for.
+        mean_burst_packets: f64,
+        /// The least which is possible.
+        shortest: f64,
+    },
+    /// Blackouts which end before they start, overlap, or are out of order.
+    #[error("the blackout from {start} to {end} is empty or starts before the one in front of it ends")]
+    Blackouts {
+        /// Start of the one at fault.
+        start: Time,
+        /// End of the one at fault.
+        end: Time,
+    },
+}
+
+pub(crate) fn checked_probability(name: &'static str, value: f64) -> Result<(), ConfigError> {
+    // Written so that NaN is refused.
+    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(ConfigError::Probability { name, value }) }
+}
+
+pub(crate) fn checked_rate(rate_bps: Option<u64>) -> Result<Option<NonZeroU64>, ConfigError> {
+    match rate_bps {
+        None => Ok(None),
+        Some(rate_bps) => NonZeroU64::new(rate_bps).map(Some).ok_or(ConfigError::ZeroRate),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid() {
+        assert_eq!(LinkConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let perfect = LinkConfig::default;
+        assert_eq!(perfect().with_rate_bps(0).validate(), Err(ConfigError::ZeroRate));
+        assert_eq!(perfect().with_loss(Loss::Trace([].into())).validate(), Err(ConfigError::EmptyTrace));
+        for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+            let chain = Loss::GilbertElliott { p_good_to_bad: 0.1, p_bad_to_good: bad, loss_good: 0.0, loss_bad: 1.0 };
+            for config in [
+                perfect().with_loss(Loss::bernoulli(bad)),
+                perfect().with_loss(chain),
+                perfect().with_reorder(bad, REORDER_DELAY_DEFAULT),
+                perfect().with_duplicate(bad),
+                perfect().with_corrupt(bad),
+            ] {
+                assert!(matches!(config.validate(), Err(ConfigError::Probability { .. })), "{config:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn blackouts_must_be_in_order_and_apart() {
+        let ms = Time::from_ms;
+        let perfect = LinkConfig::default;
+        assert!(perfect().with_blackout(ms(1), ms(2)).with_blackout(ms(2), ms(3)).validate().is_ok());
+        for (first, second) in [((1, 3), (2, 4)), ((5, 6), (1, 2)), ((1, 2), (3, 3)), ((2, 1), (5, 6))] {
+            let config = perfect().with_blackout(ms(first.0), ms(first.1)).with_blackout(ms(second.0), ms(second.1));
+            assert!(matches!(config.validate(), Err(ConfigError::Blackouts { .. })), "{config:?}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Packets which travel: sent, not yet arrived.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+use dfcp_time::Time;
+
+/// Packets in order of arrival, first in first out among equals. Those which keep their order wait in a plain queue;
+/// only the few held back for reordering pay for a heap.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight<P> {
+    in_order: VecDeque<Traveller<P>>,
+    held_back: BinaryHeap<Traveller<P>>,
+    /// Arrival of the last packet in order: those behind it must not be earlier.
+    last_arrival: Time,
+    next_number: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Traveller<P> {
+    arrival: Time,
+    /// Breaks ties in order of departure.
+    number: u64,
+    packet: P,
+}
+
+impl<P> Traveller<P> {
+    fn key(&self) -> (Time, u64) {
+        (self.arrival, self.number)
+    }
+}
+
+/// Earliest first in a [`BinaryHeap`], which keeps its greatest element on top.
+impl<P> Ord for Traveller<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl<P> PartialOrd for Traveller<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> PartialEq for Traveller<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<P> Eq for Traveller<P> {}
+
+impl<P> Flight<P> {
+    pub(crate) fn new() -> Self {
+        Self { in_order: VecDeque::new(), held_back: BinaryHeap::new(), last_arrival: Time::ZERO, next_number: 0 }
+    }
+
+    /// When a packet that would arrive at `arrival` does so without overtaking those in order before it.
+    pub(crate) fn in_order_arrival(&self, arrival: Time) -> Time {
+        arrival.max(self.last_arrival)
+    }
+
+    /// Adds a packet which keeps its place behind all others in order.
+    pub(crate) fn add_in_order(&mut self, arrival: Time, packet: P) {
+        let arrival = self.in_order_arrival(arrival);
+        self.last_arrival = arrival;
+        let number = self.take_number();
+        self.in_order.push_back(Traveller { arrival, number, packet });
+    }
+
+    /// Adds a packet which others may overtake.
+    pub(crate) fn add_held_back(&mut self, arrival: Time, packet: P) {
+        let number = self.take_number();
+        self.held_back.push(Traveller { arrival, number, packet });
+    }
+
+    /// The next arrival.
+    pub(crate) fn next_arrival(&self) -> Option<Time> {
+        let keys = [self.in_order.front(), self.held_back.peek()];
+        keys.into_iter().flatten().map(|traveller| traveller.arrival).min()
+    }
+
+    /// The next packet, if it arrives at `now` or before.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<P> {
+        let in_order = self.in_order.front().map(Traveller::key);
+        let held_back = self.held_back.peek().map(Traveller::key);
+        let held_back_first = match (in_order, held_back) {
+            (None, None) => return None,
+            (Some(_), None) => false,
+            (None, Some(_)) => true,
+            (Some(in_order), Some(held_back)) => held_back < in_order,
+        };
+        let (arrival, _) = if held_back_first { held_back? } else { in_order? };
+        if arrival > now {
+            return None;
+        }
+        let traveller = if held_back_first { self.held_back.pop() } else { self.in_order.pop_front() };
+        traveller.map(|traveller| traveller.packet)
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+}

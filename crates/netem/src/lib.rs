@@ -1,0 +1,56 @@
+//! Emulated network links without I/O: packets in with a time, packets out with a time.
+//!
+//! A [`Link`] is one direction of one hop. The caller says what time it is; the link never reads a clock, so the same
+//! code runs under the simulator (simulated nanoseconds), the protocol tests and the relay (real time). The same
+//! configuration, seed and sequence of calls give the same result on every machine.
+//!
+//! # Model
+//!
+//! ```text
+//! push ─► queue ─► serialisation ─► blackout ─► loss ─► duplication ─► delay + jitter, reordering, corruption ─► pop
+//!       (DropTail)  (at rate_bps)
+//! ```
+//!
+//! * **Loss comes after the bottleneck.** A lost packet has used its share of the rate, so a path of rate C and loss p
+//!   carries at most C·(1 − p), as a radio link does. The same holds for a packet that falls into a blackout.
+//! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
+//!   nanosecond left by one packet is carried to the next.
+//! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
+//! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.
+//!
+//! ```
+//! use std::time::Duration;
+//! use dfcp_netem::{Link, LinkConfig, Loss};
+//! use dfcp_time::Time;
+//!
+//! // 8 Mbit/s and 10 ms: a packet of 1000 bytes takes 1 ms to send and 10 ms to travel.
+//! let config = LinkConfig::default()
+//!     .with_rate_bps(8_000_000)
+//!     .with_delay(Duration::from_millis(10))
+//!     .with_loss(Loss::None);
+//! let mut link = Link::new(config, 1)?;
+//! link.push(Time::ZERO, vec![0u8; 1000]);
+//! assert_eq!(link.next_time(), Some(Time::from_ms(11)));
+//! assert_eq!(link.pop(Time::from_us(10_999)), None);
+//! assert_eq!(link.pop(Time::from_ms(11)), Some(vec![0u8; 1000]));
+//! # Ok::<(), dfcp_netem::ConfigError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod flight;
+mod link;
+mod loss;
+mod packet;
+mod random;
+mod stats;
+mod transmitter;
+
+pub use config::{
+    ConfigError, HELD_BYTES_MAX_DEFAULT, LinkConfig, QUEUE_PACKETS_DEFAULT, QueueLimit, REORDER_DELAY_DEFAULT,
+};
+pub use link::Link;
+pub use loss::Loss;
+pub use packet::{Datagram, Packet, flip_bit};
+pub use stats::{Count, LinkStats};

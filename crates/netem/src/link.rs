@@ -1,0 +1,247 @@
+//! The link itself: wiring between queue, transmitter, impairments and flight.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_time::{Time, duration_ns};
+
+use crate::config::{ConfigError, LinkConfig, checked_rate};
+use crate::flight::Flight;
+use crate::loss::{Loss, LossProcess};
+use crate::packet::Packet;
+use crate::random::{Random, Stream};
+use crate::stats::{Count, LinkStats};
+use crate::transmitter::Transmitter;
+
+/// One direction of one hop; see the crate's documentation for the model.
+///
+/// Calls: [`push`](Self::push) packets in; wait until [`next_time`](Self::next_time); [`pop`](Self::pop) until it
+/// returns `None`. Time must not run backwards: an instant before the latest one seen counts as that one.
+#[derive(Clone, Debug)]
+pub struct Link<P> {
+    config: LinkConfig,
+    now: Time,
+    queue: VecDeque<P>,
+    queued: Count,
+    transmitter: Transmitter<P>,
+    flight: Flight<P>,
+    held: Count,
+    loss: LossProcess,
+    jitter: Random,
+    reorder: Random,
+    duplicate: Random,
+    corrupt: Random,
+    /// Index of the first blackout which is not over yet.
+    blackout: usize,
+    stats: LinkStats,
+}
+
+impl<P: Packet> Link<P> {
+    /// A link at rest. `seed` decides every random event.
+    ///
+    /// # Errors
+    /// When a field of `config` makes no sense: see [`ConfigError`].
+    pub fn new(config: LinkConfig, seed: u64) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            now: Time::ZERO,
+            queue: VecDeque::new(),
+            queued: Count::default(),
+            transmitter: Transmitter::new(checked_rate(config.rate_bps)?),
+            flight: Flight::new(),
+            held: Count::default(),
+            loss: LossProcess::new(config.loss.clone(), seed),
+            jitter: Random::new(seed, Stream::Jitter),
+            reorder: Random::new(seed, Stream::Reorder),
+            duplicate: Random::new(seed, Stream::Duplicate),
+            corrupt: Random::new(seed, Stream::Corrupt),
+            blackout: 0,
+            stats: LinkStats::default(),
+            config,
+        })
+    }
+
+    /// Offers a packet at `now`. What the link does with it shows in [`stats`](Self::stats) and [`pop`](Self::pop).
+    pub fn push(&mut self, now: Time, packet: P) {
+        self.advance(now);
+        let size_bytes = packet.size_bytes();
+        self.stats.offered.add(size_bytes);
+        if !self.has_room_for(size_bytes) {
+            self.stats.queue_drops.add(size_bytes);
+            return;
+        }
+        self.held.add(size_bytes);
+        if self.config.rate_bps.is_none() {
+            self.depart(self.now, packet);
+        } else if self.transmitter.is_idle() {
+            self.transmitter.start(self.now, size_bytes, packet);
+        } else {
+            self.queued.add(size_bytes);
+            self.queue.push_back(packet);
+        }
+    }
+
+    /// The earliest time at which [`pop`](Self::pop) might return a packet; `None` while the link is empty. Packets may
+    /// turn out to be lost or late on their way: then `pop` returns `None` at that time and the next one is later.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Time> {
+        let next_departure = self.transmitter.finish_time();
+        let next_sent = next_departure.map(|finish| self.flight.in_order_arrival(finish + self.config.delay));
+        [next_sent, self.flight.next_arrival()].into_iter().flatten().min()
+    }
+
+    /// The next packet whose arrival is not after `now`, in order of arrival, first in first out among equals.
+    pub fn pop(&mut self, now: Time) -> Option<P> {
+        self.advance(now);
+        let packet = self.flight.pop(self.now)?;
+        let size_bytes = packet.size_bytes();
+        self.held.remove(size_bytes);
+        self.stats.delivered.add(size_bytes);
+        Some(packet)
+    }
+
+    /// Lets the link work until `now` without taking anything out, so that [`queue_len`](Self::queue_len) and
+    /// [`stats`](Self::stats) are those of that instant. All other calls that take a time do this by themselves.
+    pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        while let Some((finish, packet)) = self.transmitter.finish(self.now) {
+            self.depart(finish, packet);
+            if let Some(next) = self.queue.pop_front() {
+                let size_bytes = next.size_bytes();
+                self.queued.remove(size_bytes);
+                self.transmitter.continue_with(finish, size_bytes, next);
+            }
+        }
+    }
+
+    /// Changes the rate from `now` on, for the packet being sent as well.
+    ///
+    /// # Errors
+    /// When the rate is zero; the link is then unchanged.
+    pub fn set_rate_bps(&mut self, now: Time, rate_bps: Option<u64>) -> Result<(), ConfigError> {
+        let rate = checked_rate(rate_bps)?;
+        self.advance(now);
+        self.config.rate_bps = rate_bps;
+        self.transmitter.set_rate(self.now, rate);
+        // Without a rate, all that waited leaves now.
+        self.advance(now);
+        Ok(())
+    }
+
+    /// Changes the delay for packets which leave the transmitter after `now`. When it shrinks, they still do not
+    /// overtake those already travelling.
+    pub fn set_delay(&mut self, now: Time, delay: Duration) {
+        self.advance(now);
+        self.config.delay = delay;
+    }
+
+    /// Changes the loss model for packets which leave the transmitter after `now`.
+    ///
+    /// # Errors
+    /// When the model makes no sense; the link is then unchanged.
+    pub fn set_loss(&mut self, now: Time, loss: Loss) -> Result<(), ConfigError> {
+        loss.validate()?;
+        self.advance(now);
+        self.config.loss = loss.clone();
+        self.loss.set(loss);
+        Ok(())
+    }
+
+    /// What the link is set to now.
+    #[must_use]
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// The counters, as of the latest time given to the link.
+    #[must_use]
+    pub fn stats(&self) -> LinkStats {
+        self.stats
+    }
+
+    /// Packets waiting for the transmitter (without the one being sent), as of the latest time given to the link.
+    #[must_use]
+    pub fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes waiting for the transmitter, as of the latest time given to the link.
+    #[must_use]
+    pub fn queue_bytes(&self) -> u64 {
+        self.queued.bytes
+    }
+
+    /// All that is in the link: waiting, being sent, travelling.
+    #[must_use]
+    pub fn held(&self) -> Count {
+        self.held
+    }
+
+    fn has_room_for(&self, size_bytes: u32) -> bool {
+        let size_bytes = u64::from(size_bytes);
+        if self.held.bytes.saturating_add(size_bytes) > self.config.held_bytes_max {
+            return false;
+        }
+        if self.transmitter.is_idle() {
+            return true;
+        }
+        let limit = self.config.queue;
+        limit.packets.is_none_or(|packets| self.queue.len() < packets)
+            && limit.bytes.is_none_or(|bytes| self.queued.bytes.saturating_add(size_bytes) <= bytes)
+    }
+
+    /// The last bit of `packet` has left the transmitter at `at`.
+    fn depart(&mut self, at: Time, packet: P) {
+        let size_bytes = packet.size_bytes();
+        if self.is_dark(at) {
+            self.stats.blackout_drops.add(size_bytes);
+            self.held.remove(size_bytes);
+            return;
+        }
+        if self.loss.loses_next() {
+            self.stats.lost.add(size_bytes);
+            self.held.remove(size_bytes);
+            return;
+        }
+        let copy = self.duplicate.chance(self.config.duplicate).then(|| packet.clone());
+        let jitter = Duration::from_nanos(self.jitter.up_to(duration_ns(self.config.jitter)));
+        let mut arrival = at + self.config.delay + jitter;
+        let held_back = self.reorder.chance(self.config.reorder);
+        if held_back {
+            arrival = self.flight.in_order_arrival(arrival) + self.config.reorder_delay;
+            self.stats.reordered.add(size_bytes);
+        }
+        self.travel(arrival, held_back, packet);
+        if let Some(copy) = copy {
+            self.stats.duplicated.add(size_bytes);
+            self.held.add(size_bytes);
+            self.travel(arrival, held_back, copy);
+        }
+    }
+
+    fn travel(&mut self, arrival: Time, held_back: bool, mut packet: P) {
+        if self.corrupt.chance(self.config.corrupt) {
+            packet.corrupt(self.corrupt.bits());
+            self.stats.corrupted.add(packet.size_bytes());
+        }
+        if held_back {
+            self.flight.add_held_back(arrival, packet);
+        } else {
+            self.flight.add_in_order(arrival, packet);
+        }
+    }
+
+    /// Departures come in order of time, so blackouts which are over need not be looked at again.
+    fn is_dark(&mut self, at: Time) -> bool {
+        while let Some(&(start, end)) = self.config.blackouts.get(self.blackout) {
+            if at < end {
+                return at >= start;
+            }
+            self.blackout += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+use super::*;
+use crate::QueueLimit;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A packet that shows its place in the sequence.
+fn numbered(number: u32, size_bytes: usize) -> Vec<u8> {
+    let mut bytes = number.to_be_bytes().to_vec();
+    bytes.resize(size_bytes, 0);
+    bytes
+}
+
+fn number_of(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// Pops what falls due until `end` at the very times it does: what arrived, and when.
+fn pop_until(link: &mut Link<Vec<u8>>, end: Time) -> Vec<(Time, Vec<u8>)> {
+    let mut arrived = Vec::new();
+    while let Some(time) = link.next_time().filter(|&time| time <= end) {
+        while let Some(packet) = link.pop(time) {
+            arrived.push((time, packet));
+        }
+        assert!(link.next_time().is_none_or(|next| next > time), "no progress at {time}");
+    }
+    arrived
+}
+
+/// Runs the link empty.
+fn drain(link: &mut Link<Vec<u8>>) -> Vec<(Time, Vec<u8>)> {
+    pop_until(link, Time::MAX)
+}
+
+/// Times and numbers of what arrives from now on.
+fn schedule(link: &mut Link<Vec<u8>>) -> Vec<(u64, u32)> {
+    numbers(drain(link))
+}
+
+/// Times and numbers of what arrives when `count` packets of 100 bytes come in at equal distances.
+fn stream(link: &mut Link<Vec<u8>>, count: u32, gap: Duration) -> Vec<(u64, u32)> {
+    let mut arrived = Vec::new();
+    for number in 0..count {
+        let now = Time::ZERO + gap * number;
+        arrived.extend(pop_until(link, now));
+        link.push(now, numbered(number, 100));
+    }
+    arrived.extend(drain(link));
+    numbers(arrived)
+}
+
+fn numbers(arrived: Vec<(Time, Vec<u8>)>) -> Vec<(u64, u32)> {
+    arrived.into_iter().map(|(time, packet)| (time.as_ns(), number_of(&packet))).collect()
+}
+
+fn assert_conserved(link: &Link<Vec<u8>>) {
+    let stats = link.stats();
+    let mut came = stats.offered;
+    came += stats.duplicated;
+    let mut went = stats.delivered;
+    for part in [stats.queue_drops, stats.blackout_drops, stats.lost, link.held()] {
+        went += part;
+    }
+    assert_eq!(came, went, "{stats:?}");
+}
+
+#[test]
+fn a_perfect_link_delivers_at_once() {
+    let mut link = Link::new(LinkConfig::default(), 0).unwrap();
+    link.push(Time::from_us(7), numbered(1, 100));
+    assert_eq!(link.next_time(), Some(Time::from_us(7)));
+    assert_eq!(link.pop(Time::from_us(7)), Some(numbered(1, 100)));
+    assert_eq!(link.next_time(), None);
+}
+
+#[test]
+fn a_schedule_worked_out_by_hand() {
+    // 8 Mbit/s: 1 µs per byte; 10 ms of delay; two may wait. Pushed at 0: #0 (1000 B) is sent until 1000 µs, #1 (500 B)
+    // until 1500, #2 (100 B) until 1600, #3 finds the queue full. At 1000 µs #0 has just left, so #4 (50 B) finds room and
+    // is sent until 1650. At 5000 µs the link is idle: #5 (200 B) until 5200.
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(10 * MS).with_queue(QueueLimit::packets(2));
+    let mut link = Link::new(config, 0).unwrap();
+    for (number, size_bytes) in [(0, 1000), (1, 500), (2, 100), (3, 100)] {
+        link.push(Time::ZERO, numbered(number, size_bytes));
+    }
+    assert_eq!((link.queue_len(), link.queue_bytes()), (2, 600));
+    link.push(Time::from_us(1000), numbered(4, 50));
+    assert_eq!((link.queue_len(), link.queue_bytes()), (2, 150));
+    link.push(Time::from_us(5000), numbered(5, 200));
+    let expected = [(11_000, 0), (11_500, 1), (11_600, 2), (11_650, 4), (15_200, 5)];
+    assert_eq!(schedule(&mut link), expected.map(|(us, number)| (us * 1000, number)));
+    assert_eq!(link.stats().queue_drops, Count { packets: 1, bytes: 100 });
+    assert_eq!(link.stats().delivered, Count { packets: 5, bytes: 1850 });
+    assert_conserved(&link);
+}
+
+#[test]
+fn packets_back_to_back_take_exactly_their_bits() {
+    // 1476 bytes at 93.4 Mbit/s take 126 423.98… ns each: rounding every one up would be 20 ns late after 1000.
+    for (rate_bps, size_bytes) in [(93_400_000u64, 1476usize), (3, 10), (999_999_937, 1500), (123_456_789_012, 40)] {
+        let config = LinkConfig::default().with_rate_bps(rate_bps);
+        let mut link = Link::new(config, 0).unwrap();
+        for number in 0..1000 {
+            link.push(Time::ZERO, numbered(number, size_bytes));
+        }
+        for (count, (time, _)) in (1u128..).zip(drain(&mut link)) {
+            let exact = (count * size_bytes as u128 * 8 * 1_000_000_000).div_ceil(u128::from(rate_bps));
+            assert_eq!(u128::from(time.as_ns()), exact, "{rate_bps} bit/s, packet {count}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_of_bytes_counts_bytes() {
+    let config = LinkConfig::default().with_rate_bps(8_000).with_queue(QueueLimit::bytes(250));
+    let mut link = Link::new(config, 0).unwrap();
+    for number in 0..4 {
+        link.push(Time::ZERO, numbered(number, 100));
+    }
+    link.push(Time::ZERO, numbered(4, 50));
+    // #0 is being sent, #1 and #2 wait, #3 does not fit, #4 fills the rest exactly.
+    assert_eq!(schedule(&mut link).iter().map(|&(_, number)| number).collect::<Vec<_>>(), [0, 1, 2, 4]);
+}
+
+#[test]
+fn no_queue_means_the_transmitter_alone() {
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_queue(QueueLimit::packets(0));
+    let mut link = Link::new(config, 0).unwrap();
+    link.push(Time::ZERO, numbered(0, 100));
+    link.push(Time::from_us(99), numbered(1, 100));
+    link.push(Time::from_us(100), numbered(2, 100));
+    assert_eq!(schedule(&mut link), [(100_000, 0), (200_000, 2)]);
+}
+
+#[test]
+fn memory_is_bounded_without_a_rate() {
+    let config = LinkConfig::default().with_delay(10 * MS).with_held_bytes_max(1000);
+    let mut link = Link::new(config, 0).unwrap();
+    for number in 0..20 {
+        link.push(Time::ZERO, numbered(number, 100));
+    }
+    assert_eq!(link.held(), Count { packets: 10, bytes: 1000 });
+    assert_eq!(link.stats().queue_drops.packets, 10);
+    assert_eq!(drain(&mut link).len(), 10);
+    link.push(Time::from_ms(10), numbered(20, 1000));
+    assert_eq!(drain(&mut link).len(), 1);
+    assert_conserved(&link);
+}
+
+#[test]
+fn lost_packets_use_the_link() {
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_loss(Loss::Trace([false, true, false].into()));
+    let mut link = Link::new(config, 0).unwrap();
+    for number in 0..3 {
+        link.push(Time::ZERO, numbered(number, 1000));
+    }
+    assert_eq!(schedule(&mut link), [(1_000_000, 0), (3_000_000, 2)]);
+    assert_eq!(link.stats().lost, Count { packets: 1, bytes: 1000 });
+}
+
+#[test]
+fn blackouts_swallow_what_leaves_within_them() {
+    // Sent until 1, 2, 3, 4, 5, 6 ms. Dark from 2 (included) to 4 ms (excluded) and from 5 to 5.5 ms.
+    let config = LinkConfig::default()
+        .with_rate_bps(8_000_000)
+        .with_delay(MS)
+        .with_blackout(Time::from_ms(2), Time::from_ms(4))
+        .with_blackout(Time::from_ms(5), Time::from_us(5500));
+    let mut link = Link::new(config, 0).unwrap();
+    for number in 0..6 {
+        link.push(Time::ZERO, numbered(number, 1000));
+    }
+    let arrived = schedule(&mut link);
+    assert_eq!(arrived, [(2_000_000, 0), (5_000_000, 3), (7_000_000, 5)]);
+    assert_eq!(link.stats().blackout_drops, Count { packets: 3, bytes: 3000 });
+    assert_conserved(&link);
+}
+
+#[test]
+fn jitter_spreads_arrivals_over_its_range() {
+    let config = LinkConfig::default().with_delay(10 * MS).with_jitter(5 * MS);
+    let mut link = Link::new(config, 11).unwrap();
+    let arrived = stream(&mut link, 2000, 5 * MS);
+    let delays: Vec<u64> = arrived.iter().map(|&(time, number)| time - u64::from(number) * 5_000_000).collect();
+    assert!(delays.iter().all(|delay| (10_000_000..=15_000_000).contains(delay)));
+    let mean = delays.iter().sum::<u64>() / 2000;
+    // The mean of 2000 uniform values has a standard deviation of 5 ms / √12 / √2000 = 32 µs.
+    assert!(mean.abs_diff(12_500_000) < 160_000, "{mean}");
+}
+
+#[test]
+fn jitter_keeps_the_order() {
+    let config = LinkConfig::default().with_delay(10 * MS).with_jitter(5 * MS);
+    let mut link = Link::new(config, 12).unwrap();
+    let arrived = stream(&mut link, 2000, MS / 10);
+    assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1));
+    assert_eq!(arrived.len(), 2000);
+}
+
+#[test]
+fn a_reordered_packet_is_overtaken_by_those_of_the_extra_delay() {
+    let config = LinkConfig::default().with_delay(10 * MS).with_reorder(0.05, 3 * MS);
+    let mut link = Link::new(config, 5).unwrap();
+    let arrived = stream(&mut link, 1000, MS);
+    let late = |&&(time, number): &&(u64, u32)| time == u64::from(number) * 1_000_000 + 13_000_000;
+    let in_time = |&&(time, number): &&(u64, u32)| time == u64::from(number) * 1_000_000 + 10_000_000;
+    let reordered = link.stats().reordered.packets as usize;
+    assert_eq!(arrived.iter().filter(late).count(), reordered);
+    assert_eq!(arrived.iter().filter(in_time).count(), 1000 - reordered);
+    // 50 expected; five standard deviations are 34.
+    assert!((16..=84).contains(&reordered), "{reordered}");
+    assert!(!arrived.is_sorted_by_key(|&(_, number)| number));
+}
+
+#[test]
+fn a_duplicate_follows_its_original() {
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_duplicate(1.0);
+    let mut link = Link::new(config, 0).unwrap();
+    link.push(Time::ZERO, numbered(0, 1000));
+    link.push(Time::ZERO, numbered(1, 1000));
+    assert_eq!(schedule(&mut link), [(1_000_000, 0), (1_000_000, 0), (2_000_000, 1), (2_000_000, 1)]);
+    assert_eq!(link.stats().duplicated, Count { packets: 2, bytes: 2000 });
+    assert_conserved(&link);
+}
+
+#[test]
+fn corruption_flips_one_bit_of_each_copy() {
+    let config = LinkConfig::default().with_corrupt(1.0).with_duplicate(1.0);
+    let mut link = Link::new(config, 3).unwrap();
+    for _ in 0..100 {
+        link.push(Time::ZERO, vec![0u8; 64]);
+    }
+    let arrived = drain(&mut link);
+    let ones = |packet: &[u8]| packet.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert!(arrived.iter().all(|(_, packet)| ones(packet) == 1));
+    assert!(arrived.chunks(2).any(|copies| copies[0].1 != copies[1].1));
+    assert_eq!(link.stats().corrupted, Count { packets: 200, bytes: 12_800 });
+}
+
+#[test]
+fn the_rate_changes_in_the_middle_of_a_packet() {
+    // 1 ms of #0 at 8 Mbit/s; half way the rate halves: 1 ms for the rest, then 2 ms for #1.
+    let mut link = Link::new(LinkConfig::default().with_rate_bps(8_000_000), 0).unwrap();
+    link.push(Time::ZERO, numbered(0, 1000));
+    link.push(Time::ZERO, numbered(1, 1000));
+    link.set_rate_bps(Time::from_us(500), Some(4_000_000)).unwrap();
+    assert_eq!(link.set_rate_bps(Time::from_us(500), Some(0)), Err(ConfigError::ZeroRate));
+    assert_eq!(schedule(&mut link), [(1_500_000, 0), (3_500_000, 1)]);
+}
+
+#[test]
+fn without_a_rate_the_queue_empties() {
+    let mut link = Link::new(LinkConfig::default().with_rate_bps(8), 0).unwrap();
+    for number in 0..3 {
+        link.push(Time::ZERO, numbered(number, 1000));
+    }
+    link.set_rate_bps(Time::from_ms(5), None).unwrap();
+    assert_eq!(link.queue_len(), 0);
+    assert_eq!(schedule(&mut link), [(5_000_000, 0), (5_000_000, 1), (5_000_000, 2)]);
+}
+
+#[test]
+fn a_shorter_delay_does_not_reorder() {
+    let mut link = Link::new(LinkConfig::default().with_delay(10 * MS), 0).unwrap();
+    link.push(Time::ZERO, numbered(0, 100));
+    link.set_delay(Time::from_ms(1), MS);
+    link.push(Time::from_ms(1), numbered(1, 100));
+    link.push(Time::from_ms(20), numbered(2, 100));
+    assert_eq!(schedule(&mut link), [(10_000_000, 0), (10_000_000, 1), (21_000_000, 2)]);
+}
+
+#[test]
+fn the_loss_model_changes_for_what_leaves_later() {
+    let mut link = Link::new(LinkConfig::default().with_rate_bps(8_000_000), 0).unwrap();
+    for number in 0..3 {
+        link.push(Time::ZERO, numbered(number, 1000));
+    }
+    link.set_loss(Time::from_us(1500), Loss::bernoulli(1.0)).unwrap();
+    assert!(link.set_loss(Time::from_us(1500), Loss::bernoulli(2.0)).is_err());
+    assert_eq!(schedule(&mut link), [(1_000_000, 0)]);
+}
+
+#[test]
+fn a_clock_that_runs_backwards_is_held() {
+    let mut link = Link::new(LinkConfig::default().with_delay(MS), 0).unwrap();
+    link.push(Time::from_ms(10), numbered(0, 100));
+    link.push(Time::from_ms(3), numbered(1, 100));
+    assert_eq!(schedule(&mut link), [(11_000_000, 0), (11_000_000, 1)]);
+}
+
+#[test]
+fn absurd_numbers_saturate() {
+    let config = LinkConfig::default()
+        .with_rate_bps(1)
+        .with_delay(Duration::MAX)
+        .with_jitter(Duration::MAX)
+        .with_reorder(1.0, Duration::MAX);
+    let mut link = Link::new(config, 0).unwrap();
+    link.push(Time::MAX - MS, numbered(0, 65_000));
+    link.push(Time::MAX - MS, numbered(1, 65_000));
+    assert_eq!(schedule(&mut link).len(), 2);
+    let mut fast = Link::new(LinkConfig::default().with_rate_bps(u64::MAX), 0).unwrap();
+    fast.push(Time::ZERO, numbered(0, 65_000));
+    assert_eq!(schedule(&mut fast), [(1, 0)]);
+}
+
+#[test]
+fn one_impairment_does_not_change_another() {
+    let lossy = LinkConfig::default().with_delay(MS).with_loss(Loss::bernoulli(0.3));
+    let survivors = |config: LinkConfig| {
+        let mut link = Link::new(config, 77).unwrap();
+        let mut numbers: Vec<u32> = stream(&mut link, 500, MS / 1000).into_iter().map(|(_, number)| number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    };
+    let busy = lossy.clone().with_jitter(MS).with_duplicate(0.2).with_reorder(0.1, MS).with_rate_bps(1_000_000);
+    assert_eq!(survivors(lossy), survivors(busy));
+}

@@ -1,0 +1,227 @@
+//! Which packets the link loses.
+
+use std::sync::Arc;
+
+use crate::config::{ConfigError, checked_probability};
+use crate::random::{Random, Stream};
+
+/// A loss model; asked once for every packet that leaves the bottleneck.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Loss {
+    /// Nothing is lost.
+    #[default]
+    None,
+    /// Every packet is lost with the same probability, independently of the others.
+    Bernoulli {
+        /// Probability of loss, 0 to 1.
+        p: f64,
+    },
+    /// Two states, each with its own loss probability (Gilbert 1960, Elliott 1963): losses come in bursts. For every
+    /// packet the present state's loss probability decides its fate, then the state may change. The first packet finds
+    /// the chain in its stationary distribution. [`Loss::bursts`] chooses the four numbers.
+    GilbertElliott {
+        /// Probability of passing from the good to the bad state after a packet.
+        p_good_to_bad: f64,
+        /// Probability of passing from the bad to the good state after a packet.
+        p_bad_to_good: f64,
+        /// Probability of loss in the good state.
+        loss_good: f64,
+        /// Probability of loss in the bad state.
+        loss_bad: f64,
+    },
+    /// A recorded pattern, one entry per packet, `true` for lost; it starts again at its end.
+    Trace(Arc<[bool]>),
+}
+
+impl Loss {
+    /// Independent losses with probability `p`.
+    #[must_use]
+    pub const fn bernoulli(p: f64) -> Self {
+        Self::Bernoulli { p }
+    }
+
+    /// Losses in runs: a share `mean_loss` of all packets is lost, in uninterrupted runs of `mean_burst_packets` on
+    /// average (a Gilbert model: nothing is lost in the good state, everything in the bad one). A mean burst of
+    /// 1 / (1 − `mean_loss`) gives independent losses again.
+    ///
+    /// # Errors
+    /// When `mean_loss` is not in 0 ≤ `mean_loss` < 1, or no such process exists: bursts are shorter than one packet or
+    /// than `mean_loss` / (1 − `mean_loss`), the least that fits when each gap is a single packet.
+    pub fn bursts(mean_loss: f64, mean_burst_packets: f64) -> Result<Self, ConfigError> {
+        checked_probability("mean loss", mean_loss)?;
+        if mean_loss >= 1.0 {
+            return Err(ConfigError::EndlessBurst);
+        }
+        let shortest = (mean_loss / (1.0 - mean_loss)).max(1.0);
+        // The quotient above is rounded: 0.9 must go with bursts of 9.
+        if !mean_burst_packets.is_finite() || mean_burst_packets < shortest * (1.0 - 1e-9) {
+            return Err(ConfigError::BurstTooShort { mean_loss, mean_burst_packets, shortest });
+        }
+        let p_bad_to_good = (1.0 / mean_burst_packets).min(1.0);
+        let p_good_to_bad = (p_bad_to_good * mean_loss / (1.0 - mean_loss)).min(1.0);
+        Ok(Self::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good: 0.0, loss_bad: 1.0 })
+    }
+
+    /// The share of packets lost in the long run.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Bernoulli { p } => *p,
+            Self::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good, loss_bad } => {
+                let bad = stationary_bad(*p_good_to_bad, *p_bad_to_good);
+                bad * loss_bad + (1.0 - bad) * loss_good
+            }
+            Self::Trace(lost) => lost.iter().filter(|&&lost| lost).count() as f64 / lost.len().max(1) as f64,
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::None => Ok(()),
+            Self::Bernoulli { p } => checked_probability("loss", *p),
+            Self::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good, loss_bad } => {
+                checked_probability("p_good_to_bad", *p_good_to_bad)?;
+                checked_probability("p_bad_to_good", *p_bad_to_good)?;
+                checked_probability("loss_good", *loss_good)?;
+                checked_probability("loss_bad", *loss_bad)
+            }
+            Self::Trace(lost) if lost.is_empty() => Err(ConfigError::EmptyTrace),
+            Self::Trace(_) => Ok(()),
+        }
+    }
+}
+
+/// Share of time in the bad state; a chain which never moves stays where it starts, in the good one.
+fn stationary_bad(p_good_to_bad: f64, p_bad_to_good: f64) -> f64 {
+    let sum = p_good_to_bad + p_bad_to_good;
+    if sum > 0.0 { p_good_to_bad / sum } else { 0.0 }
+}
+
+/// A loss model at work.
+#[derive(Clone, Debug)]
+pub(crate) struct LossProcess {
+    loss: Loss,
+    random: Random,
+    /// Of Gilbert-Elliott.
+    bad: bool,
+    /// Of a trace.
+    position: usize,
+}
+
+impl LossProcess {
+    pub(crate) fn new(loss: Loss, seed: u64) -> Self {
+        let mut process = Self { loss: Loss::None, random: Random::new(seed, Stream::Loss), bad: false, position: 0 };
+        process.set(loss);
+        process
+    }
+
+    /// Changes the model; the stream of random numbers goes on.
+    pub(crate) fn set(&mut self, loss: Loss) {
+        self.position = 0;
+        self.bad = match &loss {
+            Loss::GilbertElliott { p_good_to_bad, p_bad_to_good, .. } => {
+                self.random.chance(stationary_bad(*p_good_to_bad, *p_bad_to_good))
+            }
+            Loss::None | Loss::Bernoulli { .. } | Loss::Trace(_) => false,
+        };
+        self.loss = loss;
+    }
+
+    /// The fate of the next packet.
+    pub(crate) fn loses_next(&mut self) -> bool {
+        match &self.loss {
+            Loss::None => false,
+            Loss::Bernoulli { p } => self.random.chance(*p),
+            Loss::GilbertElliott { p_good_to_bad, p_bad_to_good, loss_good, loss_bad } => {
+                let (p_loss, p_change) =
+                    if self.bad { (*loss_bad, *p_bad_to_good) } else { (*loss_good, *p_good_to_bad) };
+                let lost = self.random.chance(p_loss);
+                self.bad ^= self.random.chance(p_change);
+                lost
+            }
+            Loss::Trace(pattern) => {
+                let lost = pattern[self.position];
+                self.position = (self.position + 1) % pattern.len();
+                lost
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(loss: Loss, seed: u64, packets: usize) -> Vec<bool> {
+        let mut process = LossProcess::new(loss, seed);
+        (0..packets).map(|_| process.loses_next()).collect()
+    }
+
+    fn mean(lost: &[bool]) -> f64 {
+        lost.iter().filter(|&&lost| lost).count() as f64 / lost.len() as f64
+    }
+
+    /// Mean length of the runs of losses.
+    fn mean_run(lost: &[bool]) -> f64 {
+        let runs = lost.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
+        lost.iter().filter(|&&lost| lost).count() as f64 / runs as f64
+    }
+
+    #[test]
+    fn bernoulli_loses_its_share() {
+        for (seed, p) in [(1, 0.0), (2, 0.01), (3, 0.1), (4, 0.5), (5, 1.0)] {
+            let n = 200_000;
+            let five_sigma = 5.0 * (p * (1.0 - p) / n as f64).sqrt();
+            let measured = mean(&draw(Loss::bernoulli(p), seed, n));
+            assert!((measured - p).abs() <= five_sigma, "seed {seed}, p {p}: {measured}");
+        }
+    }
+
+    #[test]
+    fn bursts_have_the_mean_loss_and_length_asked_for() {
+        for (seed, p, burst) in [(1, 0.01, 4.0), (2, 0.1, 10.0), (3, 0.5, 3.0), (4, 0.6, 1.5)] {
+            let loss = Loss::bursts(p, burst).unwrap();
+            assert!((loss.mean() - p).abs() < 1e-12);
+            let lost = draw(loss, seed, 1_000_000);
+            // The variance of the share is that of independent losses times about 2·burst.
+            let five_sigma = 5.0 * (p * (1.0 - p) * 2.0 * burst / 1e6f64).sqrt();
+            assert!((mean(&lost) - p).abs() < five_sigma, "seed {seed}: {}", mean(&lost));
+            assert!((mean_run(&lost) / burst - 1.0).abs() < 0.05, "seed {seed}: {}", mean_run(&lost));
+        }
+    }
+
+    #[test]
+    fn a_general_gilbert_elliott_chain_has_its_stationary_mean() {
+        let loss = Loss::GilbertElliott { p_good_to_bad: 0.02, p_bad_to_good: 0.2, loss_good: 0.01, loss_bad: 0.6 };
+        // 1/11 of the time in the bad state.
+        let expected = (0.6 + 10.0 * 0.01) / 11.0;
+        assert!((loss.mean() - expected).abs() < 1e-12);
+        let measured = mean(&draw(loss, 6, 1_000_000));
+        assert!((measured / expected - 1.0).abs() < 0.05, "{measured} instead of {expected}");
+    }
+
+    #[test]
+    fn impossible_bursts_are_refused() {
+        assert_eq!(Loss::bursts(1.0, 5.0), Err(ConfigError::EndlessBurst));
+        assert!(matches!(Loss::bursts(0.1, 0.5), Err(ConfigError::BurstTooShort { .. })));
+        assert!(matches!(Loss::bursts(0.9, 8.9), Err(ConfigError::BurstTooShort { .. })));
+        assert!(Loss::bursts(0.9, 9.0).is_ok());
+        assert!(Loss::bursts(0.1, f64::NAN).is_err() && Loss::bursts(0.1, f64::INFINITY).is_err());
+        assert_eq!(Loss::bursts(0.0, 3.0).map(|loss| loss.mean()), Ok(0.0));
+    }
+
+    #[test]
+    fn a_trace_repeats() {
+        let trace = Loss::Trace([true, false, false].into());
+        assert_eq!(draw(trace, 0, 7), [true, false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_new_model_takes_over_at_once() {
+        let mut process = LossProcess::new(Loss::bernoulli(1.0), 1);
+        assert!(process.loses_next());
+        process.set(Loss::Trace([false, true].into()));
+        assert!(!process.loses_next() && process.loses_next());
+    }
+}

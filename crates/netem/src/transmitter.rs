@@ -1,0 +1,145 @@
+//! Serialisation: how long each packet keeps the sending end of the link busy.
+
+use std::num::NonZeroU64;
+
+use dfcp_time::Time;
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// A sender of one packet at a time. Work is counted in bit·ns/s, of which a rate of R bit/s does R per nanosecond, so
+/// integers suffice and nothing drifts, whatever the rate and however often it changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Transmitter<P> {
+    /// `None` sends everything in no time.
+    rate_bps: Option<NonZeroU64>,
+    job: Option<Job<P>>,
+    /// Work which the last nanosecond of the previous packet could have done for the next.
+    credit: u128,
+}
+
+#[derive(Clone, Debug)]
+struct Job<P> {
+    packet: P,
+    /// When `work_left` was true.
+    since: Time,
+    work_left: u128,
+}
+
+impl<P> Transmitter<P> {
+    pub(crate) fn new(rate_bps: Option<NonZeroU64>) -> Self {
+        Self { rate_bps, job: None, credit: 0 }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.job.is_none()
+    }
+
+    /// Starts a packet after an idle time, which nothing is carried over from.
+    pub(crate) fn start(&mut self, now: Time, size_bytes: u32, packet: P) {
+        self.credit = 0;
+        self.continue_with(now, size_bytes, packet);
+    }
+
+    /// Starts a packet at the instant at which the one before it was finished.
+    pub(crate) fn continue_with(&mut self, now: Time, size_bytes: u32, packet: P) {
+        let work = u128::from(size_bytes) * 8 * NS_PER_S;
+        let work_left = work.saturating_sub(self.credit);
+        self.credit = self.credit.saturating_sub(work);
+        self.job = Some(Job { packet, since: now, work_left });
+    }
+
+    /// When the packet being sent will have left.
+    pub(crate) fn finish_time(&self) -> Option<Time> {
+        let job = self.job.as_ref()?;
+        Some(Time::from_ns(job.since.as_ns().saturating_add(self.duration_ns(job.work_left))))
+    }
+
+    /// Takes the packet out at its [`finish_time`](Self::finish_time), which is returned with it, if that is not after
+    /// `now`.
+    pub(crate) fn finish(&mut self, now: Time) -> Option<(Time, P)> {
+        let finish = self.finish_time()?;
+        if finish > now {
+            return None;
+        }
+        let job = self.job.take()?;
+        let done = self.work_done(job.since, finish);
+        self.credit += done.saturating_sub(job.work_left);
+        Some((finish, job.packet))
+    }
+
+    /// Changes the rate from `now` on; what the old rate has done of the present packet stays done.
+    pub(crate) fn set_rate(&mut self, now: Time, rate_bps: Option<NonZeroU64>) {
+        if let Some(mut job) = self.job.take() {
+            job.work_left = job.work_left.saturating_sub(self.work_done(job.since, now));
+            job.since = job.since.max(now);
+            self.job = Some(job);
+        }
+        self.rate_bps = rate_bps;
+    }
+
+    fn duration_ns(&self, work: u128) -> u64 {
+        let Some(rate_bps) = self.rate_bps else { return 0 };
+        u64::try_from(work.div_ceil(u128::from(rate_bps.get()))).unwrap_or(u64::MAX)
+    }
+
+    fn work_done(&self, from: Time, to: Time) -> u128 {
+        let Some(rate_bps) = self.rate_bps else { return 0 };
+        u128::from(to.as_ns().saturating_sub(from.as_ns())) * u128::from(rate_bps.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(rate_bps: u64) -> Transmitter<()> {
+        Transmitter::new(NonZeroU64::new(rate_bps))
+    }
+
+    #[test]
+    fn thirds_of_a_nanosecond_are_not_lost() {
+        // 1 byte at 3 Gbit/s takes 8/3 ns: three packets leave after 8/3, 16/3 and 24/3 ns, rounded up.
+        let mut transmitter = at(3_000_000_000);
+        transmitter.start(Time::ZERO, 1, ());
+        let mut finishes = Vec::new();
+        for _ in 0..3 {
+            let (time, ()) = transmitter.finish(Time::MAX).unwrap();
+            finishes.push(time.as_ns());
+            transmitter.continue_with(time, 1, ());
+        }
+        assert_eq!(finishes, [3, 6, 8]);
+    }
+
+    #[test]
+    fn idleness_is_not_saved_up() {
+        let mut transmitter = at(3_000_000_000);
+        transmitter.start(Time::ZERO, 1, ());
+        assert_eq!(transmitter.finish(Time::MAX), Some((Time::from_ns(3), ())));
+        transmitter.start(Time::from_ns(100), 1, ());
+        assert_eq!(transmitter.finish_time(), Some(Time::from_ns(103)));
+    }
+
+    #[test]
+    fn many_packets_may_share_a_nanosecond() {
+        // 10^11 bit/s send 12.5 bytes in a nanosecond.
+        let mut transmitter = at(100_000_000_000);
+        transmitter.start(Time::ZERO, 1, ());
+        let mut last = Time::ZERO;
+        for _ in 0..25 {
+            (last, ()) = transmitter.finish(Time::MAX).unwrap();
+            transmitter.continue_with(last, 1, ());
+        }
+        assert_eq!(last, Time::from_ns(2));
+    }
+
+    #[test]
+    fn a_new_rate_applies_to_the_rest_of_the_packet() {
+        // 1000 bytes at 8 Mbit/s take 1 ms. After half of it the rate falls to a quarter: 2 ms for the other half.
+        let mut transmitter = at(8_000_000);
+        transmitter.start(Time::ZERO, 1000, ());
+        transmitter.set_rate(Time::from_us(500), NonZeroU64::new(2_000_000));
+        assert_eq!(transmitter.finish_time(), Some(Time::from_us(2_500)));
+        transmitter.set_rate(Time::from_us(600), None);
+        assert_eq!(transmitter.finish_time(), Some(Time::from_us(600)));
+    }
+}

@@ -1,0 +1,161 @@
+//! What a caller may choose about a connection.
+
+use std::time::Duration;
+
+pub use dfcp_wire::Profile;
+
+use crate::error::ConfigError;
+use crate::limits;
+
+/// How a sender decides what to send next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Schedule {
+    /// Classic: round robin over all unacknowledged blocks, without end (thesis §3.8.2).
+    Flood,
+    /// Classic: `(1 + ε)·k` encoded bytes of every block, then the next one. ε is relative to k = 63 536. A block which
+    /// has not been acknowledged after that gets ε·k more after every acknowledgement timeout, because a block that
+    /// does not decode is never given up.
+    OpenLoop {
+        /// The redundancy ε, 0 to 16.
+        redundancy: f64,
+    },
+    /// Modern: as many symbols as feedback says each block still needs (`spec/protocol.md`, "Adaptive").
+    Adaptive,
+}
+
+/// How fast a sender may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// As fast as the interface takes, whatever happens to the path: what the documents do. Never use it on a path
+    /// which other people share unless its queues are fair.
+    Line,
+    /// At most so many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
+    Fixed {
+        /// Bits per second, IP headers included.
+        rate_bps: u64,
+    },
+}
+
+/// What the application's data is like; may be changed while the connection runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Much data, least waste: repair symbols are sent when a report shows that they are needed.
+    Bulk,
+    /// Little data, least delay: repair symbols go with every block, so that no round trip is waited for.
+    Prompt,
+}
+
+/// A connection's configuration. Start from [`Config::modern`] or [`Config::classic`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
+    pub profile: Profile,
+    /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
+    pub schedule: Schedule,
+    /// How fast the sender may send. Default: 100 Mbit/s for modern, `Line` for classic.
+    pub rate: Rate,
+    /// Whether persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit
+    /// breaker"). Default on; has no effect when the rate is `Line`, nor in classic.
+    pub breaker: bool,
+    /// The kind of data. Default: `Bulk`.
+    pub traffic: Traffic,
+    /// The largest symbol we send and accept, bytes; the smaller of both ends' is used. Default 1420, which makes an
+    /// IPv4 packet of 1476 bytes without security; use 1412 over IPv6. Modern only: classic segments always carry 1420.
+    pub symbol_size: u16,
+    /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default 4096; classic 128.
+    pub window_blocks: u32,
+    /// Bytes written by the application which may wait or be unacknowledged. Default 32 MiB. Costs that much memory at
+    /// most. A window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
+    pub send_buffer_bytes: u64,
+    /// Bytes of received blocks which may be open or unread. Default 32 MiB.
+    pub receive_memory_bytes: u64,
+    /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
+    /// obeys it whatever its own rate. Default 0.
+    pub receive_rate_max_bps: u64,
+    /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
+    pub idle_timeout: Duration,
+    /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
+    pub keep_alive: Option<Duration>,
+    /// How long TIME_WAIT lasts. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
+    pub time_wait: Duration,
+    /// Bytes of IP and UDP headers which every datagram costs on its path: 28 over IPv4, 48 over IPv6.
+    pub overhead_bytes: u32,
+    /// Classic only: the receiver's decode threshold in encoded bytes (thesis table 3.2, *Redundancy*).
+    pub redundancy_bytes: u32,
+    /// Classic only: encode every block (`true`), or repeat the first block's encoding (*offline encoding*, thesis
+    /// §3.12.1), which delivers the first block's bytes over and over: for measurements without the codec's cost.
+    pub coding: bool,
+    /// Classic only: decode blocks (`true`), or only count their bytes and deliver zeros (thesis §3.12.1).
+    pub decoding: bool,
+}
+
+impl Config {
+    /// The default configuration of the modern profile.
+    #[must_use]
+    pub fn modern() -> Self {
+        Self {
+            profile: Profile::Modern,
+            schedule: Schedule::Adaptive,
+            rate: Rate::Fixed { rate_bps: 100_000_000 },
+            breaker: true,
+            traffic: Traffic::Bulk,
+            symbol_size: 1420,
+            window_blocks: 4096,
+            send_buffer_bytes: limits::MEMORY_BYTES_DEFAULT,
+            receive_memory_bytes: limits::MEMORY_BYTES_DEFAULT,
+            receive_rate_max_bps: 0,
+            idle_timeout: Duration::from_secs(30),
+            keep_alive: Some(Duration::from_secs(10)),
+            time_wait: Duration::from_secs(32),
+            overhead_bytes: 28,
+            redundancy_bytes: dfcp_fountain::raptor::REDUNDANCY_DEFAULT_BYTES as u32,
+            coding: true,
+            decoding: true,
+        }
+    }
+
+    /// The default configuration of the classic profile: what the documents describe. It has no security, and floods.
+    #[must_use]
+    pub fn classic() -> Self {
+        Self {
+            profile: Profile::Classic,
+            schedule: Schedule::Flood,
+            rate: Rate::Line,
+            breaker: false,
+            window_blocks: 128,
+            time_wait: Duration::from_secs(60),
+            ..Self::modern()
+        }
+    }
+
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// The first setting which is out of its range, with the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let in_range = |name, value: u64, min: u64, max: u64| {
+            if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min, max }) }
+        };
+        match (self.profile, self.schedule) {
+            (Profile::Modern, Schedule::Adaptive) | (Profile::Classic, Schedule::Flood) => {}
+            (Profile::Classic, Schedule::OpenLoop { redundancy }) if (0.0..=16.0).contains(&redundancy) => {}
+            (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
+            (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
+        }
+        if let Rate::Fixed { rate_bps } = self.rate {
+            in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000)?;
+        }
+        in_range("symbol_size", self.symbol_size.into(), 64, dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64)?;
+        let blocks_max = match self.profile {
+            Profile::Modern => limits::WINDOW_BLOCKS_MAX,
+            Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,
+        };
+        in_range("window_blocks", self.window_blocks.into(), 1, blocks_max.into())?;
+        let memory = (limits::RECEIVE_MEMORY_BYTES_MIN, limits::RECEIVE_MEMORY_BYTES_MAX);
+        in_range("send_buffer_bytes", self.send_buffer_bytes, 1, limits::RECEIVE_MEMORY_BYTES_MAX)?;
+        in_range("receive_memory_bytes", self.receive_memory_bytes, memory.0, memory.1)?;
+        let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
+        in_range("idle_timeout in ms", idle_ms, 100, 86_400_000)?;
+        in_range("redundancy_bytes", self.redundancy_bytes.into(), 1_420, 1 << 20)
+    }
+}

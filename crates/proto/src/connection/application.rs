@@ -1,0 +1,283 @@
+//! What the application does with a connection.
+
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+
+use crate::config::{Rate, Traffic};
+use crate::connection::{Connection, Phase, Receiver, Sender};
+use crate::error::{ConnectionError, ParameterError, WriteError};
+use crate::limits;
+use crate::parameters::{Access, Parameter};
+use crate::stats::Stats;
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes were copied; at least one.
+    Bytes(usize),
+    /// Nothing is there yet.
+    Blocked,
+    /// The peer's stream has ended and all of it has been read.
+    End,
+}
+
+impl Connection {
+    /// Takes as many bytes of `data` as the send buffer has room for; 0 means none, and a
+    /// [`Writable`](crate::Event::Writable) event will follow. May be called before the handshake is done.
+    ///
+    /// # Errors
+    /// After `shutdown`, or when the connection has ended with an error.
+    pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
+        match &self.phase {
+            Phase::Closed(error) => {
+                return Err(error.clone().map_or(WriteError::ShutDown, WriteError::Connection));
+            }
+            Phase::SynSent | Phase::SynReceived | Phase::Open => {}
+        }
+        if self.is_shut_down() {
+            return Err(WriteError::ShutDown);
+        }
+        let taken = match &mut self.sender {
+            Sender::Classic(sender) => sender.write(now, data),
+            Sender::Modern(sender) => sender.write(now, data),
+        };
+        self.write_blocked = taken < data.len();
+        self.may_send |= taken > 0;
+        Ok(taken)
+    }
+
+    fn is_shut_down(&self) -> bool {
+        self.closing.is_started()
+            || match &self.sender {
+                Sender::Classic(sender) => sender.is_shut_down(),
+                Sender::Modern(sender) => sender.is_shut_down(),
+            }
+    }
+
+    /// Sends what has been written without waiting for a full block.
+    pub fn flush(&mut self) {
+        self.may_send = true;
+        match &mut self.sender {
+            Sender::Classic(sender) => sender.flush(),
+            Sender::Modern(sender) => sender.flush(),
+        }
+    }
+
+    /// Whether everything written has been acknowledged by the peer's decoder.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        match &self.sender {
+            Sender::Classic(sender) => sender.is_drained(),
+            Sender::Modern(sender) => sender.is_drained(),
+        }
+    }
+
+    /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
+    /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
+    pub fn shutdown(&mut self, now: Time) {
+        match &mut self.sender {
+            Sender::Classic(sender) => sender.shut_down(),
+            Sender::Modern(sender) => sender.shut_down(),
+        }
+        self.may_send = true;
+        self.update_closing(now);
+    }
+
+    /// Whether the peer has confirmed the end of our half.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.closing.is_fin_acknowledged()
+    }
+
+    /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
+    pub fn abort(&mut self) {
+        if !matches!(self.phase, Phase::Closed(_)) {
+            self.reset = true;
+            self.close(Some(ConnectionError::Aborted));
+        }
+    }
+
+    /// Copies received bytes, in order, into `out`.
+    ///
+    /// # Errors
+    /// The reason why the connection ended, once everything received before has been read.
+    pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
+        let copied = match &mut self.receiver {
+            Receiver::Classic(receiver) => receiver.read(out),
+            Receiver::Modern(receiver) => {
+                let copied = receiver.read(out);
+                // The peer may be waiting for room: tell it once a good part more is free than it knows of.
+                let (blocks, bytes) = self.reported_window;
+                let wider = receiver.window_blocks() >= blocks + self.config.window_blocks.div_ceil(4)
+                    || receiver.window_bytes() >= bytes + self.config.receive_memory_bytes / 4;
+                if copied > 0 && wider && self.phase == Phase::Open {
+                    self.reported_window = (receiver.window_blocks(), receiver.window_bytes());
+                    self.reporter.on_urgent(now);
+                }
+                copied
+            }
+        };
+        if copied > 0 {
+            return Ok(Read::Bytes(copied));
+        }
+        let drained = match &self.receiver {
+            Receiver::Classic(receiver) => receiver.is_drained(),
+            Receiver::Modern(receiver) => receiver.is_drained(),
+        };
+        match &self.phase {
+            _ if drained => Ok(Read::End),
+            Phase::Closed(Some(error)) => Err(error.clone()),
+            Phase::Closed(None) => Ok(Read::End),
+            Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
+        }
+    }
+
+    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        let (readable, drained) = match &self.receiver {
+            Receiver::Classic(receiver) => (receiver.is_readable(), receiver.is_drained()),
+            Receiver::Modern(receiver) => (receiver.is_readable(), receiver.is_drained()),
+        };
+        readable || drained || matches!(self.phase, Phase::Closed(_))
+    }
+
+    /// Changes the sending rate while the connection runs.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.config.rate = rate;
+        self.update_rate();
+    }
+
+    /// Changes the kind of traffic while the connection runs.
+    pub fn set_traffic(&mut self, traffic: Traffic) {
+        self.config.traffic = traffic;
+        if let Sender::Modern(sender) = &mut self.sender {
+            sender.set_traffic(traffic);
+        }
+    }
+
+    /// Sets a parameter of thesis table 3.2. *Redundancy*, *Coding* and *Decoding* act on classic connections only.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, the value is out of range, or it is too late.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        let blocks_max = match self.config.profile {
+            Profile::Modern => limits::WINDOW_BLOCKS_MAX,
+            Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,
+        };
+        parameter.check_settable(value, blocks_max)?;
+        let small = u32::try_from(value).unwrap_or(u32::MAX);
+        match parameter {
+            Parameter::WindowSize => self.set_window_size(small)?,
+            Parameter::Redundancy => {
+                self.config.redundancy_bytes = small;
+                if let Receiver::Classic(receiver) = &mut self.receiver {
+                    receiver.set_redundancy_bytes(small);
+                }
+            }
+            Parameter::Coding => {
+                self.config.coding = value == 1;
+                if let Sender::Classic(sender) = &mut self.sender {
+                    sender.set_coding(value == 1);
+                }
+            }
+            Parameter::Decoding => {
+                self.config.decoding = value == 1;
+                if let Receiver::Classic(receiver) = &mut self.receiver {
+                    receiver.set_decoding(value == 1);
+                }
+            }
+            Parameter::Maxtokens => self.bucket.maxtokens = small,
+            Parameter::Numtokens => self.bucket.numtokens = small,
+            Parameter::Inctokens => self.bucket.inctokens = small,
+            Parameter::Inttokens => self.bucket.inttokens = small,
+            Parameter::OutgoingSegments
+            | Parameter::IncomingSegments
+            | Parameter::DroppedSegments
+            | Parameter::AcksSent
+            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
+        }
+        Ok(())
+    }
+
+    fn set_window_size(&mut self, window_blocks: u32) -> Result<(), ParameterError> {
+        match (&mut self.sender, &self.phase) {
+            (Sender::Modern(sender), _) => sender.set_window_blocks(window_blocks),
+            (Sender::Classic(sender), Phase::SynSent | Phase::SynReceived) => {
+                sender.set_window_blocks(window_blocks);
+                if let Receiver::Classic(receiver) = &mut self.receiver {
+                    receiver.set_window_blocks(window_blocks);
+                }
+            }
+            (Sender::Classic(_), Phase::Open | Phase::Closed(_)) => {
+                return Err(ParameterError::TooLate(Parameter::WindowSize.name()));
+            }
+        }
+        self.config.window_blocks = window_blocks;
+        Ok(())
+    }
+
+    /// Reads a parameter of thesis table 3.2.
+    ///
+    /// # Errors
+    /// If the table does not let it be read.
+    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        if parameter.access() == Access::Set {
+            return Err(ParameterError::WriteOnly(parameter.name()));
+        }
+        match parameter {
+            Parameter::Maxtokens => Ok(self.bucket.maxtokens.into()),
+            Parameter::Numtokens => Ok(self.bucket.numtokens.into()),
+            Parameter::Inctokens => Ok(self.bucket.inctokens.into()),
+            Parameter::Inttokens => Ok(self.bucket.inttokens.into()),
+            Parameter::OutgoingSegments => Ok(self.stats.segments_sent),
+            Parameter::IncomingSegments => Ok(self.stats.segments_received),
+            Parameter::DroppedSegments => Ok(self.stats.segments_dropped),
+            Parameter::AcksSent => Ok(self.stats.acks_sent),
+            Parameter::AcksReceived => Ok(self.stats.acks_received),
+            Parameter::WindowSize | Parameter::Redundancy | Parameter::Coding | Parameter::Decoding => {
+                Err(ParameterError::WriteOnly(parameter.name()))
+            }
+        }
+    }
+
+    /// Counters and estimates.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        match &self.sender {
+            Sender::Classic(sender) => {
+                stats.sent.repair = sender.segments_sent();
+                stats.stream_bytes_acknowledged = sender.acknowledged_bytes();
+                stats.blocks_acknowledged = sender.acknowledged_blocks();
+            }
+            Sender::Modern(sender) => {
+                stats.sent = sender.sent();
+                stats.loss = sender.loss();
+                stats.stream_bytes_acknowledged = sender.acknowledged_bytes();
+                stats.blocks_acknowledged = sender.acknowledged_blocks();
+            }
+        }
+        match &self.receiver {
+            Receiver::Classic(receiver) => {
+                stats.received = receiver.symbols();
+                stats.blocks_decoded = receiver.blocks_decoded();
+                stats.stream_bytes_read = receiver.bytes_read();
+            }
+            Receiver::Modern(receiver) => {
+                stats.received = receiver.symbols();
+                stats.blocks_decoded = receiver.blocks_decoded();
+                stats.stream_bytes_read = receiver.bytes_read();
+                stats.datagrams_missing = self.arrivals.missing();
+            }
+        }
+        if self.rtt.is_known() {
+            stats.rtt = self.rtt.smoothed();
+        }
+        if self.breaker_is_on() && self.breaker.is_limiting() {
+            stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
+        }
+        stats.breaker_tests = self.breaker.tests();
+        stats
+    }
+}

@@ -1,0 +1,130 @@
+//! How a connection ends: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`, "Closing").
+
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+
+use crate::connection::repeats::Repeats;
+use crate::state::State;
+
+/// Acknowledgements of FIN owed at most.
+const OWED_MAX: u8 = 8;
+
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// One past our last block, and the repeats of our FIN, once it may be sent.
+    fin: Option<(u32, Repeats)>,
+    fin_acknowledged: bool,
+    /// The peer's FIN has come, and everything before it is decoded.
+    peer_done: bool,
+    /// The peer finished before we did, so we close last and need no TIME_WAIT.
+    peer_done_first: bool,
+    /// The peer's FIN names this end.
+    peer_end: Option<u32>,
+    owed: u8,
+    time_wait_until: Option<Time>,
+}
+
+impl Closing {
+    /// Our stream ends at block `end`: FIN may be sent from now on.
+    pub(crate) fn start(&mut self, now: Time, end: u32, profile: Profile) {
+        if self.fin.is_none() {
+            self.fin = Some((end, Repeats::start(now, profile)));
+        }
+    }
+
+    pub(crate) fn is_started(&self) -> bool {
+        self.fin.is_some()
+    }
+
+    /// The FIN to send now, if one is due.
+    pub(crate) fn due_fin(&self, now: Time) -> Option<u32> {
+        self.fin.filter(|(_, repeats)| !self.fin_acknowledged && repeats.is_due(now)).map(|(end, _)| end)
+    }
+
+    pub(crate) fn on_fin_sent(&mut self, now: Time) {
+        if let Some((_, repeats)) = &mut self.fin {
+            repeats.on_sent(now);
+        }
+    }
+
+    pub(crate) fn is_exhausted(&self, now: Time) -> bool {
+        !self.fin_acknowledged && self.fin.is_some_and(|(_, repeats)| repeats.is_exhausted(now))
+    }
+
+    /// Whether our FIN is being repeated.
+    pub(crate) fn is_repeating(&self) -> bool {
+        self.fin.is_some() && !self.fin_acknowledged
+    }
+
+    pub(crate) fn progress(&mut self, now: Time) {
+        if let Some((_, repeats)) = &mut self.fin {
+            repeats.progress(now);
+        }
+    }
+
+    /// The peer acknowledges our FIN. `true` if that is news.
+    pub(crate) fn on_fin_acknowledged(&mut self, end: Option<u32>) -> bool {
+        let ours = self.fin.is_some_and(|(fin, _)| end.is_none_or(|end| end == fin));
+        let news = ours && !self.fin_acknowledged;
+        self.fin_acknowledged |= ours;
+        news
+    }
+
+    pub(crate) fn is_fin_acknowledged(&self) -> bool {
+        self.fin_acknowledged
+    }
+
+    pub(crate) fn on_peer_fin(&mut self, end: u32) {
+        self.peer_end = Some(end);
+        self.owed = (self.owed + 1).min(OWED_MAX);
+    }
+
+    /// Everything before the peer's FIN is decoded. `true` if that is news.
+    pub(crate) fn on_peer_done(&mut self) -> bool {
+        if self.peer_end.is_none() || self.peer_done {
+            return false;
+        }
+        self.peer_done = true;
+        self.peer_done_first = !self.is_started();
+        true
+    }
+
+    pub(crate) fn is_peer_done(&self) -> bool {
+        self.peer_done
+    }
+
+    /// The FIN to acknowledge now: only once all before it is decoded.
+    pub(crate) fn due_ack(&self) -> Option<u32> {
+        self.peer_end.filter(|_| self.peer_done && self.owed > 0)
+    }
+
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
+
+    /// The state which follows from both directions.
+    pub(crate) fn state(&self) -> State {
+        match (self.is_started(), self.fin_acknowledged, self.peer_done) {
+            (false, _, false) => State::Established,
+            (false, _, true) => State::CloseWait,
+            (true, false, true) if self.peer_done_first => State::LastAck,
+            (true, false, _) => State::FinWait1,
+            (true, true, false) => State::FinWait2,
+            (true, true, true) if self.peer_done_first => State::Closed,
+            (true, true, true) => State::TimeWait,
+        }
+    }
+
+    pub(crate) fn enter_time_wait(&mut self, until: Time) {
+        self.time_wait_until.get_or_insert(until);
+    }
+
+    pub(crate) fn time_wait_until(&self) -> Option<Time> {
+        self.time_wait_until
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let fin = self.fin.filter(|_| !self.fin_acknowledged).map(|(_, repeats)| repeats.next_at());
+        fin.into_iter().chain(self.time_wait_until).min()
+    }
+}

@@ -1,0 +1,123 @@
+//! The three-way handshake (thesis §3.6; `spec/protocol.md`, "Opening").
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_fountain::raptor::State as GeneratorState;
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+use dfcp_wire::handshake::Parameters;
+
+use crate::connection::repeats::Repeats;
+
+/// The code id of the systematic random linear fountain over GF(256).
+pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
+
+/// What a bare modern ACK is, in S1.
+pub(crate) const ACK_KEEP_ALIVE: u32 = 0;
+pub(crate) const ACK_OF_FIN: u32 = 1;
+pub(crate) const ACK_OF_SYNACK: u32 = 2;
+
+/// SYNACKs owed at most: one for each early copy of the SYN, and some.
+const OWED_MAX: u8 = 8;
+
+/// Sending times remembered for measuring the RTT.
+const ECHOES_MAX: usize = 32;
+
+/// Which end of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Initiator,
+    Acceptor,
+}
+
+/// The identifiers which both ends choose, and what is still to be said about them.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(crate) role: Role,
+    /// What the peer puts into the port fields of segments to us (modern).
+    pub(crate) local_id: u32,
+    /// What we put into the port fields of segments to the peer (modern), once known.
+    pub(crate) peer_id: Option<u32>,
+    /// Generator states which seed the precodes (classic).
+    pub(crate) local_initial: GeneratorState,
+    pub(crate) peer_initial: Option<GeneratorState>,
+    /// Repeats of the SYN; classic repeats the SYNACK as well; the modern initiator its ACK until it hears something.
+    pub(crate) repeats: Option<Repeats>,
+    /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
+    owed: u8,
+    echo: u32,
+    /// When our numbered segments left.
+    sent_at: VecDeque<(u32, Time)>,
+}
+
+impl Handshake {
+    pub(crate) fn new(role: Role, local_id: u32, local_initial: GeneratorState) -> Self {
+        Self {
+            role,
+            local_id,
+            peer_id: None,
+            local_initial,
+            peer_initial: None,
+            repeats: None,
+            owed: 0,
+            echo: 0,
+            sent_at: VecDeque::new(),
+        }
+    }
+
+    /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
+    pub(crate) fn owe(&mut self, number: u32) {
+        self.owed = (self.owed + 1).min(OWED_MAX);
+        self.echo = number;
+    }
+
+    pub(crate) fn owes(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// The number to echo in the answer.
+    pub(crate) fn answer(&mut self) -> u32 {
+        self.owed = self.owed.saturating_sub(1);
+        self.echo
+    }
+
+    pub(crate) fn echo(&self) -> u32 {
+        self.echo
+    }
+
+    pub(crate) fn on_sent(&mut self, now: Time, number: u32) {
+        if self.sent_at.len() == ECHOES_MAX {
+            self.sent_at.pop_front();
+        }
+        self.sent_at.push_back((number, now));
+    }
+
+    /// The RTT that an echo of our segment `number` shows.
+    pub(crate) fn rtt(&self, now: Time, number: u32) -> Option<Duration> {
+        self.sent_at.iter().find(|&&(sent, _)| sent == number).map(|&(_, at)| now.since(at))
+    }
+
+    pub(crate) fn start_repeats(&mut self, now: Time, profile: Profile) {
+        self.repeats = Some(Repeats::start(now, profile));
+    }
+}
+
+/// What the peer declared, as far as it concerns our sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerLimits {
+    pub(crate) window_blocks: u32,
+    pub(crate) window_bytes: u64,
+    /// The rate it permits us; 0 is any.
+    pub(crate) rate_max_bps: u64,
+}
+
+impl From<&Parameters> for PeerLimits {
+    fn from(parameters: &Parameters) -> Self {
+        Self {
+            window_blocks: parameters.window_blocks,
+            window_bytes: parameters.receive_memory_bytes,
+            rate_max_bps: parameters.rate_max_bps,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! One connection: wiring over the small owners which decide (handshake, sender, receiver, reporter, pacer, breaker,
+//! closing).
+//!
+//! # Run loop
+//!
+//! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …),
+//! then drain [`poll_transmit`](Connection::poll_transmit) until it returns `None` and
+//! [`poll_event`](Connection::poll_event) until it does, then sleep until
+//! [`next_timeout`](Connection::next_timeout) or the next input. Time only ever enters as an argument.
+
+pub(crate) mod application;
+mod closing;
+pub(crate) mod handshake;
+mod receive;
+mod repeats;
+mod timers;
+pub(crate) mod transmit;
+
+use std::collections::VecDeque;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::raptor::State as GeneratorState;
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+use dfcp_wire::handshake::Parameters;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::config::{Config, Rate};
+use crate::connection::closing::Closing;
+use crate::connection::handshake::{Handshake, PeerLimits, Role};
+use crate::error::ConnectionError;
+use crate::limits;
+use crate::path::arrivals::Arrivals;
+use crate::path::breaker::Breaker;
+use crate::path::pacing::{Pacer, TokenBucket};
+use crate::path::rtt::RttEstimator;
+use crate::recv::classic::ClassicReceiver;
+use crate::recv::modern::RecvWindow;
+use crate::recv::reporter::Reporter;
+use crate::send::adaptive::Adaptive;
+use crate::send::classic::ClassicSender;
+use crate::state::State;
+use crate::stats::Stats;
+
+/// Something the application may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is done.
+    Connected,
+    /// There may be something to read, or the peer's stream has ended.
+    Readable,
+    /// There is room to write again.
+    Writable,
+    /// The peer has every byte written before `shutdown`, and says so.
+    Finished,
+    /// The connection is over, with the reason unless both sides closed it.
+    Closed(Option<ConnectionError>),
+}
+
+/// The two ports of a classic connection, or of a modern SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ports {
+    /// Ours.
+    pub local: u16,
+    /// The peer's.
+    pub remote: u16,
+}
+
+#[derive(Debug)]
+enum Sender {
+    Classic(Box<ClassicSender>),
+    Modern(Box<Adaptive>),
+}
+
+#[derive(Debug)]
+enum Receiver {
+    Classic(Box<ClassicReceiver>),
+    Modern(Box<RecvWindow>),
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    ports: Ports,
+    /// The state during the handshake and after the end; in between, `closing` knows.
+    phase: Phase,
+    handshake: Handshake,
+    closing: Closing,
+    sender: Sender,
+    receiver: Receiver,
+    /// Datagrams numbered so far in our direction (modern), or segments sent (classic).
+    next_number: u64,
+    arrivals: Arrivals,
+    reporter: Reporter,
+    /// The window, in blocks and bytes, which the latest report told.
+    reported_window: (u32, u64),
+    rtt: RttEstimator,
+    pacer: Pacer,
+    bucket: TokenBucket,
+    breaker: Breaker,
+    peer_rate_max_bps: u64,
+    /// What the peer's SYN declared, until its address is proven.
+    pending_peer: (PeerLimits, u16),
+    /// Whether the sender should be asked for data when the pacer permits.
+    may_send: bool,
+    /// Whether the sender had nothing the last time it was asked, and when that was.
+    was_idle: bool,
+    sender_asked_at: Time,
+    last_heard: Time,
+    last_sent: Time,
+    /// An RST is to be sent.
+    reset: bool,
+    /// Whether the application has been told that it cannot write.
+    write_blocked: bool,
+    events: VecDeque<Event>,
+    stats: Stats,
+    /// For the breaker: datagrams and bytes the peer has reported, and IP bits sent.
+    reported_datagrams: u64,
+    reported_count: u32,
+    reported_bytes: u64,
+    sent_bits: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    SynSent,
+    SynReceived,
+    Open,
+    Closed(Option<ConnectionError>),
+}
+
+impl Connection {
+    /// Opens a connection: the SYN is what [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be
+    /// unpredictable to others in real use.
+    #[must_use]
+    pub fn connect(now: Time, config: Config, ports: Ports, seed: [u8; 32]) -> Self {
+        let mut connection = Self::new(now, config, ports, Role::Initiator, seed);
+        connection.handshake.start_repeats(now, connection.config.profile);
+        connection.phase = Phase::SynSent;
+        connection
+    }
+
+    fn new(now: Time, config: Config, ports: Ports, role: Role, seed: [u8; 32]) -> Self {
+        let mut random = ChaCha8Rng::from_seed(seed);
+        let local_id = random.next_u32().max(1);
+        let initial = initial_state(&mut random);
+        let kernel = Kernel::detect();
+        let (sender, receiver) = match config.profile {
+            Profile::Classic => (
+                Sender::Classic(Box::new(ClassicSender::new(&config, initial))),
+                // The peer's own initial state takes the place of ours when its SYN or SYNACK comes.
+                Receiver::Classic(Box::new(ClassicReceiver::new(&config, initial))),
+            ),
+            Profile::Modern => (
+                Sender::Modern(Box::new(Adaptive::new(&config, kernel))),
+                Receiver::Modern(Box::new(RecvWindow::new(&config, kernel))),
+            ),
+        };
+        Self {
+            ports,
+            phase: Phase::SynReceived,
+            handshake: Handshake::new(role, local_id, initial),
+            closing: Closing::default(),
+            sender,
+            receiver,
+            next_number: 0,
+            arrivals: Arrivals::default(),
+            reporter: Reporter::default(),
+            reported_window: (config.window_blocks, config.receive_memory_bytes),
+            rtt: RttEstimator::default(),
+            pacer: Pacer::new(None),
+            bucket: TokenBucket::new(),
+            breaker: Breaker::new(),
+            peer_rate_max_bps: 0,
+            pending_peer: (PeerLimits { window_blocks: 0, window_bytes: 0, rate_max_bps: 0 }, config.symbol_size),
+            may_send: false,
+            was_idle: true,
+            sender_asked_at: Time::ZERO,
+            last_heard: now,
+            last_sent: now,
+            reset: false,
+            write_blocked: false,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            reported_datagrams: 0,
+            reported_count: 0,
+            reported_bytes: 0,
+            sent_bits: 0,
+            config,
+        }
+    }
+
+    /// Where the connection is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.phase {
+            Phase::SynSent => State::SynSent,
+            Phase::SynReceived => State::SynReceived,
+            Phase::Open => self.closing.state(),
+            Phase::Closed(_) => State::Closed,
+        }
+    }
+
+    /// The profile which it speaks.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        self.config.profile
+    }
+
+    /// Its ports.
+    #[must_use]
+    pub fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    /// The id which modern segments to this end carry.
+    #[must_use]
+    pub fn local_id(&self) -> u32 {
+        self.handshake.local_id
+    }
+
+    /// The next event, if any.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn push_event(&mut self, event: Event) {
+        if self.events.len() < limits::EVENTS_MAX && !self.events.contains(&event) {
+            self.events.push_back(event);
+        }
+    }
+
+    fn establish(&mut self, now: Time, peer: PeerLimits, symbol_size: u16) {
+        self.phase = Phase::Open;
+        self.peer_rate_max_bps = peer.rate_max_bps;
+        match &mut self.sender {
+            Sender::Classic(sender) => sender.establish(now),
+            Sender::Modern(sender) => sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes),
+        }
+        if let Receiver::Modern(receiver) = &mut self.receiver {
+            receiver.set_symbol_size_max(symbol_size);
+        }
+        self.update_rate();
+        self.may_send = true;
+        self.push_event(Event::Connected);
+        self.push_event(Event::Writable);
+    }
+
+    /// What we declare in SYN and SYNACK.
+    fn own_parameters(&self) -> Parameters {
+        Parameters {
+            connection_id: self.handshake.local_id,
+            window_blocks: self.config.window_blocks,
+            receive_memory_bytes: self.config.receive_memory_bytes,
+            rate_max_bps: self.config.receive_rate_max_bps,
+            idle_timeout_ms: u32::try_from(self.config.idle_timeout.as_millis()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// The rate follows the configuration, the peer's cap and the breaker.
+    fn update_rate(&mut self) {
+        let own = match self.config.rate {
+            Rate::Line => None,
+            Rate::Fixed { rate_bps } => Some(rate_bps),
+        };
+        let cap = (self.peer_rate_max_bps > 0).then_some(self.peer_rate_max_bps);
+        let mut rate = own.into_iter().chain(cap).min();
+        if let Some(configured) = rate.filter(|_| self.breaker_is_on()) {
+            rate = Some(self.breaker.allowed_bps(configured));
+        }
+        if rate != self.pacer.rate_bps() {
+            self.pacer.set_rate_bps(rate);
+        }
+    }
+
+    fn breaker_is_on(&self) -> bool {
+        self.config.breaker && self.config.profile == Profile::Modern && self.config.rate != Rate::Line
+    }
+
+    fn close(&mut self, error: Option<ConnectionError>) {
+        if matches!(self.phase, Phase::Closed(_)) {
+            return;
+        }
+        self.phase = Phase::Closed(error.clone());
+        self.may_send = false;
+        self.push_event(Event::Readable);
+        self.push_event(Event::Writable);
+        self.push_event(Event::Closed(error));
+    }
+
+    /// After anything that can end a direction: reach the states which follow.
+    fn update_closing(&mut self, now: Time) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        let (end, drained) = match &self.sender {
+            Sender::Classic(sender) => (sender.end(), sender.is_drained()),
+            Sender::Modern(sender) => (sender.end(), sender.is_drained()),
+        };
+        // Classic gives FIN up after six copies, so it waits until every block is acknowledged; modern repeats it as
+        // long as there is progress and sends it at once.
+        if let Some(end) = end.filter(|_| drained || self.config.profile == Profile::Modern) {
+            self.closing.start(now, end, self.config.profile);
+        }
+        let finished = match &self.receiver {
+            Receiver::Classic(receiver) => receiver.is_finished(),
+            Receiver::Modern(receiver) => receiver.is_finished(),
+        };
+        if finished && self.closing.on_peer_done() {
+            self.push_event(Event::Readable);
+        }
+        match self.closing.state() {
+            State::TimeWait => {
+                if self.closing.time_wait_until().is_none() {
+                    self.closing.enter_time_wait(now + self.config.time_wait);
+                }
+            }
+            State::Closed => self.close(None),
+            State::SynSent
+            | State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait
+            | State::LastAck => {}
+        }
+    }
+}
+
+/// A generator state from the connection's seed (classic, thesis §3.8.3).
+fn initial_state(random: &mut ChaCha8Rng) -> GeneratorState {
+    loop {
+        let words = [random.next_u32(), random.next_u32(), random.next_u32()];
+        if let Some(state) = GeneratorState::new(words[0], words[1], words[2]) {
+            return state;
+        }
+    }
+}

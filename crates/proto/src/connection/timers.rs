@@ -1,0 +1,115 @@
+//! What happens when nothing else does.
+
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+
+use crate::connection::{Connection, Phase, Receiver, Sender};
+use crate::error::ConnectionError;
+use crate::state::State;
+
+impl Connection {
+    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
+    /// at the latest; a time in the past means now. `None` once the connection is closed.
+    #[must_use]
+    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+        if matches!(self.phase, Phase::Closed(_)) {
+            return self.reset.then_some(now);
+        }
+        let timers = [
+            self.idle_at(),
+            self.handshake.repeats.map(|repeats| repeats.next_at()),
+            self.handshake.owes().then_some(now),
+            self.closing.next_timeout(),
+            self.report_due_at(),
+            self.ack_waits().then_some(now),
+            self.keep_alive_at(),
+            self.data_at(now),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if matches!(self.phase, Phase::Closed(_)) {
+            return;
+        }
+        if self.handshake.repeats.is_some_and(|repeats| repeats.is_exhausted(now)) {
+            match self.phase {
+                Phase::SynSent => return self.close(Some(ConnectionError::HandshakeTimeout)),
+                Phase::SynReceived => {
+                    // Thesis §3.6: the initiator may believe that it is connected, so it is told.
+                    self.reset = true;
+                    return self.close(Some(ConnectionError::HandshakeTimeout));
+                }
+                Phase::Open | Phase::Closed(_) => self.handshake.repeats = None,
+            }
+        }
+        if self.closing.time_wait_until().is_some_and(|until| now >= until) {
+            return self.close(None);
+        }
+        if self.idle_at().is_some_and(|at| now >= at) {
+            let error = match self.phase {
+                Phase::SynSent | Phase::SynReceived => ConnectionError::HandshakeTimeout,
+                Phase::Open | Phase::Closed(_) => ConnectionError::TimedOut,
+            };
+            return self.close(Some(error));
+        }
+        if self.closing.is_exhausted(now) {
+            self.close(Some(ConnectionError::CloseTimeout));
+        }
+    }
+
+    /// When silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than that, and
+    /// end it themselves.
+    fn idle_at(&self) -> Option<Time> {
+        let repeating = match self.phase {
+            Phase::SynSent | Phase::SynReceived => self.handshake.repeats.is_some(),
+            Phase::Open | Phase::Closed(_) => self.closing.is_repeating(),
+        };
+        let own_end = self.config.profile == Profile::Classic && repeating;
+        let over = self.closing.time_wait_until().is_some() || own_end;
+        (!over).then_some(self.last_heard + self.config.idle_timeout)
+    }
+
+    pub(crate) fn report_due_at(&self) -> Option<Time> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        match self.receiver {
+            Receiver::Classic(_) => None,
+            Receiver::Modern(_) => self.reporter.due_at(self.rtt.report_interval()),
+        }
+    }
+
+    fn ack_waits(&self) -> bool {
+        let block = match &self.receiver {
+            Receiver::Classic(receiver) => receiver.has_ack(),
+            Receiver::Modern(_) => false,
+        };
+        self.phase == Phase::Open && (block || self.closing.due_ack().is_some())
+    }
+
+    pub(crate) fn keep_alive_at(&self) -> Option<Time> {
+        let wanted = self.state().is_open();
+        self.config.keep_alive.filter(|_| wanted).map(|interval| self.last_sent + interval)
+    }
+
+    /// When data may be sent, as far as is known.
+    fn data_at(&self, now: Time) -> Option<Time> {
+        if self.phase != Phase::Open || self.state() == State::TimeWait {
+            return None;
+        }
+        let classic = self.config.profile == Profile::Classic;
+        let wait = self.bucket.wait_for(dfcp_fountain::raptor::SEGMENT_BYTES as u32).filter(|_| classic);
+        if self.may_send {
+            return Some(self.pacer.ready_at().max(wait.unwrap_or(Time::ZERO)).max(now));
+        }
+        // What was due when the sender was asked last and had nothing waits for something else to happen.
+        let asked = self.sender_asked_at;
+        let fresh = match &self.sender {
+            Sender::Classic(sender) => sender.next_timeout(now, asked, &self.rtt),
+            Sender::Modern(sender) => sender.next_timeout(asked, &self.rtt),
+        };
+        fresh.map(|at| at.max(self.pacer.ready_at()).max(wait.unwrap_or(Time::ZERO)))
+    }
+}

@@ -1,0 +1,292 @@
+//! What to send: each owner is asked in turn whether it has something to say.
+
+use dfcp_fountain::raptor::SEGMENT_BYTES;
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Report, ReportWriter};
+use dfcp_wire::{Flags, Header, Options, Profile, VERSION, finish, write_header};
+
+use crate::connection::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, CODE_RANDOM_LINEAR, Role};
+use crate::connection::{Connection, Phase, Receiver, Sender};
+use crate::state::State;
+
+/// Room that a datagram buffer must have.
+pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
+
+/// Bytes of a modern unsealed datagram besides its symbol.
+const MODERN_OVERHEAD: usize = dfcp_wire::HEADER_BYTES + dfcp_wire::CRC_BYTES;
+
+impl Connection {
+    /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; returns its
+    /// length, or `None` if there is nothing to send before [`next_timeout`](Self::next_timeout).
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if out.len() < DATAGRAM_BUFFER_BYTES {
+            return None;
+        }
+        let control = self
+            .reset_segment(out)
+            .or_else(|| self.handshake_segment(now, out))
+            .or_else(|| self.report_segment(now, out))
+            .or_else(|| self.block_ack_segment(out))
+            .or_else(|| self.fin_ack_segment(out))
+            .or_else(|| self.fin_segment(now, out));
+        let data = if control.is_none() { self.data_segment(now, out) } else { None };
+        let length = control.or(data).or_else(|| self.keep_alive_segment(now, out))?;
+        let overhead_bytes = u64::from(self.config.overhead_bytes);
+        let ip_bytes = length as u64 + overhead_bytes;
+        if data.is_some() {
+            self.pacer.sent(now, ip_bytes);
+        } else {
+            self.pacer.sent_control(now, ip_bytes, u64::from(self.config.symbol_size) + overhead_bytes);
+        }
+        self.sent_bits += ip_bytes * 8;
+        self.stats.segments_sent += 1;
+        self.stats.bytes_sent += length as u64;
+        self.last_sent = now;
+        Some(length)
+    }
+
+    /// A header from us to the peer, numbered when it is modern.
+    fn header(&mut self, flags: Flags, block_id: u32) -> Header {
+        let mut header = Header {
+            source_port: self.ports.local,
+            destination_port: self.ports.remote,
+            block_id,
+            s1: 0,
+            flags,
+            profile: self.config.profile,
+            epoch: 0,
+            s2: 0,
+            s3: 0,
+        };
+        if self.config.profile == Profile::Modern {
+            if let Some(id) = self.handshake.peer_id {
+                header = header.with_connection_id(id);
+            }
+            header.s3 = self.next_number as u32;
+        }
+        self.next_number += 1;
+        header
+    }
+
+    /// Writes a segment; the buffer has room for every segment we make.
+    fn emit(out: &mut [u8], header: &Header, options: &Options, payload: &[u8]) -> Option<usize> {
+        dfcp_wire::encode(out, header, options, payload).ok()
+    }
+
+    fn reset_segment(&mut self, out: &mut [u8]) -> Option<usize> {
+        if !std::mem::take(&mut self.reset) {
+            return None;
+        }
+        let mut header = self.header(Flags::RST, 0);
+        if self.config.profile == Profile::Classic
+            && let Some(peer) = self.handshake.peer_initial
+        {
+            [header.s1, header.s2, header.s3] = peer.words();
+        }
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn handshake_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let repeat = self.handshake.repeats.is_some_and(|repeats| repeats.is_due(now));
+        if !repeat && !self.handshake.owes() {
+            return None;
+        }
+        match (&self.phase, self.handshake.role) {
+            (Phase::SynSent, _) => self.syn(now, Flags::SYN, out),
+            (Phase::SynReceived, _) => self.syn(now, Flags::SYN | Flags::ACK, out),
+            // The initiator is open; the acceptor may not have heard so.
+            (Phase::Open, Role::Initiator) => self.handshake_ack(now, out),
+            (Phase::Open, Role::Acceptor) if self.handshake.owes() => self.syn(now, Flags::SYN | Flags::ACK, out),
+            (Phase::Open, Role::Acceptor) | (Phase::Closed(_), _) => None,
+        }
+    }
+
+    fn note_handshake_sent(&mut self, now: Time, header: &Header) {
+        self.handshake.on_sent(now, header.s3);
+        if let Some(repeats) = self.handshake.repeats.as_mut().filter(|repeats| repeats.is_due(now)) {
+            repeats.on_sent(now);
+        }
+    }
+
+    fn syn(&mut self, now: Time, flags: Flags, out: &mut [u8]) -> Option<usize> {
+        let mut header = self.header(flags, 0);
+        let echo = self.handshake.answer();
+        self.note_handshake_sent(now, &header);
+        if self.config.profile == Profile::Classic {
+            [header.s1, header.s2, header.s3] = self.handshake.local_initial.words();
+            return Self::emit(out, &header, &Options::default(), &[]);
+        }
+        header.s2 = echo;
+        let options = Options {
+            version: Some(VERSION),
+            profile: Some(Profile::Modern),
+            code: Some(CODE_RANDOM_LINEAR),
+            symbol_size: Some(self.config.symbol_size),
+            ..Options::default()
+        };
+        let mut payload = [0; 128];
+        let length = self.own_parameters().encode(&mut payload).ok()?;
+        Self::emit(out, &header, &options, payload.get(..length)?)
+    }
+
+    fn handshake_ack(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let mut header = self.header(Flags::ACK, 0);
+        self.note_handshake_sent(now, &header);
+        self.handshake.answer();
+        if self.config.profile == Profile::Classic {
+            [header.s1, header.s2, header.s3] = self.handshake.peer_initial?.words();
+        } else {
+            header.s1 = ACK_OF_SYNACK;
+            header.s2 = self.handshake.echo();
+        }
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn report_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if self.report_due_at().is_none_or(|due| now < due) {
+            return None;
+        }
+        let settled = self.arrivals.settled(now);
+        let Some((highest, arrived_at)) = settled else {
+            self.reporter.again_at(self.arrivals.settles_at()?);
+            self.reporter.on_sent(now);
+            return None;
+        };
+        let Receiver::Modern(receiver) = &self.receiver else { return None };
+        let hold = now.since(arrived_at).as_micros();
+        let report = Report {
+            highest_datagram: highest as u32,
+            datagrams_received: self.arrivals.received() as u32,
+            bytes_received: self.arrivals.bytes(),
+            hold_us: u32::try_from(hold).unwrap_or(u32::MAX),
+            arrival_rate_bps: self.arrivals.rate_bps(now),
+            window_blocks: receiver.window_blocks(),
+            window_bytes: receiver.window_bytes(),
+        };
+        let block_id = receiver.next_needed();
+        self.reported_window = (report.window_blocks, report.window_bytes);
+        let mut header = self.header(Flags::FBK, block_id);
+        header.s1 = 0;
+        let offset = write_header(out, &header, &Options::default()).ok()?;
+        let room = (MODERN_OVERHEAD + usize::from(self.config.symbol_size)).min(out.len()) - dfcp_wire::CRC_BYTES;
+        let Receiver::Modern(receiver) = &self.receiver else { return None };
+        let mut writer = ReportWriter::new(out.get_mut(offset..room.max(offset + 64))?, &report).ok()?;
+        receiver.write_runs(&mut writer);
+        let length = writer.finish();
+        self.reporter.on_sent(now);
+        if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
+            self.reporter.again_at(at);
+        }
+        self.arrivals.decay();
+        self.stats.acks_sent += 1;
+        finish(out, offset + length).ok()
+    }
+
+    fn block_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let Receiver::Classic(receiver) = &mut self.receiver else { return None };
+        let block_id = receiver.next_ack()?;
+        let header = self.header(Flags::ACK, block_id);
+        self.stats.acks_sent += 1;
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn fin_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
+        let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
+        self.closing.on_ack_sent();
+        let mut header = self.header(Flags::ACK, end);
+        if self.config.profile == Profile::Modern {
+            header.s1 = ACK_OF_FIN;
+        }
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn fin_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let end = self.closing.due_fin(now)?;
+        self.closing.on_fin_sent(now);
+        // A FINACK also acknowledges the peer's FIN (thesis §3.11).
+        let flags = if self.closing.is_peer_done() { Flags::FIN | Flags::ACK } else { Flags::FIN };
+        let header = self.header(flags, end);
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn keep_alive_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if self.keep_alive_at().is_none_or(|at| now < at) {
+            return None;
+        }
+        let mut header = self.header(Flags::ACK, 0);
+        if self.config.profile == Profile::Classic {
+            // The handshake's ACK again: nothing else in the documents is without effect.
+            [header.s1, header.s2, header.s3] = self.handshake.peer_initial?.words();
+        } else {
+            header.s1 = ACK_KEEP_ALIVE;
+        }
+        Self::emit(out, &header, &Options::default(), &[])
+    }
+
+    fn data_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if self.phase != Phase::Open || self.state() == State::TimeWait {
+            return None;
+        }
+        if self.was_idle {
+            self.pacer.resume(now);
+        }
+        self.bucket.advance(now);
+        let classic = self.config.profile == Profile::Classic;
+        if self.pacer.ready_at() > now || (classic && self.bucket.wait_for(SEGMENT_BYTES as u32).is_some()) {
+            self.may_send = true;
+            return None;
+        }
+        let length = match self.config.profile {
+            Profile::Classic => self.classic_data(now, out),
+            Profile::Modern => self.modern_data(now, out),
+        };
+        self.may_send = length.is_some();
+        self.was_idle = length.is_none();
+        self.sender_asked_at = now;
+        // The last block may just have been cut: FIN follows at once.
+        if self.was_idle || !self.closing.is_started() {
+            self.update_closing(now);
+        }
+        length
+    }
+
+    fn classic_data(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let Sender::Classic(sender) = &mut self.sender else { return None };
+        let segment = sender.next_segment(now, &self.rtt)?;
+        let mut header = self.header(Flags::default(), segment.block_id);
+        [header.s1, header.s2, header.s3] = segment.state.words();
+        let options = Options { block_length: segment.short_length, ..Options::default() };
+        let offset = write_header(out, &header, &options).ok()?;
+        let Sender::Classic(sender) = &mut self.sender else { return None };
+        let end = offset + SEGMENT_BYTES;
+        if !sender.write_segment(segment, out.get_mut(offset..end)?) {
+            return None;
+        }
+        sender.on_sent(now, segment);
+        self.bucket.take(SEGMENT_BYTES as u32);
+        finish(out, end).ok()
+    }
+
+    fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let Sender::Modern(sender) = &mut self.sender else { return None };
+        let symbol = sender.next_symbol(now, &self.rtt)?;
+        let mut header = self.header(Flags::default(), symbol.block_id);
+        header.s1 = symbol.esi;
+        header.s2 = symbol.info.to_s2();
+        let number = self.next_number - 1;
+        let offset = write_header(out, &header, &Options::default()).ok()?;
+        let Sender::Modern(sender) = &mut self.sender else { return None };
+        let end = offset + symbol.symbol_size();
+        if !sender.write_symbol(symbol, out.get_mut(offset..end)?) {
+            return None;
+        }
+        sender.on_sent(now, symbol, number);
+        finish(out, end).ok()
+    }
+}

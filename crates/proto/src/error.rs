@@ -1,0 +1,158 @@
+//! What can go wrong, grouped by who is at fault.
+
+use dfcp_wire::{DecodeError, Profile};
+
+use crate::config::Schedule;
+
+/// A configuration which cannot work.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A number outside its range.
+    #[error("{name} is {value}; it must lie between {min} and {max}")]
+    OutOfRange {
+        /// Which setting.
+        name: &'static str,
+        /// What it was.
+        value: u64,
+        /// The least it may be.
+        min: u64,
+        /// The most it may be.
+        max: u64,
+    },
+    /// A redundancy which is not a number between 0 and 16.
+    #[error("the open loop's redundancy must lie between 0 and 16")]
+    Redundancy,
+    /// A schedule which the profile does not have.
+    #[error("the {profile:?} profile has no {schedule:?} schedule; modern has Adaptive, classic Flood and OpenLoop")]
+    ScheduleOfOtherProfile {
+        /// The profile chosen.
+        profile: Profile,
+        /// The schedule chosen.
+        schedule: Schedule,
+    },
+}
+
+/// Why a connection ended other than by both sides closing it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The peer did not answer the handshake in time.
+    #[error("the peer did not answer; is something listening there, and does the path let UDP through?")]
+    HandshakeTimeout,
+    /// The peer answered that it does not take this connection.
+    #[error("the peer refused the connection; it may not accept this profile, or have no room")]
+    Refused,
+    /// The peer reset the connection.
+    #[error("the peer reset the connection")]
+    Reset,
+    /// Nothing valid came from the peer for the idle timeout.
+    #[error("nothing was heard from the peer for the idle timeout; the path or the peer is gone")]
+    TimedOut,
+    /// Closing was given up after all repeats of FIN.
+    #[error("the peer did not confirm the end of the stream in time")]
+    CloseTimeout,
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    PeerMisbehaved(PeerMisbehaved),
+    /// The peer speaks something we do not.
+    #[error("the peer chose a version or code which this side does not have")]
+    Incompatible,
+    /// This side aborted the connection.
+    #[error("the connection was aborted on this side")]
+    Aborted,
+}
+
+/// What a peer did that no correct peer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerMisbehaved {
+    /// A report about datagrams which were never sent.
+    #[error("its report covers datagram {claimed}, but only {sent} were sent")]
+    ReportOfUnsentDatagrams {
+        /// The number the report names.
+        claimed: u64,
+        /// How many were sent.
+        sent: u64,
+    },
+    /// A report about blocks which were never sent.
+    #[error("its report covers block {claimed}, but only {sent} were sent")]
+    ReportOfUnsentBlocks {
+        /// The block the report names.
+        claimed: u64,
+        /// How many were sent.
+        sent: u64,
+    },
+    /// A block whose segments do not agree about its size.
+    #[error("the segments of block {block_id} do not belong together")]
+    InconsistentBlock {
+        /// Which block.
+        block_id: u32,
+    },
+    /// The stream ended twice in different places, or data came after its end.
+    #[error("its stream ends at block {earlier} and again at block {later}")]
+    InconsistentEnd {
+        /// The end announced first.
+        earlier: u32,
+        /// What contradicts it.
+        later: u32,
+    },
+}
+
+/// Why a write was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The application has already closed its half.
+    #[error("this half of the stream has been shut down")]
+    ShutDown,
+    /// The connection has ended.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+}
+
+/// Why a parameter could not be set or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParameterError {
+    /// Table 3.2 gives this parameter no such operation.
+    #[error("{0} cannot be set; thesis table 3.2 lets it be read only")]
+    ReadOnly(&'static str),
+    /// Table 3.2 gives this parameter no such operation.
+    #[error("{0} cannot be read; thesis table 3.2 lets it be set only")]
+    WriteOnly(&'static str),
+    /// The value is outside the parameter's range.
+    #[error("{name} must lie between {min} and {max}")]
+    OutOfRange {
+        /// The parameter's documented name.
+        name: &'static str,
+        /// The least it may be.
+        min: u64,
+        /// The most it may be.
+        max: u64,
+    },
+    /// The window of a classic connection is allocated when it is established and cannot change (thesis §3.10.1).
+    #[error("{0} can only be set before the connection is established")]
+    TooLate(&'static str),
+}
+
+/// Why a datagram was dropped without effect; counted, never logged per packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Dropped {
+    /// It is not a segment.
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    /// It belongs to no block in the window.
+    #[error("outside the window")]
+    OutsideWindow,
+    /// No memory is left for its block.
+    #[error("no receive memory left")]
+    NoMemory,
+    /// It makes no sense in this state.
+    #[error("unexpected in this state")]
+    Unexpected,
+    /// It was seen before.
+    #[error("a duplicate")]
+    Duplicate,
+}

@@ -1,0 +1,31 @@
+//! The DFCP protocol, sans I/O: an [`Endpoint`] routes datagrams to [`Connection`]s, and those say what to send.
+//!
+//! Nothing here reads a clock, draws randomness, blocks, spawns or touches a socket: time and seeds are arguments, so
+//! the same calls give the same bytes, in a simulator and on a wire. The `dfcp` crate drives it with tokio.
+//!
+//! The normative text is `spec/protocol.md`; the source of the *classic* profile is chapter 3 of the thesis.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod connection;
+mod endpoint;
+pub mod error;
+pub mod limits;
+mod parameters;
+mod path;
+mod recv;
+mod send;
+mod state;
+mod stats;
+
+pub use config::{Config, Profile, Rate, Schedule, Traffic};
+pub use connection::application::Read;
+pub use connection::transmit::DATAGRAM_BUFFER_BYTES;
+pub use connection::{Connection, Event, Ports};
+pub use endpoint::{Accept, ConnectError, Endpoint, Handle, Routed};
+pub use error::{ConnectionError, ParameterError, PeerMisbehaved, WriteError};
+pub use parameters::{Access, Parameter};
+pub use path::pacing::inctokens;
+pub use state::State;
+pub use stats::{ReceivedSymbols, SentSymbols, Stats};

@@ -1,0 +1,59 @@
+//! Every limit which keeps a peer, a path or a caller from making this crate grow without bound.
+//!
+//! A peer can never make us allocate by naming a number: whatever it names is clamped here first.
+
+use std::time::Duration;
+
+/// Connections which one endpoint keeps, in any state.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Connections in SYN_RECV which one endpoint keeps. Past it, a new SYN is dropped and counted.
+pub const HALF_OPEN_MAX: usize = 1_024;
+
+/// Blocks which one direction of a modern connection may have open: the span of its window.
+pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
+
+/// Blocks a *classic* connection may have open. The documents use up to 1000; each costs up to 128 KiB at either end.
+pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
+
+/// Bytes of receive memory a connection may be configured with.
+pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
+
+/// Receive memory, and send buffer, of a connection unless configured otherwise. 32 MiB carry 100 Mbit/s over an RTT of
+/// 500 ms without loss, or over 300 ms at 50 % loss. Larger plans set it.
+pub const MEMORY_BYTES_DEFAULT: u64 = 32 << 20;
+
+/// The least receive memory: the two largest blocks, so that the block needed next always has a place.
+pub const RECEIVE_MEMORY_BYTES_MIN: u64 = 2 * BLOCK_BYTES_MAX as u64;
+
+/// The largest modern block: 256 symbols of 1472 bytes.
+pub const BLOCK_BYTES_MAX: usize = dfcp_fountain::random_linear::K_MAX * dfcp_fountain::random_linear::SYMBOL_SIZE_MAX;
+
+/// Data datagrams whose fate is unknown, per connection. At 1 Gbit/s and 1420-byte symbols this is 12 s of sending.
+pub const IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// How far behind the highest datagram number a late datagram is still told from a duplicate.
+pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
+
+/// Marks kept to measure how late reordered datagrams arrive.
+pub const REORDER_MARKS_MAX: usize = 128;
+
+/// The longest time for which a late datagram is waited for before it counts as lost.
+pub const REORDER_DELAY_MAX: Duration = Duration::from_millis(250);
+
+/// Encoding symbols of one block which classic keeps at most: four times what ε = 5 % needs.
+pub const CLASSIC_SEGMENTS_PER_BLOCK_MAX: usize = 192;
+
+/// Neighbour graphs a classic connection caches; each takes about 20 KiB.
+pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
+
+/// The loss rate which a sender believes at most when it decides how much to send: beyond it, a lying peer would
+/// multiply traffic.
+pub const LOSS_BELIEVED_MAX: f64 = 0.75;
+
+/// Factor of the ceiling on symbols per block, `SYMBOLS_PER_BLOCK_FACTOR · K / (1 − min(p̂, LOSS_BELIEVED_MAX))`, after
+/// which a block gets one symbol per round trip.
+pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
+
+/// Events waiting to be polled. They coalesce, so this is never reached in practice.
+pub const EVENTS_MAX: usize = 64;

@@ -1,0 +1,50 @@
+//! Data datagrams whose fate is unknown: sent, and not yet passed by the highest number in a report.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) number: u64,
+    pub(crate) block_id: u32,
+    pub(crate) at: Time,
+}
+
+/// Datagrams in flight, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    sent: VecDeque<Sent>,
+}
+
+impl InFlight {
+    pub(crate) fn is_full(&self) -> bool {
+        self.sent.len() >= limits::IN_FLIGHT_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    pub(crate) fn oldest_sent_at(&self) -> Option<Time> {
+        self.sent.front().map(|sent| sent.at)
+    }
+
+    pub(crate) fn push(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+    }
+
+    /// Takes out the oldest datagram whose number is at most `highest`: its fate is known now.
+    pub(crate) fn settle(&mut self, highest: u64) -> Option<Sent> {
+        self.sent.front().is_some_and(|sent| sent.number <= highest).then(|| self.sent.pop_front()).flatten()
+    }
+
+    /// The age at `now` of the datagram numbered `number`, if it is still in flight.
+    pub(crate) fn age(&self, number: u64, now: Time) -> Option<Duration> {
+        let index = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
+        self.sent.get(index).map(|sent| now.since(sent.at))
+    }
+}

@@ -1,0 +1,182 @@
+//! When the next datagram may leave: a paced rate, or the thesis's token bucket (§3.12.2).
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+/// How much lateness of the caller's timer is caught up in a burst, so that the average rate holds.
+const CATCH_UP: Duration = Duration::from_millis(4);
+
+/// Paces datagrams at a rate.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    /// `None` is the line rate: never wait.
+    rate_bps: Option<u64>,
+    next: Time,
+    /// Billionths of a nanosecond-bit left over, so that long runs do not drift.
+    remainder: u64,
+}
+
+impl Pacer {
+    pub(crate) fn new(rate_bps: Option<u64>) -> Self {
+        Self { rate_bps, next: Time::ZERO, remainder: 0 }
+    }
+
+    pub(crate) fn set_rate_bps(&mut self, rate_bps: Option<u64>) {
+        self.rate_bps = rate_bps;
+    }
+
+    pub(crate) fn rate_bps(&self) -> Option<u64> {
+        self.rate_bps
+    }
+
+    /// When the next datagram may leave; at or before `now` means at once.
+    pub(crate) fn ready_at(&self) -> Time {
+        if self.rate_bps.is_some() { self.next } else { Time::ZERO }
+    }
+
+    /// Accounts for a datagram of `bytes` IP bytes which leaves at `now`, whether it had to wait or not.
+    pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
+        let Some(rate_bps) = self.rate_bps.filter(|&rate| rate > 0) else { return };
+        let scaled = bytes.saturating_mul(8_000_000_000).saturating_add(self.remainder);
+        self.remainder = scaled % rate_bps;
+        self.next = self.next.max(now - CATCH_UP) + Duration::from_nanos(scaled / rate_bps);
+    }
+
+    /// Accounts for a control datagram, which does not wait. It delays data by at most `datagram_bytes`' time, so that a
+    /// slow sender which has much to acknowledge still gets its own data out.
+    pub(crate) fn sent_control(&mut self, now: Time, bytes: u64, datagram_bytes: u64) {
+        let Some(rate_bps) = self.rate_bps.filter(|&rate| rate > 0) else { return };
+        let latest = now + Duration::from_nanos(datagram_bytes.saturating_mul(8_000_000_000) / rate_bps);
+        let before = self.next;
+        self.sent(now, bytes);
+        self.next = self.next.min(latest.max(before));
+    }
+
+    /// To be called when sending starts after a pause: lateness of a timer is caught up, idleness is not.
+    pub(crate) fn resume(&mut self, now: Time) {
+        self.next = self.next.max(now);
+    }
+}
+
+/// The rate limiter of thesis §3.12.2: tokens are encoded bytes, added once per `inttokens` ticks of 4 ms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenBucket {
+    /// Tokens the bucket holds at most.
+    pub(crate) maxtokens: u32,
+    /// Tokens in the bucket.
+    pub(crate) numtokens: u32,
+    /// Tokens added each time; zero switches the limiter off.
+    pub(crate) inctokens: u32,
+    /// Ticks between additions; the thesis's default is 1.
+    pub(crate) inttokens: u32,
+    next_increment: Option<Time>,
+}
+
+impl TokenBucket {
+    /// The kernel's timer tick: 250 per second.
+    pub(crate) const TICK: Duration = Duration::from_millis(4);
+
+    /// Switched off, with the documented granularity of one tick.
+    pub(crate) fn new() -> Self {
+        Self { maxtokens: 0, numtokens: 0, inctokens: 0, inttokens: 1, next_increment: None }
+    }
+
+    /// Whether its parameters have been set: without an increment and a capacity, sending is not limited.
+    pub(crate) fn is_on(&self) -> bool {
+        self.inctokens > 0 && self.maxtokens > 0
+    }
+
+    fn interval(&self) -> Duration {
+        Self::TICK * self.inttokens.max(1)
+    }
+
+    /// Adds what the ticks up to `now` bring.
+    pub(crate) fn advance(&mut self, now: Time) {
+        if !self.is_on() {
+            return;
+        }
+        let interval = self.interval();
+        let due = *self.next_increment.get_or_insert(now + interval);
+        if now < due {
+            return;
+        }
+        let ticks = 1 + now.since(due).as_nanos() / interval.as_nanos();
+        let added = ticks.saturating_mul(u128::from(self.inctokens));
+        let tokens = added.saturating_add(u128::from(self.numtokens)).min(u128::from(self.maxtokens));
+        self.numtokens = u32::try_from(tokens).unwrap_or(self.maxtokens);
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.next_increment = Some(due + interval.saturating_mul(ticks));
+    }
+
+    /// When `bytes` tokens can be there; `None` if that is now, or if the limiter is off.
+    pub(crate) fn wait_for(&self, bytes: u32) -> Option<Time> {
+        if !self.is_on() || self.numtokens >= bytes {
+            return None;
+        }
+        self.next_increment
+    }
+
+    pub(crate) fn take(&mut self, bytes: u32) {
+        if self.is_on() {
+            self.numtokens = self.numtokens.saturating_sub(bytes);
+        }
+    }
+}
+
+/// *inctokens* for a rate in the thesis's Mbit of 2²⁰ bits of encoded bytes (formula 3.3); trap: headers are not counted.
+#[must_use]
+pub fn inctokens(bandwidth_mbit: u32) -> u32 {
+    let tokens = u64::from(bandwidth_mbit) * 1024 * 1024 / (8 * 250);
+    u32::try_from(tokens).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paced_second_carries_a_seconds_bits() {
+        let mut pacer = Pacer::new(Some(100_000_000));
+        pacer.resume(Time::from_s(1));
+        let mut sent = 0_u64;
+        while pacer.ready_at() < Time::from_s(2) {
+            pacer.sent(pacer.ready_at(), 1476);
+            sent += 1;
+        }
+        assert_eq!(sent, 100_000_000_u64.div_ceil(1476 * 8));
+    }
+
+    #[test]
+    fn a_late_timer_is_caught_up_but_idleness_is_not() {
+        let mut pacer = Pacer::new(Some(8_000_000));
+        pacer.resume(Time::from_s(1));
+        pacer.sent(Time::from_s(1), 1000);
+        assert_eq!(pacer.ready_at(), Time::from_s(1) + Duration::from_millis(1));
+        let burst = |pacer: &mut Pacer, now| (0..100).take_while(|_| pacer.ready_at() <= now && { pacer.sent(now, 1000); true }).count();
+        assert_eq!(burst(&mut pacer, Time::from_s(2)), 5, "4 ms of catching up, and the one that is due");
+        pacer.resume(Time::from_s(3));
+        assert_eq!(burst(&mut pacer, Time::from_s(3)), 1);
+    }
+
+    #[test]
+    fn the_thesis_formula() {
+        assert_eq!(inctokens(100), 52_428);
+        assert_eq!(inctokens(1), 524);
+    }
+
+    #[test]
+    fn tokens_come_once_per_interval_and_stop_at_the_capacity() {
+        let mut bucket =
+            TokenBucket { maxtokens: 3000, inctokens: 1420, inttokens: 10, ..TokenBucket::new() };
+        bucket.advance(Time::ZERO);
+        assert_eq!(bucket.wait_for(1420), Some(Time::from_ms(40)));
+        bucket.advance(Time::from_ms(39));
+        assert_eq!(bucket.numtokens, 0);
+        bucket.advance(Time::from_ms(40));
+        assert_eq!((bucket.numtokens, bucket.wait_for(1420)), (1420, None));
+        bucket.take(1420);
+        bucket.advance(Time::from_s(10));
+        assert_eq!(bucket.numtokens, 3000);
+    }
+}

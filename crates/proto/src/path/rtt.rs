@@ -1,0 +1,43 @@
+//! Round-trip time (RFC 6298's estimator, fed by reports and by the handshake's echoes).
+
+use std::time::Duration;
+
+/// The RTT assumed before the first sample.
+const INITIAL: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RttEstimator {
+    smoothed: Option<Duration>,
+    variation: Duration,
+}
+
+impl RttEstimator {
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        let Some(smoothed) = self.smoothed else {
+            self.smoothed = Some(rtt);
+            self.variation = rtt / 2;
+            return;
+        };
+        self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
+        self.smoothed = Some((smoothed * 7 + rtt) / 8);
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.smoothed.is_some()
+    }
+
+    /// The smoothed RTT, or a guess before the first sample.
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or(INITIAL)
+    }
+
+    /// How long to wait for feedback before a probe: SRTT + max(4·RTTVAR, 2 ms) + `report_interval` × 2.
+    pub(crate) fn probe_timeout(&self, report_interval: Duration) -> Duration {
+        self.smoothed() + (self.variation * 4).max(Duration::from_millis(2)) + report_interval * 2
+    }
+
+    /// How often a receiver reports: sixteen times per RTT, at most once per millisecond, at least every 10 ms.
+    pub(crate) fn report_interval(&self) -> Duration {
+        (self.smoothed() / 16).clamp(Duration::from_millis(1), Duration::from_millis(10))
+    }
+}

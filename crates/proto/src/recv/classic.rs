@@ -1,0 +1,268 @@
+//! The classic profile's receiver: *recv_queues* and the decode threshold (thesis §3.9, §3.10).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, State};
+use dfcp_time::Time;
+
+use crate::config::Config;
+use crate::error::{Dropped, PeerMisbehaved};
+use crate::limits;
+use crate::recv::modern::PushError;
+use crate::stats::ReceivedSymbols;
+
+/// A lost ACK is repeated when further segments of its block arrive, at most this often per block: the thesis sends
+/// one for every such segment, which on a long path would be thousands.
+const ACK_SPACING: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+enum RecvQueue {
+    Empty,
+    Open { decoder: Box<Decoder>, length_bytes: u32 },
+    Counting { counter: CountingDecoder, length_bytes: u32 },
+    Complete { block: Vec<u8> },
+}
+
+#[derive(Debug)]
+pub(crate) struct ClassicReceiver {
+    peer_initial: State,
+    graphs: GraphCache,
+    redundancy_bytes: u32,
+    decoding: bool,
+    window_blocks: u32,
+    queues: VecDeque<RecvQueue>,
+    /// The block of `queues[0]`: the oldest not wholly read.
+    first_id: u32,
+    next_needed: u32,
+    read_offset: usize,
+    end: Option<u32>,
+    /// Blocks whose ACK is to be sent.
+    acks: VecDeque<u32>,
+    /// Recently acknowledged blocks and when.
+    acked_at: VecDeque<(u32, Time)>,
+    symbols: ReceivedSymbols,
+    blocks_decoded: u64,
+    bytes_read: u64,
+}
+
+impl ClassicReceiver {
+    pub(crate) fn new(config: &Config, peer_initial: State) -> Self {
+        Self {
+            peer_initial,
+            graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX),
+            redundancy_bytes: config.redundancy_bytes,
+            decoding: config.decoding,
+            window_blocks: config.window_blocks,
+            queues: VecDeque::new(),
+            first_id: 0,
+            next_needed: 0,
+            read_offset: 0,
+            end: None,
+            acks: VecDeque::new(),
+            acked_at: VecDeque::new(),
+            symbols: ReceivedSymbols::default(),
+            blocks_decoded: 0,
+            bytes_read: 0,
+        }
+    }
+
+    pub(crate) fn set_redundancy_bytes(&mut self, redundancy_bytes: u32) {
+        self.redundancy_bytes = redundancy_bytes;
+    }
+
+    pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
+        self.window_blocks = window_blocks;
+    }
+
+    pub(crate) fn set_decoding(&mut self, decoding: bool) {
+        self.decoding = decoding;
+    }
+
+    /// Takes in a data segment (thesis fig. 3.14). `Ok(true)` means that its block is decoded now.
+    pub(crate) fn push(
+        &mut self,
+        now: Time,
+        block_id: u32,
+        state: [u32; 3],
+        block_length: Option<u32>,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
+        if block_id < self.next_needed {
+            self.symbols.late += 1;
+            self.acknowledge(now, block_id);
+            return Ok(false);
+        }
+        if self.end.is_some_and(|end| block_id >= end) || block_id - self.first_id >= self.window_blocks {
+            self.symbols.refused += 1;
+            return Err(PushError::Dropped(Dropped::OutsideWindow));
+        }
+        let length_bytes = block_length.unwrap_or(SOURCE_BYTES as u32);
+        let state = State::new(state[0], state[1], state[2]);
+        let (Some(state), true) = (state, payload.len() == SEGMENT_BYTES && length_bytes <= SOURCE_BYTES as u32) else {
+            self.symbols.refused += 1;
+            return Err(PushError::Dropped(Dropped::Unexpected));
+        };
+        let index = (block_id - self.first_id) as usize;
+        self.associate(index, block_id, length_bytes);
+        let complete = self.collect(index, block_id, state, length_bytes, payload)?;
+        if complete {
+            self.complete(index);
+        }
+        if matches!(self.queues.get((block_id.wrapping_sub(self.first_id)) as usize), None | Some(RecvQueue::Complete { .. })) {
+            self.acknowledge(now, block_id);
+        }
+        Ok(complete)
+    }
+
+    /// Associates an empty recv_queue with the block if it has none.
+    fn associate(&mut self, index: usize, block_id: u32, length_bytes: u32) {
+        while self.queues.len() <= index {
+            self.queues.push_back(RecvQueue::Empty);
+        }
+        if matches!(self.queues[index], RecvQueue::Empty) {
+            self.queues[index] = if self.decoding {
+                RecvQueue::Open { decoder: Box::new(Decoder::new(self.peer_initial, block_id)), length_bytes }
+            } else {
+                RecvQueue::Counting { counter: CountingDecoder::new(self.redundancy_bytes as usize), length_bytes }
+            };
+        }
+    }
+
+    fn collect(
+        &mut self,
+        index: usize,
+        block_id: u32,
+        state: State,
+        announced_bytes: u32,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
+        let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
+        match &mut self.queues[index] {
+            RecvQueue::Empty => Ok(false),
+            RecvQueue::Complete { .. } => {
+                self.symbols.late += 1;
+                Ok(false)
+            }
+            RecvQueue::Counting { length_bytes, .. } | RecvQueue::Open { length_bytes, .. }
+                if *length_bytes != announced_bytes =>
+            {
+                Err(inconsistent)
+            }
+            RecvQueue::Counting { counter, .. } => {
+                self.symbols.useful += 1;
+                Ok(counter.push(SEGMENT_BYTES))
+            }
+            RecvQueue::Open { decoder, .. } => {
+                let before = decoder.received_bytes();
+                if before >= limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES {
+                    self.symbols.refused += 1;
+                    return Err(PushError::Dropped(Dropped::NoMemory));
+                }
+                decoder.push(self.graphs.get(state), payload).map_err(|_| inconsistent)?;
+                let fresh = decoder.received_bytes() > before;
+                *(if fresh { &mut self.symbols.useful } else { &mut self.symbols.duplicate }) += 1;
+                Ok(fresh && decoder.received_bytes() >= self.redundancy_bytes as usize && decoder.decode())
+            }
+        }
+    }
+
+    fn complete(&mut self, index: usize) {
+        let queue = std::mem::replace(&mut self.queues[index], RecvQueue::Empty);
+        let block = match queue {
+            RecvQueue::Open { decoder, length_bytes } => {
+                let mut block = decoder.into_source().unwrap_or_default();
+                block.truncate(length_bytes as usize);
+                block
+            }
+            RecvQueue::Counting { length_bytes, .. } => vec![0; length_bytes as usize],
+            RecvQueue::Complete { block } => block,
+            RecvQueue::Empty => return,
+        };
+        self.queues[index] = RecvQueue::Complete { block };
+        self.blocks_decoded += 1;
+        while let Some(RecvQueue::Complete { .. }) = self.queues.get((self.next_needed - self.first_id) as usize) {
+            self.next_needed += 1;
+        }
+    }
+
+    /// Queues the block's ACK unless it was sent a moment ago.
+    fn acknowledge(&mut self, now: Time, block_id: u32) {
+        while self.acked_at.front().is_some_and(|&(_, at)| now.since(at) >= ACK_SPACING) {
+            self.acked_at.pop_front();
+        }
+        if self.acked_at.iter().any(|&(id, _)| id == block_id) {
+            return;
+        }
+        if self.acked_at.len() >= limits::CLASSIC_WINDOW_BLOCKS_MAX as usize {
+            self.acked_at.pop_front();
+        }
+        self.acked_at.push_back((block_id, now));
+        self.acks.push_back(block_id);
+    }
+
+    /// The next block to acknowledge.
+    pub(crate) fn next_ack(&mut self) -> Option<u32> {
+        self.acks.pop_front()
+    }
+
+    /// Whether an ACK waits.
+    pub(crate) fn has_ack(&self) -> bool {
+        !self.acks.is_empty()
+    }
+
+    pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
+        if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
+            return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
+        }
+        let known = self.first_id + self.queues.len() as u32;
+        if end < known {
+            return Err(PeerMisbehaved::InconsistentEnd { earlier: end, later: known });
+        }
+        self.end = Some(end);
+        Ok(())
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.end.is_some_and(|end| self.next_needed >= end)
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_finished() && self.queues.is_empty()
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        matches!(self.queues.front(), Some(RecvQueue::Complete { .. }))
+    }
+
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
+        let mut copied = 0;
+        while copied < out.len() {
+            let Some(RecvQueue::Complete { block }) = self.queues.front() else { break };
+            let fresh = &block[self.read_offset..];
+            let take = fresh.len().min(out.len() - copied);
+            out[copied..copied + take].copy_from_slice(&fresh[..take]);
+            copied += take;
+            self.read_offset += take;
+            if self.read_offset == block.len() {
+                self.queues.pop_front();
+                self.first_id += 1;
+                self.read_offset = 0;
+            }
+        }
+        self.bytes_read += copied as u64;
+        copied
+    }
+
+    pub(crate) fn symbols(&self) -> ReceivedSymbols {
+        self.symbols
+    }
+
+    pub(crate) fn blocks_decoded(&self) -> u64 {
+        self.blocks_decoded
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+}

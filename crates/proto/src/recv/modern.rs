@@ -1,0 +1,297 @@
+//! The modern profile's receiving window: blocks being decoded, and decoded ones until they are read.
+
+use std::collections::VecDeque;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
+use dfcp_wire::BlockInfo;
+use dfcp_wire::feedback::{ReportWriter, Run};
+
+use crate::config::Config;
+use crate::error::{Dropped, PeerMisbehaved};
+use crate::stats::ReceivedSymbols;
+
+#[derive(Debug)]
+enum Slot {
+    Empty,
+    Open(Box<Decoder>),
+    Complete(Vec<u8>),
+}
+
+impl Slot {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Open(decoder) => memory_bytes(decoder.shape()),
+            Self::Complete(block) => block.len() as u64,
+        }
+    }
+}
+
+/// What an open block costs. Stored repair symbols replace missing source symbols in this account.
+fn memory_bytes(shape: BlockShape) -> u64 {
+    (shape.k() * shape.symbol_size()) as u64
+}
+
+/// What pushing a symbol can fail with: dropped and counted, or an error which ends the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PushError {
+    Dropped(Dropped),
+    Misbehaved(PeerMisbehaved),
+}
+
+#[derive(Debug)]
+pub(crate) struct RecvWindow {
+    kernel: Kernel,
+    symbol_size_max: usize,
+    window_blocks_max: u32,
+    memory_max: u64,
+    memory_used: u64,
+    /// Memory of decoded blocks before `next_needed`, which wait for the application.
+    unread_bytes: u64,
+    slots: VecDeque<Slot>,
+    /// The block of `slots[0]`: the oldest not wholly read.
+    first_id: u32,
+    /// The oldest block not decoded.
+    next_needed: u32,
+    /// Bytes already read of block `first_id`.
+    read_offset: usize,
+    /// One past the last block, once known.
+    end: Option<u32>,
+    symbols: ReceivedSymbols,
+    blocks_decoded: u64,
+    bytes_read: u64,
+}
+
+/// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
+const EMPTY_TAIL_BLOCKS: u32 = 256;
+
+impl RecvWindow {
+    pub(crate) fn new(config: &Config, kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            symbol_size_max: usize::from(config.symbol_size),
+            window_blocks_max: config.window_blocks,
+            memory_max: config.receive_memory_bytes,
+            memory_used: 0,
+            unread_bytes: 0,
+            slots: VecDeque::new(),
+            first_id: 0,
+            next_needed: 0,
+            read_offset: 0,
+            end: None,
+            symbols: ReceivedSymbols::default(),
+            blocks_decoded: 0,
+            bytes_read: 0,
+        }
+    }
+
+    /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
+    pub(crate) fn push(
+        &mut self,
+        block_id: u32,
+        info: BlockInfo,
+        esi: u32,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
+        if block_id < self.next_needed {
+            self.symbols.late += 1;
+            return Ok(false);
+        }
+        if info.end_of_stream {
+            self.set_end(block_id.saturating_add(1)).map_err(PushError::Misbehaved)?;
+        } else if self.end.is_some_and(|end| block_id >= end) {
+            let earlier = self.end.unwrap_or_default();
+            return Err(PushError::Misbehaved(PeerMisbehaved::InconsistentEnd { earlier, later: block_id }));
+        }
+        let index = self.open(block_id, info, payload.len())?;
+        let Some(Slot::Open(decoder)) = self.slots.get_mut(index) else {
+            self.symbols.late += 1;
+            return Ok(false);
+        };
+        let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
+        if decoder.shape().k() != usize::from(info.k) || decoder.shape().length_bytes() != info.length_bytes as usize {
+            return Err(inconsistent);
+        }
+        match decoder.push(esi, payload) {
+            Ok(Pushed::Useful) => self.symbols.useful += 1,
+            Ok(Pushed::Redundant) => self.symbols.dependent += 1,
+            Ok(Pushed::Complete) => self.symbols.late += 1,
+            Ok(Pushed::Duplicate) => self.symbols.duplicate += 1,
+            Err(_) => return Err(inconsistent),
+        }
+        let complete = decoder.is_complete();
+        if complete {
+            self.complete(index);
+        }
+        Ok(complete)
+    }
+
+    /// Makes sure that the block has a slot, opening it if window and memory permit.
+    fn open(&mut self, block_id: u32, info: BlockInfo, symbol_size: usize) -> Result<usize, PushError> {
+        let index = (block_id - self.first_id) as usize;
+        if index >= self.window_blocks_max as usize {
+            self.symbols.refused += 1;
+            return Err(PushError::Dropped(Dropped::OutsideWindow));
+        }
+        if !matches!(self.slots.get(index), None | Some(Slot::Empty)) {
+            return Ok(index);
+        }
+        let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
+        let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
+        if shape.symbol_size() != symbol_size || symbol_size > self.symbol_size_max {
+            return Err(inconsistent);
+        }
+        // The block needed next always has a place, or a full window of later ones could never be read.
+        if self.memory_used + memory_bytes(shape) > self.memory_max && block_id != self.next_needed {
+            self.symbols.refused += 1;
+            return Err(PushError::Dropped(Dropped::NoMemory));
+        }
+        while self.slots.len() <= index {
+            self.slots.push_back(Slot::Empty);
+        }
+        self.memory_used += memory_bytes(shape);
+        self.slots[index] = Slot::Open(Box::new(Decoder::new(self.kernel, shape)));
+        Ok(index)
+    }
+
+    fn complete(&mut self, index: usize) {
+        let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
+        self.memory_used -= slot.memory_bytes();
+        let Slot::Open(decoder) = slot else { return };
+        let block = decoder.into_block().unwrap_or_default();
+        self.memory_used += block.len() as u64;
+        self.slots[index] = Slot::Complete(block);
+        self.blocks_decoded += 1;
+        while let Some(Slot::Complete(block)) = self.slots.get((self.next_needed - self.first_id) as usize) {
+            self.unread_bytes += block.len() as u64;
+            self.next_needed += 1;
+        }
+    }
+
+    /// The stream ends before block `end`.
+    pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
+        if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
+            return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
+        }
+        let known = self.first_id + self.slots.len() as u32;
+        if end < known {
+            return Err(PeerMisbehaved::InconsistentEnd { earlier: end, later: known });
+        }
+        self.end = Some(end);
+        Ok(())
+    }
+
+    /// The oldest block not decoded: what reports acknowledge up to.
+    pub(crate) fn next_needed(&self) -> u32 {
+        self.next_needed
+    }
+
+    /// Whether the whole stream is decoded.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.end.is_some_and(|end| self.next_needed >= end)
+    }
+
+    /// Whether the whole stream is decoded and read.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_finished() && self.slots.is_empty()
+    }
+
+    /// Whether any block lacks symbols, as far as is known.
+    pub(crate) fn has_open_blocks(&self) -> bool {
+        self.first_id + (self.slots.len() as u32) > self.next_needed
+    }
+
+    /// Bytes which can be read without waiting.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.slots.front() {
+            Some(Slot::Complete(_)) => true,
+            Some(Slot::Open(decoder)) => decoder.available_bytes() > self.read_offset,
+            Some(Slot::Empty) | None => false,
+        }
+    }
+
+    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
+        let mut copied = 0;
+        while copied < out.len() {
+            let known = match self.slots.front() {
+                Some(Slot::Complete(block)) => block.as_slice(),
+                Some(Slot::Open(decoder)) => decoder.data(),
+                Some(Slot::Empty) | None => break,
+            };
+            let fresh = known.get(self.read_offset..).unwrap_or_default();
+            let take = fresh.len().min(out.len() - copied);
+            out[copied..copied + take].copy_from_slice(&fresh[..take]);
+            copied += take;
+            self.read_offset += take;
+            let Some(Slot::Complete(block)) = self.slots.front() else { break };
+            if self.read_offset < block.len() {
+                break;
+            }
+            self.pop_front();
+        }
+        self.bytes_read += copied as u64;
+        copied
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(slot) = self.slots.pop_front() {
+            self.memory_used -= slot.memory_bytes();
+            self.unread_bytes -= slot.memory_bytes();
+            self.first_id += 1;
+            self.read_offset = 0;
+        }
+    }
+
+    /// Blocks, from the one needed next, which will be accepted.
+    pub(crate) fn window_blocks(&self) -> u32 {
+        self.window_blocks_max.saturating_sub(self.next_needed - self.first_id)
+    }
+
+    /// Bytes of blocks, from the one needed next, which will be accepted.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.memory_max.saturating_sub(self.unread_bytes)
+    }
+
+    /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room.
+    pub(crate) fn write_runs(&self, writer: &mut ReportWriter<'_>) {
+        let from = (self.next_needed - self.first_id) as usize;
+        for slot in self.slots.iter().skip(from) {
+            let run = match slot {
+                Slot::Empty => Run::Empty(1),
+                Slot::Complete(_) => Run::Complete(1),
+                Slot::Open(decoder) => Run::Open { missing: decoder.missing().max(1) as u16 },
+            };
+            if !writer.push(run) {
+                return;
+            }
+        }
+        let known = self.first_id.saturating_add(self.slots.len() as u32);
+        let tail = self.end.map_or(EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(EMPTY_TAIL_BLOCKS));
+        if tail > 0 {
+            // Whether it fits does not matter: a list which is cut says nothing about what follows.
+            let _fits = writer.push(Run::Empty(tail));
+        }
+    }
+
+    pub(crate) fn count_duplicate(&mut self) {
+        self.symbols.duplicate += 1;
+    }
+
+    pub(crate) fn symbols(&self) -> ReceivedSymbols {
+        self.symbols
+    }
+
+    pub(crate) fn blocks_decoded(&self) -> u64 {
+        self.blocks_decoded
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    pub(crate) fn set_symbol_size_max(&mut self, symbol_size: u16) {
+        self.symbol_size_max = self.symbol_size_max.min(usize::from(symbol_size));
+    }
+}

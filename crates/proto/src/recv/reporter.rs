@@ -1,0 +1,104 @@
+//! When the modern receiver reports.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+/// Reports are never closer together than this.
+const SPACING_MIN: Duration = Duration::from_millis(1);
+
+/// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
+const REPEATS: u8 = 2;
+
+/// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
+/// open, and some times more after the last news.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter {
+    last: Option<Time>,
+    /// Something has arrived since the last report.
+    pending_since: Option<Time>,
+    /// A report is wanted as soon as the spacing allows.
+    urgent: bool,
+    repeats: u8,
+    /// Nothing is asked of us before a settling instant has passed.
+    again_at: Option<Time>,
+}
+
+impl Reporter {
+    /// A datagram which the peer wants to hear about has arrived.
+    pub(crate) fn on_arrival(&mut self, now: Time) {
+        self.pending_since.get_or_insert(now);
+        self.repeats = REPEATS;
+    }
+
+    /// The peer waits for this report.
+    pub(crate) fn on_urgent(&mut self, now: Time) {
+        self.on_arrival(now);
+        self.urgent = true;
+    }
+
+    /// The last report could not yet speak of all that arrived; at `at` it can.
+    pub(crate) fn again_at(&mut self, at: Time) {
+        self.again_at = Some(at);
+    }
+
+    /// When the next report is due.
+    pub(crate) fn due_at(&self, interval: Duration) -> Option<Time> {
+        let earliest = self.last.map_or(Time::ZERO, |last| last + SPACING_MIN);
+        let regular = if self.urgent {
+            Some(earliest)
+        } else if self.pending_since.is_some() {
+            Some(self.last.map_or(Time::ZERO, |last| last + interval))
+        } else if self.repeats > 0 {
+            self.last.map(|last| last + SPACING_MIN)
+        } else {
+            None
+        };
+        let again = self.again_at.map(|at| at.max(earliest));
+        regular.into_iter().chain(again).min()
+    }
+
+    pub(crate) fn on_sent(&mut self, now: Time) {
+        if self.pending_since.is_none() {
+            self.repeats = self.repeats.saturating_sub(1);
+        }
+        if self.again_at.is_some_and(|at| at <= now) {
+            self.again_at = None;
+        }
+        self.pending_since = None;
+        self.urgent = false;
+        self.last = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(5);
+
+    #[test]
+    fn reports_come_at_the_interval_and_the_last_news_three_times() {
+        let mut reporter = Reporter::default();
+        assert_eq!(reporter.due_at(INTERVAL), None);
+        reporter.on_arrival(Time::from_ms(10));
+        assert_eq!(reporter.due_at(INTERVAL), Some(Time::ZERO), "the first one is not waited for");
+        reporter.on_sent(Time::from_ms(10));
+        reporter.on_arrival(Time::from_ms(11));
+        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(15)));
+        reporter.on_sent(Time::from_ms(15));
+        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(16)));
+        reporter.on_sent(Time::from_ms(16));
+        reporter.on_sent(Time::from_ms(17));
+        assert_eq!(reporter.due_at(INTERVAL), None);
+    }
+
+    #[test]
+    fn urgent_news_wait_for_the_spacing_only() {
+        let mut reporter = Reporter::default();
+        reporter.on_arrival(Time::from_ms(10));
+        reporter.on_sent(Time::from_ms(10));
+        reporter.on_urgent(Time::from_ms(10));
+        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(11)));
+    }
+}

@@ -1,0 +1,483 @@
+//! The `Adaptive` schedule: the modern profile's sender (`spec/protocol.md`, "Adaptive").
+//!
+//! Every datagram has a number, and reports name the highest number seen, so a block's symbols are either in flight or
+//! of known fate. When all of a block's symbols have met their fate and it still lacks some, another round of them is
+//! sent, oldest block first; otherwise new blocks; otherwise, with nothing left to send, proactive repair.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::random_linear::{BlockShape, Encoder};
+use dfcp_time::Time;
+use dfcp_wire::BlockInfo;
+use dfcp_wire::feedback::{Report, Run};
+
+use crate::config::{Config, Traffic};
+use crate::error::PeerMisbehaved;
+use crate::limits;
+use crate::path::arrivals::expand;
+use crate::path::in_flight::{InFlight, Sent};
+use crate::path::loss::LossEstimator;
+use crate::path::rtt::RttEstimator;
+use crate::send::block::SendBlock;
+use crate::send::plan;
+use crate::send::source::Source;
+use crate::stats::SentSymbols;
+
+/// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
+const PROMPT_BLOCK_SYMBOLS: usize = 128;
+
+/// A block may take at most this share of a window, so that even a small window has several blocks under way.
+const BLOCKS_PER_WINDOW_MIN: u64 = 4;
+
+/// The slowest probing of a silent peer.
+const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
+const STRAGGLER_ROUNDS: u32 = 3;
+
+/// Why a symbol is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Round,
+    Proactive,
+    Probe,
+}
+
+/// A data segment which is to be sent now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Symbol {
+    pub(crate) block_id: u32,
+    pub(crate) esi: u32,
+    pub(crate) info: BlockInfo,
+    reason: Reason,
+}
+
+#[derive(Debug)]
+pub(crate) struct Adaptive {
+    kernel: Kernel,
+    symbol_size: usize,
+    window_blocks: u32,
+    send_buffer_bytes: u64,
+    traffic: Traffic,
+    source: Source,
+    /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
+    blocks: VecDeque<SendBlock>,
+    first_id: u32,
+    /// Blocks whose round has symbols to send.
+    due: BTreeSet<u32>,
+    /// Bytes of unacknowledged blocks, and of all in `blocks`.
+    open_bytes: u64,
+    span_bytes: u64,
+    peer_window_blocks: u32,
+    peer_window_bytes: u64,
+    in_flight: InFlight,
+    loss: LossEstimator,
+    /// Highest number and count in the newest report.
+    reported: Option<(u64, u32)>,
+    last_feedback: Time,
+    last_sent: Time,
+    probes: u32,
+    /// Blocks before this index have all the proactive repair they need.
+    proactive_from: usize,
+    acknowledged_bytes: u64,
+    acknowledged_blocks: u64,
+    sent: SentSymbols,
+}
+
+impl Symbol {
+    pub(crate) fn symbol_size(&self) -> usize {
+        (self.info.length_bytes as usize).div_ceil(usize::from(self.info.k))
+    }
+}
+
+impl Adaptive {
+    pub(crate) fn new(config: &Config, kernel: Kernel) -> Self {
+        let symbol_size = usize::from(config.symbol_size);
+        Self {
+            kernel,
+            symbol_size,
+            window_blocks: config.window_blocks,
+            send_buffer_bytes: config.send_buffer_bytes,
+            traffic: config.traffic,
+            source: Source::new(symbol_size),
+            blocks: VecDeque::new(),
+            first_id: 0,
+            due: BTreeSet::new(),
+            open_bytes: 0,
+            span_bytes: 0,
+            peer_window_blocks: config.window_blocks,
+            peer_window_bytes: limits::RECEIVE_MEMORY_BYTES_MIN,
+            in_flight: InFlight::default(),
+            loss: LossEstimator::default(),
+            reported: None,
+            last_feedback: Time::ZERO,
+            last_sent: Time::ZERO,
+            probes: 0,
+            proactive_from: 0,
+            acknowledged_bytes: 0,
+            acknowledged_blocks: 0,
+            sent: SentSymbols::default(),
+        }
+    }
+
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
+    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
+        self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
+        self.peer_window_bytes = window_bytes;
+        self.last_feedback = now;
+        // What was written before the handshake was cut for the symbol size and window hoped for.
+        self.source.recut(now, self.block_bytes());
+    }
+
+    // ---- the application ----
+
+    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
+        self.source.write(now, data, self.space_bytes(), self.block_bytes())
+    }
+
+    /// Bytes which a write could take now.
+    pub(crate) fn space_bytes(&self) -> u64 {
+        self.send_buffer_bytes.saturating_sub(self.open_bytes + self.source.waiting_bytes())
+    }
+
+    fn block_bytes(&self) -> usize {
+        let symbols = match self.traffic {
+            Traffic::Bulk => plan::bulk_block_symbols(self.loss.estimate()),
+            Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
+        };
+        let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
+        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
+        symbols.min(symbols_max).max(1) * self.symbol_size
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.source.flush();
+    }
+
+    pub(crate) fn shut_down(&mut self) {
+        self.source.shut_down();
+    }
+
+    pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
+        self.traffic = traffic;
+    }
+
+    pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
+        self.window_blocks = window_blocks;
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.source.is_shut_down()
+    }
+
+    /// One past the stream's last block, once that is known.
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.source.is_finished().then(|| self.next_id())
+    }
+
+    /// Whether everything written so far has been acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.blocks.is_empty() && self.source.waiting_bytes() == 0
+    }
+
+    fn next_id(&self) -> u32 {
+        self.first_id + self.blocks.len() as u32
+    }
+
+    // ---- sending ----
+
+    /// The next data segment to send at `now`, without regard to the rate.
+    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
+        if self.is_silent(now, rtt) || self.in_flight.is_full() {
+            return self.probe(now, rtt);
+        }
+        self.due_symbol(now, rtt)
+            .or_else(|| self.open_block(now).then(|| self.due_symbol(now, rtt)).flatten())
+            .or_else(|| self.proactive_symbol(now, rtt))
+            .or_else(|| self.probe(now, rtt))
+    }
+
+    /// When [`next_symbol`](Self::next_symbol), which had nothing at `asked`, may have something, reports apart.
+    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator) -> Option<Time> {
+        let probe = (!self.blocks.is_empty()).then(|| self.probe_at(rtt));
+        let cut = self.source.cut_at().filter(|_| self.window_is_open(1)); // exact enough: a wake-up for nothing is harmless
+        probe.into_iter().chain(cut).filter(|&at| at > asked).min()
+    }
+
+    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
+        let p = self.loss.estimate();
+        let id = self.due.iter().copied().find(|&id| {
+            self.get(id).is_some_and(|b| !b.is_capped(p) || now.since(b.last_sent) >= rtt.smoothed())
+        })?;
+        self.symbol(id, Reason::Round)
+    }
+
+    fn symbol(&self, id: u32, reason: Reason) -> Option<Symbol> {
+        let block = self.get(id).filter(|block| block.is_open())?;
+        let info = BlockInfo {
+            k: block.shape.k() as u16,
+            length_bytes: block.shape.length_bytes() as u32,
+            end_of_stream: block.end_of_stream,
+        };
+        Some(Symbol { block_id: id, esi: block.next_esi, info, reason })
+    }
+
+    fn window_is_open(&self, bytes: u64) -> bool {
+        (self.blocks.len() as u32) < self.window_blocks.min(self.peer_window_blocks)
+            && self.span_bytes + bytes <= self.peer_window_bytes
+            && self.next_id() < u32::MAX
+    }
+
+    /// Cuts the next block from what the application wrote, if there is any and the window permits it.
+    fn open_block(&mut self, now: Time) -> bool {
+        let Some(bytes) = self.source.next_block_bytes(now) else { return false };
+        if !self.window_is_open(bytes as u64) {
+            return false;
+        }
+        let Some((data, end_of_stream)) = self.source.take_block(now) else { return false };
+        let Ok(shape) = BlockShape::for_length(data.len(), self.symbol_size) else { return false };
+        let Ok(encoder) = Encoder::new(self.kernel, shape, data) else { return false };
+        let mut block = SendBlock::new(encoder, end_of_stream);
+        block.target = plan::round_size(block.missing, self.loss.estimate(), plan::margin(self.traffic, 0));
+        block.round = 1;
+        self.open_bytes += bytes as u64;
+        self.span_bytes += bytes as u64;
+        self.due.insert(self.next_id());
+        self.blocks.push_back(block);
+        true
+    }
+
+    /// With nothing else to send, makes it improbable that any open block needs another round trip.
+    fn proactive_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
+        let stragglers_only = self.source.waiting_bytes() > 0;
+        let p = self.loss.estimate();
+        while let Some(block) = self.blocks.get_mut(self.proactive_from) {
+            let capped = block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed();
+            let eligible = !capped && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            if eligible && block.proactive_deficit(p) > 0 {
+                return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
+            }
+            self.proactive_from += 1;
+        }
+        None
+    }
+
+    /// Notes that `symbol` has been sent as datagram `number`.
+    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
+        let index = (symbol.block_id - self.first_id) as usize;
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        block.next_esi = block.next_esi.saturating_add(1);
+        block.in_flight += 1;
+        block.last_sent = now;
+        match symbol.reason {
+            Reason::Round => {
+                block.target = block.target.saturating_sub(1);
+                if block.target == 0 {
+                    self.due.remove(&symbol.block_id);
+                }
+                let is_source = symbol.esi < u32::from(symbol.info.k);
+                *(if is_source { &mut self.sent.source } else { &mut self.sent.repair }) += 1;
+            }
+            Reason::Proactive => self.sent.proactive += 1,
+            Reason::Probe => {
+                self.probes = self.probes.saturating_add(1);
+                self.sent.probe += 1;
+            }
+        }
+        self.in_flight.push(Sent { number, block_id: symbol.block_id, at: now });
+        self.last_sent = now;
+    }
+
+    /// Writes the symbol's payload; `out` has its size.
+    pub(crate) fn write_symbol(&self, symbol: Symbol, out: &mut [u8]) -> bool {
+        let encoder = self.get(symbol.block_id).and_then(|block| block.encoder.as_ref());
+        encoder.is_some_and(|encoder| encoder.write_symbol(symbol.esi, out).is_ok())
+    }
+
+    fn get(&self, id: u32) -> Option<&SendBlock> {
+        self.blocks.get(id.checked_sub(self.first_id)? as usize)
+    }
+
+    // ---- a peer which says nothing ----
+
+    /// When the oldest unanswered sending began.
+    fn unanswered_since(&self) -> Time {
+        self.in_flight.oldest_sent_at().map_or(self.last_feedback, |at| at.max(self.last_feedback))
+    }
+
+    /// Whether valid feedback has been missing for so long that sending must stop.
+    fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
+        let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
+        !self.in_flight.is_empty() && now.since(self.unanswered_since()) > patience
+    }
+
+    fn probe_at(&self, rtt: &RttEstimator) -> Time {
+        let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
+        self.last_sent.max(self.last_feedback) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()))
+    }
+
+    fn probe(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
+        if self.blocks.is_empty() || now < self.probe_at(rtt) {
+            return None;
+        }
+        let open = self.blocks.iter().position(SendBlock::is_open)?;
+        self.symbol(self.first_id + open as u32, Reason::Probe)
+    }
+
+    // ---- feedback ----
+
+    /// Takes in a report. `sent` is how many datagrams have been numbered. Returns the RTT sample if there is one.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        cumulative: u32,
+        report: &Report,
+        runs: impl Iterator<Item = Run>,
+        sent: u64,
+    ) -> Result<Option<Duration>, PeerMisbehaved> {
+        let highest = expand(report.highest_datagram, sent);
+        if highest >= sent {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent });
+        }
+        if cumulative > self.next_id() {
+            let sent = u64::from(self.next_id());
+            return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: cumulative.into(), sent });
+        }
+        let stale = self.reported.is_some_and(|(reported, _)| highest < reported) || cumulative < self.first_id;
+        self.last_feedback = now;
+        self.probes = 0;
+        if stale {
+            return Ok(None);
+        }
+        let sample = self.in_flight.age(highest, now);
+        self.settle(highest, report.datagrams_received);
+        self.advance(cumulative);
+        self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
+        self.peer_window_bytes = report.window_bytes;
+        self.apply(cumulative, runs)?;
+        self.proactive_from = 0;
+        let hold = Duration::from_micros(report.hold_us.into());
+        Ok(sample.map(|age| age.saturating_sub(hold)))
+    }
+
+    /// The fate of all datagrams up to `highest` is known.
+    fn settle(&mut self, highest: u64, received: u32) {
+        while let Some(sent) = self.in_flight.settle(highest) {
+            let index = sent.block_id.checked_sub(self.first_id).map(|index| index as usize);
+            if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {
+                block.in_flight = block.in_flight.saturating_sub(1);
+                block.unreported += 1;
+            }
+        }
+        let (since, before) = self.reported.map_or((0, 0), |(at, count)| (at + 1, count));
+        let passed = (highest + 1).saturating_sub(since);
+        let arrived = u64::from(received.wrapping_sub(before)).min(passed.saturating_mul(2) + 1024);
+        self.loss.observe(passed, arrived);
+        self.reported = Some((highest, received));
+    }
+
+    /// All blocks before `cumulative` are acknowledged.
+    fn advance(&mut self, cumulative: u32) {
+        while self.first_id < cumulative {
+            let Some(mut block) = self.blocks.pop_front() else { return };
+            if let Some(bytes) = block.complete() {
+                self.count_acknowledged(bytes);
+            }
+            self.span_bytes -= block.shape.length_bytes() as u64;
+            self.due.remove(&self.first_id);
+            self.first_id += 1;
+        }
+    }
+
+    fn count_acknowledged(&mut self, bytes: u64) {
+        self.open_bytes -= bytes;
+        self.acknowledged_bytes += bytes;
+        self.acknowledged_blocks += 1;
+    }
+
+    fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
+        let mut index = (cumulative - self.first_id) as usize;
+        for run in runs {
+            match run {
+                Run::Complete(blocks) => {
+                    let end = index + blocks as usize;
+                    if end > self.blocks.len() {
+                        return Err(self.unsent(end));
+                    }
+                    for i in index..end {
+                        self.complete_at(i);
+                    }
+                    index = end;
+                }
+                Run::Empty(blocks) => {
+                    // The receiver ends its list with blocks it has heard nothing of, sent or not.
+                    let end = (index + blocks as usize).min(self.blocks.len());
+                    for i in index..end {
+                        self.report_missing(i, None);
+                    }
+                    index += blocks as usize;
+                }
+                Run::Open { missing } => {
+                    if index >= self.blocks.len() {
+                        return Err(self.unsent(index + 1));
+                    }
+                    self.report_missing(index, Some(missing.into()));
+                    index += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unsent(&self, end: usize) -> PeerMisbehaved {
+        let claimed = u64::from(self.first_id) + end as u64;
+        PeerMisbehaved::ReportOfUnsentBlocks { claimed, sent: self.next_id().into() }
+    }
+
+    fn complete_at(&mut self, index: usize) {
+        let Some(bytes) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
+        self.count_acknowledged(bytes);
+        self.due.remove(&(self.first_id + index as u32));
+    }
+
+    /// Block `index` lacks `missing` symbols, or all of them.
+    fn report_missing(&mut self, index: usize, missing: Option<u32>) {
+        let p = self.loss.estimate();
+        let traffic = self.traffic;
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
+        // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
+        block.missing = missing.map_or(block.k(), |missing| missing.min(block.k()));
+        block.unreported = 0;
+        if block.awaits_round() {
+            block.target = plan::round_size(block.missing, p, plan::margin(traffic, block.round));
+            block.round += 1;
+            self.due.insert(self.first_id + index as u32);
+        }
+    }
+
+    // ---- what it knows ----
+
+    pub(crate) fn loss(&self) -> f64 {
+        self.loss.estimate()
+    }
+
+    pub(crate) fn sent(&self) -> SentSymbols {
+        self.sent
+    }
+
+    pub(crate) fn acknowledged_bytes(&self) -> u64 {
+        self.acknowledged_bytes
+    }
+
+    pub(crate) fn acknowledged_blocks(&self) -> u64 {
+        self.acknowledged_blocks
+    }
+
+    /// Datagrams of known fate, and those of them which arrived, as of the newest report.
+    pub(crate) fn reported(&self) -> Option<(u64, u32)> {
+        self.reported
+    }
+}

@@ -1,0 +1,95 @@
+//! One modern block on its way: what it holds, and what is known of its symbols.
+
+use dfcp_fountain::random_linear::{BlockShape, Encoder};
+use dfcp_time::Time;
+
+use crate::send::plan;
+
+/// A block from its first symbol until it is acknowledged.
+#[derive(Debug)]
+pub(crate) struct SendBlock {
+    /// The block's bytes; `None` once it is acknowledged, while older blocks are still open.
+    pub(crate) encoder: Option<Encoder<Vec<u8>>>,
+    pub(crate) shape: BlockShape,
+    pub(crate) end_of_stream: bool,
+    /// The encoding symbol to send next. Source symbols come first, then repair symbols without end.
+    pub(crate) next_esi: u32,
+    /// Symbols which the receiver still needed according to the latest report about this block.
+    pub(crate) missing: u32,
+    /// Symbols whose fate is unknown.
+    pub(crate) in_flight: u32,
+    /// Symbols whose fate is known, but not to us: no report has told about this block since.
+    pub(crate) unreported: u32,
+    /// Rounds begun.
+    pub(crate) round: u32,
+    /// Symbols of the current round which wait to be sent.
+    pub(crate) target: u32,
+    pub(crate) last_sent: Time,
+    /// The proactive aim for (`missing`, quantised p̂), which is dear to compute.
+    aim: Option<(u32, u32, u32)>,
+}
+
+/// Steps of p̂ between which the proactive aim is computed anew.
+const LOSS_STEPS: f64 = 512.0;
+
+impl SendBlock {
+    pub(crate) fn new(encoder: Encoder<Vec<u8>>, end_of_stream: bool) -> Self {
+        let shape = encoder.shape();
+        Self {
+            encoder: Some(encoder),
+            shape,
+            end_of_stream,
+            next_esi: 0,
+            missing: shape.k() as u32,
+            in_flight: 0,
+            unreported: 0,
+            round: 0,
+            target: 0,
+            last_sent: Time::ZERO,
+            aim: None,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.encoder.is_some()
+    }
+
+    /// Drops its bytes because the receiver has them; their number, unless that was known before.
+    pub(crate) fn complete(&mut self) -> Option<u64> {
+        self.encoder.take()?;
+        self.target = 0;
+        self.missing = 0;
+        Some(self.shape.length_bytes() as u64)
+    }
+
+    pub(crate) fn k(&self) -> u32 {
+        self.shape.k() as u32
+    }
+
+    /// Whether everything sent for it has met its fate and been reported, yet it lacks symbols: time for a new round.
+    pub(crate) fn awaits_round(&self) -> bool {
+        self.is_open() && self.target == 0 && self.in_flight == 0 && self.unreported == 0 && self.missing > 0
+    }
+
+    /// Symbols that proactive repair would add now, given the loss estimate `p`.
+    pub(crate) fn proactive_deficit(&mut self, p: f64) -> u32 {
+        if !self.is_open() || self.missing == 0 {
+            return 0;
+        }
+        let step = (p * LOSS_STEPS).ceil() as u32;
+        let aim = match self.aim {
+            Some((missing, at, aim)) if missing == self.missing && at == step => aim,
+            _ => {
+                let aim = plan::proactive_in_flight(self.missing, self.k(), f64::from(step) / LOSS_STEPS);
+                self.aim = Some((self.missing, step, aim));
+                aim
+            }
+        };
+        aim.saturating_sub(self.in_flight + self.unreported + self.target)
+    }
+
+    /// Whether it has had as many symbols as any path could require; then it gets one per round trip.
+    pub(crate) fn is_capped(&self, p: f64) -> bool {
+        self.next_esi >= plan::symbols_per_block_max(self.k(), p)
+    }
+}

@@ -1,0 +1,291 @@
+//! The classic profile's sender: the documents' schedules over Raptor-coded blocks (thesis §3.8).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_fountain::raptor::{
+    Encoder, GraphCache, OfflineEncoder, POOL_STATES, SEGMENT_BYTES, SOURCE_BYTES, State, StatePool,
+};
+use dfcp_time::Time;
+
+use crate::config::{Config, Schedule};
+use crate::limits;
+use crate::path::rtt::RttEstimator;
+use crate::send::source::Source;
+
+/// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least.
+const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
+const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(200);
+
+/// Without an acknowledgement for so long (or 8 RTTs) flooding a vanished peer stops; one segment per probe interval
+/// goes on asking.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// One block in the window: a *send_queue* (thesis §3.8.1).
+#[derive(Debug)]
+struct SendQueue {
+    /// `None` once acknowledged, or when its encoding is the first block's (*offline encoding*).
+    encoder: Option<Encoder>,
+    acknowledged: bool,
+    length_bytes: u32,
+    /// Segments sent, which is also the index of the next one's state.
+    segments: u32,
+    /// Segments to send before waiting, in the open loop.
+    quota: u32,
+    last_sent: Time,
+}
+
+/// What a classic data segment carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassicSegment {
+    pub(crate) block_id: u32,
+    pub(crate) state: State,
+    pub(crate) index: u32,
+    /// The block's true length if it is padded.
+    pub(crate) short_length: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ClassicSender {
+    initial: State,
+    pool: StatePool,
+    graphs: GraphCache,
+    schedule: Schedule,
+    coding: bool,
+    offline: Option<OfflineEncoder>,
+    window_blocks: u32,
+    send_buffer_bytes: u64,
+    source: Source,
+    queues: VecDeque<SendQueue>,
+    first_id: u32,
+    /// Round robin: the block to serve next, as an id.
+    turn: u32,
+    open_bytes: u64,
+    last_acknowledged: Time,
+    last_sent: Time,
+    acknowledged_bytes: u64,
+    acknowledged_blocks: u64,
+    segments_sent: u64,
+}
+
+impl ClassicSender {
+    pub(crate) fn new(config: &Config, initial: State) -> Self {
+        Self {
+            initial,
+            pool: StatePool::new(initial),
+            graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX.min(POOL_STATES)),
+            schedule: config.schedule,
+            coding: config.coding,
+            offline: None,
+            window_blocks: config.window_blocks,
+            send_buffer_bytes: config.send_buffer_bytes,
+            source: Source::new(SOURCE_BYTES),
+            queues: VecDeque::new(),
+            first_id: 0,
+            turn: 0,
+            open_bytes: 0,
+            last_acknowledged: Time::ZERO,
+            last_sent: Time::ZERO,
+            acknowledged_bytes: 0,
+            acknowledged_blocks: 0,
+            segments_sent: 0,
+        }
+    }
+
+    pub(crate) fn establish(&mut self, now: Time) {
+        self.last_acknowledged = now;
+    }
+
+    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
+        self.source.write(now, data, self.space_bytes(), SOURCE_BYTES)
+    }
+
+    pub(crate) fn space_bytes(&self) -> u64 {
+        self.send_buffer_bytes.saturating_sub(self.open_bytes + self.source.waiting_bytes())
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.source.flush();
+    }
+
+    pub(crate) fn shut_down(&mut self) {
+        self.source.shut_down();
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.source.is_shut_down()
+    }
+
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.source.is_finished().then(|| self.next_id())
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.queues.is_empty() && self.source.waiting_bytes() == 0
+    }
+
+    pub(crate) fn set_coding(&mut self, coding: bool) {
+        self.coding = coding;
+    }
+
+    pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
+        self.window_blocks = window_blocks;
+    }
+
+    fn next_id(&self) -> u32 {
+        self.first_id + self.queues.len() as u32
+    }
+
+    /// Segments of the open loop's first turn: (1+ε)·k bytes, ε relative to k = 63 536.
+    fn quota(redundancy: f64) -> u32 {
+        ((1.0 + redundancy) * SOURCE_BYTES as f64 / SEGMENT_BYTES as f64).ceil() as u32
+    }
+
+    /// Fills empty send_queues with what the application wrote.
+    fn fill(&mut self, now: Time) {
+        while (self.queues.len() as u32) < self.window_blocks && self.next_id() < u32::MAX {
+            let Some((data, _end_of_stream)) = self.source.take_block(now) else { return };
+            if self.queues.is_empty() {
+                self.last_acknowledged = now; // nothing was waited for until now
+            }
+            let block_id = self.next_id();
+            let encoder = (self.coding || self.offline.is_none())
+                .then(|| Encoder::new(self.initial, block_id, &data).ok())
+                .flatten();
+            if !self.coding
+                && let Some(first) = &encoder
+            {
+                self.offline = OfflineEncoder::record(first, &self.pool, 2 * limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX).ok();
+            }
+            let quota = match self.schedule {
+                Schedule::OpenLoop { redundancy } => Self::quota(redundancy),
+                Schedule::Flood | Schedule::Adaptive => u32::MAX,
+            };
+            self.open_bytes += data.len() as u64;
+            let length_bytes = data.len() as u32;
+            let encoder = encoder.filter(|_| self.coding);
+            self.queues.push_back(SendQueue {
+                encoder,
+                acknowledged: false,
+                length_bytes,
+                segments: 0,
+                quota,
+                last_sent: Time::ZERO,
+            });
+        }
+    }
+
+    /// The segment to send next at `now`, without regard to the rate.
+    pub(crate) fn next_segment(&mut self, now: Time, rtt: &RttEstimator) -> Option<ClassicSegment> {
+        self.fill(now);
+        if self.is_silent(now, rtt) && now < self.last_sent + PROBE_INTERVAL {
+            return None;
+        }
+        let id = match self.schedule {
+            Schedule::Flood | Schedule::Adaptive => self.next_round_robin(),
+            Schedule::OpenLoop { redundancy } => self.next_open_loop(now, rtt, redundancy),
+        }?;
+        let queue = self.queues.get((id - self.first_id) as usize)?;
+        let short = queue.length_bytes < SOURCE_BYTES as u32;
+        let index = queue.segments;
+        let state = match &self.offline {
+            Some(offline) if !self.coding => offline.segment(index).0,
+            _ => self.pool.state(index, id),
+        };
+        Some(ClassicSegment { block_id: id, state, index, short_length: short.then_some(queue.length_bytes) })
+    }
+
+    /// Whether acknowledgements have been missing for so long that flooding must stop.
+    fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
+        !self.queues.is_empty() && now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8)
+    }
+
+    fn next_round_robin(&self) -> Option<u32> {
+        let count = self.queues.len() as u32;
+        let start = self.turn.wrapping_sub(self.first_id);
+        let start = if start < count { start } else { 0 };
+        (0..count).map(|i| (start + i) % count).find(|&i| !self.queues[i as usize].acknowledged).map(|i| self.first_id + i)
+    }
+
+    fn next_open_loop(&mut self, now: Time, rtt: &RttEstimator, redundancy: f64) -> Option<u32> {
+        let unsent = |queue: &SendQueue| !queue.acknowledged && queue.segments < queue.quota;
+        if let Some(index) = self.queues.iter().position(unsent) {
+            return Some(self.first_id + index as u32);
+        }
+        let patience = OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS);
+        let waited = |queue: &SendQueue| !queue.acknowledged && now.since(queue.last_sent) >= patience;
+        let index = self.queues.iter().position(waited)?;
+        let more = (redundancy * SOURCE_BYTES as f64 / SEGMENT_BYTES as f64).ceil().max(1.0) as u32;
+        self.queues[index].quota = self.queues[index].quota.saturating_add(more);
+        Some(self.first_id + index as u32)
+    }
+
+    /// When there may be something to send, which there was not at `asked`, although nothing is received.
+    pub(crate) fn next_timeout(&self, now: Time, asked: Time, rtt: &RttEstimator) -> Option<Time> {
+        let room = (self.queues.len() as u32) < self.window_blocks;
+        let cut = self.source.cut_at().filter(|_| room);
+        let probe = (self.is_silent(now, rtt)).then_some(self.last_sent + PROBE_INTERVAL);
+        let patience = OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS);
+        let more = matches!(self.schedule, Schedule::OpenLoop { .. })
+            .then(|| self.queues.iter().filter(|q| !q.acknowledged).map(|q| q.last_sent + patience).min())
+            .flatten();
+        cut.into_iter().chain(probe).chain(more).filter(|&at| at > asked).min()
+    }
+
+    pub(crate) fn write_segment(&mut self, segment: ClassicSegment, out: &mut [u8]) -> bool {
+        if !self.coding
+            && let Some(offline) = &self.offline
+        {
+            out.copy_from_slice(offline.segment(segment.index).1);
+            return true;
+        }
+        let graph = self.graphs.get(segment.state);
+        let index = (segment.block_id - self.first_id) as usize;
+        let encoder = self.queues.get(index).and_then(|queue| queue.encoder.as_ref());
+        encoder.is_some_and(|encoder| encoder.write_segment(&graph, out).is_ok())
+    }
+
+    pub(crate) fn on_sent(&mut self, now: Time, segment: ClassicSegment) {
+        let index = (segment.block_id - self.first_id) as usize;
+        if let Some(queue) = self.queues.get_mut(index) {
+            queue.segments += 1;
+            queue.last_sent = now;
+        }
+        self.turn = segment.block_id + 1;
+        self.last_sent = now;
+        self.segments_sent += 1;
+    }
+
+    /// The peer has decoded `block_id`. `false` if no such block was ever sent.
+    pub(crate) fn on_ack(&mut self, now: Time, block_id: u32) -> bool {
+        if block_id >= self.next_id() {
+            return false;
+        }
+        self.last_acknowledged = now;
+        let Some(index) = block_id.checked_sub(self.first_id) else { return true };
+        let Some(queue) = self.queues.get_mut(index as usize).filter(|queue| !queue.acknowledged) else { return true };
+        queue.acknowledged = true;
+        queue.encoder = None;
+        self.open_bytes -= u64::from(queue.length_bytes);
+        self.acknowledged_bytes += u64::from(queue.length_bytes);
+        self.acknowledged_blocks += 1;
+        while self.queues.front().is_some_and(|queue| queue.acknowledged) {
+            self.queues.pop_front();
+            self.first_id += 1;
+        }
+        true
+    }
+
+    pub(crate) fn segments_sent(&self) -> u64 {
+        self.segments_sent
+    }
+
+    pub(crate) fn acknowledged_bytes(&self) -> u64 {
+        self.acknowledged_bytes
+    }
+
+    pub(crate) fn acknowledged_blocks(&self) -> u64 {
+        self.acknowledged_blocks
+    }
+}

@@ -1,0 +1,7 @@
+//! The sending half of a connection: what the application wrote, until the peer has it.
+
+pub(crate) mod adaptive;
+pub(crate) mod block;
+pub(crate) mod classic;
+pub(crate) mod plan;
+pub(crate) mod source;

@@ -1,0 +1,127 @@
+//! How many symbols to send: the arithmetic of the `Adaptive` schedule (`spec/protocol.md`, "Adaptive").
+//!
+//! A block which lacks `d` symbols on a path that loses a share `p` needs about `d/(1−p)` more. Sending exactly that
+//! overshoots half of the time, and what overshoots is waste; sending a little less costs another round for some blocks,
+//! which is free as long as the window spans the rounds. Hence a first rounds' margin of `c` standard deviations.
+
+use crate::config::Traffic;
+use crate::limits::{LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
+
+/// The chance that a block fails to decode which proactive repair aims for.
+const PROACTIVE_FAILURE_MAX: f64 = 1e-6;
+
+/// The chance that a set of exactly K symbols does not decode: a random matrix over GF(256) is singular.
+const SINGULAR: f64 = 1.0 / 255.0;
+
+/// The margin `c` in standard deviations for the given round (0 is a block's first).
+pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
+    match (traffic, round) {
+        (Traffic::Bulk, 0 | 1) => 1.0,
+        (Traffic::Bulk, 2 | 3) => 0.0,
+        (Traffic::Bulk, _) => -1.0,
+        (Traffic::Prompt, _) => -2.0,
+    }
+}
+
+/// Symbols to send for a deficit of `missing` symbols at loss `p`: `max(1, round((d − c·√(d·p))/(1−p)))`.
+pub(crate) fn round_size(missing: u32, p: f64, c: f64) -> u32 {
+    let p = believed(p);
+    let d = f64::from(missing);
+    let n = ((d - c * (d * p).sqrt()) / (1.0 - p)).round();
+    (n as u32).max(1)
+}
+
+/// The ceiling on symbols sent for a block of `k` before it gets only one per round trip.
+pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
+    (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
+}
+
+/// The fewest symbols which must be in flight so that a block lacking `missing` decodes with probability ≥ 1 − 10⁻⁶.
+pub(crate) fn proactive_in_flight(missing: u32, k: u32, p: f64) -> u32 {
+    let p = believed(p);
+    let (mut low, mut high) = (missing, symbols_per_block_max(k.max(missing), p).max(missing + 24));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if failure(missing, middle, p) <= PROACTIVE_FAILURE_MAX {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// The probability that fewer than `missing` innovative symbols arrive of `in_flight`, each lost with probability `p`.
+fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
+    if p <= 0.0 {
+        return if in_flight < missing { 1.0 } else { 0.0 };
+    }
+    let (n, q) = (f64::from(in_flight), 1.0 - p);
+    // P(X = 0) = pⁿ underflows for long blocks, so the sum runs over logarithms.
+    let mut log_term = n * p.ln();
+    let mut sum = 0.0;
+    for i in 0..=in_flight.min(missing + 1) {
+        let term = log_term.exp();
+        sum += match i.checked_sub(missing) {
+            None => term,
+            Some(0) => term * SINGULAR,
+            Some(_) => term * SINGULAR * SINGULAR,
+        };
+        log_term += ((n - f64::from(i)) / (f64::from(i) + 1.0) * (q / p)).ln();
+    }
+    sum
+}
+
+/// Symbols per block for bulk data: short blocks while losses are rare, for a small memory; long ones as the losses
+/// grow, because the overshoot is a share of √K.
+pub(crate) fn bulk_block_symbols(p: f64) -> usize {
+    match p {
+        p if p < 0.03 => 45,
+        p if p < 0.25 => 128,
+        _ => 256,
+    }
+}
+
+fn believed(p: f64) -> f64 {
+    p.clamp(0.0, LOSS_BELIEVED_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_loss_a_round_sends_what_is_missing() {
+        for d in 1..=256 {
+            assert_eq!(round_size(d, 0.0, 1.0), d);
+            assert_eq!(proactive_in_flight(d, d, 0.0), d);
+        }
+    }
+
+    #[test]
+    fn a_lying_loss_rate_is_not_believed_past_its_limit() {
+        assert_eq!(round_size(45, 1.0, 0.0), round_size(45, LOSS_BELIEVED_MAX, 0.0));
+        assert_eq!(symbols_per_block_max(45, 0.999), 4 * 45 * 4);
+    }
+
+    #[test]
+    fn one_byte_at_five_per_cent_goes_out_five_times() {
+        assert_eq!(proactive_in_flight(1, 1, 0.05), 5, "all five are lost with probability 3e-7");
+    }
+
+    #[test]
+    fn failure_is_the_binomial_tail() {
+        // P(Bin(10, 0.5) < 5) = 386/1024, P(=5) = 252/1024, P(=6) = 210/1024
+        let expected = (386.0 + 252.0 * SINGULAR + 210.0 * SINGULAR * SINGULAR) / 1024.0;
+        assert!((failure(5, 10, 0.5) - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn proactive_is_the_smallest_number_that_suffices() {
+        for (d, p) in [(1, 0.01), (45, 0.05), (106, 0.05), (256, 0.5)] {
+            let n = proactive_in_flight(d, d, p);
+            assert!(failure(d, n, p) <= PROACTIVE_FAILURE_MAX);
+            assert!(failure(d, n - 1, p) > PROACTIVE_FAILURE_MAX);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Counters and estimates of a connection.
+
+use std::time::Duration;
+
+/// What a connection has done so far. Counters are exact; estimates say so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Segments given to the network (table 3.2, *Outgoing segments*).
+    pub segments_sent: u64,
+    /// Segments taken from the network (table 3.2, *Incoming segments*).
+    pub segments_received: u64,
+    /// Segments dropped on arrival, for whatever reason (table 3.2, *Dropped segments*).
+    pub segments_dropped: u64,
+    /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
+    pub acks_sent: u64,
+    /// Acknowledgements received (table 3.2, *ACKs received*).
+    pub acks_received: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// UDP payload bytes received.
+    pub bytes_received: u64,
+    /// Application bytes which the peer has acknowledged.
+    pub stream_bytes_acknowledged: u64,
+    /// Application bytes handed to the reader.
+    pub stream_bytes_read: u64,
+    /// Blocks which the peer has acknowledged.
+    pub blocks_acknowledged: u64,
+    /// Blocks decoded here.
+    pub blocks_decoded: u64,
+    /// What was sent.
+    pub sent: SentSymbols,
+    /// What arrived.
+    pub received: ReceivedSymbols,
+    /// Smoothed round-trip time; zero while unknown.
+    pub rtt: Duration,
+    /// The loss estimate p̂ of our sending direction, 0 to 1.
+    pub loss: f64,
+    /// Bits per second which the peer says arrive there.
+    pub arrival_rate_bps: u64,
+    /// The rate the circuit breaker allows now; zero when it imposes none.
+    pub breaker_rate_bps: u64,
+    /// How often the circuit breaker tested the path.
+    pub breaker_tests: u32,
+    /// Datagrams numbered by the peer and never seen here.
+    pub datagrams_missing: u64,
+}
+
+/// Data datagrams sent, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentSymbols {
+    /// Source symbols.
+    pub source: u64,
+    /// Repair symbols which a report had shown to be needed, or classic's symbols.
+    pub repair: u64,
+    /// Repair symbols sent into idle time, to save a round trip.
+    pub proactive: u64,
+    /// Repair symbols sent to make a silent peer speak.
+    pub probe: u64,
+}
+
+impl SentSymbols {
+    /// All data datagrams sent.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.source + self.repair + self.proactive + self.probe
+    }
+}
+
+/// Data datagrams received, by use. All but `useful` are waste.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReceivedSymbols {
+    /// Brought the decoder forward.
+    pub useful: u64,
+    /// Linearly dependent on what was there.
+    pub dependent: u64,
+    /// Came for a block which was already decoded.
+    pub late: u64,
+    /// The network delivered them twice.
+    pub duplicate: u64,
+    /// Had no place: outside the window, or no memory.
+    pub refused: u64,
+}
+
+impl ReceivedSymbols {
+    /// Distinct data datagrams which arrived.
+    #[must_use]
+    pub fn distinct(&self) -> u64 {
+        self.useful + self.dependent + self.late + self.refused
+    }
+}

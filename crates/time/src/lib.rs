@@ -1,0 +1,128 @@
+//! The instant type which callers hand to DFCP's clock-free crates.
+//!
+//! `dfcp-proto`, `dfcp-netem` and the simulator never read a clock: whoever drives them says what time it is. A real
+//! program counts from its own start; a simulator counts simulated nanoseconds. Neither needs more than an integer.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+use core::time::Duration;
+
+/// A point in time: nanoseconds since an epoch which the caller chose. All arithmetic saturates, so a hostile or
+/// absurd duration can move an instant to the end of time (584 years) but never wrap it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The caller's epoch.
+    pub const ZERO: Self = Self(0);
+    /// Later than anything that happens.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `ns` nanoseconds after the epoch.
+    #[must_use]
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// The instant `us` microseconds after the epoch.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// The instant `ms` milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// The instant `s` seconds after the epoch.
+    #[must_use]
+    pub const fn from_s(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the epoch.
+    #[must_use]
+    pub const fn as_ns(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the epoch, for display and averages.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The whole nanoseconds of a duration, saturating at `u64::MAX`.
+#[must_use]
+pub const fn duration_ns(duration: Duration) -> u64 {
+    let ns = duration.as_nanos();
+    if ns > u64::MAX as u128 { u64::MAX } else { ns as u64 }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration_ns(duration)))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Self;
+
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration_ns(duration)))
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(Time::MAX + Duration::from_secs(1), Time::MAX);
+        assert_eq!(Time::ZERO - Duration::from_secs(1), Time::ZERO);
+        assert_eq!(Time::ZERO - Time::MAX, Duration::ZERO);
+        assert_eq!(Time::from_ms(2) - Time::from_us(500), Duration::from_micros(1500));
+        assert_eq!(Time::ZERO + Duration::MAX, Time::MAX);
+    }
+}

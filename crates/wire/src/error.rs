@@ -1,0 +1,244 @@
+//! What can be wrong with bytes from the network, and with values to be sent.
+
+use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
+use thiserror::Error;
+
+/// Why received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
+/// and counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Fewer bytes than the fixed header has.
+    #[error("the datagram has {bytes} bytes, fewer than the {HEADER_BYTES} of a header")]
+    TooShort {
+        /// Bytes of the datagram.
+        bytes: usize,
+    },
+    /// More bytes than this version allows.
+    #[error("the datagram has {bytes} bytes, more than {DATAGRAM_BYTES_MAX}")]
+    TooLong {
+        /// Bytes of the datagram.
+        bytes: usize,
+    },
+    /// The data offset lies inside the header or behind the datagram's end.
+    #[error("data offset {words} (32-bit words) is not between 6 and the end of the {bytes} bytes received")]
+    DataOffset {
+        /// The field's value.
+        words: u8,
+        /// Bytes of the datagram up to the payload's end, that is without the CRC.
+        bytes: usize,
+    },
+    /// The six reserved bits are neither all zero (classic) nor `1000ee` (modern).
+    #[error("the reserved bits {bits:#08b} belong to no known profile")]
+    ReservedBits {
+        /// The six bits.
+        bits: u8,
+    },
+    /// FBK and SEC exist in the modern profile only.
+    #[error("a classic segment has the flags {flags}; FBK and SEC are not of that profile")]
+    FlagsOfProfile {
+        /// All flags of the segment.
+        flags: Flags,
+    },
+    /// The checksum field of a modern segment must be zero.
+    #[error("the checksum field of a modern segment is {found:#06x} instead of zero")]
+    ChecksumNotZero {
+        /// The field's value.
+        found: u16,
+    },
+    /// The checksum of a classic segment is wrong, or zero, which is never sent.
+    #[error("the checksum is {found:#06x} instead of {computed:#06x}")]
+    Checksum {
+        /// The field's value.
+        found: u16,
+        /// What the other bytes call for.
+        computed: u16,
+    },
+    /// The CRC-32C of an unsealed modern datagram is wrong.
+    #[error("the CRC-32C is {found:#010x} instead of {computed:#010x}")]
+    Crc {
+        /// The last four bytes.
+        found: u32,
+        /// What the other bytes call for.
+        computed: u32,
+    },
+    /// An option reaches behind the data offset.
+    #[error("option kind {kind} needs {need} more bytes, {left} are left")]
+    OptionTruncated {
+        /// The option's kind.
+        kind: u8,
+        /// Bytes which it still needs.
+        need: usize,
+        /// Bytes left before the data offset.
+        left: usize,
+    },
+    /// An option's value has the wrong length.
+    #[error("option {field} has {got} bytes instead of {expected}")]
+    OptionLength {
+        /// The option's name.
+        field: &'static str,
+        /// Bytes found.
+        got: usize,
+        /// Bytes which this option has.
+        expected: usize,
+    },
+    /// An option's value is outside its range.
+    #[error("option {field} has the value {value}, which is out of range")]
+    OptionValue {
+        /// The option's name.
+        field: &'static str,
+        /// The value.
+        value: u32,
+    },
+    /// The same option stands twice.
+    #[error("option kind {kind} stands twice")]
+    OptionDuplicate {
+        /// The option's kind.
+        kind: u8,
+    },
+    /// An unknown option which may not be ignored (kind 128 or more).
+    #[error("option kind {kind} is unknown and may not be ignored")]
+    CriticalOption {
+        /// The option's kind.
+        kind: u8,
+    },
+    /// Something else than zeros behind the end of the options.
+    #[error("the padding behind the options holds {found:#04x} instead of zero")]
+    OptionPadding {
+        /// The first byte that is not zero.
+        found: u8,
+    },
+    /// The profile option and the reserved bits disagree.
+    #[error("the profile option says {option:?}, the reserved bits say {header:?}")]
+    ProfileMismatch {
+        /// The option's value.
+        option: Profile,
+        /// What the reserved bits say.
+        header: Profile,
+    },
+    /// The four spare bits of a modern S2 must be zero.
+    #[error("the spare bits of S2 are {bits:#06b} instead of zero")]
+    BlockInfoSpare {
+        /// The four bits.
+        bits: u8,
+    },
+    /// A block of no bytes does not exist.
+    #[error("S2 gives the block length 0")]
+    BlockInfoLength,
+    /// A handshake parameter reaches behind the payload's end.
+    #[error("handshake parameter {kind} needs {need} more bytes, {left} are left")]
+    ParameterTruncated {
+        /// The parameter's type.
+        kind: u8,
+        /// Bytes which it still needs.
+        need: usize,
+        /// Bytes left in the payload.
+        left: usize,
+    },
+    /// A handshake parameter's value has the wrong length.
+    #[error("handshake parameter {field} has {got} bytes instead of {expected}")]
+    ParameterLength {
+        /// The parameter's name.
+        field: &'static str,
+        /// Bytes found.
+        got: usize,
+        /// Bytes which this parameter has.
+        expected: usize,
+    },
+    /// The same handshake parameter stands twice.
+    #[error("handshake parameter {kind} stands twice")]
+    ParameterDuplicate {
+        /// The parameter's type.
+        kind: u8,
+    },
+    /// An unknown handshake parameter which may not be ignored (type 128 or more).
+    #[error("handshake parameter {kind} is unknown and may not be ignored")]
+    CriticalParameter {
+        /// The parameter's type.
+        kind: u8,
+    },
+    /// A handshake payload lacks a parameter which it must have.
+    #[error("the handshake payload lacks the parameter {field}")]
+    ParameterMissing {
+        /// The parameter's name.
+        field: &'static str,
+    },
+    /// Connection id 0 cannot be chosen.
+    #[error("the handshake payload chooses the connection id 0")]
+    ConnectionIdZero,
+    /// A feedback payload is shorter than the report's fixed part.
+    #[error("the feedback report has {bytes} bytes, fewer than {}", crate::feedback::REPORT_BYTES)]
+    ReportTooShort {
+        /// Bytes of the payload.
+        bytes: usize,
+    },
+    /// The last entry of a feedback report lacks its second byte.
+    #[error("the entry at byte {offset} of the feedback report lacks its second byte")]
+    ReportEntryTruncated {
+        /// Where the entry starts, counted from the start of the payload.
+        offset: usize,
+    },
+}
+
+/// Why values could not be turned into bytes. The caller is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The output buffer is too short.
+    #[error("the output buffer has {have} bytes, {need} are needed")]
+    BufferTooSmall {
+        /// Bytes of the buffer.
+        have: usize,
+        /// Bytes needed, at least.
+        need: usize,
+    },
+    /// The datagram would be longer than this version allows.
+    #[error("the datagram would have {bytes} bytes, more than {DATAGRAM_BYTES_MAX}")]
+    TooLong {
+        /// Bytes of the datagram.
+        bytes: usize,
+    },
+    /// [`crate::finish`] was given an end inside the header or its options, or a buffer without a header.
+    #[error("the segment's end {end} lies before its payload's start, or the buffer holds no header")]
+    NoHeader {
+        /// The end given.
+        end: usize,
+    },
+    /// The epoch has two bits and is zero in the classic profile.
+    #[error("epoch {epoch} cannot be expressed in the {profile:?} profile")]
+    Epoch {
+        /// The epoch given.
+        epoch: u8,
+        /// The header's profile.
+        profile: Profile,
+    },
+    /// FBK and SEC exist in the modern profile only.
+    #[error("the flags {flags} cannot be expressed in the classic profile")]
+    FlagsOfProfile {
+        /// All flags given.
+        flags: Flags,
+    },
+    /// The profile option and the header disagree.
+    #[error("the profile option says {option:?}, the header says {header:?}")]
+    ProfileMismatch {
+        /// The option's value.
+        option: Profile,
+        /// The header's profile.
+        header: Profile,
+    },
+    /// A classic block has 1 to 63 536 bytes.
+    #[error("block length {bytes} is not between 1 and {CLASSIC_BLOCK_BYTES}")]
+    BlockLength {
+        /// The length given.
+        bytes: u32,
+    },
+    /// A symbol has at least one byte and fits a datagram.
+    #[error("symbol size {bytes} is not between 1 and {}", DATAGRAM_BYTES_MAX - HEADER_BYTES)]
+    SymbolSize {
+        /// The size given.
+        bytes: u16,
+    },
+    /// Connection id 0 cannot be chosen.
+    #[error("the connection id is 0")]
+    ConnectionIdZero,
+}

@@ -1,0 +1,139 @@
+//! The six control flags.
+
+use core::fmt;
+use core::ops::{BitOr, BitOrAssign};
+
+/// A set of control flags: SYN, ACK, FIN and RST of the documents (thesis §3.5–3.11), FBK and SEC of the modern
+/// profile. Debug and Display print the names, `SYN|ACK`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// No flag: a data segment.
+    pub const NONE: Self = Self(0);
+    /// Closes one direction.
+    pub const FIN: Self = Self(0x01);
+    /// Opens a connection.
+    pub const SYN: Self = Self(0x02);
+    /// Ends a connection at once.
+    pub const RST: Self = Self(0x04);
+    /// The payload is a feedback report (modern).
+    pub const FBK: Self = Self(0x08);
+    /// Acknowledges a handshake segment, a block or a FIN.
+    pub const ACK: Self = Self(0x10);
+    /// The payload is sealed (modern).
+    pub const SEC: Self = Self(0x20);
+
+    const ALL: u8 = 0x3F;
+    const NAMES: [(Self, &'static str); 6] = [
+        (Self::FIN, "FIN"),
+        (Self::SYN, "SYN"),
+        (Self::RST, "RST"),
+        (Self::FBK, "FBK"),
+        (Self::ACK, "ACK"),
+        (Self::SEC, "SEC"),
+    ];
+
+    /// The set with these bits; `None` if one of the two upper bits is set.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
+    }
+
+    /// The low six bits of `bits`, as they lie in the header's bytes 12–13.
+    pub(crate) const fn from_low_bits(bits: u16) -> Self {
+        Self((bits & Self::ALL as u16) as u8)
+    }
+
+    /// The six bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether no flag is set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all flags of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether at least one flag of `other` is set.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The flags of both, also in constants.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = self.union(other);
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("none");
+        }
+        let mut separator = "";
+        for (flag, name) in Self::NAMES {
+            if self.contains(flag) {
+                write!(f, "{separator}{name}")?;
+                separator = "|";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Flags;
+    use std::format;
+
+    #[test]
+    fn prints_names() {
+        assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN|ACK");
+        assert_eq!(format!("{}", Flags::default()), "none");
+    }
+
+    #[test]
+    fn upper_bits_are_no_flags() {
+        assert_eq!(Flags::from_bits(0x3F).map(Flags::bits), Some(0x3F));
+        assert_eq!(Flags::from_bits(0x40), None);
+        assert_eq!(Flags::from_low_bits(0xFFC2), Flags::SYN);
+    }
+
+    #[test]
+    fn contains_needs_all_and_intersects_one() {
+        let synack = Flags::SYN | Flags::ACK;
+        assert!(synack.contains(Flags::SYN) && synack.contains(synack) && !Flags::SYN.contains(synack));
+        assert!(synack.intersects(Flags::ACK | Flags::FIN) && !synack.intersects(Flags::FIN));
+    }
+}

@@ -1,0 +1,147 @@
+//! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
+
+use crate::{DecodeError, EncodeError, Flags, HEADER_BYTES};
+
+/// Which of the two profiles a segment belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Profile {
+    /// The documents' protocol, exactly.
+    Classic,
+    /// This project's default.
+    Modern,
+}
+
+/// The fixed header of a segment. Its data offset and checksum follow from what is written behind it, so they are no
+/// fields here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Sending application's port; upper half of the connection id behind the modern handshake.
+    pub source_port: u16,
+    /// Receiving application's port; lower half of the connection id behind the modern handshake.
+    pub destination_port: u16,
+    /// The block which the segment belongs to.
+    pub block_id: u32,
+    /// Classic: generator state. Modern data: encoding symbol id.
+    pub s1: u32,
+    /// Control flags.
+    pub flags: Flags,
+    /// Classic or modern, as the reserved bits say.
+    pub profile: Profile,
+    /// Key epoch, 0 to 3, in the two lowest reserved bits; zero in the classic profile.
+    pub epoch: u8,
+    /// Classic: generator state. Modern data: [`crate::BlockInfo`].
+    pub s2: u32,
+    /// Classic: generator state. Modern: number of this datagram in its direction.
+    pub s3: u32,
+}
+
+/// The most significant reserved bit: "modern segment".
+const MODERN_BIT: u8 = 0b10_0000;
+const EPOCH_BITS: u8 = 0b00_0011;
+pub(crate) const EPOCH_MAX: u8 = EPOCH_BITS;
+const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
+
+/// Flags which do not exist in the classic profile.
+pub(crate) const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
+
+impl Header {
+    /// The modern connection id: both port fields together, big endian (source port in the upper half).
+    #[must_use]
+    pub const fn connection_id(&self) -> u32 {
+        (self.source_port as u32) << 16 | self.destination_port as u32
+    }
+
+    /// Puts a connection id into the two port fields.
+    pub const fn set_connection_id(&mut self, connection_id: u32) {
+        self.source_port = (connection_id >> 16) as u16;
+        self.destination_port = connection_id as u16;
+    }
+
+    /// The same header with a connection id in its two port fields.
+    #[must_use]
+    pub const fn with_connection_id(mut self, connection_id: u32) -> Self {
+        self.set_connection_id(connection_id);
+        self
+    }
+
+    /// Refuses values which the header's bits cannot express.
+    pub(crate) fn check(&self) -> Result<(), EncodeError> {
+        let epoch_max = if self.profile == Profile::Classic { 0 } else { EPOCH_MAX };
+        if self.epoch > epoch_max {
+            return Err(EncodeError::Epoch { epoch: self.epoch, profile: self.profile });
+        }
+        if self.profile == Profile::Classic && self.flags.intersects(MODERN_FLAGS) {
+            return Err(EncodeError::FlagsOfProfile { flags: self.flags });
+        }
+        Ok(())
+    }
+
+    /// The header's bytes with a zero checksum field. Values must have passed [`Self::check`].
+    pub(crate) fn to_bytes(self, data_offset_words: u8) -> [u8; HEADER_BYTES] {
+        let reserved = match self.profile {
+            Profile::Classic => 0,
+            Profile::Modern => MODERN_BIT | self.epoch & EPOCH_BITS,
+        };
+        let control = u16::from(data_offset_words) << 12 | u16::from(reserved) << 6 | u16::from(self.flags.bits());
+        let words = [
+            self.connection_id(),
+            self.block_id,
+            self.s1,
+            u32::from(control) << 16, // the lower half is the checksum field
+            self.s2,
+            self.s3,
+        ];
+        let mut bytes = [0; HEADER_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+/// A header as it stands in a datagram, before the integrity of anything is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawHeader {
+    pub(crate) header: Header,
+    /// Where the payload starts.
+    pub(crate) data_offset_bytes: usize,
+    /// The checksum field.
+    pub(crate) checksum: u16,
+}
+
+impl RawHeader {
+    /// Splits the header off a datagram and checks the fields which stand for themselves.
+    pub(crate) fn read(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let Some(bytes) = datagram.first_chunk::<HEADER_BYTES>() else {
+            return Err(DecodeError::TooShort { bytes: datagram.len() });
+        };
+        let mut words = [0; HEADER_BYTES / 4];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = chunk.iter().fold(0, |value: u32, byte| value << 8 | u32::from(*byte));
+        }
+        let [ports, block_id, s1, control_and_checksum, s2, s3] = words;
+        let control = (control_and_checksum >> 16) as u16;
+        let flags = Flags::from_low_bits(control);
+        let (profile, epoch) = profile_and_epoch((control >> 6) as u8 & 0x3F)?;
+        if profile == Profile::Classic && flags.intersects(MODERN_FLAGS) {
+            return Err(DecodeError::FlagsOfProfile { flags });
+        }
+        let data_offset_words = (control >> 12) as u8;
+        let data_offset_bytes = usize::from(data_offset_words) * 4;
+        if data_offset_words < DATA_OFFSET_WORDS_MIN || data_offset_bytes > datagram.len() {
+            return Err(DecodeError::DataOffset { words: data_offset_words, bytes: datagram.len() });
+        }
+        let header = Header { source_port: 0, destination_port: 0, block_id, s1, flags, profile, epoch, s2, s3 }
+            .with_connection_id(ports);
+        Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16 })
+    }
+}
+
+/// Reads the six reserved bits: all zero, or the modern bit, three zeros and the epoch.
+const fn profile_and_epoch(bits: u8) -> Result<(Profile, u8), DecodeError> {
+    match bits & !EPOCH_BITS {
+        0 if bits == 0 => Ok((Profile::Classic, 0)),
+        MODERN_BIT => Ok((Profile::Modern, bits & EPOCH_BITS)),
+        _ => Err(DecodeError::ReservedBits { bits }),
+    }
+}

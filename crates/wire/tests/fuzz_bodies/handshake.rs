@@ -1,0 +1,13 @@
+//! Any bytes as the payload of a modern SYN or SYNACK.
+
+use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
+
+/// Panics if the decoder does, or if the parameters do not survive being encoded and decoded again.
+pub(crate) fn run(data: &[u8]) {
+    if let Ok(parameters) = Parameters::decode(data) {
+        let mut out = [0; PARAMETERS_BYTES];
+        let length = parameters.encode(&mut out).expect("decoded values encode");
+        assert!(length <= data.len(), "the canonical form is the shortest");
+        assert_eq!(Parameters::decode(&out[..length]), Ok(parameters));
+    }
+}

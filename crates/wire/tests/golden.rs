@@ -1,0 +1,303 @@
+//! The golden vectors `spec/vectors/wire_*.txt`, in both directions: the named values encode to the bytes, and the
+//! bytes decode to the values. `wire_rejected.txt` holds what must be refused. The files' format is described in
+//! `spec/wire-format.md`.
+
+#![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
+
+use dfcp_wire::handshake::Parameters;
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DecodeError, Flags, Header, Options, Profile, Segment};
+use dfcp_wire::{encode, feedback, peek};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+/// Every kind of segment must have its vector.
+const NAMES: [&str; 22] = [
+    "syn_classic",
+    "synack_classic",
+    "ack_classic",
+    "data_classic",
+    "data_classic_short",
+    "data_classic_checksum_ffff",
+    "ack_block_classic",
+    "fin_classic",
+    "ack_fin_classic",
+    "finack_classic",
+    "rst_classic",
+    "syn_modern",
+    "synack_modern",
+    "ack_modern",
+    "data_modern",
+    "data_modern_repair",
+    "data_modern_sealed",
+    "feedback_modern",
+    "fin_modern",
+    "ack_fin_modern",
+    "rst_modern",
+    "rejected",
+];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors")
+}
+
+/// The `name = value` lines of one vector and its bytes.
+#[derive(Default)]
+struct Vector {
+    fields: BTreeMap<String, String>,
+    bytes: Vec<u8>,
+}
+
+impl Vector {
+    fn take(&mut self, name: &str) -> Option<String> {
+        self.fields.remove(name)
+    }
+
+    fn text(&mut self, name: &str) -> String {
+        self.take(name).unwrap_or_else(|| panic!("the field {name} is missing"))
+    }
+
+    fn number(&mut self, name: &str) -> u64 {
+        number(&self.text(name))
+    }
+
+    fn small<T: TryFrom<u64>>(&mut self, name: &str) -> T {
+        let value = self.number(name);
+        T::try_from(value).unwrap_or_else(|_| panic!("{name} = {value} is out of range"))
+    }
+}
+
+fn number(text: &str) -> u64 {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    assert!(digits.len().is_multiple_of(2), "odd number of digits in {text}");
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Splits a file into its vectors: a `case` field starts a new one.
+fn read(name: &str) -> Vec<Vector> {
+    let path = folder().join(format!("wire_{name}.txt"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut vectors = vec![Vector::default()];
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        if line.starts_with("case =") && !vectors[vectors.len() - 1].fields.is_empty() {
+            vectors.push(Vector::default());
+        }
+        let vector = vectors.last_mut().unwrap();
+        if let Some((field, value)) = line.split_once('=') {
+            let earlier = vector.fields.insert(field.trim().into(), value.trim().into());
+            assert_eq!(earlier, None, "{name}: {field} stands twice");
+        } else {
+            let (offset, bytes) = line.split_once(' ').unwrap();
+            assert_eq!(usize::from_str_radix(offset, 16), Ok(vector.bytes.len()), "{name}: offset {offset}");
+            vector.bytes.extend(hex(bytes));
+        }
+    }
+    vectors
+}
+
+fn profile(text: &str) -> Profile {
+    match text {
+        "classic" => Profile::Classic,
+        "modern" => Profile::Modern,
+        other => panic!("{other} is no profile"),
+    }
+}
+
+fn flags(text: &str) -> Flags {
+    text.split('|').fold(Flags::NONE, |flags, name| {
+        flags
+            | match name {
+                "none" => Flags::NONE,
+                "FIN" => Flags::FIN,
+                "SYN" => Flags::SYN,
+                "RST" => Flags::RST,
+                "FBK" => Flags::FBK,
+                "ACK" => Flags::ACK,
+                "SEC" => Flags::SEC,
+                other => panic!("{other} is no flag"),
+            }
+    })
+}
+
+fn header(vector: &mut Vector) -> Header {
+    let profile = profile(&vector.text("profile"));
+    let mut header = Header {
+        source_port: 0,
+        destination_port: 0,
+        block_id: vector.small("block_id"),
+        s1: vector.small("s1"),
+        flags: flags(&vector.text("flags")),
+        profile,
+        epoch: if profile == Profile::Modern { vector.small("epoch") } else { 0 },
+        s2: vector.small("s2"),
+        s3: vector.small("s3"),
+    };
+    if vector.fields.contains_key("connection_id") {
+        header.set_connection_id(vector.small("connection_id"));
+    } else {
+        header.source_port = vector.small("source_port");
+        header.destination_port = vector.small("destination_port");
+    }
+    header
+}
+
+fn options(vector: &mut Vector) -> Options {
+    Options {
+        version: vector.take("option.version").map(|text| number(&text) as u8),
+        profile: vector.take("option.profile").map(|text| profile(&text)),
+        code: vector.take("option.code").map(|text| number(&text) as u8),
+        symbol_size: vector.take("option.symbol_size").map(|text| number(&text) as u16),
+        block_length: vector.take("option.block_length").map(|text| number(&text) as u32),
+    }
+}
+
+/// The payload from the fields, checked in both directions against what the datagram holds.
+fn payload(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
+    if vector.fields.contains_key("handshake.connection_id") {
+        let parameters = Parameters {
+            connection_id: vector.small("handshake.connection_id"),
+            window_blocks: vector.small("handshake.window_blocks"),
+            receive_memory_bytes: vector.number("handshake.receive_memory_bytes"),
+            rate_max_bps: vector.number("handshake.rate_max_bps"),
+            idle_timeout_ms: vector.small("handshake.idle_timeout_ms"),
+        };
+        assert_eq!(Parameters::decode(received), Ok(parameters));
+        let mut out = [0; 64];
+        let length = parameters.encode(&mut out).unwrap();
+        return out[..length].to_vec();
+    }
+    if vector.fields.contains_key("report.runs") {
+        return report(vector, received);
+    }
+    vector.take("payload").map(|text| hex(&text)).unwrap_or_default()
+}
+
+fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
+    let report = feedback::Report {
+        highest_datagram: vector.small("report.highest_datagram"),
+        datagrams_received: vector.small("report.datagrams_received"),
+        bytes_received: vector.number("report.bytes_received"),
+        hold_us: vector.small("report.hold_us"),
+        arrival_rate_bps: vector.number("report.arrival_rate_bps"),
+        window_blocks: vector.small("report.window_blocks"),
+        window_bytes: vector.number("report.window_bytes"),
+    };
+    let text = vector.text("report.runs");
+    let runs: Vec<feedback::Run> = text
+        .split(", ")
+        .map(|run| match run.split_once(' ').map(|(kind, count)| (kind, number(count))) {
+            Some(("open", missing)) => feedback::Run::Open { missing: missing as u16 },
+            Some(("complete", blocks)) => feedback::Run::Complete(blocks as u32),
+            Some(("empty", blocks)) => feedback::Run::Empty(blocks as u32),
+            _ => panic!("{run} is no run"),
+        })
+        .collect();
+    let mut out = [0; 128];
+    let mut writer = feedback::ReportWriter::new(&mut out, &report).unwrap();
+    assert!(runs.iter().all(|run| writer.push(*run)));
+    let length = writer.finish();
+
+    let (decoded, entries) = feedback::decode(received).unwrap();
+    assert_eq!(decoded, report);
+    let mut merged: Vec<feedback::Run> = Vec::new();
+    for entry in entries {
+        match (merged.last_mut(), entry) {
+            (Some(feedback::Run::Complete(sum)), feedback::Run::Complete(more)) => *sum += more,
+            (Some(feedback::Run::Empty(sum)), feedback::Run::Empty(more)) => *sum += more,
+            _ => merged.push(entry),
+        }
+    }
+    assert_eq!(merged, runs);
+    out[..length].to_vec()
+}
+
+fn check_block_info(vector: &mut Vector, s2: u32) {
+    if vector.fields.contains_key("block.k") {
+        let info = BlockInfo {
+            k: vector.small("block.k"),
+            length_bytes: vector.small("block.length_bytes"),
+            end_of_stream: vector.text("block.end_of_stream") == "true",
+        };
+        assert_eq!(info.to_s2(), s2);
+        assert_eq!(BlockInfo::from_s2(s2), Ok(info));
+    }
+}
+
+#[test]
+fn segments_encode_and_decode_as_the_vectors_say() {
+    for name in NAMES.iter().filter(|name| **name != "rejected") {
+        println!("{name}");
+        let mut vectors = read(name);
+        assert_eq!(vectors.len(), 1);
+        let vector = &mut vectors[0];
+        let datagram = vector.bytes.clone();
+        let (header, options) = (header(vector), options(vector));
+
+        let segment = Segment::decode(&datagram).unwrap();
+        assert_eq!((segment.header, segment.options), (header, options));
+        let payload = payload(vector, segment.payload);
+        assert_eq!(segment.payload, payload);
+        check_block_info(vector, header.s2);
+        assert!(vector.fields.is_empty(), "unknown fields {:?}", vector.fields.keys());
+
+        let mut out = [0xAA; DATAGRAM_BYTES_MAX];
+        let length = encode(&mut out, &header, &options, &payload).unwrap();
+        assert_eq!(out[..length], datagram);
+
+        let seen = peek(&datagram).unwrap();
+        assert_eq!((seen.profile, seen.flags), (header.profile, header.flags));
+        assert_eq!((seen.source_port, seen.destination_port), (header.source_port, header.destination_port));
+        assert_eq!(seen.connection_id, header.connection_id());
+    }
+}
+
+/// Decodes as the `decoder` field says, for the error only.
+fn refusal(decoder: &str, bytes: &[u8]) -> Option<DecodeError> {
+    match decoder {
+        "segment" => Segment::decode(bytes).err(),
+        "handshake" => Parameters::decode(bytes).err(),
+        "feedback" => feedback::decode(bytes).err(),
+        "s2" => BlockInfo::from_s2(u32::from_be_bytes(bytes.try_into().unwrap())).err(),
+        other => panic!("{other} is no decoder"),
+    }
+}
+
+#[test]
+fn rejected_vectors_are_refused_for_the_stated_reason() {
+    let vectors = read("rejected");
+    assert!(vectors.len() >= 30, "only {} cases", vectors.len());
+    for mut vector in vectors {
+        let case = vector.text("case");
+        let (decoder, expected) = (vector.text("decoder"), vector.text("error"));
+        let error = refusal(&decoder, &vector.bytes).unwrap_or_else(|| panic!("accepted: {case}"));
+        let debug = format!("{error:?}");
+        let variant = debug.split([' ', '(']).next().unwrap();
+        assert_eq!(variant, expected, "{case}: {error}");
+        assert!(error.to_string().len() > 20, "{case}: {error}");
+    }
+}
+
+#[test]
+fn no_vector_file_goes_unread() {
+    let mut found: Vec<String> = fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter_map(|file| Some(file.strip_prefix("wire_")?.strip_suffix(".txt")?.to_owned()))
+        .collect();
+    found.sort();
+    let mut expected = NAMES.map(str::to_owned).to_vec();
+    expected.sort();
+    assert_eq!(found, expected);
+}

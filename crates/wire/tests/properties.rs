@@ -1,0 +1,459 @@
+//! Properties of the wire format over generated values and bytes: round trips, no panic on anything, and which
+//! damage is always noticed. The generator's seed is fixed; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` change it.
+
+#![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
+
+mod fuzz_bodies;
+
+use dfcp_wire::feedback::{self, Report, ReportWriter, Run};
+use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
+use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES};
+use dfcp_wire::{Header, Options, Profile, Segment, encode, finish, peek, write_header};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::RngSeed;
+
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let rng_seed = if default.rng_seed == RngSeed::Random { RngSeed::Fixed(20_140_601) } else { default.rng_seed };
+    // These cases are cheap, so each property gets four times the usual number.
+    ProptestConfig { failure_persistence: None, rng_seed, cases: default.cases * 4, ..default }
+}
+
+prop_compose! {
+    fn headers()(words in any::<[u32; 5]>(), modern in any::<bool>(), flags in 0_u8..64, epoch in 0_u8..4) -> Header {
+        let [ports, block_id, s1, s2, s3] = words;
+        let (profile, allowed, epoch) =
+            if modern { (Profile::Modern, 0x3F, epoch) } else { (Profile::Classic, 0x17, 0) };
+        let flags = Flags::from_bits(flags & allowed).unwrap();
+        Header { source_port: 0, destination_port: 0, block_id, s1, flags, profile, epoch, s2, s3 }
+            .with_connection_id(ports)
+    }
+}
+
+prop_compose! {
+    fn options(profile: Profile)(
+        version in option::of(any::<u8>()),
+        with_profile in any::<bool>(),
+        code in option::of(any::<u8>()),
+        symbol_size in option::of(1_u16..=1476),
+        block_length in option::of(1_u32..=63_536),
+    ) -> Options {
+        Options { version, profile: with_profile.then_some(profile), code, symbol_size, block_length }
+    }
+}
+
+fn segments() -> impl Strategy<Value = (Header, Options, Vec<u8>)> {
+    headers().prop_flat_map(|header| (Just(header), options(header.profile), vec(any::<u8>(), 0..200)))
+}
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    (1_u32.., any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+        |(connection_id, window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms)| Parameters {
+            connection_id,
+            window_blocks,
+            receive_memory_bytes,
+            rate_max_bps,
+            idle_timeout_ms,
+        },
+    )
+}
+
+fn reports() -> impl Strategy<Value = Report> {
+    (any::<[u32; 4]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
+        highest_datagram: words[0],
+        datagrams_received: words[1],
+        bytes_received: longs[0],
+        hold_us: words[2],
+        arrival_rate_bps: longs[1],
+        window_blocks: words[3],
+        window_bytes: longs[2],
+    })
+}
+
+fn runs() -> impl Strategy<Value = Vec<Run>> {
+    let run = prop_oneof![
+        (0_u32..300).prop_map(Run::Complete),
+        (0_u32..300).prop_map(Run::Empty),
+        (1_u16..=256).prop_map(|missing| Run::Open { missing }),
+    ];
+    vec(run, 0..40)
+}
+
+fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
+    let mut out = [0xAA; DATAGRAM_BYTES_MAX];
+    let length = encode(&mut out, header, options, payload).unwrap();
+    out[..length].to_vec()
+}
+
+fn feedback_payload(report: &Report, runs: &[Run]) -> Vec<u8> {
+    let mut out = [0; 2000];
+    let mut writer = ReportWriter::new(&mut out, report).unwrap();
+    assert!(runs.iter().all(|run| writer.push(*run)));
+    let length = writer.finish();
+    out[..length].to_vec()
+}
+
+/// One state per block: symbols missing, 0 when complete, `None` when nothing arrived. The reference for run lists.
+fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
+    let mut blocks = Vec::new();
+    for run in runs {
+        match run {
+            Run::Complete(count) => blocks.extend((0..count).map(|_| Some(0))),
+            Run::Empty(count) => blocks.extend((0..count).map(|_| None)),
+            Run::Open { missing } => blocks.push(Some(missing)),
+        }
+    }
+    blocks
+}
+
+/// Changes to valid bytes: overwrite, remove or insert one byte, or cut.
+#[derive(Clone, Debug)]
+enum Mutation {
+    Overwrite(Index, u8),
+    Remove(Index),
+    Insert(Index, u8),
+    Cut(Index),
+}
+
+fn mutations() -> impl Strategy<Value = Vec<Mutation>> {
+    let mutation = prop_oneof![
+        4 => any::<(Index, u8)>().prop_map(|(at, byte)| Mutation::Overwrite(at, byte)),
+        1 => any::<Index>().prop_map(Mutation::Remove),
+        1 => any::<(Index, u8)>().prop_map(|(at, byte)| Mutation::Insert(at, byte)),
+        1 => any::<Index>().prop_map(Mutation::Cut),
+    ];
+    vec(mutation, 1..5)
+}
+
+fn mutate(mut bytes: Vec<u8>, mutations: &[Mutation]) -> Vec<u8> {
+    for mutation in mutations {
+        match mutation {
+            _ if bytes.is_empty() => bytes.push(0),
+            Mutation::Overwrite(at, byte) => {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            Mutation::Remove(at) => drop(bytes.remove(at.index(bytes.len()))),
+            Mutation::Insert(at, byte) => bytes.insert(at.index(bytes.len()), *byte),
+            Mutation::Cut(at) => bytes.truncate(at.index(bytes.len())),
+        }
+    }
+    bytes
+}
+
+fn run_all_bodies(bytes: &[u8]) {
+    fuzz_bodies::segment::run(bytes);
+    fuzz_bodies::options::run(bytes);
+    fuzz_bodies::handshake::run(bytes);
+    fuzz_bodies::feedback::run(bytes);
+    let _ = peek(bytes);
+}
+
+fn flipped(datagram: &[u8], bit: usize) -> Vec<u8> {
+    let mut copy = datagram.to_vec();
+    copy[bit / 8] ^= 0x80 >> (bit % 8);
+    copy
+}
+
+/// The flag SEC in byte 13, counted from the datagram's most significant bit.
+const SEC_BIT: usize = 13 * 8 + 2;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn segments_survive_the_wire((header, options, payload) in segments()) {
+        let bytes = datagram(&header, &options, &payload);
+        let expected = Segment { header, options, payload: &payload };
+        prop_assert_eq!(Segment::decode(&bytes), Ok(expected));
+    }
+
+    #[test]
+    fn writing_in_place_gives_the_same_bytes((header, options, payload) in segments()) {
+        let mut out = [0x55; 400];
+        let start = write_header(&mut out, &header, &options).unwrap();
+        prop_assert_eq!(start, HEADER_BYTES + options.encoded_bytes());
+        let end = start + payload.len();
+        out[start..end].copy_from_slice(&payload);
+        let length = finish(&mut out, end).unwrap();
+        prop_assert_eq!(&out[..length], datagram(&header, &options, &payload));
+        // Again, over what stands there now.
+        prop_assert_eq!(finish(&mut out, end), Ok(length));
+        prop_assert_eq!(&out[..length], datagram(&header, &options, &payload));
+    }
+
+    #[test]
+    fn short_buffers_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
+        let mut out = datagram(&header, &options, &payload);
+        let have = cut.index(out.len());
+        let refused = encode(&mut out[..have], &header, &options, &payload);
+        let Err(EncodeError::BufferTooSmall { have: seen, need }) = refused else {
+            return Err(TestCaseError::fail(format!("{refused:?} for a buffer of {have} bytes")));
+        };
+        prop_assert!(seen == have && need > have);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..1600)) {
+        run_all_bodies(&bytes);
+    }
+
+    #[test]
+    fn short_arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..64)) {
+        run_all_bodies(&bytes);
+    }
+
+    #[test]
+    fn option_like_bytes_never_panic(
+        choice in any::<u8>(),
+        entries in vec((0_u8..8, 0_u8..6, any::<[u8; 4]>()), 0..8),
+    ) {
+        let mut bytes = vec![choice];
+        for (kind, length, value) in entries {
+            bytes.extend([kind, length]);
+            bytes.extend(value.iter().take(usize::from(length)));
+        }
+        run_all_bodies(&bytes);
+    }
+
+    #[test]
+    fn mutated_segments_never_panic((header, options, payload) in segments(), mutations in mutations()) {
+        run_all_bodies(&mutate(datagram(&header, &options, &payload), &mutations));
+    }
+
+    #[test]
+    fn mutated_handshakes_never_panic(parameters in parameters(), mutations in mutations()) {
+        let mut out = [0; PARAMETERS_BYTES];
+        parameters.encode(&mut out).unwrap();
+        run_all_bodies(&mutate(out.to_vec(), &mutations));
+    }
+
+    #[test]
+    fn mutated_reports_never_panic(report in reports(), runs in runs(), mutations in mutations()) {
+        run_all_bodies(&mutate(feedback_payload(&report, &runs), &mutations));
+    }
+
+    #[test]
+    fn truncated_segments_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
+        let bytes = datagram(&header, &options, &payload);
+        let sealed = header.flags.contains(Flags::SEC);
+        // RFC 1071 cannot see that zeros are missing at the end.
+        if !sealed && header.profile == Profile::Modern {
+            prop_assert!(Segment::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+    }
+
+    #[test]
+    fn unsealed_modern_segments_reject_every_bit_flip((mut header, options, payload) in segments()) {
+        header.profile = Profile::Modern;
+        header.flags = Flags::from_bits(header.flags.bits() & !Flags::SEC.bits()).unwrap();
+        let options = Options { profile: options.profile.map(|_| Profile::Modern), ..options };
+        let bytes = datagram(&header, &options, &payload);
+        for bit in 0..bytes.len() * 8 {
+            let damaged = flipped(&bytes, bit);
+            if bit == SEC_BIT {
+                // Such a segment claims to be sealed: it is the sealing layer's to refuse.
+                let claims = peek(&damaged).unwrap();
+                prop_assert!(claims.flags.contains(Flags::SEC));
+            } else {
+                prop_assert!(Segment::decode(&damaged).is_err(), "bit {} of {:?}", bit, header);
+            }
+        }
+    }
+
+    #[test]
+    fn classic_segments_reject_every_bit_flip((mut header, options, payload) in segments()) {
+        header.profile = Profile::Classic;
+        header.epoch = 0;
+        header.flags = Flags::from_bits(header.flags.bits() & 0x17).unwrap();
+        let options = Options { profile: options.profile.map(|_| Profile::Classic), ..options };
+        let bytes = datagram(&header, &options, &payload);
+        for bit in 0..bytes.len() * 8 {
+            prop_assert!(Segment::decode(&flipped(&bytes, bit)).is_err(), "bit {} of {:?}", bit, header);
+        }
+    }
+
+    #[test]
+    fn checksum_field_is_zero_in_modern_segments_only((header, options, payload) in segments()) {
+        let bytes = datagram(&header, &options, &payload);
+        prop_assert_eq!(bytes[14..16] == [0, 0], header.profile == Profile::Modern);
+    }
+
+    #[test]
+    fn every_accepted_s2_is_canonical(s2 in any::<u32>()) {
+        for s2 in [s2, s2 & !0xF] {
+            if let Ok(info) = BlockInfo::from_s2(s2) {
+                prop_assert!((1..=256).contains(&info.k) && info.length_bytes > 0);
+                prop_assert_eq!(info.to_s2(), s2);
+            }
+        }
+    }
+
+    #[test]
+    fn block_infos_survive_s2(k in 1_u16..=256, length_bytes in 1_u32..1 << 19, end_of_stream in any::<bool>()) {
+        let info = BlockInfo { k, length_bytes, end_of_stream };
+        prop_assert_eq!(BlockInfo::from_s2(info.to_s2()), Ok(info));
+    }
+
+    #[test]
+    fn parameters_survive_the_wire(
+        parameters in parameters(),
+        unknown in (6_u8..128, vec(any::<u8>(), 0..300)),
+        front in any::<bool>(),
+    ) {
+        let mut out = [0; PARAMETERS_BYTES];
+        prop_assert_eq!(parameters.encode(&mut out), Ok(PARAMETERS_BYTES));
+        prop_assert_eq!(Parameters::decode(&out), Ok(parameters));
+        let (kind, value) = unknown;
+        let mut extra = vec![kind];
+        extra.extend((value.len() as u16).to_be_bytes());
+        extra.extend(value);
+        let both = if front { [&extra, &out[..]].concat() } else { [&out[..], &extra].concat() };
+        prop_assert_eq!(Parameters::decode(&both), Ok(parameters));
+    }
+
+    #[test]
+    fn reports_survive_the_wire(report in reports(), runs in runs()) {
+        let bytes = feedback_payload(&report, &runs);
+        let (decoded, entries) = feedback::decode(&bytes).unwrap();
+        prop_assert_eq!(decoded, report);
+        prop_assert_eq!(expand(entries), expand(runs));
+    }
+
+    #[test]
+    fn cut_reports_hold_the_oldest_blocks(report in reports(), runs in runs(), room in 0_usize..60) {
+        let mut out = vec![0; feedback::REPORT_BYTES + room];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        let pushed = runs.iter().filter(|run| writer.push(**run)).count();
+        let length = writer.finish();
+        let (_, entries) = feedback::decode(&out[..length]).unwrap();
+        let (reported, all) = (expand(entries), expand(runs.clone()));
+        prop_assert!(all.starts_with(&reported));
+        prop_assert_eq!(pushed == runs.len(), reported.len() == all.len());
+        if reported.len() < all.len() {
+            prop_assert!(out.len() - length < 2, "an entry of two bytes would have fitted");
+        }
+    }
+
+    #[test]
+    fn pushing_block_by_block_gives_the_same_bytes(report in reports(), runs in runs()) {
+        let mut out = [0; 4000];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        for block in expand(runs.clone()) {
+            let run = match block {
+                Some(0) => Run::Complete(1),
+                Some(missing) => Run::Open { missing },
+                None => Run::Empty(1),
+            };
+            prop_assert!(writer.push(run));
+        }
+        let length = writer.finish();
+        prop_assert_eq!(&out[..length], feedback_payload(&report, &runs));
+    }
+}
+
+const PLAIN: Header = Header {
+    source_port: 1,
+    destination_port: 2,
+    block_id: 3,
+    s1: 4,
+    flags: Flags::NONE,
+    profile: Profile::Modern,
+    epoch: 0,
+    s2: 5,
+    s3: 6,
+};
+
+#[test]
+fn datagrams_end_at_1500_bytes() {
+    let mut out = [0; 1600];
+    let fits = [7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES];
+    let length = encode(&mut out, &PLAIN, &Options::default(), &fits).unwrap();
+    assert_eq!(length, DATAGRAM_BYTES_MAX);
+    assert_eq!(Segment::decode(&out[..length]).unwrap().payload, fits);
+    assert_eq!(Segment::decode(&out[..1501]), Err(DecodeError::TooLong { bytes: 1501 }));
+    assert_eq!(peek(&out[..1501]), None);
+
+    let beyond = [7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES + 1];
+    let refused = encode(&mut out, &PLAIN, &Options::default(), &beyond);
+    assert_eq!(refused, Err(EncodeError::TooLong { bytes: 1501 }));
+    let classic = Header { profile: Profile::Classic, ..PLAIN };
+    assert_eq!(encode(&mut out, &classic, &Options::default(), &beyond), Ok(1497));
+}
+
+#[test]
+fn inexpressible_values_are_refused() {
+    let mut out = [0; 100];
+    let mut refusal = |header: Header, options: Options| write_header(&mut out, &header, &options).unwrap_err();
+    let classic = Header { profile: Profile::Classic, ..PLAIN };
+    let none = Options::default();
+    let profile = Profile::Modern;
+    assert_eq!(refusal(Header { epoch: 4, ..PLAIN }, none), EncodeError::Epoch { epoch: 4, profile });
+    let epoch = EncodeError::Epoch { epoch: 1, profile: Profile::Classic };
+    assert_eq!(refusal(Header { epoch: 1, ..classic }, none), epoch);
+    for flags in [Flags::FBK, Flags::SEC | Flags::ACK] {
+        assert_eq!(refusal(Header { flags, ..classic }, none), EncodeError::FlagsOfProfile { flags });
+    }
+    let mismatch = EncodeError::ProfileMismatch { option: profile, header: Profile::Classic };
+    assert_eq!(refusal(classic, Options { profile: Some(profile), ..none }), mismatch);
+    for bytes in [0, 1477] {
+        let symbol_size = EncodeError::SymbolSize { bytes };
+        assert_eq!(refusal(PLAIN, Options { symbol_size: Some(bytes), ..none }), symbol_size);
+    }
+    for bytes in [0, 63_537] {
+        let block_length = EncodeError::BlockLength { bytes };
+        assert_eq!(refusal(classic, Options { block_length: Some(bytes), ..none }), block_length);
+    }
+    let nameless =
+        Parameters { connection_id: 0, window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0 };
+    assert_eq!(nameless.encode(&mut [0; 64]), Err(EncodeError::ConnectionIdZero));
+}
+
+#[test]
+fn finish_wants_a_header() {
+    assert_eq!(finish(&mut [0; 100], 50), Err(EncodeError::NoHeader { end: 50 }));
+    let mut out = [0; 100];
+    let start = write_header(&mut out, &PLAIN, &Options { version: Some(1), ..Options::default() }).unwrap();
+    assert_eq!(finish(&mut out, start - 1), Err(EncodeError::NoHeader { end: start - 1 }));
+    assert_eq!(finish(&mut out, 101), Err(EncodeError::BufferTooSmall { have: 100, need: 101 }));
+    assert_eq!(finish(&mut out, 98), Err(EncodeError::BufferTooSmall { have: 100, need: 102 }));
+}
+
+#[test]
+fn reports_take_nothing_after_a_refusal() {
+    let report = Report {
+        highest_datagram: 0,
+        datagrams_received: 0,
+        bytes_received: 0,
+        hold_us: 0,
+        arrival_rate_bps: 0,
+        window_blocks: 0,
+        window_bytes: 0,
+    };
+    let mut small = [0; feedback::REPORT_BYTES - 1];
+    assert!(ReportWriter::new(&mut small, &report).is_err());
+    for impossible in [Run::Open { missing: 0 }, Run::Open { missing: 257 }] {
+        let mut out = [0; 60];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        assert!(writer.push(Run::Complete(0)) && writer.push(Run::Complete(3)));
+        assert!(!writer.push(impossible) && !writer.push(Run::Complete(1)));
+        assert_eq!(writer.finish(), feedback::REPORT_BYTES + 1);
+    }
+    // The entry of two bytes does not fit; one of one byte behind it would be taken for its block's.
+    let mut out = [0; feedback::REPORT_BYTES + 1];
+    let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+    assert!(!writer.push(Run::Open { missing: 200 }) && !writer.push(Run::Open { missing: 1 }));
+    assert_eq!(writer.finish(), feedback::REPORT_BYTES);
+}
+
+#[test]
+fn peek_refuses_what_cannot_be_a_segment() {
+    let bytes = datagram(&PLAIN, &Options::default(), b"x");
+    assert_eq!(peek(&bytes).map(|seen| seen.connection_id), Some(0x0001_0002));
+    assert_eq!(peek(&bytes[..HEADER_BYTES - 1]), None);
+    assert_eq!(peek(&[0; 40]), None);
+    assert_eq!(peek(&[]), None);
+}

@@ -1,0 +1,166 @@
+//! Random paths and jobs: everything a network may do to a connection, drawn from one seed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use dfcp_netem::{LinkConfig, Loss, QueueLimit};
+use dfcp_proto::{Config, ConnectionError, Profile, Rate, Schedule, Traffic};
+use dfcp_time::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::pair::{Outcome, Pair, PathConfig};
+use crate::side::Job;
+
+/// A run drawn from a seed.
+#[derive(Debug)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The profile of both ends.
+    pub profile: Profile,
+    path: PathConfig,
+    client: (Config, Job),
+    server: (Config, Job),
+    simultaneous: bool,
+}
+
+/// Every transfer must have ended by then; blackouts and slow readers included.
+const LIMIT: Duration = Duration::from_secs(3_600);
+
+fn pick<T: Copy>(random: &mut Pcg64Mcg, choices: &[T]) -> T {
+    choices[random.random_range(0..choices.len())]
+}
+
+fn link(random: &mut Pcg64Mcg, loss_max: f64) -> LinkConfig {
+    let rate_bps = pick(random, &[1_000_000, 10_000_000, 100_000_000, 1_000_000_000]);
+    let loss = match random.random_range(0..4) {
+        0 => Loss::None,
+        // The chain moves with packets, not with time: long bursts would swallow a minute of keep-alives.
+        1 => Loss::bursts(random.random_range(0.01..0.3), random.random_range(1.5..4.0)).unwrap_or_default(),
+        _ => Loss::bernoulli(random.random_range(0.0..loss_max)),
+    };
+    let mut link = LinkConfig::default()
+        .with_rate_bps(rate_bps)
+        .with_delay(Duration::from_micros(pick(random, &[0, 500, 5_000, 50_000, 250_000, 500_000])))
+        .with_loss(loss)
+        .with_queue(QueueLimit::packets(pick(random, &[5, 50, 500, 5_000])));
+    if random.random_bool(0.3) {
+        link = link.with_jitter(Duration::from_micros(random.random_range(0..30_000)));
+    }
+    if random.random_bool(0.3) {
+        let delay = Duration::from_micros(random.random_range(10..40_000));
+        link = link.with_reorder(random.random_range(0.0..0.3), delay);
+    }
+    if random.random_bool(0.3) {
+        link = link.with_duplicate(random.random_range(0.0..0.3));
+    }
+    if random.random_bool(0.3) {
+        link = link.with_corrupt(random.random_range(0.0..0.2));
+    }
+    if random.random_bool(0.2) {
+        let start = Time::from_s(1) + Duration::from_millis(random.random_range(0..3_000));
+        link = link.with_blackout(start, start + Duration::from_millis(random.random_range(1..10_000)));
+    }
+    link
+}
+
+fn job(random: &mut Pcg64Mcg, bytes_max: u64) -> Job {
+    let send_bytes = match random.random_range(0..6) {
+        0 => 0,
+        1 => 1,
+        2 => random.random_range(2..2_000),
+        _ => random.random_range(2_000..bytes_max),
+    };
+    let slow_reader = random.random_bool(0.15);
+    Job {
+        write_bytes: pick(random, &[100, 1_420, 65_536, 262_144]).max(send_bytes as usize / 500),
+        read_bytes: if slow_reader { (bytes_max / 100) as usize + 1 } else { usize::MAX },
+        read_every: if slow_reader { Duration::from_millis(20) } else { Duration::ZERO },
+        ..Job::send(send_bytes)
+    }
+}
+
+fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
+    let rate = Rate::Fixed { rate_bps: rate_bps / pick(random, &[1, 1, 2, 10]) };
+    match profile {
+        Profile::Modern => Config {
+            rate: if random.random_bool(0.1) { Rate::Line } else { rate },
+            traffic: pick(random, &[Traffic::Bulk, Traffic::Bulk, Traffic::Prompt]),
+            window_blocks: pick(random, &[1, 2, 10, 4096]),
+            receive_memory_bytes: pick(random, &[dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MIN, 4 << 20, 32 << 20]),
+            send_buffer_bytes: pick(random, &[20_000, 1 << 20, 32 << 20]),
+            symbol_size: pick(random, &[64, 500, 1412, 1420]),
+            ..Config::modern()
+        },
+        Profile::Classic => Config {
+            rate,
+            schedule: pick(random, &[Schedule::Flood, Schedule::Flood, Schedule::OpenLoop { redundancy: 0.3 }]),
+            window_blocks: pick(random, &[1, 4, 128]),
+            ..Config::classic()
+        },
+    }
+}
+
+impl Scenario {
+    /// Draws a scenario; streams have at most `bytes_max` bytes.
+    #[must_use]
+    pub fn draw(seed: u64, bytes_max: u64) -> Self {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let profile = if random.random_bool(0.75) { Profile::Modern } else { Profile::Classic };
+        let loss_max = if random.random_bool(0.2) { 0.6 } else { 0.25 };
+        let (forward, backward) = (link(&mut random, loss_max), link(&mut random, loss_max));
+        let slowest = forward.rate_bps.unwrap_or(u64::MAX).min(backward.rate_bps.unwrap_or(u64::MAX));
+        // A stream should not take more than some minutes of simulated time.
+        let bytes_max = bytes_max.min(slowest / 8 * 10).max(4_000);
+        let client = (config(&mut random, profile, slowest), job(&mut random, bytes_max));
+        let server = (config(&mut random, profile, slowest), job(&mut random, bytes_max));
+        let interface_bps = pick(&mut random, &[slowest, 10_000_000_000]);
+        let simultaneous = random.random_bool(0.05);
+        Self { seed, profile, path: PathConfig { forward, backward, interface_bps }, client, server, simultaneous }
+    }
+
+    /// Runs it; with `log`, every datagram is printed.
+    ///
+    /// # Errors
+    /// If a byte is wrong, the run does not end, or a connection fails in a way which its profile does not document.
+    /// The error tells how to replay it.
+    pub fn run(self, log: bool) -> Result<Option<Outcome>> {
+        let replay = format!(
+            "replay with: cargo run --release -p dfcp-protocol-tests --bin seeds -- --first {} --count 1 --verbose",
+            self.seed
+        );
+        self.run_inner(log).with_context(|| replay)
+    }
+
+    fn run_inner(self, log: bool) -> Result<Option<Outcome>> {
+        let config = self.server.0.clone();
+        let mut pair = Pair::new(self.seed, self.path, self.client, self.server)?;
+        pair.log = log;
+        if self.simultaneous {
+            pair.open_simultaneously(self.seed, config)?;
+        }
+        match pair.run(Time::from_s(1) + LIMIT) {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(error) => {
+                ensure!(self.profile == Profile::Classic && documented(&error), error);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Classic gives up after five repeats of SYN, SYNACK or FIN (thesis §3.6, §3.11): its documented timeout. The other end
+/// then hears an RST, or nothing for the idle timeout.
+fn documented(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<ConnectionError>()).any(|error| {
+        matches!(
+            error,
+            ConnectionError::HandshakeTimeout
+                | ConnectionError::CloseTimeout
+                | ConnectionError::TimedOut
+                | ConnectionError::Refused
+                | ConnectionError::Reset
+        )
+    })
+}

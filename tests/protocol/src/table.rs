@@ -1,0 +1,117 @@
+//! The loss × RTT table: what share of a path's ceiling the modern profile delivers in steady bulk state.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use dfcp_netem::{LinkConfig, Loss, QueueLimit};
+use dfcp_proto::{Config, Rate};
+use dfcp_time::Time;
+use serde::Serialize;
+
+use crate::pair::{Pair, PathConfig};
+use crate::side::Job;
+
+/// Bytes of the application in, and of, a full IP packet (IPv4, unsealed).
+const SYMBOL_SHARE: f64 = 1420.0 / 1476.0;
+
+/// One cell of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// Loss probability of either direction.
+    pub loss: f64,
+    /// Round-trip time without queues, milliseconds.
+    pub rtt_ms: u64,
+    /// Rate of the bottleneck and of the sender, bits of IP packets per second.
+    pub rate_bps: u64,
+    /// Seed of losses and contents.
+    pub seed: u64,
+    /// Shortens warm-up and measurement, for the snapshot in CI.
+    pub quick: bool,
+}
+
+/// What a cell showed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Row {
+    /// Loss asked for, per cent.
+    pub loss_percent: f64,
+    /// Round-trip time, milliseconds.
+    pub rtt_ms: u64,
+    /// Bottleneck, Mbit/s.
+    pub rate_mbit: u64,
+    /// Loss the data direction really had while it was measured, per cent.
+    pub loss_real_percent: f64,
+    /// Bytes read by the application, as Mbit/s.
+    pub goodput_mbit: f64,
+    /// Goodput as a share of C·(1−p)·1420/1476, per cent.
+    pub ceiling_percent: f64,
+    /// Symbols useful to the decoder as a share of the distinct data datagrams that arrived, per cent.
+    pub useful_percent: f64,
+    /// Seconds measured.
+    pub measured_s: f64,
+}
+
+impl Cell {
+    /// How long until the state is steady: the circuit breaker has tested a lossy path, the window is full.
+    fn warm_up(self) -> Duration {
+        let rtt = Duration::from_millis(self.rtt_ms);
+        if self.loss > 0.15 {
+            Duration::from_millis(4_500) + rtt * 12
+        } else {
+            Duration::from_millis(if self.quick { 300 } else { 1_000 }) + rtt * 8
+        }
+    }
+
+    fn measured(self) -> Duration {
+        let rtt = Duration::from_millis(self.rtt_ms);
+        if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(3_000) + rtt * 20 }
+    }
+
+    /// Runs the cell.
+    ///
+    /// # Errors
+    /// If the configuration is invalid or the connection broke.
+    pub fn run(self) -> Result<Row> {
+        let one_way = Duration::from_micros(self.rtt_ms * 500);
+        let link = LinkConfig::default()
+            .with_rate_bps(self.rate_bps)
+            .with_delay(one_way)
+            .with_loss(Loss::bernoulli(self.loss))
+            .with_held_bytes_max(2 << 30)
+            .with_queue(QueueLimit::packets(1_000));
+        let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
+        let bdp_bytes = self.rate_bps / 8 * self.rtt_ms / 1_000;
+        // The window must span the rounds that the slowest of many blocks needs: 8 C·RTT.
+        let memory = (8 * bdp_bytes).max(32 << 20);
+        let config = Config {
+            rate: Rate::Fixed { rate_bps: self.rate_bps },
+            send_buffer_bytes: memory,
+            receive_memory_bytes: memory,
+            window_blocks: dfcp_proto::limits::WINDOW_BLOCKS_MAX,
+            ..Config::modern()
+        };
+        let mut pair = Pair::new(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;
+        pair.run_until(Time::from_s(1) + self.warm_up());
+        let before = (pair.now, pair.server.stats(), pair.link_stats().0);
+        pair.run_until(pair.now + self.measured());
+        let after = (pair.now, pair.server.stats(), pair.link_stats().0);
+        pair.client_connection()?;
+        let seconds = (after.0 - before.0).as_secs_f64();
+        let bytes = after.1.stream_bytes_read - before.1.stream_bytes_read;
+        let goodput_bps = bytes as f64 * 8.0 / seconds;
+        let lost = (after.2.lost.packets - before.2.lost.packets) as f64;
+        let delivered = (after.2.delivered.packets - before.2.delivered.packets) as f64;
+        let loss_real = lost / (lost + delivered);
+        let useful = (after.1.received.useful - before.1.received.useful) as f64;
+        let distinct = (after.1.received.distinct() - before.1.received.distinct()) as f64;
+        Ok(Row {
+            loss_percent: self.loss * 100.0,
+            rtt_ms: self.rtt_ms,
+            rate_mbit: self.rate_bps / 1_000_000,
+            loss_real_percent: loss_real * 100.0,
+            goodput_mbit: goodput_bps / 1e6,
+            ceiling_percent: goodput_bps / (self.rate_bps as f64 * (1.0 - loss_real) * SYMBOL_SHARE) * 100.0,
+            useful_percent: useful / distinct * 100.0,
+            measured_s: seconds,
+        })
+    }
+}
