@@ -40,6 +40,8 @@ pub enum Command {
     Relay(RelayArgs),
     /// Measure a path, like iperf3
     Perf(PerfArgs),
+    /// Send a real file over emulated lossy paths, by DFCP and by QUIC
+    Demo(crate::demo::DemoArgs),
 }
 
 /// How to use the path; the same for every command that opens or accepts connections.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod demo;
 pub mod limits;
 pub mod net;
 pub mod output;

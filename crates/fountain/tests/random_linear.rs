@@ -342,3 +342,31 @@ fn failures_are_rarer_than_promised() {
     assert!(failed * 1000 <= 5 * trials, "at +0: {failed} of {trials}");
     assert!(failed_again * 10_000 <= trials, "at +1: {failed_again} of {trials}");
 }
+
+/// A source symbol which comes after the K-th symbol, while dependent repair symbols are still stored, makes more than K
+/// symbols known at once: in the largest blocks this once exceeded what a kernel takes.
+#[test]
+fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
+    let shape = BlockShape::new(256, 256).unwrap();
+    let block: Vec<u8> = (0..=255).collect();
+    let encoder = Encoder::new(Kernel::detect(), shape, block.clone()).unwrap();
+    let mut dependent = 0;
+    for trial in 0..1500_u32 {
+        let mut decoder = Decoder::new(Kernel::detect(), shape);
+        let mut push = |esi: u32| {
+            let mut symbol = [0];
+            encoder.write_symbol(esi, &mut symbol).unwrap();
+            decoder.push(esi, &symbol).unwrap();
+            decoder.missing()
+        };
+        let lost = 2 + trial % 7;
+        let repairs = (0..lost).map(|i| 1000 + trial * 300 + i);
+        let missing = (lost..256).chain(repairs).map(&mut push).last();
+        if missing != Some(0) {
+            dependent += 1;
+            (0..lost).find(|&esi| push(esi) == 0).expect("all sources are enough");
+        }
+        assert_eq!(decoder.into_block(), Some(block.clone()), "trial {trial}");
+    }
+    assert!(dependent > 0, "no trial had dependent repair symbols");
+}

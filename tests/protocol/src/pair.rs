@@ -138,7 +138,7 @@ impl Pair {
     fn verdict(&self) -> Result<Outcome> {
         for (name, side, peer) in [("client", &self.client, &self.server), ("server", &self.server, &self.client)] {
             ensure!(side.corrupt_at.is_none(), "the {name} read a wrong byte at {:?}", side.corrupt_at);
-            if let Some(error) = side.closed.clone().flatten().or(side.read_error.clone()) {
+            if let Some(error) = side.closed.clone().flatten().or_else(|| side.read_error.clone()) {
                 return Err(error).with_context(|| format!("the {name}'s connection failed: {}", self.describe()));
             }
             ensure!(side.read_end, "the {name} has not read to the end");
@@ -153,10 +153,21 @@ impl Pair {
         let end = |side: &Side| {
             let state = side.connection().map_or("gone", |connection| connection.state().name());
             let timer = side.connection().and_then(|c| c.next_timeout(self.now));
-            format!("{state} wrote {} read {} {:?} timer {timer:?} rtt {:?} loss {:.3}", side.written, side.read, side.closed, side.stats().rtt, side.stats().loss)
+            format!(
+                "{state} wrote {} read {} {:?} timer {timer:?} rtt {:?} loss {:.3}",
+                side.written,
+                side.read,
+                side.closed,
+                side.stats().rtt,
+                side.stats().loss
+            )
         };
         let (forward, backward) = self.link_stats();
-        format!("client {}; server {}; forward {forward:?}; backward {backward:?}", end(&self.client), end(&self.server))
+        format!(
+            "client {}; server {}; forward {forward:?}; backward {backward:?}",
+            end(&self.client),
+            end(&self.server)
+        )
     }
 
     /// Moves to the next thing that happens; `false` if that is after `limit`, or nothing.
@@ -231,7 +242,8 @@ impl Pair {
             let sent = side.connections.values_mut().find_map(|c| c.poll_transmit(now, &mut buffer));
             let Some(length) = sent else { return };
             let bits = (length as u64 + u64::from(self.overhead_bytes)) * 8;
-            side.next_tx = side.next_tx.max(now) + std::time::Duration::from_nanos(bits * 1_000_000_000 / self.interface_bps);
+            side.next_tx =
+                side.next_tx.max(now) + std::time::Duration::from_nanos(bits * 1_000_000_000 / self.interface_bps);
             self.note(from_client, &buffer[..length]);
             if self.log {
                 self.print(from_client, &buffer[..length]);

@@ -110,6 +110,18 @@ impl Side {
         self.connection().map_or(self.last_stats, Connection::stats)
     }
 
+    /// When everything it wrote had been acknowledged.
+    #[must_use]
+    pub fn confirmed_at(&self) -> Option<Time> {
+        self.drained_at
+    }
+
+    /// How its connection ended, once it has: `Some(None)` if both sides closed it.
+    #[must_use]
+    pub fn ended(&self) -> Option<Option<ConnectionError>> {
+        self.closed.clone()
+    }
+
     pub(crate) fn adopt(&mut self, handle: Handle, connection: Connection) {
         self.main.get_or_insert(handle);
         self.connections.insert(handle, connection);

@@ -55,15 +55,17 @@ impl Cell {
     fn warm_up(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.loss > 0.15 {
-            Duration::from_millis(4_500) + rtt * 12
+            Duration::from_millis(7_000) + rtt * 12
         } else {
             Duration::from_millis(if self.quick { 300 } else { 1_000 }) + rtt * 8
         }
     }
 
+    /// In-order delivery comes in bursts of several round trips when blocks need several rounds, so what happens to lie
+    /// at the ends of a short measurement would decide it.
     fn measured(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
-        if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(3_000) + rtt * 20 }
+        if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(10_000) + rtt * 40 }
     }
 
     /// Runs the cell.

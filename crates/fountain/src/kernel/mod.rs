@@ -27,7 +27,7 @@ mod scalar;
 mod tests;
 
 /// Most sources of one dot product.
-pub(crate) const SOURCES_MAX: usize = 256;
+pub(crate) const SOURCES_MAX: usize = 2 * crate::random_linear::K_MAX;
 
 /// The instructions with which symbols are added and multiplied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

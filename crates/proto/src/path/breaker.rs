@@ -180,15 +180,7 @@ impl Breaker {
     }
 
     /// Half the rate was measured from `from` on: is the loss the path's own?
-    fn judge(
-        &mut self,
-        now: Snapshot,
-        began: Time,
-        rate_bps: f64,
-        loss: f64,
-        from: Snapshot,
-        limit: Option<Limit>,
-    ) {
+    fn judge(&mut self, now: Snapshot, began: Time, rate_bps: f64, loss: f64, from: Snapshot, limit: Option<Limit>) {
         let halved = Sample::between(from, now);
         let enough = halved.settled >= TEST_DATAGRAMS_MIN || now.at.since(began) >= TEST_MAX;
         if now.at.since(began) < TEST || !enough {
@@ -205,8 +197,14 @@ impl Breaker {
             let bps = bps.max(if congested { 0.0 } else { rate_bps });
             let own_loss = if congested { 0.0 } else { halved.loss };
             let probe_at = now.at + PROBE_EVERY;
-            self.state =
-                State::Congested(Limit { bps, own_loss, loss: halved.loss, high_since: None, probe_at, probing: false });
+            self.state = State::Congested(Limit {
+                bps,
+                own_loss,
+                loss: halved.loss,
+                high_since: None,
+                probe_at,
+                probing: false,
+            });
         } else {
             self.state = State::Cleared { loss: halved.loss, rearm_at: now.at + self.pause };
             self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -251,7 +249,13 @@ mod tests {
     use super::*;
 
     /// Drives the breaker against a path of `capacity_bps` which also loses a share `loss` at random.
-    fn drive(breaker: &mut Breaker, seconds: u64, from: Snapshot, offered_bps: u64, path: impl Fn(f64) -> f64) -> Snapshot {
+    fn drive(
+        breaker: &mut Breaker,
+        seconds: u64,
+        from: Snapshot,
+        offered_bps: u64,
+        path: impl Fn(f64) -> f64,
+    ) -> Snapshot {
         let mut now = from;
         for _ in 0..seconds * 100 {
             let rate = breaker.allowed_bps(offered_bps) as f64;

@@ -153,7 +153,16 @@ mod tests {
         pacer.resume(Time::from_s(1));
         pacer.sent(Time::from_s(1), 1000);
         assert_eq!(pacer.ready_at(), Time::from_s(1) + Duration::from_millis(1));
-        let burst = |pacer: &mut Pacer, now| (0..100).take_while(|_| pacer.ready_at() <= now && { pacer.sent(now, 1000); true }).count();
+        let burst = |pacer: &mut Pacer, now| {
+            (0..100)
+                .take_while(|_| {
+                    pacer.ready_at() <= now && {
+                        pacer.sent(now, 1000);
+                        true
+                    }
+                })
+                .count()
+        };
         assert_eq!(burst(&mut pacer, Time::from_s(2)), 5, "4 ms of catching up, and the one that is due");
         pacer.resume(Time::from_s(3));
         assert_eq!(burst(&mut pacer, Time::from_s(3)), 1);
@@ -167,8 +176,7 @@ mod tests {
 
     #[test]
     fn tokens_come_once_per_interval_and_stop_at_the_capacity() {
-        let mut bucket =
-            TokenBucket { maxtokens: 3000, inctokens: 1420, inttokens: 10, ..TokenBucket::new() };
+        let mut bucket = TokenBucket { maxtokens: 3000, inctokens: 1420, inttokens: 10, ..TokenBucket::new() };
         bucket.advance(Time::ZERO);
         assert_eq!(bucket.wait_for(1420), Some(Time::from_ms(40)));
         bucket.advance(Time::from_ms(39));

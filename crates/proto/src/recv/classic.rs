@@ -109,7 +109,10 @@ impl ClassicReceiver {
         if complete {
             self.complete(index);
         }
-        if matches!(self.queues.get((block_id.wrapping_sub(self.first_id)) as usize), None | Some(RecvQueue::Complete { .. })) {
+        if matches!(
+            self.queues.get((block_id.wrapping_sub(self.first_id)) as usize),
+            None | Some(RecvQueue::Complete { .. })
+        ) {
             self.acknowledge(now, block_id);
         }
         Ok(complete)

@@ -87,13 +87,7 @@ impl RecvWindow {
     }
 
     /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
-    pub(crate) fn push(
-        &mut self,
-        block_id: u32,
-        info: BlockInfo,
-        esi: u32,
-        payload: &[u8],
-    ) -> Result<bool, PushError> {
+    pub(crate) fn push(&mut self, block_id: u32, info: BlockInfo, esi: u32, payload: &[u8]) -> Result<bool, PushError> {
         if block_id < self.next_needed {
             self.symbols.late += 1;
             return Ok(false);

@@ -209,9 +209,10 @@ impl Adaptive {
 
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
         let p = self.loss.estimate();
-        let id = self.due.iter().copied().find(|&id| {
-            self.get(id).is_some_and(|b| !b.is_capped(p) || now.since(b.last_sent) >= rtt.smoothed())
-        })?;
+        let id =
+            self.due.iter().copied().find(|&id| {
+                self.get(id).is_some_and(|b| !b.is_capped(p) || now.since(b.last_sent) >= rtt.smoothed())
+            })?;
         self.symbol(id, Reason::Round)
     }
 
@@ -449,7 +450,7 @@ impl Adaptive {
         let traffic = self.traffic;
         let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
         // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
-        block.missing = missing.map_or(block.k(), |missing| missing.min(block.k()));
+        block.missing = missing.map_or_else(|| block.k(), |missing| missing.min(block.k()));
         block.unreported = 0;
         if block.awaits_round() {
             block.target = plan::round_size(block.missing, p, plan::margin(traffic, block.round));

@@ -17,9 +17,10 @@ use crate::send::source::Source;
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(200);
 
-/// Without an acknowledgement for so long (or 8 RTTs) flooding a vanished peer stops; one segment per probe interval
-/// goes on asking.
+/// Without an acknowledgement for so long (or 8 RTTs), and after segments enough to decode every open block at 75 % loss,
+/// flooding a vanished peer stops; one segment per probe interval goes on asking.
 const SILENCE_MIN: Duration = Duration::from_secs(2);
+const SILENCE_SEGMENTS_PER_BLOCK: u64 = 4 * 48;
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// One block in the window: a *send_queue* (thesis §3.8.1).
@@ -63,6 +64,8 @@ pub(crate) struct ClassicSender {
     turn: u32,
     open_bytes: u64,
     last_acknowledged: Time,
+    /// Segments sent since then.
+    segments_unanswered: u64,
     last_sent: Time,
     acknowledged_bytes: u64,
     acknowledged_blocks: u64,
@@ -86,6 +89,7 @@ impl ClassicSender {
             turn: 0,
             open_bytes: 0,
             last_acknowledged: Time::ZERO,
+            segments_unanswered: 0,
             last_sent: Time::ZERO,
             acknowledged_bytes: 0,
             acknowledged_blocks: 0,
@@ -147,7 +151,9 @@ impl ClassicSender {
         while (self.queues.len() as u32) < self.window_blocks && self.next_id() < u32::MAX {
             let Some((data, _end_of_stream)) = self.source.take_block(now) else { return };
             if self.queues.is_empty() {
-                self.last_acknowledged = now; // nothing was waited for until now
+                // Nothing was waited for until now.
+                self.last_acknowledged = now;
+                self.segments_unanswered = 0;
             }
             let block_id = self.next_id();
             let encoder = (self.coding || self.offline.is_none())
@@ -156,7 +162,8 @@ impl ClassicSender {
             if !self.coding
                 && let Some(first) = &encoder
             {
-                self.offline = OfflineEncoder::record(first, &self.pool, 2 * limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX).ok();
+                self.offline =
+                    OfflineEncoder::record(first, &self.pool, 2 * limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX).ok();
             }
             let quota = match self.schedule {
                 Schedule::OpenLoop { redundancy } => Self::quota(redundancy),
@@ -198,14 +205,18 @@ impl ClassicSender {
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
-        !self.queues.is_empty() && now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8)
+        let enough = self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * self.queues.len() as u64;
+        enough && !self.queues.is_empty() && now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8)
     }
 
     fn next_round_robin(&self) -> Option<u32> {
         let count = self.queues.len() as u32;
         let start = self.turn.wrapping_sub(self.first_id);
         let start = if start < count { start } else { 0 };
-        (0..count).map(|i| (start + i) % count).find(|&i| !self.queues[i as usize].acknowledged).map(|i| self.first_id + i)
+        (0..count)
+            .map(|i| (start + i) % count)
+            .find(|&i| !self.queues[i as usize].acknowledged)
+            .map(|i| self.first_id + i)
     }
 
     fn next_open_loop(&mut self, now: Time, rtt: &RttEstimator, redundancy: f64) -> Option<u32> {
@@ -255,6 +266,7 @@ impl ClassicSender {
         self.turn = segment.block_id + 1;
         self.last_sent = now;
         self.segments_sent += 1;
+        self.segments_unanswered += 1;
     }
 
     /// The peer has decoded `block_id`. `false` if no such block was ever sent.
@@ -263,6 +275,7 @@ impl ClassicSender {
             return false;
         }
         self.last_acknowledged = now;
+        self.segments_unanswered = 0;
         let Some(index) = block_id.checked_sub(self.first_id) else { return true };
         let Some(queue) = self.queues.get_mut(index as usize).filter(|queue| !queue.acknowledged) else { return true };
         queue.acknowledged = true;

@@ -1,0 +1,145 @@
+//! What bounds a sender without a congestion window (`spec/protocol.md`, "Silence" and "Circuit breaker").
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Duration;
+
+use dfcp_netem::{LinkConfig, Loss, QueueLimit};
+use dfcp_proto::{Config, ConnectionError, PeerMisbehaved, Rate};
+use dfcp_protocol_tests::{Job, Pair, PathConfig};
+use dfcp_time::Time;
+
+fn link(rate_bps: u64, one_way_ms: u64, loss: f64) -> LinkConfig {
+    LinkConfig::default()
+        .with_rate_bps(rate_bps)
+        .with_delay(Duration::from_millis(one_way_ms))
+        .with_queue(QueueLimit::packets(500))
+        .with_loss(Loss::bernoulli(loss))
+}
+
+fn pair(seed: u64, forward: LinkConfig, backward: LinkConfig, client: Config) -> Pair {
+    let path = PathConfig { forward, backward, interface_bps: 1_000_000_000 };
+    Pair::new(seed, path, (client, Job::send(u64::MAX)), (Config::modern(), Job::send(0))).unwrap()
+}
+
+fn at_rate(rate_bps: u64) -> Config {
+    Config { rate: Rate::Fixed { rate_bps }, ..Config::modern() }
+}
+
+/// Datagrams that the client emits from `from` to `to`.
+fn emitted(pair: &mut Pair, from: Time, to: Time) -> u64 {
+    pair.run_until(from);
+    let before = pair.emitted[0];
+    pair.run_until(to);
+    pair.emitted[0] - before
+}
+
+#[test]
+fn a_sender_whose_peer_vanishes_falls_silent_and_gives_up() {
+    for config in [at_rate(100_000_000), Config { rate: Rate::Line, ..Config::modern() }] {
+        let mut pair = pair(1, link(100_000_000, 25, 0.0), link(100_000_000, 25, 0.0), config);
+        pair.run_until(Time::from_s(3));
+        pair.kill_server();
+        // 4 RTT and the reports still under way, with the queue's delay: then at most slow probing.
+        let probes = emitted(&mut pair, Time::from_s(4), Time::from_s(30));
+        assert!((10..60).contains(&probes), "{probes} datagrams in 26 s of silence");
+        pair.run_until(Time::from_s(40));
+        assert_eq!(pair.client.ended(), Some(Some(ConnectionError::TimedOut)));
+        assert_eq!(emitted(&mut pair, Time::from_s(41), Time::from_s(100)), 0);
+    }
+}
+
+#[test]
+fn a_receiver_that_hides_what_arrived_does_not_multiply_traffic() {
+    // Every report is changed to claim that all of its datagrams but a few were lost: p̂ becomes a lie.
+    fn lie(from_client: bool, datagram: &mut Vec<u8>) -> bool {
+        const FBK: u8 = 0x08;
+        if !from_client && datagram[13] & 0x3F == FBK && datagram.len() > 68 {
+            let received = u32::from_be_bytes([datagram[28], datagram[29], datagram[30], datagram[31]]) / 20;
+            datagram[28..32].copy_from_slice(&received.to_be_bytes());
+            let end = datagram.len() - 4;
+            let crc = crc32c::crc32c(&datagram[..end]).to_be_bytes();
+            datagram[end..].copy_from_slice(&crc);
+        }
+        true
+    }
+    let run = |tamper: Option<fn(bool, &mut Vec<u8>) -> bool>| {
+        let mut pair = pair(2, link(100_000_000, 25, 0.0), link(100_000_000, 25, 0.0), at_rate(20_000_000));
+        pair.tamper = tamper;
+        let count = emitted(&mut pair, Time::from_s(2), Time::from_s(12));
+        (count, pair.client.stats().loss)
+    };
+    let (honest, _) = run(None);
+    let (lied_to, loss) = run(Some(lie));
+    assert!(loss > 0.9, "the lie is believed: {loss}");
+    assert!(lied_to <= honest * 101 / 100, "{lied_to} against {honest}");
+}
+
+#[test]
+fn a_report_of_datagrams_never_sent_ends_the_connection() {
+    fn claim(from_client: bool, datagram: &mut Vec<u8>) -> bool {
+        const FBK: u8 = 0x08;
+        if !from_client && datagram[13] & 0x3F == FBK {
+            datagram[24..28].copy_from_slice(&0x00FF_FFFF_u32.to_be_bytes());
+            let end = datagram.len() - 4;
+            let crc = crc32c::crc32c(&datagram[..end]).to_be_bytes();
+            datagram[end..].copy_from_slice(&crc);
+        }
+        true
+    }
+    let mut pair = pair(3, link(100_000_000, 5, 0.0), link(100_000_000, 5, 0.0), at_rate(20_000_000));
+    pair.tamper = Some(claim);
+    pair.run_until(Time::from_s(3));
+    let error = pair.client.ended();
+    let expected = |error: &ConnectionError| {
+        matches!(error, ConnectionError::PeerMisbehaved(PeerMisbehaved::ReportOfUnsentDatagrams { .. }))
+    };
+    assert!(error.clone().flatten().as_ref().is_some_and(expected), "{error:?}");
+}
+
+#[test]
+fn a_hundred_megabits_into_ten_settle_near_ten_and_a_half() {
+    let mut pair = pair(4, link(10_000_000, 25, 0.0), link(10_000_000, 25, 0.0), at_rate(100_000_000));
+    pair.run_until(Time::from_s(12));
+    let before = (pair.client.stats(), pair.server.stats());
+    pair.run_until(Time::from_s(32));
+    let after = (pair.client.stats(), pair.server.stats());
+    let datagrams = after.0.segments_sent - before.0.segments_sent;
+    let offered_mbit = ((after.0.bytes_sent - before.0.bytes_sent + datagrams * 28) * 8) as f64 / 20e6;
+    let goodput_mbit = ((after.1.stream_bytes_read - before.1.stream_bytes_read) * 8) as f64 / 20e6;
+    println!("offered {offered_mbit:.2} Mbit/s, goodput {goodput_mbit:.2} Mbit/s");
+    // 5 % above the path's rate, and 25 % more for half a second in every four and a half.
+    assert!((10.2..11.2).contains(&offered_mbit), "{offered_mbit}");
+    assert!(goodput_mbit > 8.5, "{goodput_mbit}");
+}
+
+#[test]
+fn fifty_per_cent_of_random_loss_is_not_taxed() {
+    let mut pair = pair(5, link(100_000_000, 25, 0.5), link(100_000_000, 25, 0.5), at_rate(50_000_000));
+    pair.run_until(Time::from_s(8));
+    let before = pair.server.stats();
+    pair.run_until(Time::from_s(28));
+    let goodput_mbit = ((pair.server.stats().stream_bytes_read - before.stream_bytes_read) * 8) as f64 / 20e6;
+    let ceiling = 50.0 * 0.5 * 1420.0 / 1476.0;
+    println!("goodput {goodput_mbit:.2} of {ceiling:.2} Mbit/s, {} tests", pair.client.stats().breaker_tests);
+    assert!(goodput_mbit > ceiling * 0.97, "{goodput_mbit} of {ceiling}");
+    assert_eq!(pair.client.stats().breaker_tests, 1);
+}
+
+#[test]
+fn a_receivers_rate_cap_binds_whatever_the_sender_was_told() {
+    let path = PathConfig {
+        forward: link(100_000_000, 5, 0.0),
+        backward: link(100_000_000, 5, 0.0),
+        interface_bps: 1_000_000_000,
+    };
+    let server = Config { receive_rate_max_bps: 5_000_000, ..Config::modern() };
+    let client = Config { rate: Rate::Line, ..Config::modern() };
+    let mut pair = Pair::new(6, path, (client, Job::send(u64::MAX)), (server, Job::send(0))).unwrap();
+    pair.run_until(Time::from_s(2));
+    let before = pair.client.stats();
+    pair.run_until(Time::from_s(12));
+    let after = pair.client.stats();
+    let bytes = after.bytes_sent - before.bytes_sent + 28 * (after.segments_sent - before.segments_sent);
+    let mbit = (bytes * 8) as f64 / 10e6;
+    assert!((4.8..5.2).contains(&mbit), "{mbit}");
+}

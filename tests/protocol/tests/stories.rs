@@ -1,0 +1,175 @@
+//! Plain stories, one per promise.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Duration;
+
+use dfcp_netem::{LinkConfig, Loss};
+use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, inctokens};
+use dfcp_protocol_tests::{Job, Pair, PathConfig};
+use dfcp_time::Time;
+
+fn path(loss: f64, one_way_ms: u64) -> PathConfig {
+    let link = LinkConfig::default()
+        .with_rate_bps(100_000_000)
+        .with_delay(Duration::from_millis(one_way_ms))
+        .with_loss(Loss::bernoulli(loss));
+    PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 }
+}
+
+fn modern(path: PathConfig, up: Job, down: Job) -> Pair {
+    Pair::new(7, path, (Config::modern(), up), (Config::modern(), down)).unwrap()
+}
+
+fn classic(path: PathConfig, up: Job, down: Job) -> Pair {
+    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
+    Pair::new(7, path, (config.clone(), up), (config, down)).unwrap()
+}
+
+#[test]
+fn both_directions_at_once() {
+    modern(path(0.2, 20), Job::send(3_000_000), Job::send(2_000_000)).run(Time::from_s(60)).unwrap();
+    classic(path(0.1, 20), Job::send(300_000), Job::send(200_000)).run(Time::from_s(200)).unwrap();
+}
+
+#[test]
+fn a_stream_of_100_mb() {
+    modern(path(0.01, 5), Job::send(100_000_000), Job::send(0)).run(Time::from_s(60)).unwrap();
+}
+
+#[test]
+fn one_byte_costs_small_datagrams() {
+    let mut pair = modern(path(0.0, 20), Job::send(1), Job::send(0));
+    pair.run(Time::from_s(60)).unwrap();
+    let stats = pair.client.stats();
+    assert!(stats.bytes_sent < 2_000, "{} bytes sent for one", stats.bytes_sent);
+    assert!(stats.sent.total() <= 6, "{:?}", stats.sent);
+}
+
+#[test]
+fn an_empty_stream_ends() {
+    modern(path(0.3, 20), Job::send(0), Job::send(0)).run(Time::from_s(100)).unwrap();
+    classic(path(0.05, 20), Job::send(0), Job::send(0)).run(Time::from_s(200)).unwrap();
+}
+
+#[test]
+fn a_half_closed_connection_goes_on_in_the_other_direction() {
+    let mut slow = Job::send(2_000_000);
+    slow.write_bytes = 1_000;
+    let mut pair = modern(path(0.05, 50), Job::send(10), slow);
+    pair.run_until(Time::from_ms(1_280));
+    assert_eq!(pair.client.connection().map(|c| c.state()), Some(State::FinWait2));
+    assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::CloseWait));
+    pair.run(Time::from_s(60)).unwrap();
+}
+
+#[test]
+fn source_symbols_are_delivered_before_their_block_is_whole() {
+    let mut pair = modern(path(0.0, 50), Job::send(500_000), Job::send(0));
+    // Handshake 100 ms, first symbols after another 50 ms: at 100 Mbit/s a block of 128 symbols takes 15 ms.
+    pair.run_until(Time::from_ms(1_156));
+    let stats = pair.server.stats();
+    assert!(stats.stream_bytes_read > 0 && stats.blocks_decoded == 0, "{stats:?}");
+}
+
+#[test]
+fn both_ends_may_call_each_other() {
+    for loss in [0.0, 0.2] {
+        let mut pair = modern(path(loss, 30), Job::send(10_000), Job::send(20_000));
+        pair.open_simultaneously(7, Config::modern()).unwrap();
+        pair.run(Time::from_s(100)).unwrap();
+    }
+    let mut pair = classic(path(0.0, 30), Job::send(10_000), Job::send(20_000));
+    pair.open_simultaneously(7, Config::classic()).unwrap();
+    pair.run(Time::from_s(200)).unwrap();
+}
+
+#[test]
+fn a_listener_refuses_the_profile_it_was_not_started_for() {
+    let mut pair =
+        Pair::new(1, path(0.0, 10), (Config::classic(), Job::send(1)), (Config::modern(), Job::send(0))).unwrap();
+    pair.run_until(Time::from_s(2));
+    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::Refused)));
+}
+
+#[test]
+fn an_abort_is_heard_by_the_peer() {
+    let mut pair = modern(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
+    pair.run_until(Time::from_s(2));
+    pair.client_connection().unwrap().abort();
+    pair.run_until(Time::from_s(3));
+    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::Aborted)));
+    assert_eq!(pair.server.ended(), Some(Some(ConnectionError::Reset)));
+}
+
+#[test]
+fn an_idle_connection_is_kept_alive_and_a_dead_one_ends() {
+    let mut job = Job::send(10);
+    job.shut_down = false;
+    let mut pair = modern(path(0.1, 10), job, job);
+    pair.run_until(Time::from_s(600));
+    assert_eq!(pair.client.connection().map(|c| c.state()), Some(State::Established));
+    pair.kill_server();
+    pair.run_until(Time::from_s(640));
+    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::TimedOut)));
+}
+
+#[test]
+fn nobody_answers() {
+    let mut pair = modern(path(1.0, 10), Job::send(10), Job::send(0));
+    pair.run_until(Time::from_s(40));
+    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::HandshakeTimeout)));
+    let mut pair = classic(path(1.0, 10), Job::send(10), Job::send(0));
+    pair.run_until(Time::from_s(63));
+    assert_eq!(pair.client.ended(), None, "the sixth SYN waits for 32 s");
+    assert_eq!(pair.emitted[0], 6);
+    pair.run_until(Time::from_s(65));
+    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::HandshakeTimeout)));
+}
+
+#[test]
+fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
+    let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));
+    let connection = pair.client_connection().unwrap();
+    for parameter in Parameter::ALL {
+        use dfcp_proto::Access::{Both, Get, Set};
+        let (set, get) = (connection.set(parameter, 1), connection.get(parameter));
+        match parameter.access() {
+            Both => assert_eq!((set, get), (Ok(()), Ok(1)), "{parameter:?}"),
+            Set => {
+                let expected = if parameter == Parameter::Redundancy {
+                    Err(ParameterError::OutOfRange { name: "Redundancy", min: 1_420, max: 1 << 20 })
+                } else {
+                    Ok(())
+                };
+                assert_eq!((set, get.is_err()), (expected, true), "{parameter:?}");
+            }
+            Get => assert_eq!((set.is_err(), get), (true, Ok(0)), "{parameter:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_token_bucket_of_the_thesis_limits_the_rate() {
+    let mut pair = classic(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
+    let connection = pair.client_connection().unwrap();
+    connection.set_rate(Rate::Line);
+    connection.set(Parameter::Maxtokens, 100_000).unwrap();
+    connection.set(Parameter::Inctokens, inctokens(8).into()).unwrap();
+    pair.run_until(Time::from_s(2));
+    let before = pair.client.stats().sent.total();
+    pair.run_until(Time::from_s(12));
+    let encoded_bits = (pair.client.stats().sent.total() - before) * 1_420 * 8;
+    // 8 of the thesis's megabits of 2^20 bits, of encoded bytes: headers are not counted.
+    let expected = 10.0 * 8.0 * 1024.0 * 1024.0;
+    assert!((encoded_bits as f64 / expected - 1.0).abs() < 0.002, "{encoded_bits} against {expected}");
+}
+
+#[test]
+fn the_switches_of_the_thesis_take_the_codec_out() {
+    let config =
+        Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, coding: false, decoding: false, ..Config::classic() };
+    let mut pair = Pair::new(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
+    pair.run_until(Time::from_s(5));
+    let stats = pair.server.stats();
+    assert!(stats.blocks_decoded > 200 && stats.stream_bytes_read >= stats.blocks_decoded * 63_536 - 127 * 63_536);
+}
