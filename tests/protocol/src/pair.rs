@@ -51,7 +51,7 @@ pub struct Pair {
     /// Prints a line for every datagram which leaves an end.
     pub log: bool,
     /// Changes or swallows datagrams of either direction: the adversary of hostile tests. Arguments: from client?, bytes.
-    pub tamper: Option<fn(bool, &mut Vec<u8>) -> bool>,
+    pub tamper: Option<fn(bool, &mut [u8]) -> bool>,
 }
 
 /// So many steps at one instant mean that a timer is set which nothing serves.

@@ -51,7 +51,7 @@ fn a_sender_whose_peer_vanishes_falls_silent_and_gives_up() {
 #[test]
 fn a_receiver_that_hides_what_arrived_does_not_multiply_traffic() {
     // Every report is changed to claim that all of its datagrams but a few were lost: p̂ becomes a lie.
-    fn lie(from_client: bool, datagram: &mut Vec<u8>) -> bool {
+    fn lie(from_client: bool, datagram: &mut [u8]) -> bool {
         const FBK: u8 = 0x08;
         if !from_client && datagram[13] & 0x3F == FBK && datagram.len() > 68 {
             let received = u32::from_be_bytes([datagram[28], datagram[29], datagram[30], datagram[31]]) / 20;
@@ -62,7 +62,7 @@ fn a_receiver_that_hides_what_arrived_does_not_multiply_traffic() {
         }
         true
     }
-    let run = |tamper: Option<fn(bool, &mut Vec<u8>) -> bool>| {
+    let run = |tamper: Option<fn(bool, &mut [u8]) -> bool>| {
         let mut pair = pair(2, link(100_000_000, 25, 0.0), link(100_000_000, 25, 0.0), at_rate(20_000_000));
         pair.tamper = tamper;
         let count = emitted(&mut pair, Time::from_s(2), Time::from_s(12));
@@ -76,7 +76,7 @@ fn a_receiver_that_hides_what_arrived_does_not_multiply_traffic() {
 
 #[test]
 fn a_report_of_datagrams_never_sent_ends_the_connection() {
-    fn claim(from_client: bool, datagram: &mut Vec<u8>) -> bool {
+    fn claim(from_client: bool, datagram: &mut [u8]) -> bool {
         const FBK: u8 = 0x08;
         if !from_client && datagram[13] & 0x3F == FBK {
             datagram[24..28].copy_from_slice(&0x00FF_FFFF_u32.to_be_bytes());
