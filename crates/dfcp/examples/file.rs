@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::time::Duration;
 
 use dfcp::blocking::{Listener, Stream};
 use dfcp::{Config, Rate};
@@ -39,7 +40,10 @@ fn receive(address: &str, path: &str) -> anyhow::Result<()> {
 fn send(address: &str, path: &str, rate_mbps: &str) -> anyhow::Result<()> {
     let rate_bps = rate_mbps.parse::<u64>()?.saturating_mul(1_000_000);
     let mut file = File::open(path)?;
-    let mut stream = Stream::connect(address.parse()?, Config { rate: Rate::Fixed { rate_bps }, ..Config::modern() })?;
+    // A program which ends with its transfer does not want to wait for half a minute in TIME_WAIT.
+    let time_wait = Duration::from_secs(2);
+    let config = Config { rate: Rate::Fixed { rate_bps }, time_wait, ..Config::modern() };
+    let mut stream = Stream::connect(address.parse()?, config)?;
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;
     eprintln!("{bytes} bytes are there; {} datagrams were sent", stream.stats().segments_sent);

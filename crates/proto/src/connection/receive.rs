@@ -372,6 +372,10 @@ impl Connection {
 
     fn take_fin_ack(&mut self, end: Option<u32>) {
         if self.closing.on_fin_acknowledged(end) {
+            // The report which acknowledges the last blocks may still be on its way, or lost.
+            if let Sender::Modern(sender) = &mut self.sender {
+                sender.on_finished();
+            }
             self.push_event(Event::Finished);
         }
     }

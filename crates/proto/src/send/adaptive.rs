@@ -380,6 +380,11 @@ impl Adaptive {
         self.reported = Some((highest, received));
     }
 
+    /// The peer has decoded the whole stream.
+    pub(crate) fn on_finished(&mut self) {
+        self.advance(self.next_id());
+    }
+
     /// All blocks before `cumulative` are acknowledged.
     fn advance(&mut self, cumulative: u32) {
         while self.first_id < cumulative {
