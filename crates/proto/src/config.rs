@@ -156,6 +156,11 @@ impl Config {
         in_range("receive_memory_bytes", self.receive_memory_bytes, memory.0, memory.1)?;
         let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         in_range("idle_timeout in ms", idle_ms, 100, 86_400_000)?;
+        if let Some(keep_alive) = self.keep_alive {
+            let keep_alive_ms = u64::try_from(keep_alive.as_millis()).unwrap_or(u64::MAX);
+            in_range("keep_alive in ms", keep_alive_ms, 10, 86_400_000)?;
+        }
+        in_range("overhead_bytes", self.overhead_bytes.into(), 0, 1_024)?;
         in_range("redundancy_bytes", self.redundancy_bytes.into(), 1_420, 1 << 20)
     }
 }

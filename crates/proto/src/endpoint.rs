@@ -233,7 +233,10 @@ impl Endpoint {
     /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.
     fn simultaneous(&mut self, remote: SocketAddr, syn_id: Option<u32>) -> Option<Handle> {
         let (index, _) = self.entries.iter().find(|(_, entry)| {
-            entry.connecting && entry.remote == remote && (entry.profile == Profile::Modern) == syn_id.is_some()
+            entry.connecting
+                && entry.syn_id.is_none()
+                && entry.remote == remote
+                && (entry.profile == Profile::Modern) == syn_id.is_some()
         })?;
         if let (Some(id), Some(entry)) = (syn_id, self.entries.get_mut(index)) {
             entry.syn_id = Some(id);

@@ -175,6 +175,9 @@ impl Connection {
                     receiver.set_redundancy_bytes(small);
                 }
             }
+            Parameter::Coding if self.phase == Phase::Open && self.config.profile == Profile::Classic => {
+                return Err(ParameterError::TooLate(parameter.name()));
+            }
             Parameter::Coding => {
                 self.config.coding = value == 1;
                 if let Sender::Classic(sender) = &mut self.sender {

@@ -66,6 +66,11 @@ impl Handshake {
         }
     }
 
+    /// Whether the peer has said who it is.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.peer_id.is_some() || self.peer_initial.is_some()
+    }
+
     /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
     pub(crate) fn owe(&mut self, number: u32) {
         self.owed = (self.owed + 1).min(OWED_MAX);

@@ -111,6 +111,7 @@ pub struct Connection {
     sender_asked_at: Time,
     last_heard: Time,
     last_sent: Time,
+    last_keep_alive: Time,
     /// An RST is to be sent.
     reset: bool,
     /// Whether the application has been told that it cannot write.
@@ -181,6 +182,7 @@ impl Connection {
             sender_asked_at: Time::ZERO,
             last_heard: now,
             last_sent: now,
+            last_keep_alive: now,
             reset: false,
             write_blocked: false,
             events: VecDeque::new(),

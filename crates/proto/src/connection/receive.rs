@@ -146,13 +146,21 @@ impl Connection {
     // ---- opening ----
 
     fn take_syn(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5).
-        if self.phase == Phase::SynSent {
-            self.phase = Phase::SynReceived;
-            // Neither end is only a responder, so both repeat their SYNACK.
-            self.handshake.start_repeats(now, self.config.profile);
-        }
         let header = &segment.header;
+        if self.handshake.has_peer() {
+            // A copy is answered again; a different SYN cannot change what has been agreed.
+            let known = match self.config.profile {
+                Profile::Classic => {
+                    self.handshake.peer_initial.map(GeneratorState::words) == Some([header.s1, header.s2, header.s3])
+                }
+                Profile::Modern => self.handshake.peer_id == Some(Self::modern_parameters(segment)?.connection_id),
+            };
+            if !known {
+                return Err(Dropped::Unexpected);
+            }
+            self.handshake.owe(header.s3);
+            return Ok(());
+        }
         if self.config.profile == Profile::Classic {
             let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
             self.set_peer_initial(state);
@@ -167,6 +175,12 @@ impl Connection {
                 let bytes = segment.payload.len() + dfcp_wire::HEADER_BYTES;
                 self.arrivals.observe(now, header.s3.into(), bytes);
             }
+        }
+        // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
+        // responder, so both repeat their SYNACK.
+        if self.phase == Phase::SynSent {
+            self.phase = Phase::SynReceived;
+            self.handshake.start_repeats(now, self.config.profile);
         }
         self.handshake.owe(header.s3);
         Ok(())
@@ -188,7 +202,9 @@ impl Connection {
     fn take_synack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
         let header = &segment.header;
         match self.phase {
-            Phase::SynSent | Phase::SynReceived => {}
+            Phase::SynSent => {}
+            Phase::SynReceived if self.handshake.role == Role::Initiator => {}
+            Phase::SynReceived => return Err(Dropped::Unexpected),
             Phase::Open => {
                 // Our ACK was lost.
                 self.handshake.owe(header.s3);
@@ -196,7 +212,6 @@ impl Connection {
             }
             Phase::Closed(_) => return Err(Dropped::Unexpected),
         }
-        let simultaneous = self.phase == Phase::SynReceived;
         let (peer, symbol_size) = if self.config.profile == Profile::Classic {
             let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
             self.set_peer_initial(state);
@@ -219,9 +234,6 @@ impl Connection {
         };
         self.handshake.owe(header.s3);
         self.handshake.repeats = None;
-        if !simultaneous {
-            self.handshake.role = Role::Initiator;
-        }
         if self.config.profile == Profile::Modern {
             // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
             self.handshake.start_repeats(now, Profile::Modern);
@@ -297,14 +309,18 @@ impl Connection {
             .on_report(now, segment.header.block_id, &report, runs, self.next_number)
             .map_err(PushError::Misbehaved)?;
         let progress = sender.acknowledged_bytes() > before;
+        let sender_is_drained = sender.is_drained();
         if let Some(sample) = sample {
             self.rtt.sample(sample);
         }
         self.stats.acks_received += 1;
         self.stats.arrival_rate_bps = report.arrival_rate_bps;
         self.may_send = true;
-        if progress {
+        // FIN cannot be acknowledged before the last block is decoded, however long that takes.
+        if !sender_is_drained {
             self.closing.progress(now);
+        }
+        if progress {
             if self.write_blocked {
                 self.write_blocked = false;
                 self.push_event(Event::Writable);
@@ -320,7 +336,11 @@ impl Connection {
         if newest != count {
             return; // an old report
         }
-        self.reported_datagrams += u64::from(count.wrapping_sub(self.reported_count));
+        let more = count.wrapping_sub(self.reported_count);
+        if (more as i32) < 0 {
+            return; // overtaken by a later one
+        }
+        self.reported_datagrams += u64::from(more);
         self.reported_count = count;
         self.reported_bytes = self.reported_bytes.max(bytes);
         if !self.breaker_is_on() {

@@ -1,11 +1,16 @@
 //! What happens when nothing else does.
 
+use std::time::Duration;
+
 use dfcp_time::Time;
 use dfcp_wire::Profile;
 
 use crate::connection::{Connection, Phase, Receiver, Sender};
 use crate::error::ConnectionError;
 use crate::state::State;
+
+/// How often a sender whose window is closed asks whether it still is.
+const WINDOW_PROBE: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
@@ -91,7 +96,11 @@ impl Connection {
 
     pub(crate) fn keep_alive_at(&self) -> Option<Time> {
         let wanted = self.state().is_open();
-        self.config.keep_alive.filter(|_| wanted).map(|interval| self.last_sent + interval)
+        let regular = self.config.keep_alive.map(|interval| self.last_sent + interval);
+        // The report which opens a closed window may have been lost: ask for another.
+        let stuck = matches!(&self.sender, Sender::Modern(sender) if sender.is_stuck());
+        let probe = stuck.then_some(self.last_keep_alive + WINDOW_PROBE);
+        regular.into_iter().chain(probe).min().filter(|_| wanted)
     }
 
     /// When data may be sent, as far as is known.

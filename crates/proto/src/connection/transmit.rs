@@ -219,6 +219,7 @@ impl Connection {
         if self.keep_alive_at().is_none_or(|at| now < at) {
             return None;
         }
+        self.last_keep_alive = now;
         let mut header = self.header(Flags::ACK, 0);
         if self.config.profile == Profile::Classic {
             // The handshake's ACK again: nothing else in the documents is without effect.

@@ -187,6 +187,11 @@ impl Breaker {
             return;
         }
         self.last = Some(now);
+        if halved.settled < TEST_DATAGRAMS_MIN {
+            // Too little was sent to learn anything.
+            self.state = State::Armed { since: None };
+            return;
+        }
         // Delivery that falls in proportion to the rate means that each datagram fares as before.
         let congested = (1.0 - halved.loss) > (1.0 - loss) * FARES_BETTER;
         if congested || limit.is_some() {
@@ -194,7 +199,7 @@ impl Breaker {
                 Some(limit) if !congested => limit.bps,
                 _ => halved.delivered_bps * HEADROOM / (1.0 - own(halved.loss)),
             };
-            let bps = bps.max(if congested { 0.0 } else { rate_bps });
+            let bps = bps.max(if congested { LIMIT_BPS_MIN.min(rate_bps) } else { rate_bps });
             let own_loss = if congested { 0.0 } else { halved.loss };
             let probe_at = now.at + PROBE_EVERY;
             self.state = State::Congested(Limit {

@@ -33,6 +33,11 @@ impl InFlight {
         self.sent.front().map(|sent| sent.at)
     }
 
+    /// Nobody waits for the fate of what is in flight any more.
+    pub(crate) fn clear(&mut self) {
+        self.sent.clear();
+    }
+
     pub(crate) fn push(&mut self, sent: Sent) {
         self.sent.push_back(sent);
     }

@@ -63,6 +63,10 @@ pub(crate) struct RecvWindow {
     bytes_read: u64,
 }
 
+/// The least symbol of a block of several: half the least size that can be negotiated. Below it a block would cost its
+/// decoder much more than it is accounted for.
+const SYMBOL_SIZE_MIN: usize = 32;
+
 /// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
 const EMPTY_TAIL_BLOCKS: u32 = 256;
 
@@ -133,11 +137,13 @@ impl RecvWindow {
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
-        if shape.symbol_size() != symbol_size || symbol_size > self.symbol_size_max {
+        let crumbs = shape.k() > 1 && symbol_size < SYMBOL_SIZE_MIN;
+        if shape.symbol_size() != symbol_size || symbol_size > self.symbol_size_max || crumbs {
             return Err(inconsistent);
         }
         // The block needed next always has a place, or a full window of later ones could never be read.
-        if self.memory_used + memory_bytes(shape) > self.memory_max && block_id != self.next_needed {
+        let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.memory_max;
+        if self.memory_used + memory_bytes(shape) > self.memory_max && !needed {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::NoMemory));
         }

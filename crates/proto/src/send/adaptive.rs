@@ -178,6 +178,11 @@ impl Adaptive {
         self.source.is_finished().then(|| self.next_id())
     }
 
+    /// Whether data wait, nothing is under way which would be answered, and the window is closed.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.blocks.is_empty() && self.source.waiting_bytes() > 0 && !self.window_is_open(1)
+    }
+
     /// Whether everything written so far has been acknowledged.
     pub(crate) fn is_drained(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() == 0
@@ -347,7 +352,10 @@ impl Adaptive {
             let sent = u64::from(self.next_id());
             return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: cumulative.into(), sent });
         }
-        let stale = self.reported.is_some_and(|(reported, _)| highest < reported) || cumulative < self.first_id;
+        let overtaken = |(reported, count): (u64, u32)| {
+            highest < reported || (highest == reported && (report.datagrams_received.wrapping_sub(count) as i32) < 0)
+        };
+        let stale = self.reported.is_some_and(overtaken) || cumulative < self.first_id;
         self.last_feedback = now;
         self.probes = 0;
         if stale {
@@ -395,6 +403,10 @@ impl Adaptive {
             self.span_bytes -= block.shape.length_bytes() as u64;
             self.due.remove(&self.first_id);
             self.first_id += 1;
+        }
+        if self.blocks.is_empty() {
+            // A lost symbol of a decoded block must not make the peer look silent when the next block comes.
+            self.in_flight.clear();
         }
     }
 
