@@ -320,11 +320,9 @@ impl Connection {
         if !sender_is_drained {
             self.closing.progress(now);
         }
-        if progress {
-            if self.write_blocked {
-                self.write_blocked = false;
-                self.push_event(Event::Writable);
-            }
+        if progress && self.write_blocked {
+            self.write_blocked = false;
+            self.push_event(Event::Writable);
         }
         self.feed_breaker(now, report.datagrams_received, report.bytes_received);
         Ok(())
