@@ -23,6 +23,7 @@ use crate::path::rtt::RttEstimator;
 use crate::send::block::SendBlock;
 use crate::send::plan;
 use crate::send::source::Source;
+use crate::send::symbol::{Reason, Symbol};
 use crate::stats::SentSymbols;
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
@@ -36,23 +37,6 @@ const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
 const STRAGGLER_ROUNDS: u32 = 3;
-
-/// Why a symbol is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    Round,
-    Proactive,
-    Probe,
-}
-
-/// A data segment which is to be sent now.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Symbol {
-    pub(crate) block_id: u32,
-    pub(crate) esi: u32,
-    pub(crate) info: BlockInfo,
-    reason: Reason,
-}
 
 #[derive(Debug)]
 pub(crate) struct Adaptive {
@@ -84,12 +68,6 @@ pub(crate) struct Adaptive {
     acknowledged_bytes: u64,
     acknowledged_blocks: u64,
     sent: SentSymbols,
-}
-
-impl Symbol {
-    pub(crate) fn symbol_size(&self) -> usize {
-        (self.info.length_bytes as usize).div_ceil(usize::from(self.info.k))
-    }
 }
 
 impl Adaptive {

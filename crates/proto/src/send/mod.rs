@@ -5,3 +5,4 @@ pub(crate) mod block;
 pub(crate) mod classic;
 pub(crate) mod plan;
 pub(crate) mod source;
+pub(crate) mod symbol;

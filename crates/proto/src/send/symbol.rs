@@ -1,0 +1,26 @@
+//! A modern data segment which is to be sent, and why.
+
+use dfcp_wire::BlockInfo;
+
+/// Why a symbol is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Round,
+    Proactive,
+    Probe,
+}
+
+/// A data segment which is to be sent now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Symbol {
+    pub(crate) block_id: u32,
+    pub(crate) esi: u32,
+    pub(crate) info: BlockInfo,
+    pub(crate) reason: Reason,
+}
+
+impl Symbol {
+    pub(crate) fn symbol_size(&self) -> usize {
+        (self.info.length_bytes as usize).div_ceil(usize::from(self.info.k))
+    }
+}
