@@ -28,4 +28,4 @@ pub use error::{ConnectionError, ParameterError, PeerMisbehaved, WriteError};
 pub use parameters::{Access, Parameter};
 pub use path::pacing::inctokens;
 pub use state::State;
-pub use stats::{ReceivedSymbols, SentSymbols, Stats};
+pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};

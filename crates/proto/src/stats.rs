@@ -30,6 +30,8 @@ pub struct Stats {
     pub blocks_decoded: u64,
     /// What was sent.
     pub sent: SentSymbols,
+    /// What of it arrived in vain.
+    pub wasted: WastedSymbols,
     /// What arrived.
     pub received: ReceivedSymbols,
     /// Smoothed round-trip time; zero while unknown.
@@ -65,6 +67,27 @@ impl SentSymbols {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.source + self.repair + self.proactive + self.probe
+    }
+}
+
+/// Data datagrams sent which arrived and were not needed, by cause, as the peer's newest report tells. A classic peer
+/// does not report: then all are zero, and what was wasted is in the peer's [`ReceivedSymbols`] alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WastedSymbols {
+    /// Linearly dependent on what was there.
+    pub dependent: u64,
+    /// Came for a block which was already decoded.
+    pub late: u64,
+    /// Had no place at the peer: outside its window, or no memory.
+    pub refused: u64,
+}
+
+impl WastedSymbols {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.dependent + self.late + self.refused
     }
 }
 

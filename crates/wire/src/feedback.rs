@@ -7,7 +7,7 @@ use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError};
 
 /// Bytes of the report's fixed part.
-pub const REPORT_BYTES: usize = 40;
+pub const REPORT_BYTES: usize = 52;
 
 /// The most symbols that an open block can miss.
 pub const MISSING_MAX: u16 = 256;
@@ -29,6 +29,19 @@ pub struct Report {
     pub window_blocks: u32,
     /// Bytes of blocks, from the cumulative one, which the receiver will accept.
     pub window_bytes: u64,
+    /// What arrived in vain.
+    pub wasted: Wasted,
+}
+
+/// Distinct data datagrams which arrived in vain, so far, by cause; each number wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wasted {
+    /// Symbols which were linearly dependent on those already there.
+    pub dependent: u32,
+    /// Symbols of blocks which were already decoded.
+    pub late: u32,
+    /// Symbols for which there was no room: outside the window, or no memory.
+    pub refused: u32,
 }
 
 /// The state of one open block, or of a run of blocks in the same state.
@@ -67,6 +80,9 @@ impl Report {
         writer.put(&self.arrival_rate_bps.to_be_bytes())?;
         writer.put(&self.window_blocks.to_be_bytes())?;
         writer.put(&self.window_bytes.to_be_bytes())?;
+        writer.put(&self.wasted.dependent.to_be_bytes())?;
+        writer.put(&self.wasted.late.to_be_bytes())?;
+        writer.put(&self.wasted.refused.to_be_bytes())?;
         Ok(bytes)
     }
 
@@ -79,6 +95,11 @@ impl Report {
             arrival_rate_bps: u64::from_be_bytes(reader.array()?),
             window_blocks: u32::from_be_bytes(reader.array()?),
             window_bytes: u64::from_be_bytes(reader.array()?),
+            wasted: Wasted {
+                dependent: u32::from_be_bytes(reader.array()?),
+                late: u32::from_be_bytes(reader.array()?),
+                refused: u32::from_be_bytes(reader.array()?),
+            },
         })
     }
 }

@@ -193,6 +193,11 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
         arrival_rate_bps: vector.number("report.arrival_rate_bps"),
         window_blocks: vector.small("report.window_blocks"),
         window_bytes: vector.number("report.window_bytes"),
+        wasted: feedback::Wasted {
+            dependent: vector.small("report.wasted_dependent"),
+            late: vector.small("report.wasted_late"),
+            refused: vector.small("report.wasted_refused"),
+        },
     };
     let text = vector.text("report.runs");
     let runs: Vec<feedback::Run> = text

@@ -5,7 +5,7 @@
 
 mod fuzz_bodies;
 
-use dfcp_wire::feedback::{self, Report, ReportWriter, Run};
+use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES};
 use dfcp_wire::{Header, Options, Profile, Segment, encode, finish, peek, write_header};
@@ -62,7 +62,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
 }
 
 fn reports() -> impl Strategy<Value = Report> {
-    (any::<[u32; 4]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
+    (any::<[u32; 7]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
         highest_datagram: words[0],
         datagrams_received: words[1],
         bytes_received: longs[0],
@@ -70,6 +70,7 @@ fn reports() -> impl Strategy<Value = Report> {
         arrival_rate_bps: longs[1],
         window_blocks: words[3],
         window_bytes: longs[2],
+        wasted: Wasted { dependent: words[4], late: words[5], refused: words[6] },
     })
 }
 
@@ -432,11 +433,12 @@ fn reports_take_nothing_after_a_refusal() {
         arrival_rate_bps: 0,
         window_blocks: 0,
         window_bytes: 0,
+        wasted: Wasted::default(),
     };
     let mut small = [0; feedback::REPORT_BYTES - 1];
     assert!(ReportWriter::new(&mut small, &report).is_err());
     for impossible in [Run::Open { missing: 0 }, Run::Open { missing: 257 }] {
-        let mut out = [0; 60];
+        let mut out = [0; feedback::REPORT_BYTES + 20];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
         assert!(writer.push(Run::Complete(0)) && writer.push(Run::Complete(3)));
         assert!(!writer.push(impossible) && !writer.push(Run::Complete(1)));

@@ -14,6 +14,17 @@ use crate::side::Job;
 /// Bytes of the application in, and of, a full IP packet (IPv4, unsealed).
 const SYMBOL_SHARE: f64 = 1420.0 / 1476.0;
 
+/// In-order delivery comes in bursts of several round trips when blocks need several rounds, and what happens to lie at
+/// the ends of a measurement would decide it. So each end is the mean of [`SAMPLES`] readings over this many round trips.
+const BURST_RTTS: u64 = 8;
+const SAMPLES: u64 = 64;
+
+/// What is read at an end of the measurement: bytes read, symbols useful and distinct, datagrams lost and delivered.
+struct Counters {
+    at: Time,
+    means: [f64; 5],
+}
+
 /// One cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
@@ -61,8 +72,7 @@ impl Cell {
         }
     }
 
-    /// In-order delivery comes in bursts of several round trips when blocks need several rounds, so what happens to lie
-    /// at the ends of a short measurement would decide it.
+    /// From the middle of the first averaging to that of the second.
     fn measured(self) -> Duration {
         let rtt = Duration::from_millis(self.rtt_ms);
         if self.quick { Duration::from_millis(1_000) + rtt * 10 } else { Duration::from_millis(10_000) + rtt * 40 }
@@ -93,18 +103,14 @@ impl Cell {
         };
         let mut pair = Pair::new(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;
         pair.run_until(Time::from_s(1) + self.warm_up());
-        let before = (pair.now, pair.server.stats(), pair.link_stats().0);
-        pair.run_until(pair.now + self.measured());
-        let after = (pair.now, pair.server.stats(), pair.link_stats().0);
+        let before = self.mean_counters(&mut pair);
+        pair.run_until(before.at + self.measured());
+        let after = self.mean_counters(&mut pair);
         pair.client_connection()?;
-        let seconds = (after.0 - before.0).as_secs_f64();
-        let bytes = after.1.stream_bytes_read - before.1.stream_bytes_read;
-        let goodput_bps = bytes as f64 * 8.0 / seconds;
-        let lost = (after.2.lost.packets - before.2.lost.packets) as f64;
-        let delivered = (after.2.delivered.packets - before.2.delivered.packets) as f64;
+        let seconds = (after.at - before.at).as_secs_f64();
+        let [read, useful, distinct, lost, delivered] = std::array::from_fn(|i| after.means[i] - before.means[i]);
+        let goodput_bps = read * 8.0 / seconds;
         let loss_real = lost / (lost + delivered);
-        let useful = (after.1.received.useful - before.1.received.useful) as f64;
-        let distinct = (after.1.received.distinct() - before.1.received.distinct()) as f64;
         Ok(Row {
             loss_percent: self.loss * 100.0,
             rtt_ms: self.rtt_ms,
@@ -115,5 +121,25 @@ impl Cell {
             useful_percent: useful / distinct * 100.0,
             measured_s: seconds,
         })
+    }
+
+    /// The counters' means over the next few round trips.
+    fn mean_counters(self, pair: &mut Pair) -> Counters {
+        let every = Duration::from_micros(self.rtt_ms * 1_000 * BURST_RTTS / SAMPLES);
+        let begin = pair.now;
+        let mut means = [0.0; 5];
+        for _ in 0..SAMPLES {
+            pair.run_until(pair.now + every);
+            let (stats, link) = (pair.server.stats(), pair.link_stats().0);
+            let counters = [
+                stats.stream_bytes_read,
+                stats.received.useful,
+                stats.received.distinct(),
+                link.lost.packets,
+                link.delivered.packets,
+            ];
+            means.iter_mut().zip(counters).for_each(|(mean, counter)| *mean += counter as f64 / SAMPLES as f64);
+        }
+        Counters { at: begin + (pair.now - begin) / 2, means }
     }
 }

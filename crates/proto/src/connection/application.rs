@@ -255,10 +255,12 @@ impl Connection {
                 stats.blocks_acknowledged = sender.acknowledged_blocks();
             }
             Sender::Modern(sender) => {
-                stats.sent = sender.sent();
+                let counters = sender.counters();
+                stats.sent = counters.sent;
+                stats.wasted = counters.wasted;
                 stats.loss = sender.loss();
-                stats.stream_bytes_acknowledged = sender.acknowledged_bytes();
-                stats.blocks_acknowledged = sender.acknowledged_blocks();
+                stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
+                stats.blocks_acknowledged = counters.acknowledged_blocks;
             }
         }
         match &self.receiver {

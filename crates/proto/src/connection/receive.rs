@@ -304,11 +304,11 @@ impl Connection {
     fn take_report(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
-        let before = sender.acknowledged_bytes();
+        let before = sender.counters().acknowledged_bytes;
         let sample = sender
             .on_report(now, segment.header.block_id, &report, runs, self.next_number)
             .map_err(PushError::Misbehaved)?;
-        let progress = sender.acknowledged_bytes() > before;
+        let progress = sender.counters().acknowledged_bytes > before;
         let sender_is_drained = sender.is_drained();
         if let Some(sample) = sample {
             self.rtt.sample(sample);

@@ -2,7 +2,7 @@
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
-use dfcp_wire::feedback::{Report, ReportWriter};
+use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
 use dfcp_wire::{Flags, Header, Options, Profile, VERSION, finish, write_header};
 
 use crate::connection::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, CODE_RANDOM_LINEAR, Role};
@@ -14,6 +14,9 @@ pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
 
 /// Bytes of a modern unsealed datagram besides its symbol.
 const MODERN_OVERHEAD: usize = dfcp_wire::HEADER_BYTES + dfcp_wire::CRC_BYTES;
+
+/// A report has room for so many bytes of its list however small the symbols are.
+const LIST_BYTES_MIN: usize = 24;
 
 impl Connection {
     /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; returns its
@@ -162,6 +165,7 @@ impl Connection {
             arrival_rate_bps: self.arrivals.rate_bps(now),
             window_blocks: receiver.window_blocks(),
             window_bytes: receiver.window_bytes(),
+            wasted: receiver.wasted(),
         };
         let block_id = receiver.next_needed();
         self.reported_window = (report.window_blocks, report.window_bytes);
@@ -170,7 +174,8 @@ impl Connection {
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let room = (MODERN_OVERHEAD + usize::from(self.config.symbol_size)).min(out.len()) - dfcp_wire::CRC_BYTES;
         let Receiver::Modern(receiver) = &self.receiver else { return None };
-        let mut writer = ReportWriter::new(out.get_mut(offset..room.max(offset + 64))?, &report).ok()?;
+        let mut writer =
+            ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
         receiver.write_runs(&mut writer);
         let length = writer.finish();
         self.reporter.on_sent(now);

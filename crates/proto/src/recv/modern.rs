@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
 use dfcp_wire::BlockInfo;
-use dfcp_wire::feedback::{ReportWriter, Run};
+use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
@@ -277,6 +277,12 @@ impl RecvWindow {
 
     pub(crate) fn count_duplicate(&mut self) {
         self.symbols.duplicate += 1;
+    }
+
+    /// What arrived in vain, as reports tell it.
+    pub(crate) fn wasted(&self) -> Wasted {
+        let ReceivedSymbols { dependent, late, refused, .. } = self.symbols;
+        Wasted { dependent: dependent as u32, late: late as u32, refused: refused as u32 }
     }
 
     pub(crate) fn symbols(&self) -> ReceivedSymbols {

@@ -21,10 +21,10 @@ use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::send::block::SendBlock;
+use crate::send::counters::SendCounters;
 use crate::send::plan;
 use crate::send::source::Source;
 use crate::send::symbol::{Reason, Symbol};
-use crate::stats::SentSymbols;
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
 const PROMPT_BLOCK_SYMBOLS: usize = 128;
@@ -65,9 +65,7 @@ pub(crate) struct Adaptive {
     probes: u32,
     /// Blocks before this index have all the proactive repair they need.
     proactive_from: usize,
-    acknowledged_bytes: u64,
-    acknowledged_blocks: u64,
-    sent: SentSymbols,
+    counters: SendCounters,
 }
 
 impl Adaptive {
@@ -94,9 +92,7 @@ impl Adaptive {
             last_sent: Time::ZERO,
             probes: 0,
             proactive_from: 0,
-            acknowledged_bytes: 0,
-            acknowledged_blocks: 0,
-            sent: SentSymbols::default(),
+            counters: SendCounters::default(),
         }
     }
 
@@ -123,7 +119,7 @@ impl Adaptive {
 
     fn block_bytes(&self) -> usize {
         let symbols = match self.traffic {
-            Traffic::Bulk => plan::bulk_block_symbols(self.loss.estimate()),
+            Traffic::Bulk => plan::bulk_block_symbols(self.loss.low()),
             Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
         };
         let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
@@ -191,7 +187,7 @@ impl Adaptive {
     }
 
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        let p = self.loss.estimate();
+        let p = self.loss.high();
         let id =
             self.due.iter().copied().find(|&id| {
                 self.get(id).is_some_and(|b| !b.is_capped(p) || now.since(b.last_sent) >= rtt.smoothed())
@@ -225,7 +221,7 @@ impl Adaptive {
         let Ok(shape) = BlockShape::for_length(data.len(), self.symbol_size) else { return false };
         let Ok(encoder) = Encoder::new(self.kernel, shape, data) else { return false };
         let mut block = SendBlock::new(encoder, end_of_stream);
-        block.target = plan::round_size(block.missing, self.loss.estimate(), plan::margin(self.traffic, 0));
+        block.target = plan::round_size(block.missing, self.round_loss(), plan::margin(self.traffic, 0));
         block.round = 1;
         self.open_bytes += bytes as u64;
         self.span_bytes += bytes as u64;
@@ -237,7 +233,7 @@ impl Adaptive {
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
     fn proactive_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
         let stragglers_only = self.source.waiting_bytes() > 0;
-        let p = self.loss.estimate();
+        let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
             let capped = block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed();
             let eligible = !capped && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
@@ -262,15 +258,11 @@ impl Adaptive {
                 if block.target == 0 {
                     self.due.remove(&symbol.block_id);
                 }
-                let is_source = symbol.esi < u32::from(symbol.info.k);
-                *(if is_source { &mut self.sent.source } else { &mut self.sent.repair }) += 1;
             }
-            Reason::Proactive => self.sent.proactive += 1,
-            Reason::Probe => {
-                self.probes = self.probes.saturating_add(1);
-                self.sent.probe += 1;
-            }
+            Reason::Proactive => {}
+            Reason::Probe => self.probes = self.probes.saturating_add(1),
         }
+        self.counters.on_sent(symbol);
         self.in_flight.push(Sent { number, block_id: symbol.block_id, at: now });
         self.last_sent = now;
     }
@@ -279,6 +271,14 @@ impl Adaptive {
     pub(crate) fn write_symbol(&self, symbol: Symbol, out: &mut [u8]) -> bool {
         let encoder = self.get(symbol.block_id).and_then(|block| block.encoder.as_ref());
         encoder.is_some_and(|encoder| encoder.write_symbol(symbol.esi, out).is_ok())
+    }
+
+    /// The loss that a round is planned for.
+    fn round_loss(&self) -> f64 {
+        match self.traffic {
+            Traffic::Bulk => self.loss.low(),
+            Traffic::Prompt => self.loss.high(),
+        }
     }
 
     fn get(&self, id: u32) -> Option<&SendBlock> {
@@ -344,6 +344,7 @@ impl Adaptive {
         self.advance(cumulative);
         self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
         self.peer_window_bytes = report.window_bytes;
+        self.counters.on_wasted(report.wasted);
         self.apply(cumulative, runs)?;
         self.proactive_from = 0;
         let hold = Duration::from_micros(report.hold_us.into());
@@ -390,8 +391,7 @@ impl Adaptive {
 
     fn count_acknowledged(&mut self, bytes: u64) {
         self.open_bytes -= bytes;
-        self.acknowledged_bytes += bytes;
-        self.acknowledged_blocks += 1;
+        self.counters.on_acknowledged(bytes);
     }
 
     fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
@@ -441,7 +441,7 @@ impl Adaptive {
 
     /// Block `index` lacks `missing` symbols, or all of them.
     fn report_missing(&mut self, index: usize, missing: Option<u32>) {
-        let p = self.loss.estimate();
+        let p = self.round_loss();
         let traffic = self.traffic;
         let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
         // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
@@ -460,16 +460,8 @@ impl Adaptive {
         self.loss.estimate()
     }
 
-    pub(crate) fn sent(&self) -> SentSymbols {
-        self.sent
-    }
-
-    pub(crate) fn acknowledged_bytes(&self) -> u64 {
-        self.acknowledged_bytes
-    }
-
-    pub(crate) fn acknowledged_blocks(&self) -> u64 {
-        self.acknowledged_blocks
+    pub(crate) fn counters(&self) -> &SendCounters {
+        &self.counters
     }
 
     /// Datagrams of known fate, and those of them which arrived, as of the newest report.

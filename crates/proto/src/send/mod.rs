@@ -3,6 +3,7 @@
 pub(crate) mod adaptive;
 pub(crate) mod block;
 pub(crate) mod classic;
+pub(crate) mod counters;
 pub(crate) mod plan;
 pub(crate) mod source;
 pub(crate) mod symbol;
