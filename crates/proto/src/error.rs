@@ -52,6 +52,9 @@ pub enum ConnectionError {
     /// Closing was given up after all repeats of FIN.
     #[error("the peer did not confirm the end of the stream in time")]
     CloseTimeout,
+    /// All block ids are used up.
+    #[error("the stream has used up its 2^32 - 1 block numbers; go on in another connection")]
+    StreamTooLong,
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     PeerMisbehaved(PeerMisbehaved),

@@ -1,5 +1,7 @@
 //! The thirteen parameters of thesis table 3.2, by their documented names and types.
 
+use dfcp_fountain::raptor::SEGMENT_BYTES;
+
 use crate::error::ParameterError;
 
 /// What table 3.2 lets an application do with a parameter.
@@ -24,7 +26,7 @@ pub enum Parameter {
     Coding,
     /// 1: blocks are decoded. 0: their bytes are only counted (§3.12.1).
     Decoding,
-    /// Capacity of the token bucket, encoded bytes (§3.12.2).
+    /// Capacity of the token bucket, encoded bytes: at least a segment's 1420, or 0 for no bucket (§3.12.2).
     Maxtokens,
     /// Tokens in the bucket now.
     Numtokens,
@@ -96,13 +98,15 @@ impl Parameter {
         }
     }
 
-    /// The values it may be set to.
-    pub(crate) fn range(self, window_blocks_max: u32) -> (u64, u64) {
+    /// The values it may be set to, when `value` is asked for.
+    fn range(self, value: u64, window_blocks_max: u32) -> (u64, u64) {
         match self {
             Self::WindowSize => (1, window_blocks_max.into()),
             Self::Redundancy => (1_420, 1 << 20),
             Self::Coding | Self::Decoding => (0, 1),
             Self::Inttokens => (1, 15_000),
+            // 0 switches the bucket off; one which cannot hold the tokens of one segment would stop the sender for ever.
+            Self::Maxtokens if value > 0 => (SEGMENT_BYTES as u64, u32::MAX.into()),
             Self::Maxtokens | Self::Numtokens | Self::Inctokens => (0, u32::MAX.into()),
             Self::OutgoingSegments
             | Self::IncomingSegments
@@ -116,7 +120,7 @@ impl Parameter {
         if self.access() == Access::Get {
             return Err(ParameterError::ReadOnly(self.name()));
         }
-        let (min, max) = self.range(window_blocks_max);
+        let (min, max) = self.range(value, window_blocks_max);
         if (min..=max).contains(&value) {
             Ok(())
         } else {

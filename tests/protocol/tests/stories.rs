@@ -114,6 +114,26 @@ fn an_idle_connection_is_kept_alive_and_a_dead_one_ends() {
 }
 
 #[test]
+fn an_idle_connection_outlives_heavy_loss() {
+    let mut job = Job::send(10);
+    job.shut_down = false;
+    let mut pair = modern(path(0.5, 100), job, job);
+    pair.run_until(Time::from_s(4 * 3_600));
+    assert_eq!(pair.client.connection().map(|c| c.state()), Some(State::Established));
+    assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::Established));
+}
+
+#[test]
+fn keep_alives_suit_a_peer_with_less_patience() {
+    let mut job = Job::send(10);
+    job.shut_down = false;
+    let impatient = Config { idle_timeout: Duration::from_secs(2), keep_alive: None, ..Config::modern() };
+    let mut pair = Pair::new(7, path(0.1, 10), (Config::modern(), job), (impatient, job)).unwrap();
+    pair.run_until(Time::from_s(600));
+    assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::Established));
+}
+
+#[test]
 fn nobody_answers() {
     let mut pair = modern(path(1.0, 10), Job::send(10), Job::send(0));
     pair.run_until(Time::from_s(40));
@@ -130,11 +150,14 @@ fn nobody_answers() {
 fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
     let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));
     let connection = pair.client_connection().unwrap();
+    let too_small = ParameterError::OutOfRange { name: "Maxtokens", min: 1_420, max: u32::MAX.into() };
+    assert_eq!(connection.set(Parameter::Maxtokens, 1_419), Err(too_small), "it could never send a segment");
     for parameter in Parameter::ALL {
         use dfcp_proto::Access::{Both, Get, Set};
-        let (set, get) = (connection.set(parameter, 1), connection.get(parameter));
+        let value = if parameter == Parameter::Maxtokens { 0 } else { 1 };
+        let (set, get) = (connection.set(parameter, value), connection.get(parameter));
         match parameter.access() {
-            Both => assert_eq!((set, get), (Ok(()), Ok(1)), "{parameter:?}"),
+            Both => assert_eq!((set, get), (Ok(()), Ok(value)), "{parameter:?}"),
             Set => {
                 let expected = if parameter == Parameter::Redundancy {
                     Err(ParameterError::OutOfRange { name: "Redundancy", min: 1_420, max: 1 << 20 })

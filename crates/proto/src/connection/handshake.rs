@@ -109,12 +109,14 @@ impl Handshake {
 }
 
 /// What the peer declared, as far as it concerns our sender.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PeerLimits {
     pub(crate) window_blocks: u32,
     pub(crate) window_bytes: u64,
     /// The rate it permits us; 0 is any.
     pub(crate) rate_max_bps: u64,
+    /// The silence after which it gives up, if it ever does.
+    pub(crate) idle_timeout: Option<Duration>,
 }
 
 impl From<&Parameters> for PeerLimits {
@@ -123,6 +125,8 @@ impl From<&Parameters> for PeerLimits {
             window_blocks: parameters.window_blocks,
             window_bytes: parameters.receive_memory_bytes,
             rate_max_bps: parameters.rate_max_bps,
+            idle_timeout: (parameters.idle_timeout_ms > 0)
+                .then(|| Duration::from_millis(parameters.idle_timeout_ms.into())),
         }
     }
 }

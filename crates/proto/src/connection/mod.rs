@@ -29,6 +29,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use crate::config::{Config, Rate};
 use crate::connection::closing::Closing;
 use crate::connection::handshake::{Handshake, PeerLimits, Role};
+use crate::connection::timers::KEEP_ALIVE_MIN;
 use crate::error::ConnectionError;
 use crate::limits;
 use crate::path::arrivals::Arrivals;
@@ -176,7 +177,7 @@ impl Connection {
             bucket: TokenBucket::new(),
             breaker: Breaker::new(),
             peer_rate_max_bps: 0,
-            pending_peer: (PeerLimits { window_blocks: 0, window_bytes: 0, rate_max_bps: 0 }, config.symbol_size),
+            pending_peer: (PeerLimits::default(), config.symbol_size),
             may_send: false,
             was_idle: true,
             sender_asked_at: Time::ZERO,
@@ -238,6 +239,10 @@ impl Connection {
     fn establish(&mut self, now: Time, peer: PeerLimits, symbol_size: u16) {
         self.phase = Phase::Open;
         self.peer_rate_max_bps = peer.rate_max_bps;
+        // A peer which gives up sooner than we would speak must hear of us in time.
+        if let (Some(keep_alive), Some(idle)) = (&mut self.config.keep_alive, peer.idle_timeout) {
+            *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
+        }
         match &mut self.sender {
             Sender::Classic(sender) => sender.establish(now),
             Sender::Modern(sender) => sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes),
@@ -298,10 +303,14 @@ impl Connection {
         if self.phase != Phase::Open {
             return;
         }
-        let (end, drained) = match &self.sender {
-            Sender::Classic(sender) => (sender.end(), sender.is_drained()),
-            Sender::Modern(sender) => (sender.end(), sender.is_drained()),
+        let (end, drained, exhausted) = match &self.sender {
+            Sender::Classic(sender) => (sender.end(), sender.is_drained(), sender.is_exhausted()),
+            Sender::Modern(sender) => (sender.end(), sender.is_drained(), sender.is_exhausted()),
         };
+        if exhausted {
+            self.reset = true;
+            return self.close(Some(ConnectionError::StreamTooLong));
+        }
         // Classic gives FIN up after six copies, so it waits until every block is acknowledged; modern repeats it as
         // long as there is progress and sends it at once.
         if let Some(end) = end.filter(|_| drained || self.config.profile == Profile::Modern) {

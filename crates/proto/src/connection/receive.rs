@@ -253,7 +253,7 @@ impl Connection {
 
     /// A classic peer declares nothing: the documents leave the window to each side.
     fn classic_peer(&self) -> PeerLimits {
-        PeerLimits { window_blocks: self.config.window_blocks, window_bytes: u64::MAX, rate_max_bps: 0 }
+        PeerLimits { window_blocks: self.config.window_blocks, window_bytes: u64::MAX, ..PeerLimits::default() }
     }
 
     fn take_reset(&mut self, segment: &Segment<'_>) -> Result<(), Dropped> {

@@ -12,6 +12,12 @@ use crate::state::State;
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
 
+/// A keep-alive is never sent more often, whatever a peer declares.
+pub(super) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(10);
+
+/// How soon a keep-alive which brought no answer is repeated, besides two round trips.
+const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);
+
 impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
     /// at the latest; a time in the past means now. `None` once the connection is closed.
@@ -96,7 +102,13 @@ impl Connection {
 
     pub(crate) fn keep_alive_at(&self) -> Option<Time> {
         let wanted = self.state().is_open();
-        let regular = self.config.keep_alive.map(|interval| self.last_sent + interval);
+        let regular = self.config.keep_alive.map(|interval| {
+            if self.last_keep_alive <= self.last_heard {
+                return self.last_sent + interval;
+            }
+            // Three unanswered ones in an idle timeout are no rarity at 50 % loss.
+            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
+        });
         // The report which opens a closed window may have been lost: ask for another.
         let stuck = matches!(&self.sender, Sender::Modern(sender) if sender.is_stuck());
         let probe = stuck.then_some(self.last_keep_alive + WINDOW_PROBE);

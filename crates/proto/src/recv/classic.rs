@@ -93,7 +93,8 @@ impl ClassicReceiver {
             self.acknowledge(now, block_id);
             return Ok(false);
         }
-        if self.end.is_some_and(|end| block_id >= end) || block_id - self.first_id >= self.window_blocks {
+        let beyond = self.end.is_some_and(|end| block_id >= end) || block_id == u32::MAX;
+        if beyond || block_id - self.first_id >= self.window_blocks {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
         }

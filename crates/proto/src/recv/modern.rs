@@ -128,7 +128,8 @@ impl RecvWindow {
     /// Makes sure that the block has a slot, opening it if window and memory permit.
     fn open(&mut self, block_id: u32, info: BlockInfo, symbol_size: usize) -> Result<usize, PushError> {
         let index = (block_id - self.first_id) as usize;
-        if index >= self.window_blocks_max as usize {
+        // The last id is no block's: the id after a stream's last block must exist.
+        if index >= self.window_blocks_max as usize || block_id == u32::MAX {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
         }

@@ -154,7 +154,12 @@ impl Adaptive {
 
     /// Whether data wait, nothing is under way which would be answered, and the window is closed.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.blocks.is_empty() && self.source.waiting_bytes() > 0 && !self.window_is_open(1)
+        self.blocks.is_empty() && self.source.waiting_bytes() > 0 && !self.window_is_open(1) && !self.is_exhausted()
+    }
+
+    /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.blocks.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
     }
 
     /// Whether everything written so far has been acknowledged.
@@ -467,5 +472,40 @@ impl Adaptive {
     /// Datagrams of known fate, and those of them which arrived, as of the newest report.
     pub(crate) fn reported(&self) -> Option<(u64, u32)> {
         self.reported
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
+        let rtt = RttEstimator::default();
+        let now = Time::from_s(1);
+        let mut sender = Adaptive::new(&Config::modern(), Kernel::detect());
+        sender.establish(now, 1420, 100, 1 << 30);
+        sender.first_id = u32::MAX - 2;
+        let block = sender.block_bytes();
+        assert_eq!(sender.write(now, &vec![7; 3 * block]), 3 * block);
+        let mut number = 0;
+        while let Some(symbol) = sender.next_symbol(now, &rtt).filter(|_| number < 1_000) {
+            assert!(symbol.block_id < u32::MAX);
+            sender.on_sent(now, symbol, number);
+            number += 1;
+        }
+        assert!((number as usize) > 2 * block / 1420 && !sender.is_exhausted());
+        let report = Report {
+            highest_datagram: number as u32 - 1,
+            datagrams_received: number as u32,
+            bytes_received: 0,
+            hold_us: 0,
+            arrival_rate_bps: 0,
+            window_blocks: 100,
+            window_bytes: 1 << 30,
+            wasted: dfcp_wire::feedback::Wasted::default(),
+        };
+        assert!(sender.on_report(now, u32::MAX, &report, std::iter::empty(), number).is_ok());
+        assert!(sender.is_exhausted() && sender.next_symbol(now, &rtt).is_none());
     }
 }

@@ -125,6 +125,11 @@ impl ClassicSender {
         self.source.is_finished().then(|| self.next_id())
     }
 
+    /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.queues.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
         self.queues.is_empty() && self.source.waiting_bytes() == 0
     }
