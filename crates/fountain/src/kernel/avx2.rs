@@ -1,9 +1,11 @@
 //! x86-64 with AVX2: `vpshufb` looks up 32 nibbles in a table of 16 products at once.
 
 use core::arch::x86_64::{
-    __m256i, _mm_load_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256, _mm256_set1_epi8,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
+    __m256i, _MM_HINT_T0, _mm_load_si128, _mm_prefetch, _mm256_and_si256, _mm256_broadcastsi128_si256,
+    _mm256_loadu_si256, _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64,
+    _mm256_storeu_si256, _mm256_xor_si256,
 };
+use core::mem::MaybeUninit;
 
 use super::generic::{self, Lanes};
 use crate::gf256::{NIBBLE_PRODUCTS, NibbleProducts};
@@ -22,13 +24,15 @@ impl Avx2 {
     }
 
     pub(super) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+        generic::with_room(sources.len(), |room| {
+            // SAFETY: `self` exists only where AVX2 was detected.
+            unsafe { dot(sources, coefficients, outputs, room) }
+        });
+    }
+
+    pub(super) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
         // SAFETY: `self` exists only where AVX2 was detected.
-        unsafe {
-            match (coefficients, outputs) {
-                ([coefficients], [output]) => dot_one(sources, coefficients, output),
-                (coefficients, outputs) => dot(sources, coefficients, outputs),
-            }
-        }
+        unsafe { accumulate(rows, factors, target) }
     }
 
     pub(super) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
@@ -38,15 +42,15 @@ impl Avx2 {
 }
 
 #[target_feature(enable = "avx2")]
-fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]], room: &mut [MaybeUninit<NibbleProducts>]) {
     // SAFETY: this function enables AVX2.
-    unsafe { generic::dot::<Nibbles>(sources, coefficients, outputs) }
+    unsafe { generic::dot::<Nibbles>(sources, coefficients, outputs, room) }
 }
 
 #[target_feature(enable = "avx2")]
-fn dot_one(sources: &[&[u8]], coefficients: &[u8], output: &mut [u8]) {
+fn accumulate(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     // SAFETY: this function enables AVX2.
-    unsafe { generic::dot_one::<Nibbles>(sources, coefficients, output) }
+    unsafe { generic::accumulate::<Nibbles>(rows, factors, target) }
 }
 
 #[target_feature(enable = "avx2")]
@@ -115,5 +119,11 @@ impl Lanes for Nibbles {
             let sum = _mm256_xor_si256(self.0, _mm256_shuffle_epi8(c.0, low));
             Self(_mm256_xor_si256(sum, _mm256_shuffle_epi8(c.1, high)))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(address: *const u8) {
+        // SAFETY: every x86-64 has SSE; the instruction reads nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 }

@@ -27,7 +27,7 @@ mod scalar;
 mod tests;
 
 /// Most sources of one dot product.
-pub(crate) const SOURCES_MAX: usize = 2 * crate::random_linear::K_MAX;
+pub(crate) const SOURCES_MAX: usize = crate::random_linear::K_MAX;
 
 /// The instructions with which symbols are added and multiplied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,9 +90,10 @@ impl Kernel {
     /// All sources and outputs have the same length in bytes; there is a row of coefficients for each output, with one
     /// for each source, of which there are at most [`SOURCES_MAX`]. Other shapes are a mistake of this crate and panic.
     pub(crate) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
-        let Some(len) = outputs.first().map(|output| output.len()) else { return };
+        if outputs.is_empty() {
+            return;
+        }
         assert!(sources.len() <= SOURCES_MAX && coefficients.len() == outputs.len());
-        assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
         assert!(coefficients.iter().all(|row| row.len() == sources.len()));
         match self.0 {
             Unit::Scalar => scalar::dot(sources, coefficients, outputs),
@@ -105,10 +106,26 @@ impl Kernel {
         }
     }
 
+    /// `target += Σ_r factors[r] · row r` of `rows`, which lie back to back and are as long as `target`. Other shapes
+    /// panic. For rows of coefficients; for many or long ones [`Self::dot`] is faster.
+    pub(crate) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
+        assert!(!target.is_empty() && rows.len() == factors.len() * target.len());
+        match self.0 {
+            Unit::Scalar => scalar::accumulate(rows, factors, target),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Avx2(unit) => unit.accumulate(rows, factors, target),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni(unit) => unit.accumulate(rows, factors, target),
+            #[cfg(target_arch = "aarch64")]
+            Unit::Neon(unit) => unit.accumulate(rows, factors, target),
+        }
+    }
+
     /// Adds to each of `rows`, which lie back to back and are as long as `pivot_row`, that multiple of `pivot_row` which
     /// its own byte in `column` says: this zeroes the column where the pivot is 1. Other shapes panic.
     pub(crate) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
-        assert!(column < pivot_row.len() && rows.len().is_multiple_of(pivot_row.len()));
+        assert!(column < pivot_row.len());
+        debug_assert!(rows.len().is_multiple_of(pivot_row.len()), "rows are as long as the pivot's");
         match self.0 {
             Unit::Scalar => scalar::eliminate(rows, pivot_row, column),
             #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,7 @@
 //! AArch64: `tbl` looks up 16 nibbles in a table of 16 products at once.
 
 use core::arch::aarch64::{uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vqtbl1q_u8, vshrq_n_u8, vst1q_u8};
+use core::mem::MaybeUninit;
 
 use super::generic::{self, Lanes};
 use crate::gf256::{NIBBLE_PRODUCTS, NibbleProducts};
@@ -19,13 +20,15 @@ impl Neon {
     }
 
     pub(super) fn dot(self, sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+        generic::with_room(sources.len(), |room| {
+            // SAFETY: `self` exists only where NEON was detected.
+            unsafe { dot(sources, coefficients, outputs, room) }
+        });
+    }
+
+    pub(super) fn accumulate(self, rows: &[u8], factors: &[u8], target: &mut [u8]) {
         // SAFETY: `self` exists only where NEON was detected.
-        unsafe {
-            match (coefficients, outputs) {
-                ([coefficients], [output]) => dot_one(sources, coefficients, output),
-                (coefficients, outputs) => dot(sources, coefficients, outputs),
-            }
-        }
+        unsafe { accumulate(rows, factors, target) }
     }
 
     pub(super) fn eliminate(self, rows: &mut [u8], pivot_row: &[u8], column: usize) {
@@ -35,15 +38,15 @@ impl Neon {
 }
 
 #[target_feature(enable = "neon")]
-fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]], room: &mut [MaybeUninit<NibbleProducts>]) {
     // SAFETY: this function enables NEON.
-    unsafe { generic::dot::<Nibbles>(sources, coefficients, outputs) }
+    unsafe { generic::dot::<Nibbles>(sources, coefficients, outputs, room) }
 }
 
 #[target_feature(enable = "neon")]
-fn dot_one(sources: &[&[u8]], coefficients: &[u8], output: &mut [u8]) {
+fn accumulate(rows: &[u8], factors: &[u8], target: &mut [u8]) {
     // SAFETY: this function enables NEON.
-    unsafe { generic::dot_one::<Nibbles>(sources, coefficients, output) }
+    unsafe { generic::accumulate::<Nibbles>(rows, factors, target) }
 }
 
 #[target_feature(enable = "neon")]
@@ -103,4 +106,8 @@ impl Lanes for Nibbles {
         // SAFETY: the caller's CPU has NEON.
         Self(unsafe { veorq_u8(veorq_u8(self.0, vqtbl1q_u8(c.0, low)), vqtbl1q_u8(c.1, high)) })
     }
+
+    /// Nothing: the language has no stable intrinsic for it.
+    #[inline(always)]
+    unsafe fn prefetch(_address: *const u8) {}
 }

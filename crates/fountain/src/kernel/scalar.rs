@@ -8,8 +8,10 @@
 const WORDS: usize = 4;
 const BYTES: usize = 8 * WORDS;
 
-/// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; the caller has checked the shapes.
+/// `outputs[j] = Σ_i coefficients[j][i] · sources[i]`; other shapes than [`Kernel::dot`](super::Kernel::dot) says panic.
 pub(super) fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut [u8]]) {
+    let len = outputs.first().map_or(0, |output| output.len());
+    assert!(sources.iter().all(|source| source.len() == len) && outputs.iter().all(|output| output.len() == len));
     for (output, coefficients) in outputs.iter_mut().zip(coefficients) {
         for (k, strip) in output.chunks_mut(BYTES).enumerate() {
             let at = k * BYTES;
@@ -19,6 +21,13 @@ pub(super) fn dot(sources: &[&[u8]], coefficients: &[&[u8]], outputs: &mut [&mut
             }
             store(join(planes), strip);
         }
+    }
+}
+
+/// `target += Σ_r factors[r] · row r`; the caller has checked the shapes.
+pub(super) fn accumulate(rows: &[u8], factors: &[u8], target: &mut [u8]) {
+    for (row, c) in rows.chunks_exact(target.len()).zip(factors) {
+        mul_add(target, *c, row);
     }
 }
 

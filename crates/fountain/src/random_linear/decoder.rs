@@ -1,15 +1,15 @@
 //! From encoding symbols, in any order, to the block.
 //!
 //! While fewer symbols than K have come, source symbols go straight to their place and repair symbols are stored as
-//! they are: this costs a copy. With the K-th symbol the coefficients of the missing source symbols are inverted,
-//! and each missing one is written by a single pass over K symbols, which is the least a dense code needs. In the rare
-//! case that the symbols are dependent, what is stored shrinks to an independent set, and further symbols are
-//! checked one by one.
+//! they are: this costs a copy. With the K-th symbol the equations are solved for the missing source symbols, in
+//! coefficients only, and each missing one is written by a single pass over K symbols, which is the least a dense code
+//! needs. In the rare case that the symbols are dependent, what is stored shrinks to an independent set, and further
+//! symbols are checked one by one.
 
 use alloc::{vec, vec::Vec};
 use core::fmt;
 
-use super::{BlockShape, K_MAX, basis::Basis, coefficients::write_repair_coefficients};
+use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
 /// Rebuilds one block. Holds at most 2·K symbols.
@@ -24,7 +24,7 @@ pub struct Decoder {
     prefix: usize,
     repairs: Repairs,
     /// Only while K symbols have come but are dependent.
-    basis: Option<Basis>,
+    tableau: Option<Tableau>,
 }
 
 /// What became of a symbol that was pushed.
@@ -74,7 +74,7 @@ impl Decoder {
             known_count: 0,
             prefix: 0,
             repairs: Repairs::default(),
-            basis: None,
+            tableau: None,
         }
     }
 
@@ -101,8 +101,8 @@ impl Decoder {
     /// come it is a lower bound, as they count as independent; from then on it is exact.
     #[must_use]
     pub fn missing(&self) -> usize {
-        match &self.basis {
-            Some(basis) => basis.missing(),
+        match &self.tableau {
+            Some(tableau) => tableau.missing(),
             None => self.shape.k() - self.known_count - self.repairs.esis.len(),
         }
     }
@@ -160,31 +160,43 @@ impl Decoder {
             self.block.extend_from_slice(symbol);
         }
         self.set_known(i);
-        if let Some(basis) = &mut self.basis {
-            basis.add_source(i);
-            self.solve();
-        } else {
-            self.start_solving();
+        if self.tableau.is_some() || self.is_enough() {
+            self.solve_with_source(i);
         }
         Pushed::Useful
     }
 
+    #[inline(never)] // so that the way of a source symbol that comes in order stays short
+    fn solve_with_source(&mut self, i: usize) {
+        if let Some(tableau) = &mut self.tableau {
+            tableau.add_source(i);
+            self.solve();
+        } else {
+            self.start_solving();
+        }
+    }
+
+    #[inline(never)] // as above
     fn push_repair(&mut self, esi: u32, symbol: &[u8]) -> Pushed {
         if self.repairs.esis.contains(&esi) {
             return Pushed::Duplicate;
         }
-        let (k, number, missing) = (self.shape.k(), self.repairs.esis.len(), self.missing());
-        if let Some(basis) = &mut self.basis {
-            if !basis.add_repair(&repair_coefficients(esi, k)[..k], number) {
+        let (number, missing) = (self.repairs.esis.len(), self.missing());
+        if let Some(tableau) = &mut self.tableau {
+            let mut redundant = false;
+            tableau.add_repairs(&[esi], number, |_| redundant = true);
+            if redundant {
                 return Pushed::Redundant;
             }
             self.repairs.push(esi, symbol, missing);
             self.solve();
         } else {
             self.repairs.push(esi, symbol, missing);
-            self.start_solving();
-            if !self.is_complete() && !self.repairs.esis.contains(&esi) {
-                return Pushed::Redundant;
+            if self.is_enough() {
+                self.start_solving();
+                if !self.is_complete() && !self.repairs.esis.contains(&esi) {
+                    return Pushed::Redundant;
+                }
             }
         }
         Pushed::Useful
@@ -198,96 +210,59 @@ impl Decoder {
         }
     }
 
+    /// Whether K symbols have come, and source symbols are still missing.
+    fn is_enough(&self) -> bool {
+        !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
+    }
+
     /// With the K-th symbol, finds out which stored repair symbols are independent, and solves.
     fn start_solving(&mut self) {
-        if self.is_complete() || self.known_count + self.repairs.esis.len() < self.shape.k() {
-            return;
-        }
-        let unknowns = (0..self.shape.k()).filter(|i| !self.known[*i]).collect();
-        let k = self.shape.k();
-        let mut basis = Basis::new(self.kernel, unknowns);
-        let mut number = 0;
-        while let Some(esi) = self.repairs.esis.get(number) {
-            if basis.add_repair(&repair_coefficients(*esi, k)[..k], number) {
-                number += 1;
-            } else {
-                self.repairs.remove(number, self.shape.symbol_size());
-            }
-        }
-        self.basis = Some(basis);
+        let mut tableau = Tableau::new(self.kernel, &self.known[..self.shape.k()]);
+        let mut redundant = Vec::new();
+        tableau.add_repairs(&self.repairs.esis, 0, |number| redundant.push(number));
+        redundant.into_iter().rev().for_each(|number| self.repairs.remove(number, self.shape.symbol_size()));
+        self.tableau = Some(tableau);
         self.solve();
     }
 
-    /// Writes all source symbols which are determined but not known yet.
+    /// Writes all source symbols which are determined but not known yet, in one pass over those which determine them.
     fn solve(&mut self) {
-        let Some(basis) = self.basis.take() else { return };
-        let mut determined: Vec<_> = basis.determined().filter(|(i, _)| !self.known[*i]).collect();
-        determined.sort_unstable_by_key(|(i, _)| *i);
-        let (targets, shares): (Vec<_>, Vec<_>) = determined.into_iter().unzip();
-        if !targets.is_empty() {
-            let repair_count = self.repairs.esis.len();
-            let shares: Vec<_> = shares.into_iter().map(|shares| &shares[..repair_count]).collect();
-            let weights = self.source_weights(&shares);
-            self.write_sources(&targets, &shares, &weights);
-            for i in targets {
-                self.set_known(i);
-            }
-        }
-        if self.is_complete() {
-            self.repairs = Repairs::default();
-        } else {
-            self.basis = Some(basis);
-        }
-    }
-
-    /// What each source symbol contributes to each target: the stored repair symbols' coefficients, weighted by their
-    /// shares in the target. [`weights_stride`] bytes for each target.
-    fn source_weights(&self, shares: &[&[u8]]) -> Vec<u8> {
-        let stride = weights_stride(self.shape.k());
-        let mut coefficients = vec![0; self.repairs.esis.len() * stride];
-        for (esi, row) in self.repairs.esis.iter().zip(coefficients.chunks_exact_mut(stride)) {
-            write_repair_coefficients(*esi, row);
-        }
-        let mut weights = vec![0; shares.len() * stride];
-        let coefficients: Vec<_> = coefficients.chunks_exact(stride).collect();
-        self.kernel.dot(&coefficients, shares, &mut weights.chunks_exact_mut(stride).collect::<Vec<_>>());
-        weights
-    }
-
-    /// Writes each target: its shares of the repair symbols and its weights of the known source symbols, in one pass.
-    fn write_sources(&mut self, targets: &[usize], shares: &[&[u8]], weights: &[u8]) {
-        let (k, symbol_size) = (self.shape.k(), self.shape.symbol_size());
+        let Some(tableau) = &self.tableau else { return };
+        let symbol_size = self.shape.symbol_size();
         self.block.resize(self.shape.padded_bytes(), 0);
-        let mut sources: Vec<&[u8]> = Vec::with_capacity(k);
-        sources.extend(self.repairs.bytes.chunks_exact(symbol_size));
-        let mut known: Vec<usize> = Vec::with_capacity(self.known_count);
-        let mut outputs: Vec<&mut [u8]> = Vec::with_capacity(targets.len());
+        // Columns which stand for nothing known have factors of zero only, so that any symbol does in their place.
+        let repairs = self.repairs.bytes.chunks_exact(symbol_size);
+        let mut sources = vec![repairs.clone().next().unwrap_or_default(); self.shape.k()];
+        for (column, number) in tableau.repair_columns() {
+            sources[column] = &self.repairs.bytes[number * symbol_size..][..symbol_size];
+        }
+        let mut targets = Vec::with_capacity(repairs.len());
+        let mut rows = Vec::with_capacity(repairs.len());
+        let mut outputs = Vec::with_capacity(repairs.len());
         for (i, symbol) in self.block.chunks_exact_mut(symbol_size).enumerate() {
             if self.known[i] {
-                known.push(i);
-                sources.push(symbol);
-            } else if targets.binary_search(&i).is_ok() {
+                if let Some(column) = tableau.column_of(i) {
+                    sources[column] = symbol;
+                }
+            } else if let Some(row) = tableau.determining_row(i) {
+                targets.push(i);
+                rows.push(row);
                 outputs.push(symbol);
             }
         }
-        let mut rows = Vec::with_capacity(targets.len() * sources.len());
-        for (shares, weights) in shares.iter().zip(weights.chunks_exact(weights_stride(k))) {
-            rows.extend_from_slice(shares);
-            rows.extend(known.iter().map(|i| weights[*i]));
-        }
-        let rows: Vec<_> = rows.chunks_exact(sources.len()).collect();
         self.kernel.dot(&sources, &rows, &mut outputs);
+        targets.into_iter().for_each(|i| self.set_known(i));
+        if self.is_complete() {
+            self.repairs = Repairs::default();
+            self.tableau = None;
+        }
     }
-}
-
-/// Bytes from one row of weights to the next: padded so that kernels need no tail.
-const fn weights_stride(k: usize) -> usize {
-    k.next_multiple_of(32)
 }
 
 impl Repairs {
     /// At most `missing` symbols, this one included, can still come.
     fn push(&mut self, esi: u32, symbol: &[u8], missing: usize) {
+        self.esis.reserve_exact(missing);
         self.bytes.reserve_exact(missing * symbol.len());
         self.esis.push(esi);
         self.bytes.extend_from_slice(symbol);
@@ -297,12 +272,6 @@ impl Repairs {
         self.esis.remove(number);
         self.bytes.drain(number * symbol_size..(number + 1) * symbol_size);
     }
-}
-
-fn repair_coefficients(esi: u32, k: usize) -> [u8; K_MAX] {
-    let mut coefficients = [0; K_MAX];
-    write_repair_coefficients(esi, &mut coefficients[..k]);
-    coefficients
 }
 
 impl fmt::Debug for Decoder {

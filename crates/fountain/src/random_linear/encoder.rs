@@ -6,7 +6,7 @@ use core::fmt;
 use super::{BlockShape, K_MAX, coefficients::write_repair_coefficients};
 use crate::kernel::Kernel;
 
-/// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: two of its largest groups.
+/// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
 
 /// Makes the encoding symbols of one block, which it owns or borrows.

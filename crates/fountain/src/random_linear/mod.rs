@@ -11,13 +11,13 @@
 //! | `coefficients` | from an ESI to coefficients |
 //! | `encoder` | block → symbols |
 //! | `decoder` | symbols → block: what is known, what is stored, what is handed out |
-//! | `basis` | which of the stored symbols are linearly independent, and their inverse |
+//! | `tableau` | the equations between the symbols, solved for the missing ones |
 
-mod basis;
 mod coefficients;
 mod decoder;
 mod encoder;
 mod shape;
+mod tableau;
 
 #[cfg(test)]
 pub(crate) use coefficients::SplitMix64;

@@ -1,0 +1,328 @@
+//! The equations between symbols, solved for the missing ones as far as they go.
+//!
+//! Only coefficients are worked on here. A row is kept for each stored symbol that told something new, its
+//! *operand*, and has a column for each source symbol. It is solved for one missing source symbol, its *pivot*:
+//!
+//! ```text
+//! source[pivot(r)] = Σ_c row(r)[c] · symbol(c)
+//! symbol(c) = the operand of the row whose pivot is c, if there is one, else source[c]
+//! ```
+//!
+//! As the column of a solved symbol has nothing else to say, it holds the factors of the operand: a row is never longer
+//! than K, and at full rank the rows are, as they stand, the coefficients with which the decoder multiplies symbols.
+//! Columns of source symbols that are neither known nor solved are *open*; a symbol is determined when its row
+//! is zero in all of them.
+
+use alloc::{vec, vec::Vec};
+use core::mem;
+
+use super::{K_MAX, coefficients::write_repair_coefficients};
+use crate::{gf256, kernel::Kernel};
+
+/// Rows are padded to a multiple of this, the widest register of any kernel, in bytes.
+const ALIGNMENT: usize = 32;
+
+/// In `row_of`: the column is not solved.
+const NO_ROW: u16 = u16::MAX;
+
+/// A stored symbol that made a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operand {
+    /// The repair symbol stored under this number.
+    Repair(usize),
+    /// This source symbol, which came after its column had been solved.
+    Source(usize),
+}
+
+/// What the symbols added so far say about the missing source symbols.
+pub(super) struct Tableau {
+    kernel: Kernel,
+    k: usize,
+    /// Bytes from one row to the next.
+    stride: usize,
+    /// Those which are solved, and behind them those which are about to be.
+    rows: Vec<u8>,
+    /// Of each solved row: the column it is solved for, and the symbol it came from.
+    solved: Vec<(usize, Operand)>,
+    /// Of each column: the row solved for it, or [`NO_ROW`].
+    row_of: Vec<u16>,
+    open: Vec<usize>,
+}
+
+impl Tableau {
+    /// No equations yet, for a block of which the source symbols with `true` are known, and at least one is not.
+    pub(super) fn new(kernel: Kernel, known: &[bool]) -> Self {
+        let (k, stride) = (known.len(), known.len().next_multiple_of(ALIGNMENT));
+        let open: Vec<_> = (0..k).filter(|i| !known[*i]).collect();
+        Self {
+            kernel,
+            k,
+            stride,
+            rows: Vec::with_capacity(open.len() * stride),
+            solved: Vec::with_capacity(open.len()),
+            row_of: vec![NO_ROW; k],
+            open,
+        }
+    }
+
+    /// How many more independent symbols are needed.
+    pub(super) fn missing(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Adds the repair symbols `esis`, which are or will be stored under the numbers from `number` on. `redundant` is
+    /// told which of them, counted from 0, tell nothing new; these are left out, and the next ones move up to
+    /// their numbers.
+    pub(super) fn add_repairs(&mut self, esis: &[u32], number: usize, mut redundant: impl FnMut(usize)) {
+        for esi in esis {
+            let mut coefficients = [0; K_MAX];
+            write_repair_coefficients(*esi, &mut coefficients[..self.k]);
+            self.append(coefficients);
+        }
+        let mut next = number;
+        for n in 0..esis.len() {
+            if self.solve_next(Operand::Repair(next)) {
+                next += 1;
+            } else {
+                redundant(n);
+            }
+        }
+    }
+
+    /// Adds source symbol `source`, which was not known so far.
+    pub(super) fn add_source(&mut self, source: usize) {
+        if let Some(at) = self.open.iter().position(|column| *column == source) {
+            self.open.remove(at);
+        } else {
+            let mut coefficients = [0; K_MAX];
+            coefficients[source] = 1;
+            self.append(coefficients);
+            self.solve_next(Operand::Source(source));
+        }
+    }
+
+    /// The row which determines missing source symbol `source`, if there is one.
+    pub(super) fn determining_row(&self, source: usize) -> Option<&[u8]> {
+        let at = usize::from(self.row_of[source]) * self.stride;
+        let row = self.rows.get(at..at + self.k)?;
+        self.open.iter().all(|column| row[*column] == 0).then_some(row)
+    }
+
+    /// The column which known source symbol `source` stands for, if it has one.
+    pub(super) fn column_of(&self, source: usize) -> Option<usize> {
+        if self.row_of[source] == NO_ROW {
+            return Some(source);
+        }
+        let late = |(_, operand): &&(usize, Operand)| *operand == Operand::Source(source);
+        self.solved.iter().find(late).map(|(column, _)| *column)
+    }
+
+    /// The columns which repair symbols stand for, with the numbers under which these are stored.
+    pub(super) fn repair_columns(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.solved.iter().filter_map(|(column, operand)| match operand {
+            Operand::Repair(number) => Some((*column, *number)),
+            Operand::Source(_) => None,
+        })
+    }
+
+    /// Adds a row which is not solved yet, for a symbol that is the sum of the source symbols with these coefficients.
+    fn append(&mut self, mut row: [u8; K_MAX]) {
+        if !self.solved.is_empty() {
+            // What the solved columns stand for in this row follows from their own rows.
+            let mut factors = [0; K_MAX];
+            for (factor, (column, _)) in factors.iter_mut().zip(&self.solved) {
+                *factor = mem::take(&mut row[*column]);
+            }
+            let (solved, _) = self.rows.split_at(self.solved.len() * self.stride);
+            self.kernel.accumulate(solved, &factors[..self.solved.len()], &mut row[..self.stride]);
+        }
+        self.rows.extend_from_slice(&row[..self.stride]);
+    }
+
+    /// Solves the first row that is not solved yet, for any source symbol that is open, or removes it if there is none
+    /// in it. `operand` is the symbol the row belongs to.
+    fn solve_next(&mut self, operand: Operand) -> bool {
+        let at = self.solved.len() * self.stride;
+        let row = &mut self.rows[at..at + self.stride];
+        let Some(found) = self.open.iter().position(|column| row[*column] != 0) else {
+            self.rows.drain(at..at + self.stride);
+            return false;
+        };
+        let pivot = self.open.remove(found);
+
+        // operand = row[pivot] · source[pivot] + others is solved for source[pivot]; minus is plus here. The column then
+        // holds the factors of the operand: the inverse here, and that times theirs in the other rows, which is what
+        // adding multiples of the row leaves there if the row has 1 more.
+        let inverse = gf256::inverse(row[pivot]);
+        row[pivot] ^= 1;
+        let mut scaled = [0; K_MAX];
+        let scaled = &mut scaled[..self.stride];
+        self.kernel.accumulate(row, &[inverse], scaled);
+        row[pivot] = 0;
+        self.kernel.eliminate(&mut self.rows, scaled, pivot);
+        let row = &mut self.rows[at..at + self.stride];
+        row.copy_from_slice(scaled);
+        row[pivot] = inverse;
+        self.row_of[pivot] = self.solved.len() as u16;
+        self.solved.push((pivot, operand));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(coefficients: &[u8]) -> [u8; K_MAX] {
+        let mut row = [0; K_MAX];
+        row[..coefficients.len()].copy_from_slice(coefficients);
+        row
+    }
+
+    /// Rank by schoolbook elimination.
+    fn rank(mut rows: Vec<Vec<u8>>) -> usize {
+        let mut rank = 0;
+        for column in 0..rows.first().map_or(0, Vec::len) {
+            let Some(found) = (rank..rows.len()).find(|r| rows[*r][column] != 0) else { continue };
+            rows.swap(rank, found);
+            let pivot = rows[rank].clone();
+            for row in &mut rows[rank + 1..] {
+                let factor = gf256::mul(row[column], gf256::inverse(pivot[column]));
+                for (entry, p) in row.iter_mut().zip(&pivot) {
+                    *entry ^= gf256::mul(factor, *p);
+                }
+            }
+            rank += 1;
+        }
+        rank
+    }
+
+    /// One byte for each source symbol, and of each stored repair symbol, is all the data these tests need.
+    struct Model {
+        tableau: Tableau,
+        data: Vec<u8>,
+        known: Vec<bool>,
+        rows: Vec<Vec<u8>>,
+        repairs: Vec<u8>,
+    }
+
+    impl Model {
+        fn new(data: Vec<u8>, known: Vec<bool>) -> Self {
+            let unit = |i: usize| (0..data.len()).map(|c| u8::from(c == i)).collect();
+            let rows = (0..data.len()).filter(|i| known[*i]).map(unit).collect();
+            Self { tableau: Tableau::new(Kernel::detect(), &known), data, known, rows, repairs: vec![] }
+        }
+
+        fn add_repair(&mut self, row: Vec<u8>) -> bool {
+            self.tableau.append(bytes(&row));
+            let added = self.tableau.solve_next(Operand::Repair(self.repairs.len()));
+            if added {
+                self.repairs.push(row.iter().zip(&self.data).fold(0, |sum, (c, x)| sum ^ gf256::mul(*c, *x)));
+            }
+            self.rows.push(row);
+            added
+        }
+
+        fn add_source(&mut self, source: usize) {
+            self.known[source] = true;
+            self.tableau.add_source(source);
+            self.rows.push((0..self.data.len()).map(|c| u8::from(c == source)).collect());
+        }
+
+        /// What each column stands for, where that is known.
+        fn operands(&self) -> Vec<Option<u8>> {
+            let mut operands = vec![None; self.data.len()];
+            for (column, number) in self.tableau.repair_columns() {
+                operands[column] = Some(self.repairs[number]);
+            }
+            for i in (0..self.data.len()).filter(|i| self.known[*i]) {
+                if let Some(column) = self.tableau.column_of(i) {
+                    assert_eq!(operands[column].replace(self.data[i]), None);
+                }
+            }
+            operands
+        }
+
+        /// Rows solve for exactly what linear algebra says, and with the right values.
+        fn check(&self) {
+            let (k, rank_now) = (self.data.len(), rank(self.rows.clone()));
+            assert_eq!(self.tableau.missing(), k - rank_now);
+            let operands = self.operands();
+            for i in (0..k).filter(|i| !self.known[*i]) {
+                let mut rows = self.rows.clone();
+                rows.push((0..k).map(|c| u8::from(c == i)).collect());
+                let row = self.tableau.determining_row(i);
+                assert_eq!(row.is_some(), rank(rows) == rank_now, "{i}");
+                let Some(row) = row else { continue };
+                let sum = row.iter().zip(&operands).fold(0, |sum, (c, x)| match x {
+                    Some(x) => sum ^ gf256::mul(*c, *x),
+                    None => {
+                        assert_eq!(*c, 0);
+                        sum
+                    }
+                });
+                assert_eq!(sum, self.data[i], "{i}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rank_is_exact_and_what_is_determined_is_so(
+            data in prop::collection::vec(any::<u8>(), 1..40),
+            known in prop::collection::vec(any::<bool>(), 40),
+            // Few distinct values make many dependent rows.
+            entries in prop::collection::vec(0..3_u8, 40 * 60),
+            sources in prop::collection::vec(0..160_usize, 60),
+        ) {
+            let k = data.len();
+            let mut known = known[..k].to_vec();
+            known[0] = false;
+            let mut model = Model::new(data, known);
+            for (entries, source) in entries.chunks(40).zip(sources) {
+                if model.tableau.missing() == 0 {
+                    break;
+                }
+                if source >= k {
+                    let before = rank(model.rows.clone());
+                    let added = model.add_repair(entries[..k].to_vec());
+                    prop_assert_eq!(added, rank(model.rows.clone()) > before);
+                } else if !model.known[source] && model.tableau.determining_row(source).is_none() {
+                    model.add_source(source);
+                }
+                model.check();
+            }
+        }
+
+        #[test]
+        fn repair_symbols_alone_are_inverted(k in 1..=K_MAX, seed: u32) {
+            let data: Vec<u8> = (0..k).map(|i| (i as u32).wrapping_mul(seed) as u8).collect();
+            let mut model = Model::new(data, vec![false; k]);
+            let mut first = seed;
+            while model.tableau.missing() > 0 {
+                let mut esis: Vec<_> = (0..model.tableau.missing() as u32).map(|n| first.wrapping_add(n)).collect();
+                first = first.wrapping_add(esis.len() as u32);
+                let mut redundant = vec![];
+                model.tableau.add_repairs(&esis, model.repairs.len(), |n| redundant.push(n));
+                for n in redundant.into_iter().rev() {
+                    esis.remove(n);
+                }
+                for esi in esis {
+                    let mut row = vec![0; k];
+                    write_repair_coefficients(esi, &mut row);
+                    model.repairs.push(row.iter().zip(&model.data).fold(0, |sum, (c, x)| sum ^ gf256::mul(*c, *x)));
+                }
+            }
+            let operands = model.operands();
+            for i in 0..k {
+                let row = model.tableau.determining_row(i).expect("the rank is full");
+                let sum = row.iter().zip(&operands).fold(0, |sum, (c, x)| sum ^ gf256::mul(*c, x.expect("stored")));
+                prop_assert_eq!(sum, model.data[i]);
+            }
+        }
+    }
+}
