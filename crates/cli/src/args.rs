@@ -44,6 +44,15 @@ pub enum Command {
     Demo(crate::demo::DemoArgs),
 }
 
+/// What carries datagrams, as the command line has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CarrierArg {
+    /// UDP.
+    Udp,
+    /// IP itself with this protocol number, 253 or 254.
+    RawIp(u8),
+}
+
 /// How to use the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
@@ -51,6 +60,11 @@ pub struct PathArgs {
     /// takes, without circuit breaker (it starves others on a shared path) [default: 100mbit]
     #[arg(long)]
     pub rate: Option<RateArg>,
+    /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
+    /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
+    /// cap_net_raw+ep on the program) and seldom passes address translation
+    #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
+    pub carrier: CarrierArg,
     /// Speak the classic profile: neither encrypted nor authenticated; the other side needs this flag too
     #[arg(long, conflicts_with = "insecure_unsealed")]
     pub insecure_classic: bool,
@@ -65,6 +79,7 @@ pub struct PathArgs {
 Examples:
   dfcp send film.mkv photos/ there.example:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
+  sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
 Directories are sent with all they contain; names, modes and modification times are kept.
 Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so
@@ -90,11 +105,12 @@ pub struct SendArgs {
 Examples:
   dfcp receive --listen 0.0.0.0:4433 --output incoming
   dfcp receive --listen [::]:4433 --output incoming --once --json
+  sudo dfcp receive --listen 0.0.0.0:4433 --output incoming --carrier raw-ip
 
 A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk
 before it is confirmed, which limits many small files to what the disk can flush; --no-sync leaves that to the system.")]
 pub struct ReceiveArgs {
-    /// Address and UDP port to listen on
+    /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub listen: SocketAddr,
     /// Directory to put the files in; made if it is missing
@@ -144,12 +160,13 @@ pub enum PerfSide {
 /// `dfcp perf server`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
   dfcp perf server --listen 0.0.0.0:5201 --rate 500mbit
+  sudo dfcp perf server --listen 0.0.0.0:5201 --carrier raw-ip
 
 What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for.")]
 pub struct PerfServerArgs {
-    /// Address and UDP port to listen on
+    /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
     pub listen: SocketAddr,
     /// End after one client
@@ -172,6 +189,7 @@ pub struct PerfServerArgs {
 Examples:
   dfcp perf client there.example:5201 --duration 10 --rate 200mbit
   dfcp perf client 192.0.2.7:5201 --reverse --json
+  sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
 
 Goodput is what the receiving side counted, between its first byte and its last.")]
 pub struct PerfClientArgs {
@@ -220,6 +238,15 @@ impl PathArgs {
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an address and port such as 0.0.0.0:4433 or [::]:4433".to_owned())
+}
+
+fn carrier(text: &str) -> Result<CarrierArg, String> {
+    match text {
+        "udp" => Ok(CarrierArg::Udp),
+        "raw-ip" | "raw-ip:253" => Ok(CarrierArg::RawIp(253)),
+        "raw-ip:254" => Ok(CarrierArg::RawIp(254)),
+        _ => Err("expected udp, raw-ip or raw-ip:254".to_owned()),
+    }
 }
 
 fn host_port(text: &str) -> Result<String, String> {
@@ -279,6 +306,21 @@ mod tests {
             assert!(host_port(bad).is_err(), "{bad}");
         }
         assert!(listen_address("[::]:1").is_ok() && listen_address("4433").is_err());
+    }
+
+    #[test]
+    fn udp_carries_unless_told_otherwise() {
+        let parse = |more: &[&str]| {
+            let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;
+            let Command::Send(send) = cli.command else { panic!("not send") };
+            Ok::<_, clap::Error>(send.path.carrier)
+        };
+        assert_eq!(parse(&[]).unwrap(), CarrierArg::Udp);
+        assert_eq!(parse(&["--carrier", "raw-ip"]).unwrap(), CarrierArg::RawIp(253));
+        assert_eq!(parse(&["--carrier", "raw-ip:254"]).unwrap(), CarrierArg::RawIp(254));
+        for bad in ["", "tcp", "raw-ip:6", "raw-ip:"] {
+            assert!(parse(&["--carrier", bad]).is_err(), "{bad}");
+        }
     }
 
     #[test]

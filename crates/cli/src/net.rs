@@ -1,12 +1,14 @@
 //! The only place which knows the `dfcp` crate: opens and accepts connections for the commands.
 
+mod attempts;
+
 use std::io;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use dfcp::{Config, Listener, Rate, Stream};
+use dfcp::{Carrier, Config, Listener, Rate, Stream};
 
-use crate::args::PathArgs;
+use crate::args::{CarrierArg, PathArgs};
 use crate::output;
 use crate::transport::{Acceptor, PathSample, Transport};
 use crate::units::RateArg;
@@ -14,11 +16,14 @@ use crate::units::RateArg;
 /// Largest symbol which fits 1500-byte packets over IPv6, with security.
 const SYMBOL_BYTES_IPV6: u16 = 1412;
 
-/// Says on standard error what the user should know before anything runs: the rate, unless a program reads along, and
+/// Says on standard error what the user should know before anything runs: rate and carrier, unless a program reads along, and
 /// that nothing is encrypted, unless that was asked for.
 pub fn announce(args: &PathArgs, json: bool) {
     if !json {
         output::note(&args.describe_rate());
+        if args.carrier != CarrierArg::Udp {
+            output::note(&format!("carrier: {}", carrier(args)));
+        }
     }
     if !args.insecure_classic && !args.insecure_unsealed {
         output::note(
@@ -28,31 +33,60 @@ pub fn announce(args: &PathArgs, json: bool) {
     }
 }
 
-/// Connects to `host_port`, trying each of its addresses; returns the connection and the address that answered.
+/// Connects to `host_port` and returns the connection with the address that answered. A name's further addresses are
+/// tried beside the first when that stays silent.
 ///
 /// # Errors
 /// The name has no address, or none of its addresses answers.
 pub async fn connect(host_port: &str, args: &PathArgs) -> anyhow::Result<(Stream, String)> {
-    let addresses =
-        tokio::net::lookup_host(host_port).await.with_context(|| format!("cannot find {host_port}, check the name"))?;
-    let mut last_error = None;
-    for address in addresses {
-        match Stream::connect(address, config(address, args)).await {
-            Ok(stream) => return Ok((stream, address.to_string())),
-            Err(error) => last_error = Some(anyhow::Error::new(error).context(format!("cannot connect to {address}"))),
+    let addresses = tokio::net::lookup_host(host_port).await;
+    let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
+    let carrier = carrier(args);
+    let call = |address| Stream::connect_over(carrier, address, config(address, args));
+    let advice = advice(carrier);
+    let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
+        output::note(silent);
+    })
+    .await?;
+    Ok((stream, address.to_string()))
+}
+
+/// What to check when nothing answers.
+fn advice(carrier: Carrier) -> String {
+    match carrier {
+        Carrier::Udp => {
+            "the other side runs there, the port is its --listen port, and firewalls let UDP through".into()
         }
+        other => format!(
+            "the other side runs there with the same --carrier, the port is its --listen port, and firewalls let it \
+             through ({other})"
+        ),
     }
-    Err(last_error.unwrap_or_else(|| anyhow::anyhow!("{host_port} has no address, check the name")))
 }
 
 /// Listens on `address`.
 ///
 /// # Errors
-/// The address cannot be used.
+/// The address cannot be used, or the carrier not without more rights.
 pub fn listen(address: SocketAddr, args: &PathArgs) -> anyhow::Result<Server> {
-    let listener = Listener::bind(address, config(address, args))
-        .with_context(|| format!("cannot listen on {address}, choose another --listen or end what uses it"))?;
+    let listener = Listener::bind_over(carrier(args), address, config(address, args)).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
+            io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, 0.0.0.0 or [::]",
+            // The system's own refusal, not that of the carrier, which has its sentence.
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => ", choose a port from 1024 up",
+            _ => "",
+        };
+        anyhow::Error::new(error).context(format!("cannot listen on {address}{hint}"))
+    })?;
     Ok(Server(listener))
+}
+
+fn carrier(args: &PathArgs) -> Carrier {
+    match args.carrier {
+        CarrierArg::Udp => Carrier::Udp,
+        CarrierArg::RawIp(protocol) => Carrier::RawIp { protocol },
+    }
 }
 
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
@@ -62,16 +96,11 @@ fn config(address: SocketAddr, args: &PathArgs) -> Config {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
     };
-    config.overhead_bytes = header_bytes(address);
+    config.overhead_bytes = carrier(args).overhead_bytes(address);
     if address.is_ipv6() && !args.insecure_classic {
         config.symbol_size = SYMBOL_BYTES_IPV6;
     }
     config
-}
-
-/// Bytes of the IP and UDP headers of a datagram to `address`.
-fn header_bytes(address: SocketAddr) -> u32 {
-    if address.is_ipv6() { 48 } else { 28 }
 }
 
 /// Accepts connections of the `dfcp` crate.
@@ -101,7 +130,7 @@ impl Acceptor for Server {
 impl Transport for Stream {
     fn path_sample(&self) -> Option<PathSample> {
         let stats = self.stats();
-        let headers = u64::from(header_bytes(self.remote_addr())) * stats.segments_sent;
+        let headers = u64::from(self.carrier().overhead_bytes(self.remote_addr())) * stats.segments_sent;
         Some(PathSample {
             loss: stats.loss,
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),

@@ -6,18 +6,20 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use dfcp_proto::{Accept, Config, ConnectionError, Parameter, ParameterError, Profile, Rate, State, Stats, Traffic};
+use dfcp_proto::{Accept, Config, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
+use crate::carrier::Carrier;
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
+use crate::stream::any_port_towards;
 
 struct Unpark(Thread);
 
@@ -48,11 +50,11 @@ struct Background {
 }
 
 impl Background {
-    fn start(addr: SocketAddr, accept: Option<Accept>) -> io::Result<(Self, Endpoint)> {
+    fn start(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<(Self, Endpoint)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let endpoint = {
             let _context = runtime.enter();
-            Endpoint::bind(addr, accept)?
+            Endpoint::bind_over(carrier, addr, accept)?
         };
         let (released, until_released) = oneshot::channel::<()>();
         let watched = Arc::clone(endpoint.shared());
@@ -80,11 +82,15 @@ impl Listener {
     /// # Errors
     /// As [`Endpoint::bind`]; or the system gives no thread.
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        let accept = match config.profile {
-            Profile::Modern => Accept { modern: Some(config), classic: None },
-            Profile::Classic => Accept { modern: None, classic: Some(config) },
-        };
-        let (background, endpoint) = Background::start(addr, Some(accept))?;
+        Self::bind_over(Carrier::Udp, addr, config)
+    }
+
+    /// As [`crate::Listener::bind_over`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind_over`]; or the system gives no thread.
+    pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
+        let (background, endpoint) = Background::start(carrier, addr, Some(accept.into()))?;
         Ok(Self { endpoint, background: Arc::new(background) })
     }
 
@@ -122,8 +128,15 @@ impl Stream {
     /// # Errors
     /// As [`crate::Stream::connect`]; or the system gives no thread.
     pub fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let (background, endpoint) = Background::start(SocketAddr::new(any, 0), None)?;
+        Self::connect_over(Carrier::Udp, remote, config)
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`crate::Stream::connect_over`]; or the system gives no thread.
+    pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        let (background, endpoint) = Background::start(carrier, any_port_towards(remote), None)?;
         let stream = wait(endpoint.connect(remote, config))?;
         Ok(Self { stream, background: Arc::new(background) })
     }
@@ -163,6 +176,12 @@ impl Stream {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.stream.local_addr()
+    }
+
+    /// What carries the datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.stream.carrier()
     }
 
     /// Sets a parameter of thesis table 3.2.

@@ -24,9 +24,12 @@
 //! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
 //! what the path can carry. This version neither encrypts nor authenticates.
 //!
+//! Datagrams go over UDP, or for who has the right to it over IP itself: see [`Carrier`] and the functions named
+//! `.._over`.
+//!
 //! # Structure
 //!
-//! An [`Endpoint`] owns one UDP socket. One task receives, in batches which the kernel has joined (GRO), and sorts the
+//! An [`Endpoint`] owns one socket. One task receives, in batches which the kernel has joined (GRO), and sorts the
 //! datagrams by connection; each connection has a task of its own, which decodes, encodes and sends batches for the
 //! kernel to split (GSO). So on a multi-threaded runtime the codec does not hold up receiving. All protocol decisions
 //! are made in [`dfcp_proto`], which knows no sockets and no clock.
@@ -36,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blocking;
+mod carrier;
 mod clock;
 mod connection;
 mod endpoint;
@@ -45,6 +49,7 @@ mod listener;
 mod socket;
 mod stream;
 
+pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, Config, ConnectionError, Parameter, ParameterError, Profile, Rate, Schedule, State, Stats, Traffic,
 };

@@ -26,6 +26,13 @@ pub(crate) const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 /// Bytes of one receive buffer: a whole run of datagrams which the kernel has joined (GRO).
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 1 << 16;
 
+/// Bytes of one receive buffer of a raw IP socket: one packet of the longest datagram (1500 bytes) with the longest
+/// header (60). A longer packet is cut, and dropped.
+pub(crate) const RAW_RECEIVE_BUFFER_BYTES: usize = 1 << 11;
+
+/// Datagrams which a connection on raw IP fills at one go, and sends one by one.
+pub(crate) const RAW_DATAGRAMS_PER_TURN: usize = 32;
+
 /// Receive calls after which the endpoint's driver lets other tasks run.
 pub(crate) const RECEIVE_CALLS_PER_TURN: usize = 4;
 

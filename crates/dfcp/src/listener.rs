@@ -3,12 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 
-use dfcp_proto::{Accept, Config, Profile};
+use dfcp_proto::{Accept, Config};
 
+use crate::carrier::Carrier;
 use crate::endpoint::Endpoint;
 use crate::stream::Stream;
 
-/// Accepts connections on one UDP socket, like `tokio::net::TcpListener`.
+/// Accepts connections on one socket, like `tokio::net::TcpListener`.
 ///
 /// Dropping it resets what waits to be accepted; accepted streams live on.
 #[derive(Clone, Debug)]
@@ -22,11 +23,7 @@ impl Listener {
     /// # Errors
     /// As [`Endpoint::bind`].
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        let accept = match config.profile {
-            Profile::Modern => Accept { modern: Some(config), classic: None },
-            Profile::Classic => Accept { modern: None, classic: Some(config) },
-        };
-        Self::bind_with(addr, accept)
+        Self::bind_over(Carrier::Udp, addr, config)
     }
 
     /// Binds to `addr` and takes in connections of either profile, as `accept` says.
@@ -34,7 +31,16 @@ impl Listener {
     /// # Errors
     /// As [`Endpoint::bind`].
     pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
-        Ok(Self { endpoint: Endpoint::bind(addr, Some(accept))? })
+        Self::bind_over(Carrier::Udp, addr, accept)
+    }
+
+    /// Binds to `addr` over the carrier of one's choice, and takes in what `accept` says: a [`Config`] for connections of
+    /// its profile, an [`Accept`] for either.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind_over`].
+    pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
+        Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
     }
 
     /// The socket's address, with the port which the system chose.

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::carrier::Carrier;
 use crate::connection::{Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
@@ -46,8 +47,15 @@ impl Stream {
     /// # Errors
     /// As [`Endpoint::bind`] and [`Endpoint::connect`].
     pub async fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        Endpoint::bind(SocketAddr::new(any, 0), None)?.connect(remote, config).await
+        Self::connect_over(Carrier::Udp, remote, config).await
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind_over`] and [`Endpoint::connect`].
+    pub async fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect(remote, config).await
     }
 
     pub(crate) fn new(handle: StreamHandle) -> Self {
@@ -73,14 +81,20 @@ impl Stream {
     /// The peer's address.
     #[must_use]
     pub fn remote_addr(&self) -> SocketAddr {
-        let remote = self.shared().remote;
+        let remote = self.shared().path.remote;
         SocketAddr::new(remote.ip().to_canonical(), remote.port())
     }
 
     /// Our socket's address.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.shared().local
+        self.shared().path.local
+    }
+
+    /// What carries the datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.shared().path.carrier
     }
 
     /// Sets a parameter of thesis table 3.2.
@@ -125,6 +139,12 @@ impl Stream {
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         (ReadHalf { handle: Arc::clone(&self.handle) }, WriteHalf { handle: self.handle })
     }
+}
+
+/// Any address of ours from which `remote` can be reached, and a port of the system's choice.
+pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, 0)
 }
 
 macro_rules! impl_read {

@@ -5,11 +5,24 @@
 mod support;
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp::{Accept, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream};
-use support::{Pattern, line, local, pair, read_hash, write_pattern};
+use support::{Pattern, local, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+fn line() -> Config {
+    Config { rate: Rate::Line, ..Config::modern() }
+}
+
+/// Both ends of a connection.
+async fn pair(config: Config) -> (Stream, Stream) {
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(Stream::connect(address, config), listener.accept());
+    (client.unwrap(), server.unwrap())
+}
 
 /// Both directions at once, as fast as the machine goes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,6 +91,18 @@ async fn a_classic_connection_carries_data() {
     shut.unwrap();
     assert_eq!(received.unwrap(), (150_000, sent));
     assert_eq!(client.get(Parameter::OutgoingSegments).unwrap(), client.stats().segments_sent);
+}
+
+/// As the documents have it: no pacing, round robin over the window until every block's acknowledgement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_classic_connection_floods_at_line_rate() {
+    let config = Config::classic();
+    assert_eq!(config.rate, Rate::Line);
+    let (mut client, mut server) = pair(config).await;
+    let sent = write_pattern(&mut client, 4, 2_000_000).await.unwrap();
+    let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
+    shut.unwrap();
+    assert_eq!(received.unwrap(), (2_000_000, sent));
 }
 
 #[tokio::test]
@@ -262,4 +287,26 @@ async fn ipv6_and_parameters() {
     shut.unwrap();
     assert_eq!(received.unwrap(), (500_000, sent));
     assert_eq!(server.stats().stream_bytes_read, 500_000);
+}
+
+#[tokio::test]
+async fn both_profiles_cross_ipv6() {
+    let classic = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
+    for config in [Config::modern(), classic] {
+        let Ok(listener) = Listener::bind("[::1]:0".parse().unwrap(), config.clone()) else {
+            println!("skipped: this machine has no IPv6 loopback");
+            return;
+        };
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(Stream::connect(address, config), listener.accept());
+        let (mut from, mut to) = (client.unwrap(), server.unwrap());
+        assert_eq!(to.remote_addr(), SocketAddr::new(address.ip(), from.local_addr().port()));
+        for seed in [6, 7] {
+            let sent = write_pattern(&mut from, seed, 150_000).await.unwrap();
+            let (shut, received) = tokio::join!(from.shutdown(), read_hash(&mut to));
+            shut.unwrap();
+            assert_eq!(received.unwrap(), (150_000, sent));
+            std::mem::swap(&mut from, &mut to);
+        }
+    }
 }

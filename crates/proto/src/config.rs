@@ -78,7 +78,8 @@ pub struct Config {
     pub keep_alive: Option<Duration>,
     /// How long TIME_WAIT lasts. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
     pub time_wait: Duration,
-    /// Bytes of IP and UDP headers which every datagram costs on its path: 28 over IPv4, 48 over IPv6.
+    /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
+    /// without UDP.
     pub overhead_bytes: u32,
     /// Classic only: the receiver's decode threshold in encoded bytes (thesis table 3.2, *Redundancy*).
     pub redundancy_bytes: u32,

@@ -60,6 +60,16 @@ pub struct Accept {
     pub classic: Option<Config>,
 }
 
+impl From<Config> for Accept {
+    /// Takes in the configuration's own profile and refuses the other.
+    fn from(config: Config) -> Self {
+        match config.profile {
+            Profile::Modern => Self { modern: Some(config), classic: None },
+            Profile::Classic => Self { modern: None, classic: Some(config) },
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     remote: SocketAddr,
@@ -76,6 +86,8 @@ struct Entry {
 #[derive(Debug)]
 pub struct Endpoint {
     local_port: u16,
+    /// The socket sees every datagram of the host's, and the ports are the header's.
+    raw_ip: bool,
     accept: Option<Accept>,
     random: ChaCha20Rng,
     entries: Slab<Entry>,
@@ -87,11 +99,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint on a socket bound to `local_port`. `seed` must be unpredictable to others in real use.
+    /// An endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use.
     #[must_use]
     pub fn new(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
         Self {
             local_port,
+            raw_ip: false,
             accept,
             random: ChaCha20Rng::from_seed(seed),
             entries: Slab::new(),
@@ -101,6 +114,14 @@ impl Endpoint {
             half_open: 0,
             refused: 0,
         }
+    }
+
+    /// An endpoint on a raw IP socket, to which the host gives every datagram of the protocol number, those for other
+    /// endpoints and, over loopback, its own included (`spec/wire-format.md` §6). Ports are those of DFCP's header: the
+    /// `remote` of [`handle_datagram`](Self::handle_datagram) needs none. What is not for `local_port` gets no answer.
+    #[must_use]
+    pub fn on_raw_ip(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
+        Self { raw_ip: true, ..Self::new(local_port, accept, seed) }
     }
 
     /// Opens a connection to `remote`.
@@ -128,9 +149,13 @@ impl Endpoint {
         Ok((handle, connection))
     }
 
-    /// A local port which no other connection to `remote` uses. Over UDP it only tells classic connections apart.
+    /// A local port which no other connection to `remote` uses. Over UDP it only tells classic connections apart. Over
+    /// raw IP it is never the remote one: to a peer on this host, our own segments would come back as the peer's.
     fn free_port(&mut self, remote: SocketAddr) -> u16 {
-        let taken = |port: u16| self.by_ports.contains_key(&(remote, Ports { local: port, remote: remote.port() }));
+        let taken = |port: u16| {
+            (self.raw_ip && port == remote.port())
+                || self.by_ports.contains_key(&(remote, Ports { local: port, remote: remote.port() }))
+        };
         let start = self.local_port;
         (0..=u16::MAX).map(|i| start.wrapping_add(i)).find(|&port| !taken(port)).unwrap_or(start)
     }
@@ -168,6 +193,11 @@ impl Endpoint {
     /// which should hold 1500 bytes.
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
         let Some(peeked) = peek(datagram) else { return Routed::Dropped };
+        let mut remote = remote;
+        if self.raw_ip {
+            // Modern segments other than a SYN have an id there, by which alone they are found.
+            remote.set_port(peeked.source_port);
+        }
         if peeked.flags == Flags::SYN {
             return self.handle_syn(now, remote, datagram, &peeked, reply);
         }
@@ -189,8 +219,12 @@ impl Endpoint {
         peeked: &Peek,
         reply: &mut [u8],
     ) -> Routed {
-        let Ok(syn) = Segment::decode(datagram) else { return Routed::Dropped };
         let ports = Ports { local: peeked.destination_port, remote: peeked.source_port };
+        if self.raw_ip && self.accept.is_some() && ports.local != self.local_port {
+            // It is for somebody else on this host, if for anybody.
+            return Routed::Dropped;
+        }
+        let Ok(syn) = Segment::decode(datagram) else { return Routed::Dropped };
         let syn_id = match peeked.profile {
             Profile::Classic => None,
             Profile::Modern => match Parameters::decode(syn.payload) {
@@ -206,7 +240,7 @@ impl Endpoint {
             return Routed::Connection(handle);
         }
         let Some(accept) = &self.accept else {
-            return self.simultaneous(remote, syn_id).map_or(Routed::Dropped, Routed::Connection);
+            return self.simultaneous(remote, ports, syn_id).map_or(Routed::Dropped, Routed::Connection);
         };
         let config = match peeked.profile {
             Profile::Classic => accept.classic.clone(),
@@ -231,11 +265,13 @@ impl Endpoint {
     }
 
     /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.
-    fn simultaneous(&mut self, remote: SocketAddr, syn_id: Option<u32>) -> Option<Handle> {
+    fn simultaneous(&mut self, remote: SocketAddr, ports: Ports, syn_id: Option<u32>) -> Option<Handle> {
+        let raw_ip = self.raw_ip;
         let (index, _) = self.entries.iter().find(|(_, entry)| {
             entry.connecting
                 && entry.syn_id.is_none()
                 && entry.remote == remote
+                && (!raw_ip || entry.ports == ports)
                 && (entry.profile == Profile::Modern) == syn_id.is_some()
         })?;
         if let (Some(id), Some(entry)) = (syn_id, self.entries.get_mut(index)) {
@@ -314,3 +350,6 @@ impl Endpoint {
         self.refused
     }
 }
+
+#[cfg(test)]
+mod tests;

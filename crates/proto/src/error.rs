@@ -38,7 +38,7 @@ pub enum ConfigError {
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The peer did not answer the handshake in time.
-    #[error("the peer did not answer; is something listening there, and does the path let UDP through?")]
+    #[error("the peer did not answer; is something listening there, and do firewalls let it through?")]
     HandshakeTimeout,
     /// The peer answered that it does not take this connection.
     #[error("the peer refused the connection; it may not accept this profile, or have no room")]

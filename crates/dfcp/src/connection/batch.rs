@@ -1,4 +1,4 @@
-//! Datagrams of one connection which leave with one system call (GSO).
+//! Datagrams of one connection which leave with one call: over UDP one of the system's (GSO).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -74,7 +74,7 @@ impl Batch {
             let several = contents.len() > self.segment_size;
             let segment_size = several.then_some(self.segment_size);
             match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
-                Ok(()) => self.start = end,
+                Ok(bytes) => self.start += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The system has just turned out not to have GSO: the same again, one by one.

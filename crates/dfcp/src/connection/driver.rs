@@ -121,14 +121,15 @@ impl Driver {
     }
 
     fn send(&mut self) -> Next {
-        match self.batch.send(&self.endpoint.socket, self.shared.remote, self.shared.src_ip) {
+        let path = self.shared.path;
+        match self.batch.send(&self.endpoint.socket, path.remote, path.src_ip) {
             Sent::Blocked => {
                 self.blocked = true;
                 Next::Blocked
             }
             Sent::All(failure) => {
                 if let Some(error) = &failure {
-                    tracing::debug!(%error, remote = %self.shared.remote, "the system refused to send");
+                    tracing::debug!(%error, remote = %path.remote, "the system refused to send");
                 }
                 self.shared.lock().send_error = failure;
                 Next::Again

@@ -6,4 +6,4 @@ mod inbox;
 mod shared;
 
 pub(crate) use inbox::Received;
-pub(crate) use shared::{Shared, StreamHandle};
+pub(crate) use shared::{Path, Shared, StreamHandle};

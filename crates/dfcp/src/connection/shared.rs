@@ -10,10 +10,21 @@ use dfcp_time::Time;
 use tokio::io::ReadBuf;
 use tokio::sync::Notify;
 
+use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::inbox::{Inbox, Received};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
+
+/// Between which addresses a connection's datagrams go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) carrier: Carrier,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local: SocketAddr,
+    /// The address which the peer sent its SYN to: answers come from there.
+    pub(crate) src_ip: Option<IpAddr>,
+}
 
 /// What the driver does for one handle's connection.
 #[derive(Debug)]
@@ -24,10 +35,7 @@ pub(crate) struct Shared {
     pub(super) wake: Notify,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
-    pub(crate) remote: SocketAddr,
-    pub(crate) local: SocketAddr,
-    /// The address which the peer sent its SYN to: answers come from there.
-    pub(crate) src_ip: Option<IpAddr>,
+    pub(crate) path: Path,
 }
 
 /// What the lock protects.
@@ -115,14 +123,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        connection: Connection,
-        clock: Clock,
-        handle: Handle,
-        remote: SocketAddr,
-        local: SocketAddr,
-        src_ip: Option<IpAddr>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(connection: Connection, clock: Clock, handle: Handle, path: Path) -> Arc<Self> {
         let inner = Inner {
             connection,
             latest: Time::ZERO,
@@ -138,7 +139,7 @@ impl Shared {
             send_error: None,
         };
         let (inner, inbox, wake) = (Mutex::new(inner), Mutex::default(), Notify::new());
-        Arc::new(Self { inner, inbox, wake, clock, handle, remote, local, src_ip })
+        Arc::new(Self { inner, inbox, wake, clock, handle, path })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
 use dfcp_time::Time;
-use quinn_udp::{RecvMeta, Transmit};
+use quinn_udp::Transmit;
 
 use crate::connection::driver::Driver;
 use crate::connection::{Received, Shared};
 use crate::endpoint::{EndpointShared, Table};
 use crate::limits;
-use crate::socket::ReceiveBuffers;
+use crate::socket::{Arrival, ReceiveBuffers};
 
 /// What is to be done without the table's lock.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Todo {
 
 /// Runs until the application has let go of the endpoint and no connection is left.
 pub(super) async fn run(shared: Arc<EndpointShared>) {
-    let mut buffers = ReceiveBuffers::new();
+    let mut buffers = ReceiveBuffers::new(&shared.socket);
     loop {
         let readable = tokio::select! {
             readable = shared.socket.readable() => Some(readable),
@@ -68,8 +68,8 @@ fn receive_some(shared: &Arc<EndpointShared>, buffers: &mut ReceiveBuffers) -> i
         let mut todo = Todo::default();
         {
             let mut table = shared.table();
-            for (meta, bytes) in buffers.filled(count) {
-                route(shared, &mut table, now, meta, bytes, &mut todo);
+            for arrival in buffers.filled(count) {
+                route(shared, &mut table, now, arrival, &mut todo);
             }
         }
         for driver in todo.opened {
@@ -94,25 +94,28 @@ fn is_transient(error: &io::Error) -> bool {
 }
 
 /// Splits a run of datagrams and delivers neighbours of one connection together.
-fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, meta: &RecvMeta, bytes: &[u8], todo: &mut Todo) {
-    let stride = meta.stride.max(1);
+fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Arrival<'_>, todo: &mut Todo) {
+    let Arrival { remote, local_ip, bytes, .. } = arrival;
+    let stride = arrival.stride.max(1);
     let mut run: Option<(Handle, usize)> = None;
     let mut reply = [0; DATAGRAM_BUFFER_BYTES];
     for (index, datagram) in bytes.chunks(stride).enumerate() {
         let offset = index * stride;
-        let handle = match table.proto.handle_datagram(now, meta.addr, datagram, &mut reply) {
+        let handle = match table.proto.handle_datagram(now, remote, datagram, &mut reply) {
             Routed::Connection(handle) => Some(handle),
             Routed::Opened(handle, _) if table.released => {
                 table.proto.forget(handle);
                 None
             }
             Routed::Opened(handle, connection) => {
-                let (_, driver) = shared.enter(table, handle, *connection, meta.addr, Some(meta.dst_ip));
+                // Over raw IP the endpoint alone knows the port.
+                let remote = table.proto.remote(handle).unwrap_or(remote);
+                let (_, driver) = shared.enter(table, handle, *connection, remote, Some(local_ip));
                 todo.opened.push(driver);
                 None
             }
             Routed::Reply(length) => {
-                todo.replies.extend(reply.get(..length).map(|reply| (meta.addr, reply.to_vec())));
+                todo.replies.extend(reply.get(..length).map(|reply| (remote, reply.to_vec())));
                 None
             }
             _ => None,

@@ -1,4 +1,4 @@
-//! One UDP socket and all its connections.
+//! One socket and all its connections.
 
 mod driver;
 
@@ -11,15 +11,16 @@ use dfcp_proto::{Accept, Config, Connection, Handle};
 use tokio::runtime;
 use tokio::sync::{Notify, mpsc};
 
+use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::driver::Driver;
-use crate::connection::{Shared, StreamHandle};
+use crate::connection::{Path, Shared, StreamHandle};
 use crate::error::ConnectError;
 use crate::limits;
 use crate::socket::Socket;
 use crate::stream::Stream;
 
-/// A UDP socket with any number of connections, opened here or by peers.
+/// A socket with any number of connections, opened here or by peers.
 ///
 /// Cheap to clone. When the last clone is gone, nothing more is accepted, and what waits to be accepted is reset; streams
 /// live on. The socket is closed once the last connection is over.
@@ -75,13 +76,25 @@ impl Endpoint {
     /// The address cannot be used, a configuration makes no sense, the system has no randomness to give, or this is not
     /// called within a tokio runtime.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
+        Self::bind_over(Carrier::Udp, addr, accept)
+    }
+
+    /// As [`bind`](Self::bind), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); or the carrier cannot be used here, or not without more rights (`PermissionDenied`).
+    pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         let runtime = runtime::Handle::try_current().map_err(io::Error::other)?;
-        let accept = accept.map(|accept| adapt_accept(accept, addr)).transpose()?;
+        let accept = accept.map(|accept| adapt_accept(accept, carrier, addr)).transpose()?;
         let accepts = accept.is_some();
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
-        let socket = Socket::bind(addr)?;
-        let proto = dfcp_proto::Endpoint::new(socket.local_addr().port(), accept, seed);
+        let socket = Socket::bind(carrier, addr)?;
+        let port = socket.local_addr().port();
+        let proto = match carrier {
+            Carrier::Udp => dfcp_proto::Endpoint::new(port, accept, seed),
+            Carrier::RawIp { .. } => dfcp_proto::Endpoint::on_raw_ip(port, accept, seed),
+        };
         let (sender, receiver) = mpsc::channel(limits::ACCEPT_BACKLOG_MAX);
         let shared = Arc::new(EndpointShared {
             socket,
@@ -98,18 +111,24 @@ impl Endpoint {
 
     /// Opens a connection and waits for the end of the handshake. Dropping the future aborts it.
     ///
-    /// `config.overhead_bytes` is set to what the path's IP version costs, and over IPv6 `config.symbol_size` is at most
-    /// 1412, so that a datagram fits into 1500 bytes.
+    /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
+    /// 1412, so that a datagram fits into 1500 bytes over any carrier.
     ///
     /// # Errors
-    /// The configuration makes no sense, the endpoint is full, or the peer does not take the connection.
+    /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
+    /// does not take the connection.
     pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         let shared = &self.user.shared;
+        let carrier = shared.socket.carrier();
         let remote = match (shared.socket.local_addr(), remote) {
+            (SocketAddr::V6(_), SocketAddr::V4(_)) if carrier != Carrier::Udp => {
+                let sentence = "an IPv6 socket carries no IPv4 over raw IP, bind to an IPv4 address";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence).into());
+            }
             (SocketAddr::V6(_), SocketAddr::V4(v4)) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
             (_, remote) => remote,
         };
-        let config = adapt(config, remote);
+        let config = adapt(config, carrier, remote);
         let (connection, driver) = {
             let mut table = shared.table();
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
@@ -138,6 +157,12 @@ impl Endpoint {
         self.user.shared.socket.local_addr()
     }
 
+    /// What carries its datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.user.shared.socket.carrier()
+    }
+
     /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
     /// may leave a peer waiting for an answer to its FIN.
     pub async fn wait_idle(&self) {
@@ -164,9 +189,9 @@ impl EndpointShared {
         remote: SocketAddr,
         accepted_at: Option<Option<IpAddr>>,
     ) -> (Arc<Shared>, Driver) {
-        let local = self.socket.local_addr();
-        let src_ip = accepted_at.flatten();
-        let shared = Shared::new(connection, self.clock, handle, remote, local, src_ip);
+        let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
+        let path = Path { carrier, remote, local, src_ip: accepted_at.flatten() };
+        let shared = Shared::new(connection, self.clock, handle, path);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }
@@ -193,7 +218,7 @@ impl EndpointShared {
     pub(crate) fn established(&self, connection: &Arc<Shared>, accepted: bool) {
         self.table().proto.established(connection.handle);
         if accepted && self.backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
-            tracing::debug!(remote = %connection.remote, "nobody accepts: connection reset");
+            tracing::debug!(remote = %connection.path.remote, "nobody accepts: connection reset");
         }
     }
 
@@ -211,19 +236,18 @@ impl EndpointShared {
     }
 }
 
-/// Sets what depends on the path's IP version.
-fn adapt(mut config: Config, remote: SocketAddr) -> Config {
-    let ipv6 = remote.is_ipv6() && remote.ip().to_canonical().is_ipv6();
-    config.overhead_bytes = if ipv6 { 48 } else { 28 };
-    if ipv6 {
+/// Sets what depends on carrier and IP version.
+fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
+    config.overhead_bytes = carrier.overhead_bytes(remote);
+    if remote.ip().to_canonical().is_ipv6() {
         config.symbol_size = config.symbol_size.min(1412);
     }
     config
 }
 
-fn adapt_accept(accept: Accept, local: SocketAddr) -> io::Result<Accept> {
+fn adapt_accept(accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
     let adapt_one = |config: Option<Config>| {
-        let config = config.map(|config| adapt(config, local));
+        let config = config.map(|config| adapt(config, carrier, local));
         if let Some(config) = &config {
             config.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         }

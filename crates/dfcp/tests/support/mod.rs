@@ -3,23 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use dfcp::{Config, Listener, Rate, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub(crate) fn local() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
-}
-
-pub(crate) fn line() -> Config {
-    Config { rate: Rate::Line, ..Config::modern() }
-}
-
-/// Both ends of a connection.
-pub(crate) async fn pair(config: Config) -> (Stream, Stream) {
-    let listener = Listener::bind(local(), config.clone()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let (client, server) = tokio::join!(Stream::connect(address, config), listener.accept());
-    (client.unwrap(), server.unwrap())
 }
 
 /// Bytes in which every misplaced block shows (xorshift64*).

@@ -1,0 +1,179 @@
+//! Calling a name's addresses until one answers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dfcp::{ConnectError, ConnectionError};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// How long silence is borne.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a
+    /// second connection, which a receiver for `--once` might take for the first.
+    pub(super) next_address: Duration,
+    /// Before the user is told.
+    pub(super) notice: Duration,
+}
+
+pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(3) };
+
+/// Calls the addresses one after the other, a further one when the ones before have failed or stay silent, and returns
+/// the first connection. `tell` gets one line when nothing has answered for a while; `advice` says what to check then.
+///
+/// # Errors
+/// All have failed: why, with the next step.
+pub(super) async fn first_to_answer<T, C, F>(
+    addresses: Vec<SocketAddr>,
+    call: C,
+    advice: &str,
+    patience: Patience,
+    tell: impl Fn(&str),
+) -> anyhow::Result<(T, SocketAddr)>
+where
+    T: Send + 'static,
+    C: Fn(SocketAddr) -> F,
+    F: Future<Output = Result<T, ConnectError>> + Send + 'static,
+{
+    let started = Instant::now();
+    let mut waiting = addresses.into_iter();
+    let mut called = Vec::new();
+    let mut calls = JoinSet::new();
+    let mut failures = Failures::default();
+    let mut notice_due = true;
+    let mut call_next = true;
+    let mut next_due = started;
+    loop {
+        if call_next && let Some(address) = waiting.next() {
+            let calling = call(address);
+            calls.spawn(async move { (address, calling.await) });
+            called.push(address);
+            next_due = Instant::now() + patience.next_address;
+        }
+        call_next = false;
+        tokio::select! {
+            biased;
+            ended = calls.join_next() => match ended {
+                Some(Ok((address, Ok(connection)))) => return Ok((connection, address)),
+                Some(Ok((address, Err(error)))) => {
+                    failures.note(address, error);
+                    call_next = true;
+                }
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(failures.sentence(started.elapsed(), advice)),
+            },
+            () = sleep_until(started + patience.notice), if notice_due => {
+                notice_due = false;
+                tell(&format!("nothing has answered yet at {}, still trying; check that {advice}", list(&called)));
+            }
+            () = sleep_until(next_due), if waiting.len() > 0 => call_next = true,
+        }
+    }
+}
+
+/// Why calls failed.
+#[derive(Debug, Default)]
+struct Failures {
+    silent: Vec<SocketAddr>,
+    /// The last failure other than silence: it says more.
+    other: Option<(SocketAddr, ConnectError)>,
+}
+
+impl Failures {
+    fn note(&mut self, address: SocketAddr, error: ConnectError) {
+        match error {
+            ConnectError::Connection(ConnectionError::HandshakeTimeout) => self.silent.push(address),
+            error => self.other = Some((address, error)),
+        }
+    }
+
+    fn sentence(self, elapsed: Duration, advice: &str) -> anyhow::Error {
+        match self.other {
+            Some((address, error)) => anyhow::Error::new(error).context(format!("cannot connect to {address}")),
+            None if self.silent.is_empty() => anyhow::anyhow!("the name has no address, check the name"),
+            None => anyhow::anyhow!(
+                "nothing answered at {} in {:.0} s, check that {advice}, and try again",
+                list(&self.silent),
+                elapsed.as_secs_f64()
+            ),
+        }
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io;
+
+    use super::*;
+
+    const NEVER: Duration = Duration::from_secs(86_400);
+
+    fn addresses(count: u16) -> Vec<SocketAddr> {
+        (1..=count).map(|port| ([127, 0, 0, 1], port).into()).collect()
+    }
+
+    fn silence<T>() -> Result<T, ConnectError> {
+        Err(ConnectionError::HandshakeTimeout.into())
+    }
+
+    /// Calls with answers that depend on the port; returns the outcome and what the user was told.
+    fn run(
+        count: u16,
+        patience: Patience,
+        answer: impl Fn(u16) -> Option<Result<u16, ConnectError>>,
+    ) -> (Result<u16, String>, Vec<String>) {
+        let told = RefCell::new(Vec::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let call = |address: SocketAddr| {
+            let answer = answer(address.port());
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        let outcome = runtime.block_on(first_to_answer(addresses(count), call, "it runs", patience, |line| {
+            told.borrow_mut().push(line.to_owned());
+        }));
+        (outcome.map(|(port, _)| port).map_err(|error| format!("{error:#}")), told.into_inner())
+    }
+
+    #[test]
+    fn an_address_that_fails_or_is_silent_does_not_hold_up_the_next() {
+        let patience = Patience { next_address: NEVER, notice: NEVER };
+        let refuse_first = |port| Some(if port < 3 { silence() } else { Ok(port) });
+        assert_eq!(run(3, patience, refuse_first), (Ok(3), vec![]));
+        let patience = Patience { next_address: Duration::ZERO, ..patience };
+        assert_eq!(run(3, patience, |port| (port == 3).then_some(Ok(3))), (Ok(3), vec![]));
+    }
+
+    #[test]
+    fn silence_is_told_once_and_trying_goes_on() {
+        // The second address is called, and answers, only after the notice.
+        let patience = Patience { next_address: Duration::from_millis(20), notice: Duration::ZERO };
+        let (outcome, told) = run(2, patience, |port| (port == 2).then_some(Ok(2)));
+        assert_eq!(outcome, Ok(2));
+        assert_eq!(told, ["nothing has answered yet at 127.0.0.1:1, still trying; check that it runs"]);
+    }
+
+    #[test]
+    fn the_error_names_every_silent_address_unless_one_says_more() {
+        let patience = Patience { next_address: NEVER, notice: NEVER };
+        let (outcome, _) = run(2, patience, |_| Some(silence()));
+        let error = outcome.unwrap_err();
+        assert!(error.starts_with("nothing answered at 127.0.0.1:1 or 127.0.0.1:2 in 0 s, check that"), "{error}");
+        let refuse_first = |port| Some(if port == 1 { Err(ConnectionError::Refused.into()) } else { silence() });
+        let error = run(2, patience, refuse_first).0.unwrap_err();
+        assert!(error.starts_with("cannot connect to 127.0.0.1:1: the peer refused"), "{error}");
+        let no_right = |_| Some(Err(io::Error::from(io::ErrorKind::PermissionDenied).into()));
+        assert!(run(1, patience, no_right).0.unwrap_err().contains("permission denied"));
+        assert!(run(0, patience, |_| None).0.unwrap_err().contains("check the name"));
+    }
+}

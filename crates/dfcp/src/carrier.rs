@@ -1,0 +1,64 @@
+//! What carries datagrams.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Protocol numbers "for experimentation and testing" (RFC 3692, RFC 4727).
+const EXPERIMENTAL: [u8; 2] = [253, 254];
+
+/// What carries datagrams from host to host. Both ends need the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Carrier {
+    /// UDP: needs no rights, and passes firewalls and address translation as UDP does.
+    #[default]
+    Udp,
+    /// IP itself, without UDP's 8 bytes; see [`Carrier::RAW_IP`]. On Linux, for who has the capability `CAP_NET_RAW`.
+    ///
+    /// Ports are those of DFCP's own header. So that they are given out once, a port is reserved by binding, and never
+    /// reading, a UDP socket of that number: one number space serves both carriers. Two differences from UDP: an IPv6
+    /// socket carries no IPv4, and address translation rarely lets such packets through.
+    RawIp {
+        /// The protocol number: 253 or 254.
+        protocol: u8,
+    },
+}
+
+impl Carrier {
+    /// Raw IP with the usual one of the two protocol numbers, 253.
+    pub const RAW_IP: Self = Self::RawIp { protocol: EXPERIMENTAL[0] };
+
+    /// Bytes of IP (and UDP) headers which every datagram to `remote` costs: 28 or 48 over UDP, 20 or 40 over raw IP.
+    #[must_use]
+    pub fn overhead_bytes(self, remote: SocketAddr) -> u32 {
+        let ip = if remote.ip().to_canonical().is_ipv6() { 40 } else { 20 };
+        match self {
+            Self::Udp => ip + 8,
+            Self::RawIp { .. } => ip,
+        }
+    }
+
+    /// Whether this carrier can be used at all, apart from rights.
+    pub(crate) fn check(self) -> io::Result<()> {
+        match self {
+            Self::RawIp { protocol } if !EXPERIMENTAL.contains(&protocol) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("raw IP takes the experimental protocol number 253 or 254, not {protocol}"),
+            )),
+            Self::RawIp { .. } if cfg!(not(target_os = "linux")) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "raw IP works on Linux only, use UDP"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp => f.write_str("UDP"),
+            Self::RawIp { protocol } => write!(f, "raw IP, protocol {protocol}"),
+        }
+    }
+}

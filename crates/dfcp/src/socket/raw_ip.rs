@@ -1,0 +1,101 @@
+//! The raw IP socket (`spec/wire-format.md` §6): receives in batches (`recvmmsg`), sends one by one; the kernel neither
+//! joins nor splits datagrams of a protocol which it does not know.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::socket::enlarge_buffers;
+
+#[derive(Debug)]
+pub(crate) struct RawIp {
+    /// A raw socket: only the name of tokio's type is UDP's, and what it is used for here (readiness, non-blocking
+    /// calls) is the same for any datagram socket.
+    io: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    protocol: u8,
+    /// Holds the port.
+    _port: socket2::Socket,
+}
+
+impl RawIp {
+    pub(crate) fn bind(protocol: u8, address: SocketAddr) -> io::Result<Self> {
+        let domain = Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))));
+        let socket = socket.map_err(name_the_right)?;
+        enlarge_buffers(&socket);
+        let mut any_port = address;
+        any_port.set_port(0);
+        socket.bind(&any_port.into())?;
+        socket.set_nonblocking(true)?;
+        let socket = std::net::UdpSocket::from(socket);
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let (port, local) = reserve_port(address)?;
+        Ok(Self { io: UdpSocket::from_std(socket)?, state, local, protocol, _port: port })
+    }
+
+    pub(crate) fn io(&self) -> &UdpSocket {
+        &self.io
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    pub(crate) fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// An error after the first datagram waits for the next call.
+    pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+        let mut destination = transmit.destination;
+        // To the kernel the port of a raw IPv6 socket is a protocol number; to IPv4 it is nothing.
+        destination.set_port(0);
+        let stride = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
+        self.io.try_io(Interest::WRITABLE, || {
+            let mut sent = 0;
+            for contents in transmit.contents.chunks(stride) {
+                let one = Transmit { destination, ecn: None, contents, segment_size: None, src_ip: transmit.src_ip };
+                match self.state.try_send(UdpSockRef::from(&self.io), &one) {
+                    Ok(()) => sent += contents.len(),
+                    Err(_) if sent > 0 => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(sent)
+        })
+    }
+
+    pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), slices, meta))
+    }
+}
+
+/// Takes a port for as long as the socket lives, from the system's UDP ports; nothing is read from it.
+fn reserve_port(address: SocketAddr) -> io::Result<(socket2::Socket, SocketAddr)> {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // The system has a least size, larger than this: what strangers send there soon finds it full.
+    socket.set_recv_buffer_size(1)?;
+    socket.bind(&address.into())?;
+    let local = socket.local_addr()?.as_socket();
+    let local = local.ok_or_else(|| io::Error::other("the system gave a port without an address"))?;
+    Ok((socket, local))
+}
+
+fn name_the_right(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "raw IP needs CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on the program, or use UDP",
+    )
+}

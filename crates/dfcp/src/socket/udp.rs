@@ -1,0 +1,55 @@
+//! The UDP socket: batched sending (GSO) and receiving (GRO).
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use crate::socket::enlarge_buffers;
+
+#[derive(Debug)]
+pub(crate) struct Udp {
+    io: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+}
+
+impl Udp {
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        enlarge_buffers(&socket);
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            socket.set_only_v6(false)?;
+        }
+        socket.bind(&address.into())?;
+        socket.set_nonblocking(true)?;
+        let socket = std::net::UdpSocket::from(socket);
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let local = socket.local_addr()?;
+        Ok(Self { io: UdpSocket::from_std(socket)?, state, local })
+    }
+
+    pub(crate) fn io(&self) -> &UdpSocket {
+        &self.io
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    pub(crate) fn segments_max(&self) -> usize {
+        self.state.max_gso_segments().max(1)
+    }
+
+    pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+        self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), transmit))?;
+        Ok(transmit.contents.len())
+    }
+
+    pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), slices, meta))
+    }
+}

@@ -1,0 +1,287 @@
+//! The raw IP carrier on loopback, where every raw socket sees every datagram, its own included. Skipped with the reason
+//! where CAP_NET_RAW is missing.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failed helper is a failed test, a skipped one says so"
+)]
+
+mod support;
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use dfcp::{Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Rate, Stream};
+use dfcp_wire::{Flags, Header, Options, Profile, Segment};
+use support::{Pattern, read_hash, write_pattern};
+use tokio::io::AsyncWriteExt;
+
+fn ipv4() -> SocketAddr {
+    support::local()
+}
+
+fn ipv6() -> SocketAddr {
+    (Ipv6Addr::LOCALHOST, 0).into()
+}
+
+/// The loopback addresses that can be used; none, with the reason printed, without the right to it.
+async fn addresses() -> Vec<SocketAddr> {
+    let usable = |&address: &SocketAddr| match Endpoint::bind_over(Carrier::RAW_IP, address, None) {
+        Ok(_) => true,
+        Err(error) => {
+            println!("skipped on {address}: {error}");
+            if error.kind() == io::ErrorKind::PermissionDenied {
+                assert!(error.to_string().contains("setcap cap_net_raw+ep"), "{error}");
+            }
+            false
+        }
+    };
+    [ipv4(), ipv6()].into_iter().filter(usable).collect()
+}
+
+/// Classic floods, and each socket gets it all: it needs a rate.
+fn classic(rate_bps: u64) -> Config {
+    Config { rate: Rate::Fixed { rate_bps }, ..Config::classic() }
+}
+
+/// Sends what comes back; ends when the peer has ended.
+async fn echo(mut stream: Stream) {
+    let (mut reader, mut writer) = tokio::io::split(&mut stream);
+    tokio::io::copy(&mut reader, &mut writer).await.unwrap();
+    stream.shutdown().await.unwrap();
+}
+
+/// Writes a pattern to an echo and checks what comes back.
+async fn check_echo(mut stream: Stream, seed: u64, bytes: u64) {
+    let sent = write_pattern(&mut stream, seed, bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(read_hash(&mut stream).await.unwrap(), (bytes, sent), "seed {seed}");
+}
+
+#[tokio::test]
+async fn streams_cross_in_both_profiles_and_ip_versions() {
+    for address in addresses().await {
+        for config in [Config::modern(), classic(50_000_000)] {
+            let listener = Listener::bind_over(Carrier::RAW_IP, address, config.clone()).unwrap();
+            let to = listener.local_addr().unwrap();
+            assert_ne!(to.port(), 0);
+            let (client, server) = tokio::join!(Stream::connect_over(Carrier::RAW_IP, to, config), listener.accept());
+            let (client, server) = (client.unwrap(), server.unwrap());
+            assert_eq!((client.carrier(), server.carrier()), (Carrier::RAW_IP, Carrier::RAW_IP));
+            assert_eq!(client.remote_addr(), to);
+            assert_eq!(server.remote_addr(), SocketAddr::new(address.ip(), client.local_addr().port()));
+            tokio::join!(echo(server), check_echo(client, 1, 400_000));
+        }
+    }
+}
+
+/// Connections from one socket and from sockets of their own, to two listeners: all of them see all datagrams.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_connections_to_two_listeners_do_not_mix() {
+    const EACH: u64 = 25;
+    for address in addresses().await {
+        let accept = || Accept { modern: Some(Config::modern()), classic: Some(classic(5_000_000)) };
+        let listeners = [0, 1].map(|_| Listener::bind_over(Carrier::RAW_IP, address, accept()).unwrap());
+        let ports = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        assert_ne!(ports[0], ports[1]);
+        let servers = listeners.map(|listener| {
+            tokio::spawn(async move {
+                let mut echoes = tokio::task::JoinSet::new();
+                for _ in 0..2 * EACH {
+                    echoes.spawn(echo(listener.accept().await.unwrap()));
+                }
+                echoes.join_all().await;
+            })
+        });
+        let shared = Endpoint::bind_over(Carrier::RAW_IP, address, None).unwrap();
+        let mut clients = tokio::task::JoinSet::new();
+        for seed in 0..4 * EACH {
+            let (to, shared) = (ports[(seed % 2) as usize], shared.clone());
+            clients.spawn(async move {
+                // Every tenth has a socket of its own. Few are classic.
+                let config = if seed % 25 == 10 { classic(5_000_000) } else { Config::modern() };
+                let stream = match seed % 10 {
+                    0 => Stream::connect_over(Carrier::RAW_IP, to, config).await,
+                    _ => shared.connect(to, config).await,
+                };
+                check_echo(stream.unwrap(), seed, 10_000 + seed).await;
+            });
+        }
+        clients.join_all().await;
+        for server in servers {
+            server.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_port_is_given_out_once_and_protocol_numbers_are_apart() {
+    for address in addresses().await {
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+        let to = listener.local_addr().unwrap();
+        let second = Listener::bind_over(Carrier::RAW_IP, to, Config::modern()).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AddrInUse, "{second}");
+        let other = Carrier::RawIp { protocol: 254 };
+        let config = Config { idle_timeout: Duration::from_millis(200), ..Config::modern() };
+        let error = Stream::connect_over(other, to, config).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
+        drop(listener);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_carried_is_said() {
+    let tcp = Carrier::RawIp { protocol: 6 };
+    let error = Listener::bind_over(tcp, ipv4(), Config::modern()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    if addresses().await.contains(&ipv6()) {
+        let endpoint = Endpoint::bind_over(Carrier::RAW_IP, ipv6(), None).unwrap();
+        let error = endpoint.connect("127.0.0.1:9".parse().unwrap(), Config::modern()).await.unwrap_err();
+        assert!(error.to_string().contains("IPv4"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_blocking_twin_has_it_too() {
+    for address in addresses().await {
+        let exchange = move || {
+            use std::io::{Read, Write};
+            let listener = dfcp::blocking::Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+            let to = listener.local_addr().unwrap();
+            let mut client = dfcp::blocking::Stream::connect_over(Carrier::RAW_IP, to, Config::modern()).unwrap();
+            let mut server = listener.accept().unwrap();
+            client.write_all(b"all of it").unwrap();
+            client.shutdown().unwrap();
+            let mut received = Vec::new();
+            server.read_to_end(&mut received).unwrap();
+            assert_eq!((received.as_slice(), server.carrier()), (&b"all of it"[..], Carrier::RAW_IP));
+        };
+        tokio::task::spawn_blocking(exchange).await.unwrap();
+    }
+}
+
+/// A raw socket which speaks for itself. `with_header` lets it write the IPv4 header, too.
+fn stranger(address: SocketAddr, with_header: bool) -> UdpSocket {
+    let domain = socket2::Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, socket2::Type::RAW, Some(253.into())).unwrap();
+    if with_header {
+        socket.set_header_included_v4(true).unwrap();
+    }
+    socket.bind(&SocketAddr::new(address.ip(), 0).into()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket.into()
+}
+
+/// An IPv4 packet to loopback with so many words of options, all no-operations; the kernel fills in the rest.
+fn ipv4_packet(option_words: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; 20];
+    (packet[0], packet[8], packet[9]) = (0x45 + option_words, 64, 253);
+    packet[12..16].copy_from_slice(&[127, 0, 0, 1]);
+    packet[16..20].copy_from_slice(&[127, 0, 0, 1]);
+    packet.extend(std::iter::repeat_n(1, 4 * usize::from(option_words)));
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// Random bytes; every second one has the beginning of a segment of either profile with the flags of a SYN or of data.
+fn junk(pattern: &mut Pattern, port: u16) -> Vec<u8> {
+    let dice = pattern.take(4);
+    let length = usize::from(u16::from_be_bytes([dice[0], dice[1]])) % 2_200;
+    let mut bytes = pattern.take(length);
+    if dice[2] & 1 == 1 && length >= 24 {
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        bytes[12] = if dice[2] & 2 == 0 { 0x60 } else { 0x68 };
+        bytes[13] = if dice[2] & 4 == 0 { 0x02 } else { 0x00 };
+    }
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_datagrams_disturb_nothing() {
+    const SEED: u64 = 11;
+    for address in addresses().await {
+        let accept = Accept { modern: Some(Config::modern()), classic: Some(classic(50_000_000)) };
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, accept).unwrap();
+        let to = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            for _ in 0..2 {
+                echo(listener.accept().await.unwrap()).await;
+            }
+        });
+        let hostile = tokio::task::spawn_blocking(move || {
+            let mut pattern = Pattern::new(SEED);
+            let (plain, crafted) = (stranger(to, false), address.is_ipv4().then(|| stranger(to, true)));
+            let nowhere = SocketAddr::new(to.ip(), 0);
+            for round in 0..3_000_u32 {
+                let bytes = junk(&mut pattern, to.port());
+                // A full queue is no matter.
+                let _sent = match &crafted {
+                    Some(crafted) if round % 2 == 0 => {
+                        crafted.send_to(&ipv4_packet((round / 2 % 11) as u8, &bytes), nowhere)
+                    }
+                    _ => plain.send_to(&bytes, nowhere),
+                };
+            }
+        });
+        for (seed, config) in [(1, Config::modern()), (2, classic(50_000_000))] {
+            check_echo(Stream::connect_over(Carrier::RAW_IP, to, config).await.unwrap(), seed, 300_000).await;
+        }
+        hostile.await.unwrap();
+        server.await.unwrap();
+    }
+}
+
+/// Behind IP options a segment is found as without.
+#[tokio::test]
+async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not() {
+    for address in addresses().await {
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+        let to = listener.local_addr().unwrap();
+        let answers = tokio::task::spawn_blocking(move || {
+            let stranger = stranger(to, address.is_ipv4());
+            // Classic, which this listener refuses with an RST that echoes S1 to S3. The first is not for its port.
+            for (port, mark) in [(1, 100), (to.port(), 200)] {
+                let segment = syn(port, mark);
+                let packet = if address.is_ipv4() { ipv4_packet(3, &segment) } else { segment };
+                stranger.send_to(&packet, SocketAddr::new(to.ip(), 0)).unwrap();
+            }
+            first_answer(&stranger, address.is_ipv4())
+        });
+        assert_eq!(answers.await.unwrap(), 200);
+    }
+}
+
+/// The port of the stranger; outside of what systems give out.
+const STRANGER: u16 = 77;
+
+fn syn(port: u16, mark: u32) -> Vec<u8> {
+    let header = Header {
+        source_port: STRANGER,
+        destination_port: port,
+        block_id: 0,
+        s1: mark,
+        flags: Flags::SYN,
+        profile: Profile::Classic,
+        epoch: 0,
+        s2: mark,
+        s3: mark,
+    };
+    let mut out = [0; 64];
+    let length = dfcp_wire::encode(&mut out, &header, &Options::default(), &[]).unwrap();
+    out[..length].to_vec()
+}
+
+/// S1 of the first RST to the stranger.
+fn first_answer(stranger: &UdpSocket, has_header: bool) -> u32 {
+    let mut buffer = [0; 2_048];
+    loop {
+        let (length, _) = stranger.recv_from(&mut buffer).unwrap();
+        let start = if has_header { usize::from(buffer[0] & 15) * 4 } else { 0 };
+        let Ok(segment) = Segment::decode(&buffer[start..length]) else { continue };
+        if segment.header.flags == Flags::RST && segment.header.destination_port == STRANGER {
+            return segment.header.s1;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Endpoints on raw IP: one host gives every datagram to all of them, the sender included.
+
+use super::*;
+use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
+use crate::state::State;
+
+const HOST: [u8; 4] = [127, 0, 0, 1];
+const STEPS_MAX: usize = 10_000;
+
+fn at(port: u16) -> SocketAddr {
+    (HOST, port).into()
+}
+
+fn listener(port: u16, accept: impl Into<Accept>, seed: u8) -> Endpoint {
+    Endpoint::on_raw_ip(port, Some(accept.into()), [seed; 32])
+}
+
+/// One endpoint of the host with its connections.
+struct Node {
+    endpoint: Endpoint,
+    connections: Vec<(Handle, Connection)>,
+}
+
+struct Host {
+    now: Time,
+    nodes: Vec<Node>,
+    /// Answers without a connection: who sent them.
+    replies: Vec<usize>,
+    /// Datagrams which found a connection: who sent them, and who took them.
+    taken: Vec<(usize, usize)>,
+}
+
+impl Host {
+    fn new(endpoints: Vec<Endpoint>) -> Self {
+        let nodes = endpoints.into_iter().map(|endpoint| Node { endpoint, connections: Vec::new() }).collect();
+        Self { now: Time::from_s(1), nodes, replies: Vec::new(), taken: Vec::new() }
+    }
+
+    fn connect(&mut self, node: usize, port: u16, config: Config) {
+        let node = &mut self.nodes[node];
+        node.connections.push(node.endpoint.connect(self.now, at(port), config).unwrap());
+    }
+
+    /// Gives a datagram to every endpoint, as a raw socket does: the address has no port.
+    fn deliver(&mut self, sender: usize, datagram: &[u8]) {
+        let mut replies = Vec::new();
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let mut reply = [0; DATAGRAM_BUFFER_BYTES];
+            match node.endpoint.handle_datagram(self.now, at(0), datagram, &mut reply) {
+                Routed::Connection(handle) => {
+                    self.taken.push((sender, index));
+                    let (_, connection) = node.connections.iter_mut().find(|(known, _)| *known == handle).unwrap();
+                    connection.handle_datagram(self.now, datagram);
+                }
+                Routed::Opened(handle, connection) => node.connections.push((handle, *connection)),
+                Routed::Reply(length) => replies.push((index, reply[..length].to_vec())),
+                Routed::Dropped => {}
+            }
+        }
+        for (index, reply) in replies {
+            self.replies.push(index);
+            self.deliver(index, &reply);
+        }
+    }
+
+    /// Runs until nothing more is sent in `steps` milliseconds.
+    fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let mut sent = Vec::new();
+            for (index, node) in self.nodes.iter_mut().enumerate() {
+                for (_, connection) in &mut node.connections {
+                    connection.handle_timeout(self.now);
+                    let mut out = [0; DATAGRAM_BUFFER_BYTES];
+                    while let Some(length) = connection.poll_transmit(self.now, &mut out) {
+                        sent.push((index, out[..length].to_vec()));
+                        assert!(sent.len() < STEPS_MAX, "it never stops sending");
+                    }
+                }
+            }
+            for (index, datagram) in sent {
+                self.deliver(index, &datagram);
+            }
+            self.now += std::time::Duration::from_millis(1);
+        }
+    }
+
+    fn states(&self, node: usize) -> Vec<State> {
+        self.nodes[node].connections.iter().map(|(_, connection)| connection.state()).collect()
+    }
+}
+
+#[test]
+fn each_syn_opens_a_connection_where_its_port_is_and_nowhere_else() {
+    for config in [Config::modern(), Config::classic()] {
+        let client = Endpoint::on_raw_ip(40_000, None, [3; 32]);
+        let listeners = [listener(9_000, config.clone(), 1), listener(9_001, config.clone(), 2)];
+        let mut host = Host::new(listeners.into_iter().chain([client]).collect());
+        host.connect(2, 9_001, config.clone());
+        host.connect(2, 9_000, config.clone());
+        host.connect(2, 9_001, config.clone());
+        host.run(50);
+        assert_eq!(host.states(0), [State::Established; 1], "{:?}", config.profile);
+        assert_eq!(host.states(1), [State::Established; 2], "{:?}", config.profile);
+        assert_eq!(host.states(2), [State::Established; 3], "{:?}", config.profile);
+        assert!(host.taken.iter().all(|(sender, taker)| sender != taker), "a copy of one's own was taken");
+        assert!(host.replies.is_empty());
+        let remotes = host.nodes[0].connections.iter().map(|&(handle, _)| host.nodes[0].endpoint.remote(handle));
+        assert_eq!(remotes.collect::<Vec<_>>(), [Some(at(40_000))], "the port is the header's");
+    }
+}
+
+#[test]
+fn only_the_listener_that_was_asked_refuses() {
+    for (offered, wanted) in [(Config::modern(), Config::classic()), (Config::classic(), Config::modern())] {
+        let client = Endpoint::on_raw_ip(40_000, None, [3; 32]);
+        let listeners = [listener(9_000, offered.clone(), 1), listener(9_001, offered.clone(), 2)];
+        let mut host = Host::new(listeners.into_iter().chain([client]).collect());
+        host.connect(2, 9_001, wanted);
+        host.run(5);
+        assert!(!host.replies.is_empty() && host.replies.iter().all(|&node| node == 1), "{:?}", host.replies);
+        assert_eq!(host.states(2), [State::Closed]);
+        assert_eq!(host.nodes[0].endpoint.refused(), 0);
+    }
+}
+
+/// With nobody there, the initiator sees nothing but its own SYN again and again.
+#[test]
+fn an_initiator_does_not_open_a_connection_with_itself() {
+    for config in [Config::modern(), Config::classic()] {
+        // Its own port is the one it calls: it takes another.
+        let mut host = Host::new(vec![Endpoint::on_raw_ip(9_000, None, [3; 32])]);
+        host.connect(0, 9_000, config);
+        host.run(3_000);
+        assert_eq!(host.states(0), [State::SynSent]);
+        assert!(host.taken.is_empty() && host.replies.is_empty());
+    }
+}
+
+#[test]
+fn two_that_call_each_other_meet() {
+    for config in [Config::modern(), Config::classic()] {
+        let callers = [40_000, 40_001].map(|port| Endpoint::on_raw_ip(port, None, [port as u8; 32]));
+        let mut host = Host::new(callers.into_iter().collect());
+        host.connect(0, 40_001, config.clone());
+        host.connect(1, 40_000, config);
+        host.run(50);
+        assert_eq!([host.states(0), host.states(1)], [[State::Established], [State::Established]]);
+    }
+}
