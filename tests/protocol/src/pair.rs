@@ -137,6 +137,7 @@ impl Pair {
 
     fn verdict(&self) -> Result<Outcome> {
         for (name, side, peer) in [("client", &self.client, &self.server), ("server", &self.server, &self.client)] {
+            ensure!(!side.ghost_established, "a late SYN of the {name}'s peer opened a second connection");
             ensure!(side.corrupt_at.is_none(), "the {name} read a wrong byte at {:?}", side.corrupt_at);
             if let Some(error) = side.closed.clone().flatten().or_else(|| side.read_error.clone()) {
                 return Err(error).with_context(|| format!("the {name}'s connection failed: {}", self.describe()));

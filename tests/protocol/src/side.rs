@@ -46,6 +46,9 @@ pub struct Side {
     pub(crate) connections: BTreeMap<Handle, Connection>,
     /// The connection under test.
     pub(crate) main: Option<Handle>,
+    /// Attempts which a late copy of a SYN began after the connection under test was over. None may ever be established.
+    ghosts: BTreeMap<Handle, Connection>,
+    pub(crate) ghost_established: bool,
     job: Job,
     pattern: Pattern,
     peer_pattern: Pattern,
@@ -73,6 +76,8 @@ impl Side {
             address,
             connections: BTreeMap::new(),
             main: None,
+            ghosts: BTreeMap::new(),
+            ghost_established: false,
             job,
             pattern,
             peer_pattern: peer,
@@ -134,9 +139,14 @@ impl Side {
         let mut reply = [0; 1500];
         match self.endpoint.handle_datagram(now, remote, datagram, &mut reply) {
             Routed::Connection(handle) => {
-                if let Some(connection) = self.connections.get_mut(&handle) {
+                // Handles are used again, and a ghost may have that of the connection which is over.
+                let ghost = self.ghosts.get_mut(&handle);
+                if let Some(connection) = ghost.or_else(|| self.connections.get_mut(&handle)) {
                     connection.handle_datagram(now, datagram);
                 }
+            }
+            Routed::Opened(handle, connection) if self.main.is_some() && self.connections.is_empty() => {
+                self.ghosts.insert(handle, *connection);
             }
             Routed::Opened(handle, connection) => self.adopt(handle, *connection),
             Routed::Reply(length) => return Some(reply[..length].to_vec()),
@@ -147,6 +157,7 @@ impl Side {
 
     /// Lets the application work, and forgets what is closed.
     pub(crate) fn work(&mut self, now: Time) {
+        self.watch_ghosts();
         let Some(handle) = self.main else { return };
         self.poll_events(now, handle);
         self.write(now);
@@ -162,6 +173,14 @@ impl Side {
         if over && (self.read_end || self.read_error.is_some()) {
             self.connections.remove(&handle);
             self.endpoint.forget(handle);
+        }
+    }
+
+    fn watch_ghosts(&mut self) {
+        for ghost in self.ghosts.values_mut() {
+            while let Some(event) = ghost.poll_event() {
+                self.ghost_established |= matches!(event, Event::Connected);
+            }
         }
     }
 

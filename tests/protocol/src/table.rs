@@ -12,10 +12,11 @@ use crate::pair::{Pair, PathConfig};
 use crate::side::Job;
 
 /// Bytes of the application in, and of, a full IP packet (IPv4, unsealed).
-const SYMBOL_SHARE: f64 = 1420.0 / 1476.0;
+const SYMBOL_BYTES: f64 = 1420.0;
+const PACKET_BYTES: f64 = 1476.0;
 
-/// In-order delivery comes in bursts of several round trips when blocks need several rounds, and what happens to lie at
-/// the ends of a measurement would decide it. So each end is the mean of [`SAMPLES`] readings over this many round trips.
+/// In-order delivery comes in bursts of several round trips when blocks need several rounds. So that what happens to lie
+/// at an end decides less, each end is the mean of [`SAMPLES`] readings over this many round trips.
 const BURST_RTTS: u64 = 8;
 const SAMPLES: u64 = 64;
 
@@ -51,10 +52,14 @@ pub struct Row {
     pub rate_mbit: u64,
     /// Loss the data direction really had while it was measured, per cent.
     pub loss_real_percent: f64,
-    /// Bytes read by the application, as Mbit/s.
+    /// Application bytes decoded (source bytes, each counted once), as Mbit/s. All are read in order a little later;
+    /// counted now, the bursts of in-order delivery do not fall into the measurement's ends.
     pub goodput_mbit: f64,
     /// Goodput as a share of C·(1−p)·1420/1476, per cent.
     pub ceiling_percent: f64,
+    /// The bytes which the application read, in order, in the same time, as a share of the same. In the long run it is
+    /// the same number; in a short measurement what lies at its ends shows.
+    pub read_percent: f64,
     /// Symbols useful to the decoder as a share of the distinct data datagrams that arrived, per cent.
     pub useful_percent: f64,
     /// Seconds measured.
@@ -109,15 +114,17 @@ impl Cell {
         pair.client_connection()?;
         let seconds = (after.at - before.at).as_secs_f64();
         let [read, useful, distinct, lost, delivered] = std::array::from_fn(|i| after.means[i] - before.means[i]);
-        let goodput_bps = read * 8.0 / seconds;
+        let goodput_bps = useful * SYMBOL_BYTES * 8.0 / seconds;
         let loss_real = lost / (lost + delivered);
+        let ceiling_bps = self.rate_bps as f64 * (1.0 - loss_real) * SYMBOL_BYTES / PACKET_BYTES;
         Ok(Row {
             loss_percent: self.loss * 100.0,
             rtt_ms: self.rtt_ms,
             rate_mbit: self.rate_bps / 1_000_000,
             loss_real_percent: loss_real * 100.0,
             goodput_mbit: goodput_bps / 1e6,
-            ceiling_percent: goodput_bps / (self.rate_bps as f64 * (1.0 - loss_real) * SYMBOL_SHARE) * 100.0,
+            ceiling_percent: goodput_bps / ceiling_bps * 100.0,
+            read_percent: read * 8.0 / seconds / ceiling_bps * 100.0,
             useful_percent: useful / distinct * 100.0,
             measured_s: seconds,
         })

@@ -347,6 +347,7 @@ impl Connection {
         let overhead = self.reported_datagrams * u64::from(self.config.overhead_bytes);
         let snapshot = Snapshot {
             at: now,
+            numbered: self.next_number,
             settled: highest + 1,
             arrived: self.reported_datagrams,
             arrived_bits: self.reported_bytes.saturating_add(overhead).saturating_mul(8),

@@ -38,6 +38,8 @@ const LOSS_RISE: f64 = 0.15;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Time,
+    /// Datagrams sent so far.
+    pub(crate) numbered: u64,
     /// Datagrams with a known fate, and those of them which arrived.
     pub(crate) settled: u64,
     pub(crate) arrived: u64,
@@ -82,13 +84,28 @@ struct Limit {
     probing: bool,
 }
 
+/// Less is sent for a moment, to see how the datagrams of that moment fare: those from number `first` up to `end`.
+#[derive(Clone, Copy, Debug)]
+struct Test {
+    began: Time,
+    rate_bps: f64,
+    /// The loss before the test.
+    loss: f64,
+    /// The limit held before it.
+    limit: Option<Limit>,
+    first: u64,
+    /// Once enough has been sent; from then on the rate is the one before the test, until the verdict.
+    end: Option<u64>,
+    /// When the fate of all datagrams before `first` was known.
+    from: Option<Snapshot>,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Watching; `since` is when the loss rose above the trip.
     Armed { since: Option<Snapshot> },
-    /// Sending at half of what was sent before; the first round trips still show the old rate. `limit` is the one held
-    /// before the test.
-    Testing { began: Time, rate_bps: f64, loss: f64, from: Option<Snapshot>, limit: Option<Limit> },
+    /// Half of what was sent before.
+    Testing(Test),
     /// The loss was the path's own; `rearm_at` unless it rises markedly.
     Cleared { loss: f64, rearm_at: Time },
     /// The path was full.
@@ -103,6 +120,20 @@ pub(crate) struct Breaker {
     tests: u32,
 }
 
+impl Test {
+    fn advance(mut self, now: Snapshot) -> Self {
+        if self.from.is_none() && now.settled >= self.first {
+            self.from = Some(now);
+        }
+        let passed = now.at.since(self.began);
+        let enough = now.numbered - self.first >= TEST_DATAGRAMS_MIN || passed >= TEST_MAX;
+        if self.end.is_none() && passed >= TEST && enough {
+            self.end = Some(now.numbered);
+        }
+        self
+    }
+}
+
 impl Breaker {
     pub(crate) fn new() -> Self {
         Self { state: State::Armed { since: None }, last: None, pause: PAUSE_INITIAL, tests: 0 }
@@ -110,19 +141,22 @@ impl Breaker {
 
     /// The rate allowed now, given the configured one.
     pub(crate) fn allowed_bps(&self, configured_bps: u64) -> u64 {
+        let limited = |limit: Limit| (limit.bps * if limit.probing { PROBE_GAIN } else { 1.0 }) as u64;
         match self.state {
             State::Armed { .. } | State::Cleared { .. } => configured_bps,
-            State::Testing { rate_bps, .. } => configured_bps.min(rate_bps as u64),
-            State::Congested(limit) => {
-                let gain = if limit.probing { PROBE_GAIN } else { 1.0 };
-                configured_bps.min((limit.bps * gain) as u64)
-            }
+            State::Testing(Test { rate_bps, end: None, .. }) => configured_bps.min(rate_bps as u64),
+            State::Testing(Test { limit, .. }) => limit.map_or(configured_bps, |l| configured_bps.min(limited(l))),
+            State::Congested(limit) => configured_bps.min(limited(limit)),
         }
     }
 
     /// Whether it holds the rate down now.
     pub(crate) fn is_limiting(&self) -> bool {
-        matches!(self.state, State::Testing { .. } | State::Congested(_))
+        match self.state {
+            State::Armed { .. } | State::Cleared { .. } => false,
+            State::Testing(Test { end, limit, .. }) => end.is_none() || limit.is_some(),
+            State::Congested(_) => true,
+        }
     }
 
     pub(crate) fn tests(&self) -> u32 {
@@ -135,13 +169,12 @@ impl Breaker {
             self.last = Some(now);
             return;
         };
-        if let State::Testing { began, rate_bps, loss, from, limit } = self.state {
-            let rtts = rtt * 2;
-            match from {
-                // What arrives now was sent before the rate was halved.
-                None if now.at.since(began) < rtts => {}
-                None => self.state = State::Testing { began, rate_bps, loss, from: Some(now), limit },
-                Some(from) => self.judge(now, began + rtts, rate_bps, loss, from, limit),
+        if let State::Testing(test) = self.state {
+            self.state = State::Testing(test.advance(now));
+            if let State::Testing(Test { end: Some(end), from: Some(from), .. }) = self.state
+                && now.settled >= end
+            {
+                self.judge(now, from, test);
             }
             return;
         }
@@ -158,7 +191,7 @@ impl Breaker {
                 }
             }
             State::Congested(limit) => self.follow(now, sample, limit, configured_bps),
-            State::Testing { .. } => {}
+            State::Testing(_) => {}
         }
     }
 
@@ -177,42 +210,40 @@ impl Breaker {
 
     fn begin_test(&mut self, now: Snapshot, rate_bps: f64, loss: f64, limit: Option<Limit>) {
         self.tests += 1;
-        self.state = State::Testing { began: now.at, rate_bps, loss, from: None, limit };
+        let first = now.numbered;
+        self.state = State::Testing(Test { began: now.at, rate_bps, loss, limit, first, end: None, from: None });
     }
 
-    /// Half the rate was measured from `from` on: is the loss the path's own?
-    fn judge(&mut self, now: Snapshot, began: Time, rate_bps: f64, loss: f64, from: Snapshot, limit: Option<Limit>) {
-        let halved = Sample::between(from, now);
-        let enough = halved.settled >= TEST_DATAGRAMS_MIN || now.at.since(began) >= TEST_MAX;
-        if now.at.since(began) < TEST || !enough {
-            return;
-        }
+    /// The fate of the datagrams sent in the test is known: is the loss the path's own?
+    fn judge(&mut self, now: Snapshot, from: Snapshot, test: Test) {
+        let Test { rate_bps, loss, limit, .. } = test;
+        let tested = Sample::between(from, now);
         self.last = Some(now);
-        if halved.settled < TEST_DATAGRAMS_MIN {
+        if tested.settled < TEST_DATAGRAMS_MIN {
             // Too little was sent to learn anything.
             self.state = State::Armed { since: None };
             return;
         }
         // Delivery that falls in proportion to the rate means that each datagram fares as before.
-        let congested = (1.0 - halved.loss) > (1.0 - loss) * FARES_BETTER;
+        let congested = (1.0 - tested.loss) > (1.0 - loss) * FARES_BETTER;
         if congested || limit.is_some() {
             let bps = match limit {
                 Some(limit) if !congested => limit.bps,
-                _ => halved.delivered_bps * HEADROOM / (1.0 - own(halved.loss)),
+                _ => tested.delivered_bps * HEADROOM / (1.0 - own(tested.loss)),
             };
             let bps = bps.max(if congested { LIMIT_BPS_MIN.min(rate_bps) } else { rate_bps });
-            let own_loss = if congested { 0.0 } else { halved.loss };
+            let own_loss = if congested { 0.0 } else { tested.loss };
             let probe_at = now.at + PROBE_EVERY;
             self.state = State::Congested(Limit {
                 bps,
                 own_loss,
-                loss: halved.loss,
+                loss: tested.loss,
                 high_since: None,
                 probe_at,
                 probing: false,
             });
         } else {
-            self.state = State::Cleared { loss: halved.loss, rearm_at: now.at + self.pause };
+            self.state = State::Cleared { loss: tested.loss, rearm_at: now.at + self.pause };
             self.pause = (self.pause * 2).min(PAUSE_MAX);
         }
     }
@@ -268,7 +299,8 @@ mod tests {
             let bits = rate / 100.0;
             let delivered = path(rate) / 100.0;
             now.at += Duration::from_millis(10);
-            now.settled += (bits / 11_808.0) as u64;
+            now.numbered += (bits / 11_808.0) as u64;
+            now.settled = now.numbered;
             now.arrived += (delivered / 11_808.0) as u64;
             now.sent_bits += bits as u64;
             now.arrived_bits += delivered as u64;
@@ -277,7 +309,8 @@ mod tests {
         now
     }
 
-    const START: Snapshot = Snapshot { at: Time::ZERO, settled: 0, arrived: 0, arrived_bits: 0, sent_bits: 0 };
+    const START: Snapshot =
+        Snapshot { at: Time::ZERO, numbered: 0, settled: 0, arrived: 0, arrived_bits: 0, sent_bits: 0 };
 
     #[test]
     fn a_full_path_is_followed_and_its_growth_noticed() {

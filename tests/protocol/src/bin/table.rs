@@ -43,7 +43,7 @@ fn print(row: &Row, json: bool) -> Result<()> {
     } else {
         let missed = if row.ceiling_percent < 98.5 || row.useful_percent < 99.0 { "  below target" } else { "" };
         format!(
-            "{:>9} {:>7} {:>7} {:>9.3} {:>10.2} {:>10.2} {:>9.2} {:>6.1}{missed}",
+            "{:>6} {:>7} {:>7} {:>11.3} {:>12.2} {:>10.2} {:>8.2} {:>8.2} {:>6.1}{missed}",
             row.rate_mbit,
             row.rtt_ms,
             row.loss_percent,
@@ -51,6 +51,7 @@ fn print(row: &Row, json: bool) -> Result<()> {
             row.goodput_mbit,
             row.ceiling_percent,
             row.useful_percent,
+            row.read_percent,
             row.measured_s
         )
     };
@@ -69,7 +70,7 @@ fn main() -> Result<()> {
         }
     }
     if !args.json {
-        let header = "Mbit/s    RTT ms  loss %  real loss %    goodput  ceiling %  useful %  secs";
+        let header = "Mbit/s  RTT ms  loss %  real loss %  goodput Mb/s  ceiling %  useful %  in order  secs";
         writeln!(std::io::stdout(), "{header}")?;
     }
     let next = AtomicUsize::new(0);
