@@ -191,7 +191,8 @@ Examples:
   dfcp perf client 192.0.2.7:5201 --reverse --json
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
 
-Goodput is what the receiving side counted, between its first byte and its last.")]
+Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data
+datagrams sent which arrived and were not needed.")]
 pub struct PerfClientArgs {
     /// Where `dfcp perf server` listens
     #[arg(value_name = "HOST:PORT", value_parser = host_port)]

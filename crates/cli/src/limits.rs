@@ -64,3 +64,14 @@ pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Interval lines kept for the JSON summary of a measurement.
 pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;
+
+/// How much longer than asked a measurement's source sends while nobody tells it that the time is up: the receiver's
+/// clock starts with the first byte that arrives.
+pub const PERF_OVERTIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a measurement which is over waits for what was under way, and for the last figures behind it.
+pub const PERF_TAIL_MAX: Duration = Duration::from_secs(3);
+
+/// What a measurement's source may write ahead of the acknowledgements however slow the path, bytes: more than two of
+/// the longest blocks.
+pub const PERF_AHEAD_BYTES_MIN: u64 = 768 << 10;

@@ -22,6 +22,9 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// How long the disk threads get to remove unfinished files after an interruption.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
+/// How long peers of connections that were broken off get to be told so; else they wait for their idle timeout.
+const FAREWELL: Duration = Duration::from_millis(100);
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -50,10 +53,15 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
     let outcome = runtime.block_on(async {
-        tokio::select! {
+        let outcome = tokio::select! {
             outcome = run(cli.command) => outcome.map(|()| true),
             () = stop::requested(), if !ends_itself => Ok(false),
+        };
+        if !matches!(outcome, Ok(true)) {
+            // The connections which this broke off are reset by their own tasks, which end with the runtime.
+            tokio::time::sleep(FAREWELL).await;
         }
+        outcome
     });
     runtime.shutdown_timeout(CLEAN_UP_MAX);
     outcome

@@ -10,7 +10,7 @@ use dfcp::{Carrier, Config, Listener, Rate, Stream};
 
 use crate::args::{CarrierArg, PathArgs};
 use crate::output;
-use crate::transport::{Acceptor, PathSample, Transport};
+use crate::transport::{Acceptor, DataDatagrams, PathSample, Transport, Wasted};
 use crate::units::RateArg;
 
 /// Largest symbol which fits 1500-byte packets over IPv6, with security.
@@ -132,11 +132,22 @@ impl Transport for Stream {
         let stats = self.stats();
         let headers = u64::from(self.carrier().overhead_bytes(self.remote_addr())) * stats.segments_sent;
         Some(PathSample {
-            loss: stats.loss,
+            loss: PathSample::evident_loss(stats.loss, stats.sent.source),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
             datagrams_sent: stats.segments_sent,
-            datagrams_repair: stats.sent.repair + stats.sent.proactive + stats.sent.probe,
+            data_datagrams: DataDatagrams {
+                source: stats.sent.source,
+                repair: stats.sent.repair,
+                proactive: stats.sent.proactive,
+                probe: stats.sent.probe,
+            },
+            wasted: Wasted {
+                dependent: stats.wasted.dependent,
+                late: stats.wasted.late,
+                refused: stats.wasted.refused,
+            },
             ip_bytes_sent: stats.bytes_sent + headers,
+            bytes_acknowledged: stats.stream_bytes_acknowledged,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What a transfer shows while it runs: a bar on a terminal, JSON lines for programs, one line per event otherwise.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,10 +10,14 @@ use serde_json::json;
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
 use crate::transfer::{EntryOutcome, Observer, Report, Snapshot};
+use crate::transport::Waste;
 use crate::units::{human_bytes, human_rate};
 
-/// Weight of the newest interval in the displayed rate: about two seconds of memory.
-const NEWEST_WEIGHT: f64 = 0.125;
+/// The displayed rate is the mean over this time.
+const RATE_WINDOW: Duration = Duration::from_secs(3);
+
+/// How long a rate must be known before it says how much time is left.
+const RATE_KNOWN: Duration = Duration::from_secs(1);
 
 /// JSON progress lines come once per this many reports.
 const REPORTS_PER_JSON_LINE: u32 = 4;
@@ -31,9 +36,8 @@ pub struct Display {
 
 #[derive(Debug, Default)]
 struct State {
-    at: Duration,
-    bytes: u64,
-    rate_bps: Option<f64>,
+    /// When how many bytes had come, over the last [`RATE_WINDOW`]; from the first bytes on.
+    recent: VecDeque<(Duration, u64)>,
     reports: u32,
 }
 
@@ -41,7 +45,8 @@ impl Display {
     /// For a transfer with `peer`. The bar joins `bars`, which hide themselves where standard error is no terminal.
     pub fn new(bars: &MultiProgress, peer: &str, json: bool, files: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { bars.add(ProgressBar::new(0)) };
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
+        // A receiver is not told how much will come.
+        if let Ok(style) = ProgressStyle::with_template(if files { "{msg}" } else { "{wide_bar} {msg}" }) {
             bar.set_style(style);
         }
         Self { json, files, peer: peer.to_owned(), bars: bars.clone(), bar, state: Mutex::default() }
@@ -56,7 +61,7 @@ impl Display {
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
                 "failed": report.failed, "skipped": report.skipped, "bytes": report.bytes,
                 "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
-                "bottleneck": report.last.bottleneck, "path": report.last.path,
+                "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
         }
         output::note(&format!("{}: {}", self.peer, summary(report)));
@@ -100,7 +105,7 @@ impl Observer for Display {
 
     fn progress(&self, snapshot: &Snapshot) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let rate_bps = state.advance(snapshot);
+        let rate = state.advance(snapshot);
         let is_due = state.reports.is_multiple_of(REPORTS_PER_JSON_LINE);
         drop(state);
         if self.json {
@@ -108,54 +113,73 @@ impl Observer for Display {
                 output::json(&json!({
                     "event": "progress", "peer": self.peer, "bytes": snapshot.done_bytes,
                     "total_bytes": snapshot.total_bytes, "total_is_final": snapshot.total_is_final,
-                    "seconds": snapshot.elapsed.as_secs_f64(), "rate_bps": rate_bps,
-                    "bottleneck": snapshot.bottleneck, "path": snapshot.path,
+                    "seconds": snapshot.elapsed.as_secs_f64(), "rate_bps": rate.map(|rate| rate.bps),
+                    "bottleneck": snapshot.bottleneck, "path": snapshot.path, "waste": waste(snapshot),
                 }));
             }
             return;
         }
         self.bar.set_length(snapshot.total_bytes.unwrap_or(snapshot.done_bytes));
         self.bar.set_position(snapshot.done_bytes);
-        self.bar.set_message(message(snapshot, rate_bps));
+        let text = message(snapshot, rate);
+        self.bar.set_message(if self.files { format!("receiving from {}: {text}", self.peer) } else { text });
     }
+}
+
+/// How fast it goes, as known over some time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rate {
+    bps: f64,
+    known: Duration,
 }
 
 impl State {
-    /// The rate, smoothed over about two seconds.
-    fn advance(&mut self, snapshot: &Snapshot) -> f64 {
-        let seconds = snapshot.elapsed.saturating_sub(self.at).as_secs_f64();
+    /// The mean rate over the window; `None` until there are two figures to compare.
+    fn advance(&mut self, snapshot: &Snapshot) -> Option<Rate> {
+        let (now, bytes) = (snapshot.elapsed, snapshot.done_bytes);
         self.reports += 1;
-        // The first tick comes at once; an interval too short says nothing about the rate.
-        if seconds >= REPORT_INTERVAL.as_secs_f64() / 4.0 {
-            let newest_bps = 8.0 * snapshot.done_bytes.saturating_sub(self.bytes) as f64 / seconds;
-            let rate_bps = self.rate_bps.map_or(newest_bps, |old| old + NEWEST_WEIGHT * (newest_bps - old));
-            (self.rate_bps, self.at, self.bytes) = (Some(rate_bps), snapshot.elapsed, snapshot.done_bytes);
+        if bytes > 0 {
+            self.recent.push_back((now, bytes));
         }
-        self.rate_bps.unwrap_or(0.0)
+        while self.recent.front().is_some_and(|(at, _)| now.saturating_sub(*at) > RATE_WINDOW) {
+            self.recent.pop_front();
+        }
+        let (at, before) = *self.recent.front()?;
+        let known = now.saturating_sub(at);
+        // An interval too short says nothing about the rate.
+        let is_known = known >= REPORT_INTERVAL / 2;
+        is_known.then(|| Rate { bps: 8.0 * bytes.saturating_sub(before) as f64 / known.as_secs_f64(), known })
     }
 }
 
-/// The text beside the bar: amount, rate, loss seen, overhead and time left.
-fn message(snapshot: &Snapshot, rate_bps: f64) -> String {
+/// The text beside the bar: amount, rate, time left and the loss seen.
+fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     let mut text = human_bytes(snapshot.done_bytes);
     if let Some(total_bytes) = snapshot.total_bytes {
         let more = if snapshot.total_is_final { "" } else { "+" };
-        text += &format!("/{}{more}", human_bytes(total_bytes));
+        text += &format!(" of {}{more}", human_bytes(total_bytes));
     }
-    text += &format!("  {}", human_rate(rate_bps));
-    if let Some(path) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()) {
-        let overhead_percent = 100.0 * path.overhead(snapshot.done_bytes);
-        text += &format!("  loss {:.1} %  overhead {overhead_percent:.1} %", 100.0 * path.loss);
+    if let Some(rate) = rate {
+        text += &format!("  {}", human_rate(rate.bps));
     }
-    match snapshot.total_bytes {
-        Some(total) if total <= snapshot.done_bytes && snapshot.total_is_final => text += "  confirming",
-        Some(total) if rate_bps > 0.0 && total > snapshot.done_bytes => {
-            let left_s = 8.0 * (total - snapshot.done_bytes) as f64 / rate_bps;
+    match (snapshot.total_bytes, rate) {
+        (Some(total), _) if total <= snapshot.done_bytes && snapshot.total_is_final => text += "  confirming",
+        (Some(total), Some(rate)) if rate.bps > 0.0 && rate.known >= RATE_KNOWN && total > snapshot.done_bytes => {
+            let left_s = 8.0 * (total - snapshot.done_bytes) as f64 / rate.bps;
             text += &format!("  {} left", output::human_seconds(left_s));
         }
         _ => {}
     }
+    // Receivers send acknowledgements only, whose figures say nothing about the transfer.
+    if let Some(loss) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()).and_then(|path| path.loss) {
+        text += &format!("  loss {:.1} %", 100.0 * loss);
+    }
     text
+}
+
+/// What was sent in vain; nothing at receivers, which send no data.
+fn waste(snapshot: &Snapshot) -> Option<Waste> {
+    snapshot.path.and_then(|path| path.waste()).filter(|_| snapshot.total_bytes.is_some())
 }
 
 fn mean_rate_bps(report: &Report) -> f64 {
@@ -171,18 +195,19 @@ fn summary(report: &Report) -> String {
         output::human_seconds(report.last.elapsed.as_secs_f64()),
         human_rate(mean_rate_bps(report)),
     );
-    // Receivers send acknowledgements only, whose figures say nothing about the transfer.
-    if let Some(path) = report.last.path.filter(|_| report.last.total_bytes.is_some()) {
-        let overhead_percent = 100.0 * path.overhead(report.bytes);
-        text += &format!(", loss {:.1} %, overhead {overhead_percent:.1} %", 100.0 * path.loss);
-    }
-    if let Some(bottleneck) = report.last.bottleneck {
-        text += &format!(", limited by {}", bottleneck.describe());
-    }
     for (count, what) in [(report.failed, "failed"), (report.skipped, "skipped")] {
         if count > 0 {
             text += &format!(", {count} {what}");
         }
+    }
+    // Receivers send acknowledgements only, whose figures say nothing about the transfer.
+    let path = report.last.path.filter(|_| report.last.total_bytes.is_some() && report.bytes > 0);
+    let mut details = path.map_or_else(Vec::new, |path| path.describe());
+    // What was over at once was not held back by anything.
+    let bottleneck = report.last.bottleneck.filter(|_| report.last.elapsed >= RATE_KNOWN);
+    details.extend(bottleneck.map(|bottleneck| format!("limited by {}", bottleneck.describe())));
+    if !details.is_empty() {
+        text += &format!("\n  {}", details.join(", "));
     }
     text
 }
@@ -190,31 +215,73 @@ fn summary(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::PathSample;
+    use crate::transport::{DataDatagrams, PathSample, Wasted};
 
-    #[test]
-    fn the_bar_says_rate_loss_overhead_and_time_left() {
-        let path = PathSample { loss: 0.051, ip_bytes_sent: 1_100_000, ..PathSample::default() };
-        let snapshot = Snapshot {
+    const fn path() -> PathSample {
+        PathSample {
+            loss: Some(0.051),
+            rtt_ms: None,
+            datagrams_sent: 1100,
+            data_datagrams: DataDatagrams { source: 900, repair: 90, proactive: 10, probe: 0 },
+            wasted: Wasted { dependent: 2, late: 1, refused: 0 },
+            ip_bytes_sent: 1_100_000,
+            bytes_acknowledged: 1_000_000,
+        }
+    }
+
+    fn half_way() -> Snapshot {
+        Snapshot {
             done_bytes: 1_000_000,
             total_bytes: Some(2_000_000),
             total_is_final: true,
-            path: Some(path),
-            ..Snapshot::default()
-        };
-        let text = message(&snapshot, 8e6);
-        assert!(text.contains("loss 5.1 %  overhead 10.0 %  1.0 s left"), "{text}");
-        let text = message(&Snapshot { done_bytes: 2_000_000, ..snapshot }, 8e6);
-        assert!(text.ends_with("confirming"), "{text}");
+            elapsed: Duration::from_secs(2),
+            path: Some(path()),
+            bottleneck: None,
+        }
+    }
+
+    const fn rate(known_ms: u64) -> Option<Rate> {
+        Some(Rate { bps: 8e6, known: Duration::from_millis(known_ms) })
     }
 
     #[test]
-    fn the_rate_follows_slowly_and_starts_at_the_first_interval() {
+    fn the_bar_says_what_is_known() {
+        assert_eq!(message(&half_way(), rate(2000)), "1.00 MB of 2.00 MB  8.00 Mbit/s  1.0 s left  loss 5.1 %");
+        assert_eq!(message(&half_way(), rate(500)), "1.00 MB of 2.00 MB  8.00 Mbit/s  loss 5.1 %");
+        let early = Snapshot { path: Some(PathSample { loss: None, ..path() }), ..half_way() };
+        assert_eq!(message(&early, None), "1.00 MB of 2.00 MB");
+        let sent = Snapshot { done_bytes: 2_000_000, ..half_way() };
+        assert!(message(&sent, rate(2000)).contains("confirming"));
+        let receiver = Snapshot { total_bytes: None, ..half_way() };
+        assert_eq!(message(&receiver, rate(2000)), "1.00 MB  8.00 Mbit/s");
+    }
+
+    #[test]
+    fn the_closing_lines_have_the_senders_figures() {
+        let report = Report { stored: 1, bytes: 1_000_000, last: half_way(), ..Report::default() };
+        let text = summary(&report);
+        assert_eq!(
+            text,
+            "1 entry verified (1.00 MB) in 2.0 s, 4.00 Mbit/s\n  loss 5.1 %, overhead 10.0 %, waste 0.3 %"
+        );
+        assert_eq!(waste(&report.last).map(|waste| (waste.dependent, waste.late)), Some((2, 1)));
+        let receiver = Report { last: Snapshot { total_bytes: None, ..half_way() }, failed: 2, ..report };
+        assert_eq!(summary(&receiver), "1 entry verified (1.00 MB) in 2.0 s, 4.00 Mbit/s, 2 failed");
+        assert_eq!(waste(&receiver.last), None);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds_and_waits_for_the_first_bytes() {
         let mut state = State::default();
         let at = |ms, done_bytes| Snapshot { elapsed: Duration::from_millis(ms), done_bytes, ..Snapshot::default() };
-        assert_eq!(state.advance(&at(0, 0)), 0.0);
-        assert_eq!(state.advance(&at(250, 250_000)), 8e6);
-        let slower = state.advance(&at(500, 250_000));
-        assert!(slower > 6e6 && slower < 8e6, "{slower}");
+        assert_eq!(state.advance(&at(0, 0)), None);
+        assert_eq!(state.advance(&at(1000, 0)), None);
+        assert_eq!(state.advance(&at(1250, 250_000)), None);
+        assert_eq!(state.advance(&at(1500, 500_000)), Some(Rate { bps: 8e6, known: Duration::from_millis(250) }));
+        assert_eq!(state.advance(&at(1501, 500_000)).map(|rate| rate.known), Some(Duration::from_millis(251)));
+        // A stall: within the window it is half of the time, after it all of it.
+        assert_eq!(state.advance(&at(1750, 500_000)).map(|rate| rate.bps), Some(4e6));
+        assert_eq!(state.advance(&at(4900, 500_000)), None);
+        assert_eq!(state.advance(&at(5100, 500_000)).map(|rate| rate.bps), Some(0.0));
     }
 }

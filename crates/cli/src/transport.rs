@@ -9,26 +9,117 @@ use std::task::{Context, Poll};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// Source symbols sent before a loss is shown. The transport's estimate starts from a guess of 5 %, worth 100 datagrams:
+/// after a thousand it is at most half a percentage point off on its account, and soon not at all.
+const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
+
 /// What one end knows about the path at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PathSample {
-    /// The transport's estimate of the loss in this end's sending direction, 0 to 1. DFCP starts from a guess of 5 %.
-    pub loss: f64,
+    /// The transport's estimate of the loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
+    pub loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
     /// Datagrams sent by this end, of every kind.
     pub datagrams_sent: u64,
-    /// Data datagrams among them which carried repair symbols, of whatever cause.
-    pub datagrams_repair: u64,
+    /// Data datagrams among them, by reason.
+    pub data_datagrams: DataDatagrams,
+    /// Data datagrams which arrived and were not needed, as the peer reports; see [`PathSample::waste`].
+    #[serde(skip)]
+    pub wasted: Wasted,
     /// Bytes of the IP packets sent by this end.
     pub ip_bytes_sent: u64,
+    /// Bytes of this end's stream which the peer has acknowledged.
+    pub bytes_acknowledged: u64,
+}
+
+/// Data datagrams sent, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DataDatagrams {
+    /// Source symbols; none in the classic profile.
+    pub source: u64,
+    /// Repair symbols which were known to be needed; all of classic's.
+    pub repair: u64,
+    /// Repair symbols sent into idle time, to save a round trip.
+    pub proactive: u64,
+    /// Repair symbols sent to make a silent peer speak.
+    pub probe: u64,
+}
+
+impl DataDatagrams {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        [self.source, self.repair, self.proactive, self.probe].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// Data datagrams which arrived and were not needed, by cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wasted {
+    /// Linearly dependent on what was there.
+    pub dependent: u64,
+    /// Came for a block which was decoded.
+    pub late: u64,
+    /// Had no place at the receiver.
+    pub refused: u64,
+}
+
+/// What was sent in vain, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Waste {
+    /// Data datagrams which arrived and were not needed, as a share of all data datagrams sent.
+    pub share: f64,
+    /// Of them: linearly dependent on what was there.
+    pub dependent: u64,
+    /// Of them: came for a block which was decoded.
+    pub late: u64,
+    /// Of them: had no place at the receiver.
+    pub refused: u64,
+    /// All data datagrams sent.
+    pub data_datagrams: u64,
+    /// Among these: repair symbols sent into idle time, to save a round trip, whether or not they were needed.
+    pub proactive: u64,
+    /// Among these: repair symbols sent to make a silent peer speak.
+    pub probe: u64,
 }
 
 impl PathSample {
-    /// IP bytes sent beyond the `useful_bytes` of the application, as a share of those: headers, repair for the loss
-    /// and waste together. Zero until anything useful was delivered.
-    pub fn overhead(&self, useful_bytes: u64) -> f64 {
-        if useful_bytes == 0 { 0.0 } else { (self.ip_bytes_sent as f64 / useful_bytes as f64 - 1.0).max(0.0) }
+    /// A loss estimate worth showing: `None` until enough was sent for it to be more than its first guess, and in the
+    /// classic profile, which has neither source symbols nor an estimate.
+    pub fn evident_loss(estimate: f64, source_symbols_sent: u64) -> Option<f64> {
+        (source_symbols_sent >= LOSS_EVIDENCE_DATAGRAMS).then_some(estimate)
+    }
+
+    /// IP bytes sent beyond the stream's acknowledged ones, as a share of those: headers, repair for the loss and waste
+    /// together, and while data are under way, those too. `None` until anything was acknowledged.
+    pub fn overhead(&self) -> Option<f64> {
+        let share = || (self.ip_bytes_sent as f64 / self.bytes_acknowledged as f64 - 1.0).max(0.0);
+        (self.bytes_acknowledged > 0).then(share)
+    }
+
+    /// What was sent in vain; `None` until anything was acknowledged, and in the classic profile, whose receivers do
+    /// not report it.
+    pub fn waste(&self) -> Option<Waste> {
+        let (sent, Wasted { dependent, late, refused }) = (self.data_datagrams, self.wasted);
+        let wasted = dependent.saturating_add(late).saturating_add(refused);
+        (sent.source > 0 && self.bytes_acknowledged > 0).then(|| Waste {
+            // A peer's figures need not make sense.
+            share: (wasted as f64 / sent.total() as f64).min(1.0),
+            dependent,
+            late,
+            refused,
+            data_datagrams: sent.total(),
+            proactive: sent.proactive,
+            probe: sent.probe,
+        })
+    }
+
+    /// Loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
+    pub fn describe(&self) -> Vec<String> {
+        let figures =
+            [("loss", self.loss), ("overhead", self.overhead()), ("waste", self.waste().map(|waste| waste.share))];
+        let known = figures.into_iter().filter_map(|(name, share)| share.map(|share| (name, share)));
+        known.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect()
     }
 }
 
@@ -57,15 +148,20 @@ pub trait Acceptor: Send {
 
 /// One of several handles to a connection. Unlike `tokio::io::split`, whoever holds one can still ask for figures.
 /// At most one handle may read, and one write, at a time.
-pub struct Handle<T>(Arc<Mutex<T>>);
+pub struct Handle<T>(Arc<Mutex<Counted<T>>>);
+
+struct Counted<T> {
+    transport: T,
+    written_bytes: u64,
+}
 
 impl<T> Handle<T> {
     /// The first handle.
     pub fn new(transport: T) -> Self {
-        Self(Arc::new(Mutex::new(transport)))
+        Self(Arc::new(Mutex::new(Counted { transport, written_bytes: 0 })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, T> {
+    fn lock(&self) -> MutexGuard<'_, Counted<T>> {
         // A panic inside the transport poisons the lock; the transport itself then reports what is wrong.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +170,12 @@ impl<T> Handle<T> {
 impl<T: Transport> Handle<T> {
     /// See [`Transport::path_sample`].
     pub fn path_sample(&self) -> Option<PathSample> {
-        self.lock().path_sample()
+        self.lock().transport.path_sample()
+    }
+
+    /// Bytes written by any handle.
+    pub fn written_bytes(&self) -> u64 {
+        self.lock().written_bytes
     }
 }
 
@@ -92,20 +193,58 @@ impl<T> fmt::Debug for Handle<T> {
 
 impl<T: AsyncRead + Unpin> AsyncRead for Handle<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_read(cx, buf)
+        Pin::new(&mut self.lock().transport).poll_read(cx, buf)
     }
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Handle<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.lock()).poll_write(cx, buf)
+        let mut counted = self.lock();
+        let written = Pin::new(&mut counted.transport).poll_write(cx, buf);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            counted.written_bytes += *bytes as u64;
+        }
+        written
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_flush(cx)
+        Pin::new(&mut self.lock().transport).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_shutdown(cx)
+        Pin::new(&mut self.lock().transport).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_claimed_before_there_is_evidence() {
+        let sent = DataDatagrams { source: 999, repair: 5000, ..DataDatagrams::default() };
+        assert_eq!(PathSample::evident_loss(0.05, sent.source), None);
+        assert_eq!(PathSample::evident_loss(0.05, 1000), Some(0.05));
+        let unheard = PathSample { data_datagrams: sent, ip_bytes_sent: 10_000, ..PathSample::default() };
+        assert_eq!((unheard.overhead(), unheard.waste()), (None, None));
+        assert!(unheard.describe().is_empty());
+        let classic = DataDatagrams { repair: 5000, ..DataDatagrams::default() };
+        assert_eq!(PathSample { data_datagrams: classic, bytes_acknowledged: 1, ..unheard }.waste(), None);
+    }
+
+    #[test]
+    fn waste_is_what_arrived_in_vain_of_all_data_sent() {
+        let path = PathSample {
+            loss: Some(0.1),
+            data_datagrams: DataDatagrams { source: 900, repair: 80, proactive: 15, probe: 5 },
+            wasted: Wasted { dependent: 3, late: 6, refused: 1 },
+            ip_bytes_sent: 1_250,
+            bytes_acknowledged: 1_000,
+            ..PathSample::default()
+        };
+        let waste = path.waste().unwrap();
+        assert_eq!((waste.share, waste.data_datagrams), (0.01, 1000));
+        assert_eq!((waste.dependent, waste.late, waste.refused, waste.proactive, waste.probe), (3, 6, 1, 15, 5));
+        assert_eq!(path.describe(), ["loss 10.0 %", "overhead 25.0 %", "waste 1.0 %"]);
     }
 }

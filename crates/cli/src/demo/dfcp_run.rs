@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt;
 use super::path::Path;
 use super::result::Transport;
 use super::transfer::{Peer, Sink, feed};
+use crate::transport::{Transport as _, Waste};
 
 /// Bandwidth-delay products that buffers must hold to run at full rate at heavy loss.
 const BUFFER_BDPS: u64 = 8;
@@ -56,6 +57,10 @@ impl Peer for Dfcp {
         feed(file, &mut stream).await?;
         stream.shutdown().await.context("cannot confirm over DFCP")?;
         Ok(stream)
+    }
+
+    fn waste(sender: &Stream) -> Option<Waste> {
+        sender.path_sample().and_then(|path| path.waste())
     }
 
     fn remark(sender: &Stream) -> Option<String> {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::path::{Path, Wire};
 use crate::output::human_seconds;
+use crate::transport::Waste;
 use crate::units::{human_bytes, human_percent, human_rate};
 
 /// What carried the file.
@@ -71,6 +72,8 @@ pub(super) struct RunResult {
     pub(super) ending: Ending,
     /// Whether all that arrived is what was sent, by BLAKE3 of both as read back from the disk.
     pub(super) hash_ok: bool,
+    /// What was sent in vain, where the transport knows.
+    pub(super) waste: Option<Waste>,
     /// What else is worth knowing.
     pub(super) remark: Option<String>,
 }
@@ -115,8 +118,8 @@ impl RunResult {
             Ending::Complete => format!("{elapsed_s:.2} s"),
             Ending::Failed { .. } => format!("failed after {elapsed_s:.1} s"),
             Ending::Cut { .. } => match self.extrapolated_s() {
-                Some(seconds) => format!("> {elapsed_s:.1} s (would take {})", human_seconds(seconds)),
-                None => format!("> {elapsed_s:.1} s (no end in sight)"),
+                Some(seconds) => format!("> {elapsed_s:.1} s ({})", human_seconds(seconds)),
+                None => format!("> {elapsed_s:.1} s (no end)"),
             },
         }
     }
@@ -140,6 +143,7 @@ impl RunResult {
             human_rate(self.goodput_bps()),
             percent(self.ceiling_share()),
             self.overhead().map_or_else(|| "-".to_owned(), percent),
+            self.waste.map_or_else(|| "-".to_owned(), |waste| percent(waste.share)),
             self.time(),
             human_bytes(self.arrived_bytes),
             self.hash().to_owned(),
@@ -157,14 +161,15 @@ impl RunResult {
             "file_bytes": self.file_bytes, "arrived_bytes": self.arrived_bytes, "hash_ok": self.hash_ok,
             "elapsed_s": self.elapsed_s, "extrapolated_completion_s": self.extrapolated_s(),
             "goodput_bps": self.goodput_bps(), "ceiling_bps": self.path.ceiling_bps(self.wire.loss),
-            "ceiling_share": self.ceiling_share(), "overhead": self.overhead(), "wire": self.wire,
+            "ceiling_share": self.ceiling_share(), "overhead": self.overhead(), "waste": self.waste,
+            "wire": self.wire,
             "remark": self.remark,
         })
     }
 }
 
 /// Heads of the table's columns, and whether their cells stand to the right.
-const COLUMNS: [(&str, bool); 10] = [
+const COLUMNS: [(&str, bool); 11] = [
     ("path loss", true),
     ("transport", false),
     ("lost", true),
@@ -172,6 +177,7 @@ const COLUMNS: [(&str, bool); 10] = [
     ("goodput", true),
     ("of ceiling", true),
     ("overhead", true),
+    ("waste", true),
     ("time", false),
     ("arrived", true),
     ("hash", false),
@@ -211,6 +217,8 @@ pub(super) fn notes(results: &[RunResult]) -> String {
             .to_owned(),
         "overhead: all bytes of IP packets sent (headers, repair or retransmissions, control) beyond those delivered."
             .to_owned(),
+        "waste: data datagrams which arrived and were not needed, of all sent; part of the overhead. QUIC does not tell."
+            .to_owned(),
         "time: from connect to the sender's confirmation of the last byte.".to_owned(),
         "DFCP is told the path's rate; QUIC (quinn) has to find it, with flow-control windows too large to matter."
             .to_owned(),
@@ -218,8 +226,8 @@ pub(super) fn notes(results: &[RunResult]) -> String {
     ];
     if results.iter().any(|result| matches!(result.ending, Ending::Cut { .. })) {
         lines.push(
-            "> : cut at the time limit. Goodput is that of the last three quarters of the run, and the completion time \
-             is extrapolated from it."
+            "> : cut at the time limit. Goodput is that of the last three quarters of the run; in brackets, when it would \
+             have ended at that."
                 .to_owned(),
         );
     }

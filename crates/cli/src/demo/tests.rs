@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use super::path::Wire;
 use super::*;
+use crate::transport::Waste;
 
 #[derive(Debug, Parser)]
 struct Command {
@@ -25,8 +26,13 @@ fn result(transport: Transport, loss: f64, elapsed_s: f64, ending: Ending) -> Ru
         elapsed_s,
         ending,
         hash_ok: true,
+        waste: None,
         remark: None,
     }
+}
+
+fn waste() -> Waste {
+    Waste { share: 0.0049, dependent: 3, late: 195, refused: 0, data_datagrams: 40_000, proactive: 25, probe: 2 }
 }
 
 /// Two losses; one run of each ending.
@@ -37,6 +43,7 @@ fn results() -> Vec<RunResult> {
         result(Transport::QuicBbr, 0.0, 5.7, Ending::Complete),
         result(Transport::QuicCubic, 0.0, 6.4, Ending::Complete),
         RunResult {
+            waste: Some(waste()),
             remark: Some("halved its rate".to_owned()),
             ..result(Transport::Dfcp, 0.1, 6.25, Ending::Complete)
         },
@@ -110,8 +117,8 @@ fn the_table_shows_every_figure_in_columns() {
     assert_eq!(lines.len(), 1 + 3 + 1 + 3, "{text}");
     for (line, cells) in [
         (1, &["0 %", "DFCP", "1.2 %", "94.8 Mbit/s", "98.6 %", "25.0 %", "5.40 s", "64.0 MB", "ok"][..]),
-        (5, &["10 %", "10.0 %", "81.9 Mbit/s", "94.6 %", "6.25 s"]),
-        (6, &["QUIC BBR", "1.02 Mbit/s", "> 8.0 s (would take 8 min 18 s)", "1.28 MB", "ok so far"]),
+        (5, &["10 %", "10.0 %", "81.9 Mbit/s", "94.6 %", "0.5 %", "6.25 s"]),
+        (6, &["QUIC BBR", "1.02 Mbit/s", "> 8.0 s (8 min 18 s)", "1.28 MB", "ok so far"]),
         (7, &["QUIC CUBIC", "0 bit/s", "failed after 3.0 s", " - ", "0 B"]),
     ] {
         for cell in cells {
@@ -136,6 +143,9 @@ fn json_has_numbers_where_there_are_some() {
     assert_eq!(runs.len(), 6);
     assert_eq!((&runs[0]["transport"], &runs[0]["ending"]), (&Value::from("dfcp"), &Value::from("complete")));
     assert_eq!((runs[0]["path"]["rtt_ms"].as_f64(), runs[0]["overhead"].as_f64()), (Some(50.0), Some(0.25)));
+    let waste = &runs[3]["waste"];
+    assert_eq!((waste["late"].as_u64(), waste["proactive"].as_u64()), (Some(195), Some(25)));
+    assert_eq!((waste["share"].as_f64(), &runs[4]["waste"]), (Some(0.0049), &Value::Null));
     assert_eq!((runs[4]["ending"].as_str(), runs[4]["extrapolated_completion_s"].as_f64()), (Some("cut"), Some(498.0)));
     assert_eq!((runs[5]["reason"].as_str(), &runs[5]["overhead"]), (Some("a < b & timed out"), &Value::Null));
 }
@@ -232,5 +242,6 @@ async fn every_transport_delivers_a_small_file_over_a_lossy_path() {
     ] {
         assert!(result.is_verified(), "{result:?}");
         assert!(result.wire.sent_bytes > 50_000 && result.remark.is_none(), "{result:?}");
+        assert_eq!(result.waste.is_some(), result.transport == Transport::Dfcp, "{result:?}");
     }
 }

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::path::{Path, Wire};
 use super::result::{Ending, RunResult, Transport};
 use super::source::{CHUNK_BYTES, Source};
+use crate::transport::Waste;
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -51,6 +52,11 @@ pub(super) trait Peer: Send + Sync {
         path: &Path,
         file: &FilePath,
     ) -> impl Future<Output = anyhow::Result<Self::Sender>> + Send;
+
+    /// What a finished run sent in vain, where the transport knows.
+    fn waste(_sender: &Self::Sender) -> Option<Waste> {
+        None
+    }
 
     /// What is worth knowing about a finished run beyond the figures, as a phrase.
     fn remark(_sender: &Self::Sender) -> Option<String> {
@@ -135,15 +141,15 @@ pub(super) async fn transfer<P: Peer>(
     let wire = Wire::new(&relay.stats().forward);
     let at_end_bytes = arrived_bytes.load(Ordering::Relaxed);
 
-    let (ending, remark) = match sent {
-        None => (Ending::Cut { steady_bps: steady.rate_bps(elapsed, at_end_bytes) }, None),
-        Some(Err(error)) => (Ending::Failed { reason: format!("{error:#}") }, None),
+    let (ending, waste, remark) = match sent {
+        None => (Ending::Cut { steady_bps: steady.rate_bps(elapsed, at_end_bytes) }, None, None),
+        Some(Err(error)) => (Ending::Failed { reason: format!("{error:#}") }, None, None),
         Some(Ok(sender)) => match receiving.finish().await {
             Ok(receiver) => {
                 drop(receiver);
-                (Ending::Complete, P::remark(&sender))
+                (Ending::Complete, P::waste(&sender), P::remark(&sender))
             }
-            Err(error) => (Ending::Failed { reason: format!("{error:#}") }, None),
+            Err(error) => (Ending::Failed { reason: format!("{error:#}") }, None, None),
         },
     };
     receiving.stop().await;
@@ -163,6 +169,7 @@ pub(super) async fn transfer<P: Peer>(
         elapsed_s: elapsed.as_secs_f64(),
         ending,
         hash_ok,
+        waste,
         remark,
     })
 }

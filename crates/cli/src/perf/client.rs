@@ -5,7 +5,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::Request;
-use super::{Measured, flow};
+use super::{Measured, sink, source};
 use crate::args::PerfClientArgs;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
 use crate::transfer::error::TransferError;
@@ -13,8 +13,11 @@ use crate::transfer::frame::{Service, read_preamble};
 use crate::transport::{Handle, Transport};
 use crate::{net, output};
 
-/// Shortest interval that gets a line, s.
-const INTERVAL_S: f64 = 1.0;
+/// Shortest interval that gets a line, s: four reports make a second, more or less.
+const INTERVAL_S: f64 = 0.875;
+
+/// Shortest rest that gets one at the end, s.
+const REST_S: f64 = 0.125;
 
 /// Runs one measurement and prints it.
 ///
@@ -34,12 +37,14 @@ pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
         }
     })
     .await?;
+    let rest = intervals.finish(&measured);
     if json {
         output::json(&summary(&peer, &request, &measured, &intervals.finished));
     } else {
-        let overhead = overhead(&request, &measured)
-            .map_or_else(String::new, |overhead| format!("  overhead {:.1} %", 100.0 * overhead));
-        output::line(&format!("total {:6.1} s  {}{overhead}", measured.seconds, measured.describe()));
+        if let Some(text) = rest {
+            output::line(&text);
+        }
+        output::line(&format!("total         {:6.1} s  {}", measured.seconds, measured.describe(true)));
     }
     Ok(())
 }
@@ -64,16 +69,10 @@ pub async fn session<T: Transport>(
         .await
         .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     if request.reverse {
-        flow::sink(&handle, reader, on_count).await
+        sink::sink(&handle, reader, request.duration, on_count).await
     } else {
-        flow::source(&handle, reader, request, on_count).await
+        source::source(&handle, reader, request, on_count).await
     }
-}
-
-/// See [`crate::transport::PathSample::overhead`]. None in reverse: the server took its figures when it wrote its last
-/// data, of which its send buffer still held a part.
-fn overhead(request: &Request, measured: &Measured) -> Option<f64> {
-    measured.path.filter(|_| !request.reverse).map(|path| path.overhead(measured.bytes))
 }
 
 fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Measured]) -> serde_json::Value {
@@ -84,7 +83,8 @@ fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Meas
     json!({
         "peer": peer, "reverse": request.reverse, "bytes": measured.bytes, "seconds": measured.seconds,
         "goodput_bps": measured.goodput_bps(), "path": measured.path,
-        "overhead": overhead(request, measured), "intervals": intervals,
+        "overhead": measured.path.and_then(|path| path.overhead()),
+        "waste": measured.path.and_then(|path| path.waste()), "intervals": intervals,
     })
 }
 
@@ -96,16 +96,23 @@ struct Intervals {
 }
 
 impl Intervals {
+    /// Looks at an interim count.
     fn advance(&mut self, now: &Measured) -> Option<String> {
+        (now.seconds - self.last.seconds >= INTERVAL_S).then(|| self.cut(now))
+    }
+
+    /// Closes the last interval, unless the one before ended just now.
+    fn finish(&mut self, end: &Measured) -> Option<String> {
+        (end.seconds - self.last.seconds >= REST_S).then(|| self.cut(end))
+    }
+
+    fn cut(&mut self, now: &Measured) -> String {
         let part = now.since(&self.last);
-        if part.seconds < INTERVAL_S {
-            return None;
-        }
-        let text = format!("{:6.1} s to {:6.1} s  {}", self.last.seconds, now.seconds, part.describe());
+        let text = format!("{:6.1} – {:6.1} s  {}", self.last.seconds, now.seconds, part.describe(false));
         self.last = *now;
         if self.finished.len() < crate::limits::PERF_INTERVALS_MAX {
             self.finished.push(part);
         }
-        Some(text)
+        text
     }
 }

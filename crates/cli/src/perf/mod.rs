@@ -1,22 +1,29 @@
 //! `dfcp perf`: how fast a path is, as counted by the side that receives. Specified in `spec/file-transfer.md`.
 
 pub mod client;
-pub mod flow;
 pub mod server;
+pub mod sink;
+pub mod source;
 pub mod wire;
 
-use serde::Serialize;
+use std::time::Duration;
 
-use crate::transport::PathSample;
+use serde::Serialize;
+use tokio::io::BufReader;
+use tokio::time::timeout;
+
+use crate::transfer::error::{ProtocolError, TransferError};
+use crate::transfer::frame::{ToSender, read_frame};
+use crate::transport::{Handle, PathSample, Transport};
 
 /// A measurement, so far or at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Bytes that reached the receiving side.
+    /// Bytes that reached the receiving side in this time.
     pub bytes: u64,
-    /// Between its first byte and its last, s.
+    /// Since its first byte, s: until the time was up, or until the last byte if the sender had no more.
     pub seconds: f64,
-    /// What the sending side knows of the path.
+    /// What the sending side knows of the path; at the end, of the whole connection.
     pub path: Option<PathSample>,
 }
 
@@ -35,17 +42,36 @@ impl Measured {
         }
     }
 
-    /// For people: amount, goodput and what the path looks like.
-    pub fn describe(&self) -> String {
+    /// For people: amount, goodput and what the path looks like; with everything sent in `total`, at the end.
+    pub fn describe(&self, total: bool) -> String {
         let amount = crate::units::human_bytes(self.bytes);
-        let mut text = format!("{amount}  {}", crate::units::human_rate(self.goodput_bps()));
-        if let Some(path) = self.path {
-            if let Some(rtt_ms) = path.rtt_ms {
-                text += &format!("  rtt {rtt_ms:.1} ms");
+        let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));
+        let Some(path) = self.path else { return text };
+        let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
+        let loss = path.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
+        text += &format!("  rtt {rtt}  loss {loss}");
+        if total {
+            for (name, share) in [("overhead", path.overhead()), ("waste", path.waste().map(|waste| waste.share))] {
+                text += &share.map_or_else(String::new, |share| format!("  {name} {:.1} %", 100.0 * share));
             }
-            text += &format!("  loss {:.1} %", 100.0 * path.loss);
         }
         text
+    }
+}
+
+async fn next_frame<T: Transport>(
+    reader: &mut BufReader<Handle<T>>,
+    body: &mut Vec<u8>,
+    silence_max: Duration,
+) -> Result<u8, TransferError> {
+    let silent = |_| TransferError::Silent { seconds: silence_max.as_secs() };
+    timeout(silence_max, read_frame(reader, body)).await.map_err(silent)??.ok_or(TransferError::PeerClosed)
+}
+
+fn unexpected(frame_kind: u8, body: &[u8]) -> TransferError {
+    match ToSender::decode(frame_kind, body) {
+        Ok(ToSender::Refused(failure)) => TransferError::Refused(failure.sentence),
+        _ => ProtocolError::UnknownFrame { kind: frame_kind }.into(),
     }
 }
 

@@ -5,9 +5,9 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::Request;
-use super::{Measured, flow};
+use super::{Measured, sink, source};
 use crate::args::PerfServerArgs;
-use crate::limits::{DATA_BYTES_MAX, SENDER_SILENCE_MAX};
+use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{Service, kind, read_frame, read_preamble};
@@ -50,7 +50,11 @@ pub async fn session<T: Transport>(connection: T) -> Result<(Request, Measured),
     writer.write_all(&Service::Perf.preamble()).await.map_err(TransferError::Connection)?;
     writer.flush().await.map_err(TransferError::Connection)?;
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)??;
+    if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)? {
+        // An orderly end lets a client of another version read ours and say so. One that is gone needs no telling.
+        let _ = timeout(CLOSE_WAIT_MAX, writer.shutdown()).await;
+        return Err(error);
+    }
     let mut body = Vec::new();
     let frame_kind = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
     let request = match frame_kind {
@@ -59,9 +63,9 @@ pub async fn session<T: Transport>(connection: T) -> Result<(Request, Measured),
         None => return Err(TransferError::PeerClosed),
     };
     let measured = if request.reverse {
-        flow::source(&handle, reader, &request, |_| {}).await?
+        source::source(&handle, reader, &request, |_| {}).await?
     } else {
-        flow::sink(&handle, reader, |_| {}).await?
+        sink::sink(&handle, reader, request.duration, |_| {}).await?
     };
     Ok((request, measured))
 }
@@ -70,11 +74,11 @@ fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json
     match outcome {
         Ok((request, measured)) if json => output::json(&json!({
             "event": "measured", "peer": peer, "reverse": request.reverse, "measured": measured,
-            "goodput_bps": measured.goodput_bps(),
+            "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
         })),
         Ok((request, measured)) => {
             let direction = if request.reverse { "sent to" } else { "received from" };
-            output::line(&format!("{direction} {peer}: {}", measured.describe()));
+            output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
         }
         Err(error) if json => {
             output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));

@@ -1,14 +1,21 @@
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, WriteHalf, duplex};
+use tokio::sync::mpsc;
 
-use super::wire::{Count, Request, decode_path, encode_path};
+use super::wire::{Count, Request, Stage, decode_path, encode_path};
 use super::{Measured, client, server};
+use crate::limits::PERF_AHEAD_BYTES_MIN;
 use crate::transfer::error::{Failure, FailureCode, TransferError};
-use crate::transfer::frame::{HEADER_BYTES, Service};
+use crate::transfer::frame::{HEADER_BYTES, Service, kind};
 use crate::transfer::receive::refuse;
-use crate::transport::PathSample;
+use crate::transport::{DataDatagrams, PathSample, Transport, Wasted};
 
 fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -68,7 +75,7 @@ fn a_server_which_claims_other_bytes_is_not_believed() {
         there.write_all(&Service::Perf.preamble()).await.unwrap();
         there.read_to_end(&mut heard).await.unwrap();
         let mut claim = Vec::new();
-        Count { is_final: true, bytes: 999, elapsed_us: 1 }.encode(&mut claim);
+        Count { stage: Stage::Ended, bytes: 999, elapsed_us: 1 }.encode(&mut claim);
         there.write_all(&claim).await.unwrap();
     };
     let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
@@ -102,25 +109,274 @@ fn goodput_counts_bits_over_the_receivers_time() {
     assert_eq!(Measured::default().goodput_bps(), 0.0);
 }
 
+/// A server which answers with `claims` before anything was sent.
+fn believed(claims: &[Count]) -> Result<Measured, TransferError> {
+    let request = request(false, 1000);
+    let (here, mut there) = duplex(100);
+    let respond = async {
+        let mut says = Service::Perf.preamble().to_vec();
+        claims.iter().for_each(|claim| claim.encode(&mut says));
+        there.write_all(&says).await.unwrap();
+        let mut heard = Vec::new();
+        there.read_to_end(&mut heard).await.unwrap();
+    };
+    let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), respond) });
+    client
+}
+
+#[test]
+fn nobody_receives_more_than_was_sent() {
+    let more = 10_000_000;
+    for stage in [Stage::Running, Stage::Ended, Stage::TimeUp] {
+        let client = believed(&[Count { stage, bytes: more, elapsed_us: 1 }]);
+        assert!(matches!(client, Err(TransferError::Protocol(_))), "{stage:?}: {client:?}");
+    }
+}
+
+/// The writing end of a path which takes a block of 10 kB every 10 ms (8 Mbit/s) from a send buffer without limit, and
+/// acknowledges it at once. Everything happens in the time of a paused clock.
+struct Slow {
+    reader: DuplexStream,
+    buffer: mpsc::UnboundedSender<Vec<u8>>,
+    state: Arc<SlowState>,
+}
+
+#[derive(Default)]
+struct SlowState {
+    written_bytes: AtomicU64,
+    acknowledged_bytes: AtomicU64,
+    ahead_bytes_max: AtomicU64,
+}
+
+impl Slow {
+    const BLOCK_BYTES: usize = 10_000;
+    const RATE_BPS: f64 = 8e6;
+
+    /// The end, and a transport which its peer can have.
+    fn new() -> (Self, DuplexStream, Arc<SlowState>) {
+        let (reader, there) = duplex(1_000_000);
+        let (reader, writer) = tokio::io::split(reader);
+        let (buffer, blocks) = mpsc::unbounded_channel();
+        let state = Arc::new(SlowState::default());
+        tokio::spawn(Self::drain(blocks, writer, Arc::clone(&state)));
+        let (pipe_in, pipe_out) = duplex(1_000_000);
+        tokio::spawn(async move {
+            let (mut reader, mut pipe_in) = (reader, pipe_in);
+            tokio::io::copy(&mut reader, &mut pipe_in).await
+        });
+        (Self { reader: pipe_out, buffer, state: Arc::clone(&state) }, there, state)
+    }
+
+    async fn drain(
+        mut writes: mpsc::UnboundedReceiver<Vec<u8>>,
+        mut path: WriteHalf<DuplexStream>,
+        state: Arc<SlowState>,
+    ) {
+        let mut free_at = tokio::time::Instant::now();
+        while let Some(write) = writes.recv().await {
+            for block in write.chunks(Self::BLOCK_BYTES) {
+                // From when to when adds up, so that the timer's granularity does not.
+                free_at = free_at.max(tokio::time::Instant::now() - Duration::from_millis(2));
+                free_at += Duration::from_secs_f64(8.0 * block.len() as f64 / Self::RATE_BPS);
+                tokio::time::sleep_until(free_at).await;
+                path.write_all(block).await.unwrap();
+                state.acknowledged_bytes.fetch_add(block.len() as u64, Ordering::Relaxed);
+            }
+        }
+        path.shutdown().await.unwrap();
+    }
+}
+
+impl AsyncRead for Slow {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.reader).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.buffer.send(buf.to_vec()).unwrap();
+        let state = &self.state;
+        let written_bytes = state.written_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed) + buf.len() as u64;
+        let ahead_bytes = written_bytes - state.acknowledged_bytes.load(Ordering::Relaxed);
+        state.ahead_bytes_max.fetch_max(ahead_bytes, Ordering::Relaxed);
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Dropping the only sender lets the drain end after the last block.
+        self.buffer = mpsc::unbounded_channel().0;
+        let [written, acknowledged] = [&self.state.written_bytes, &self.state.acknowledged_bytes];
+        if written.load(Ordering::Relaxed) == acknowledged.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let waker = cx.waker().clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            waker.wake();
+        });
+        Poll::Pending
+    }
+}
+
+impl Transport for Slow {
+    fn path_sample(&self) -> Option<PathSample> {
+        let bytes_acknowledged = self.state.acknowledged_bytes.load(Ordering::Relaxed);
+        Some(PathSample {
+            loss: Some(0.0),
+            rtt_ms: Some(10.0),
+            data_datagrams: DataDatagrams { source: bytes_acknowledged / 1000, ..DataDatagrams::default() },
+            wasted: Wasted { late: bytes_acknowledged / 10_000, ..Wasted::default() },
+            ip_bytes_sent: bytes_acknowledged + bytes_acknowledged / 4,
+            bytes_acknowledged,
+            ..PathSample::default()
+        })
+    }
+}
+
+#[test]
+fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
+    for (reverse, seconds) in [(false, 1), (false, 7), (true, 7)] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let (client, server, state, took) = runtime.block_on(async {
+            let (slow, other, state) = Slow::new();
+            let request = Request { reverse, duration: Duration::from_secs(seconds), bytes_max: None };
+            let started = tokio::time::Instant::now();
+            let (client, server) = if reverse {
+                tokio::join!(client::session(other, &request, |_| {}), server::session(slow))
+            } else {
+                tokio::join!(client::session(slow, &request, |_| {}), server::session(other))
+            };
+            (client.unwrap(), server.unwrap().1, state, started.elapsed())
+        });
+        let case = format!("reverse {reverse}, {seconds} s: {client:?}");
+        assert_eq!((client.bytes, client.seconds), (server.bytes, seconds as f64), "{case}");
+        // The first block starts the clock, and is counted.
+        let expected_bps = Slow::RATE_BPS + 8.0 * Slow::BLOCK_BYTES as f64 / seconds as f64;
+        assert!((client.goodput_bps() / expected_bps - 1.0).abs() < 0.01, "{case}");
+        // What is under way at the end is little, so the end is near, and the figures are of all that was sent.
+        let written_bytes = state.written_bytes.load(Ordering::Relaxed);
+        assert!(state.ahead_bytes_max.load(Ordering::Relaxed) <= PERF_AHEAD_BYTES_MIN + 70_000, "{case}");
+        assert!(took < Duration::from_secs(seconds + 2), "{case} took {took:?}");
+        let path = client.path.unwrap();
+        assert!(written_bytes - path.bytes_acknowledged < 1000, "{case}: of {written_bytes}");
+        assert!((path.overhead().unwrap() - 0.25).abs() < 1e-3, "{case}");
+        assert!((path.waste().unwrap().share - 0.1).abs() < 1e-3, "{case}");
+    }
+}
+
+#[test]
+fn a_measurement_which_is_over_does_not_wait_for_a_source_without_end() {
+    let request = Request { reverse: true, duration: Duration::from_secs(1), bytes_max: None };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let (here, mut there) = duplex(1000);
+        let endless = async {
+            there.write_all(&Service::Perf.preamble()).await.unwrap();
+            let frame = [&[kind::DATA, 0, 0, 0, 100][..], &[7; 100]].concat();
+            while there.write_all(&frame).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let (client, ()) = tokio::join!(client::session(here, &request, |_| {}), endless);
+        let measured = client.unwrap();
+        assert_eq!(measured.seconds, 1.0);
+        assert!((10_000..=10_100).contains(&measured.bytes), "{measured:?}");
+    });
+}
+
+#[test]
+fn a_client_of_another_version_can_read_which_one_is_spoken() {
+    let (mut here, there) = duplex(1000);
+    let mut opening = Service::Perf.preamble();
+    opening[5] = 1;
+    let (server, heard) = run(async {
+        here.write_all(&opening).await.unwrap();
+        let mut heard = Vec::new();
+        let (server, read) = tokio::join!(server::session(there), here.read_to_end(&mut heard));
+        read.unwrap();
+        (server, heard)
+    });
+    assert!(matches!(server, Err(TransferError::Protocol(_))), "{server:?}");
+    assert_eq!(heard, Service::Perf.preamble());
+}
+
+#[test]
+fn an_empty_data_frame_is_no_data() {
+    let (mut here, there) = duplex(1000);
+    let mut opening = Service::Perf.preamble().to_vec();
+    request(false, 1000).encode(&mut opening);
+    opening.extend([kind::DATA, 0, 0, 0, 0]);
+    let server = run(async {
+        here.write_all(&opening).await.unwrap();
+        server::session(there).await
+    });
+    assert!(matches!(server, Err(TransferError::Protocol(_))), "{server:?}");
+}
+
+#[test]
+fn lines_say_what_is_known() {
+    let unknown = Measured { bytes: 3_000_000, seconds: 2.0, path: Some(PathSample::default()) };
+    assert_eq!(unknown.describe(true), "3.00 MB  12.0 Mbit/s  rtt –  loss –");
+    let path = PathSample {
+        loss: Some(0.1),
+        rtt_ms: Some(50.04),
+        data_datagrams: DataDatagrams { source: 2000, ..DataDatagrams::default() },
+        wasted: Wasted { late: 8, ..Wasted::default() },
+        ip_bytes_sent: 5,
+        bytes_acknowledged: 4,
+        ..PathSample::default()
+    };
+    let known = Measured { path: Some(path), ..unknown };
+    assert_eq!(known.describe(true), "3.00 MB  12.0 Mbit/s  rtt 50.0 ms  loss 10.0 %  overhead 25.0 %  waste 0.4 %");
+    assert!(!known.describe(false).contains("waste"));
+}
+
 proptest! {
     #[test]
-    fn frames_survive_the_wire(reverse: bool, ms in 1u64..86_400_000, bytes in proptest::option::of(0..u64::MAX), is_final: bool, elapsed_us: u64) {
+    fn frames_survive_the_wire(
+        reverse: bool,
+        ms in 1u64..86_400_000,
+        bytes in proptest::option::of(0..u64::MAX),
+        stage in prop_oneof![Just(Stage::Running), Just(Stage::Ended), Just(Stage::TimeUp)],
+        elapsed_us: u64,
+        loss in proptest::option::of(Just(0.25)),
+        rtt_ms in proptest::option::of(Just(12.5)),
+        numbers: [u64; 10],
+    ) {
         let request = Request { reverse, duration: Duration::from_millis(ms), bytes_max: bytes };
         let mut out = Vec::new();
         request.encode(&mut out);
         prop_assert_eq!(Request::decode(&out[HEADER_BYTES..]).unwrap(), request);
-        let count = Count { is_final, bytes: ms, elapsed_us };
+        let count = Count { stage, bytes: ms, elapsed_us };
         out.clear();
         count.encode(&mut out);
         prop_assert_eq!(Count::decode(&out[HEADER_BYTES..]).unwrap(), count);
-        let path = PathSample { loss: 0.25, rtt_ms: Some(12.5), datagrams_sent: ms, datagrams_repair: 1, ip_bytes_sent: 2 };
+        let [source, repair, proactive, probe, dependent, late, refused, datagrams_sent, ip_bytes_sent, bytes_acknowledged] = numbers;
+        let path = PathSample {
+            loss,
+            rtt_ms,
+            datagrams_sent,
+            data_datagrams: DataDatagrams { source, repair, proactive, probe },
+            wasted: Wasted { dependent, late, refused },
+            ip_bytes_sent,
+            bytes_acknowledged,
+        };
         out.clear();
         encode_path(&path, &mut out);
-        prop_assert_eq!(decode_path(&out[HEADER_BYTES..]).unwrap(), path);
+        let decoded = decode_path(&out[HEADER_BYTES..]).unwrap();
+        prop_assert_eq!(decoded, path);
+        // Nonsense from a peer is shown as some share, and overflows nothing.
+        let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded) }.describe(true);
+        prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn arbitrary_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..100)) {
         let _ = (Request::decode(&body), Count::decode(&body), decode_path(&body));
     }
 }

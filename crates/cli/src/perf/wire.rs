@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::limits::PERF_DURATION_MAX;
 use crate::transfer::error::ProtocolError;
 use crate::transfer::frame::{Fields, kind, with_header};
-use crate::transport::PathSample;
+use crate::transport::{DataDatagrams, PathSample, Wasted};
 
 /// A sender's own figures, sent along with the data when the server sends.
 pub const PERF_PATH: u8 = 0x22;
@@ -56,14 +56,28 @@ impl Request {
     }
 }
 
+/// Where a measurement stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// More follows.
+    #[default]
+    Running = 0,
+    /// The sender's end came within the time: these are all the bytes it sent.
+    Ended = 1,
+    /// The time was up first; what comes now is not counted.
+    TimeUp = 2,
+}
+
 /// What the receiving side has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// No more follows.
-    pub is_final: bool,
+    /// Whether more follows.
+    pub stage: Stage,
     /// Bytes of data.
     pub bytes: u64,
-    /// Between the first byte and the last, µs.
+    /// Since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or the time asked for
+    /// ([`Stage::TimeUp`]).
     pub elapsed_us: u64,
 }
 
@@ -71,7 +85,7 @@ impl Count {
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         with_header(kind::PERF_REPORT, out, |out| {
-            out.push(u8::from(self.is_final));
+            out.push(self.stage as u8);
             out.extend_from_slice(&self.bytes.to_be_bytes());
             out.extend_from_slice(&self.elapsed_us.to_be_bytes());
         });
@@ -80,14 +94,19 @@ impl Count {
     /// From a body.
     ///
     /// # Errors
-    /// Wrong length.
+    /// Wrong length, or an unknown stage.
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
-            let [is_final] = fields.array()?;
+            let stage = match fields.array()? {
+                [0] => Stage::Running,
+                [1] => Stage::Ended,
+                [2] => Stage::TimeUp,
+                _ => return None,
+            };
             let bytes = u64::from_be_bytes(fields.array()?);
             let elapsed_us = u64::from_be_bytes(fields.array()?);
-            fields.0.is_empty().then_some(Self { is_final: is_final != 0, bytes, elapsed_us })
+            fields.0.is_empty().then_some(Self { stage, bytes, elapsed_us })
         };
         decoded().ok_or(ProtocolError::Malformed { frame: "perf report" })
     }
@@ -102,10 +121,16 @@ impl Count {
 pub fn encode_path(path: &PathSample, out: &mut Vec<u8>) {
     with_header(PERF_PATH, out, |out| {
         // Saturating: both are far below 2³² unless the figures are nonsense.
-        out.extend_from_slice(&((path.loss * PPM) as u32).to_be_bytes());
+        let loss_ppm = path.loss.map_or(u32::MAX, |loss| (loss * PPM) as u32);
+        out.extend_from_slice(&loss_ppm.to_be_bytes());
         out.extend_from_slice(&path.rtt_ms.map_or(u32::MAX, |rtt_ms| (rtt_ms * 1e3) as u32).to_be_bytes());
-        for number in [path.datagrams_sent, path.datagrams_repair, path.ip_bytes_sent] {
+        let DataDatagrams { source, repair, proactive, probe } = path.data_datagrams;
+        let Wasted { dependent, late, refused } = path.wasted;
+        for number in [path.datagrams_sent, source, repair, proactive, probe, dependent, late, refused] {
             out.extend_from_slice(&number.to_be_bytes());
+        }
+        for bytes in [path.ip_bytes_sent, path.bytes_acknowledged] {
+            out.extend_from_slice(&bytes.to_be_bytes());
         }
     });
 }
@@ -117,14 +142,23 @@ pub fn encode_path(path: &PathSample, out: &mut Vec<u8>) {
 pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
     let mut fields = Fields(body);
     let mut decoded = || {
-        let loss = (f64::from(u32::from_be_bytes(fields.array()?)) / PPM).min(1.0);
-        let rtt_us = Some(u32::from_be_bytes(fields.array()?)).filter(|rtt_us| *rtt_us != u32::MAX);
+        let known = |number: u32| (number != u32::MAX).then_some(f64::from(number));
+        let loss_ppm = known(u32::from_be_bytes(fields.array()?));
+        let rtt_us = known(u32::from_be_bytes(fields.array()?));
+        let mut number = || fields.array().map(u64::from_be_bytes);
         let sample = PathSample {
-            loss,
-            rtt_ms: rtt_us.map(|rtt_us| f64::from(rtt_us) / 1e3),
-            datagrams_sent: u64::from_be_bytes(fields.array()?),
-            datagrams_repair: u64::from_be_bytes(fields.array()?),
-            ip_bytes_sent: u64::from_be_bytes(fields.array()?),
+            loss: loss_ppm.map(|loss_ppm| (loss_ppm / PPM).min(1.0)),
+            rtt_ms: rtt_us.map(|rtt_us| rtt_us / 1e3),
+            datagrams_sent: number()?,
+            data_datagrams: DataDatagrams {
+                source: number()?,
+                repair: number()?,
+                proactive: number()?,
+                probe: number()?,
+            },
+            wasted: Wasted { dependent: number()?, late: number()?, refused: number()? },
+            ip_bytes_sent: number()?,
+            bytes_acknowledged: number()?,
         };
         fields.0.is_empty().then_some(sample)
     };

@@ -153,9 +153,9 @@ pub enum ProtocolError {
 /// Why a whole transfer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// The connection broke.
+    /// The connection broke. The sentence has the cause in it, so it is no source besides.
     #[error("the connection to the peer was lost ({0}); send again when the path is back")]
-    Connection(#[source] io::Error),
+    Connection(io::Error),
     /// The peer closed before the end.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
     PeerClosed,
@@ -173,7 +173,7 @@ pub enum TransferError {
     Refused(String),
     /// This receiver could not flush what it had stored.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
-    Flush(#[source] io::Error),
+    Flush(io::Error),
     /// A thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,

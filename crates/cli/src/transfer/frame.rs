@@ -11,8 +11,6 @@ use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENTENCE_BYTES_MAX};
 pub const HEADER_BYTES: usize = 5;
 /// Bytes of the preamble each side sends first.
 pub const PREAMBLE_BYTES: usize = 8;
-/// Version of this protocol.
-pub const VERSION: u8 = 1;
 /// Bytes of a BLAKE3 hash.
 pub const HASH_BYTES: usize = 32;
 
@@ -34,9 +32,17 @@ impl Service {
         }
     }
 
+    /// Which version of it is spoken here.
+    pub const fn version(self) -> u8 {
+        match self {
+            Self::Files => 1,
+            Self::Perf => 2,
+        }
+    }
+
     /// The eight bytes each side sends first.
     pub const fn preamble(self) -> [u8; PREAMBLE_BYTES] {
-        [b'D', b'F', b'C', b'P', self as u8, VERSION, 0, 0]
+        [b'D', b'F', b'C', b'P', self as u8, self.version(), 0, 0]
     }
 
     /// Checks the peer's preamble; the last two bytes are reserved and ignored.
@@ -50,8 +56,8 @@ impl Service {
         if service != self as u8 {
             return Err(ProtocolError::Preamble { expected: self.name() });
         }
-        if version != VERSION {
-            return Err(ProtocolError::Version { got: version, ours: VERSION });
+        if version != self.version() {
+            return Err(ProtocolError::Version { got: version, ours: self.version() });
         }
         Ok(())
     }
@@ -355,6 +361,21 @@ pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<
 where
     R: AsyncRead + Unpin,
 {
+    let Some((frame_kind, len)) = read_header(reader).await? else { return Ok(None) };
+    body.resize(len, 0);
+    read_exact(reader, body).await?;
+    Ok(Some(frame_kind))
+}
+
+/// Reads the next frame's type and the length of its body, which is left to the caller; `None` if the stream ends before
+/// it.
+///
+/// # Errors
+/// As [`read_frame`].
+pub async fn read_header<R>(reader: &mut R) -> Result<Option<(u8, usize)>, TransferError>
+where
+    R: AsyncRead + Unpin,
+{
     let mut header = [0; HEADER_BYTES];
     let got = reader.read(&mut header).await.map_err(TransferError::Connection)?;
     if got == 0 {
@@ -367,9 +388,7 @@ where
     if len as usize > max {
         return Err(ProtocolError::TooLarge { len, max }.into());
     }
-    body.resize(len as usize, 0);
-    read_exact(reader, body).await?;
-    Ok(Some(frame_kind))
+    Ok(Some((frame_kind, len as usize)))
 }
 
 /// Reads and checks the peer's preamble.
@@ -385,7 +404,11 @@ where
     Ok(service.check(preamble)?)
 }
 
-async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), TransferError> {
+/// Fills `out`.
+///
+/// # Errors
+/// [`TransferError::PeerClosed`] if the stream ends first.
+pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), TransferError> {
     match reader.read_exact(out).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(TransferError::PeerClosed),

@@ -1,0 +1,197 @@
+//! The side of a measurement which receives and counts, whether it is the client or the server. Its clock is the
+//! measurement's: it starts with the first byte of data.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::wire::{Count, PERF_PATH, Stage, decode_path};
+use super::{Measured, unexpected};
+use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
+use crate::transfer::error::{ProtocolError, TransferError};
+use crate::transfer::frame::{kind, read_exact, read_header};
+use crate::transport::{Handle, PathSample, Transport};
+
+/// Counts what comes for `duration`, or until the peer's end if that is earlier, and reports it to the peer. `on_count`
+/// hears each interim count.
+///
+/// # Errors
+/// The connection broke or the peer left the protocol, before the time was up.
+pub async fn sink<T: Transport>(
+    handle: &Handle<T>,
+    mut reader: BufReader<Handle<T>>,
+    duration: Duration,
+    on_count: impl FnMut(&Measured),
+) -> Result<Measured, TransferError> {
+    let tally = Shared(Mutex::new(Tally { duration, ..Tally::default() }));
+    let (ended_in, ended_out) = oneshot::channel();
+    let mut absorb = Box::pin(async {
+        absorb(&mut reader, &tally).await?;
+        // Without a listener the final count is on its way already.
+        let _ = ended_in.send(());
+        Ok(())
+    });
+    let mut report = Box::pin(report(handle.clone(), &tally, ended_out, on_count));
+    let count = tokio::select! {
+        counted = &mut report => {
+            let count = counted?;
+            // The rest is not counted, but ends with the source's last figures.
+            if !matches!(timeout(PERF_TAIL_MAX, &mut absorb).await, Ok(Ok(()))) {
+                tracing::debug!("the source did not come to its end");
+            }
+            count
+        }
+        absorbed = &mut absorb => {
+            let ended: Result<(), TransferError> = absorbed;
+            ended?;
+            report.await?
+        }
+    };
+    Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path: tally.lock().path })
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    duration: Duration,
+    bytes: u64,
+    /// When the first byte came and when the last one that counts.
+    span: Option<(Instant, Instant)>,
+    is_ended: bool,
+    path: Option<PathSample>,
+}
+
+impl Tally {
+    fn deadline(&self) -> Option<Instant> {
+        self.span.map(|(first, _)| first + self.duration)
+    }
+
+    /// The next full interval since the first byte (or before it, since `started`), at most the deadline. So interim
+    /// counts are those of whole intervals.
+    fn report_due(&self, started: Instant) -> Instant {
+        let now = Instant::now();
+        let since = self.span.map_or(started, |(first, _)| first);
+        let begun_ns = (now - since).as_nanos() % REPORT_INTERVAL.as_nanos();
+        let due = now + REPORT_INTERVAL - Duration::from_nanos(u64::try_from(begun_ns).unwrap_or_default());
+        self.deadline().map_or(due, |deadline| due.min(deadline))
+    }
+
+    fn is_time_up(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| now >= deadline)
+    }
+
+    fn add(&mut self, now: Instant, bytes: u64) {
+        if !self.is_time_up(now) {
+            self.bytes += bytes;
+            self.span = Some((self.span.map_or(now, |(first, _)| first), now));
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.is_ended = !self.is_time_up(now);
+    }
+
+    fn count(&self, now: Instant) -> Count {
+        let (first, last) = self.span.unwrap_or((now, now));
+        let (stage, elapsed) = match self.is_ended {
+            true => (Stage::Ended, last - first),
+            false if self.is_time_up(now) => (Stage::TimeUp, self.duration),
+            false => (Stage::Running, now - first),
+        };
+        Count { stage, bytes: self.bytes, elapsed_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX) }
+    }
+}
+
+struct Shared(Mutex<Tally>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Tally> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the peer what has come, every now and then and finally; then closes our direction.
+async fn report<T: Transport>(
+    mut writer: Handle<T>,
+    tally: &Shared,
+    mut ended: oneshot::Receiver<()>,
+    mut on_count: impl FnMut(&Measured),
+) -> Result<Count, TransferError> {
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    let started = Instant::now();
+    loop {
+        let due = tally.lock().report_due(started);
+        // Ending only between two reports: one cut in half would spoil the final one.
+        tokio::select! {
+            biased;
+            _ = &mut ended => {}
+            () = sleep_until(due) => {}
+        }
+        let (count, path) = {
+            let tally = tally.lock();
+            (tally.count(Instant::now()), tally.path)
+        };
+        let mut bytes = Vec::new();
+        count.encode(&mut bytes);
+        let write = async {
+            writer.write_all(&bytes).await?;
+            writer.flush().await
+        };
+        timeout(SENDER_SILENCE_MAX, write).await.map_err(silent)?.map_err(TransferError::Connection)?;
+        if count.stage != Stage::Running {
+            // The peer has its answer or is gone: how the close fares changes nothing here.
+            if !matches!(timeout(CLOSE_WAIT_MAX, writer.shutdown()).await, Ok(Ok(()))) {
+                tracing::debug!("the connection was not closed in order");
+            }
+            return Ok(count);
+        }
+        on_count(&Measured { bytes: count.bytes, seconds: count.seconds(), path });
+    }
+}
+
+/// Takes frames up to the end; counts data as they come, not when a frame is complete.
+async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    let mut body = Vec::new();
+    loop {
+        let header = timeout(SENDER_SILENCE_MAX, read_header(reader)).await.map_err(silent)??;
+        let (frame_kind, len) = header.ok_or(TransferError::PeerClosed)?;
+        if frame_kind == kind::DATA {
+            timeout(SENDER_SILENCE_MAX, count_data(reader, len, tally)).await.map_err(silent)??;
+            continue;
+        }
+        body.resize(len, 0);
+        timeout(SENDER_SILENCE_MAX, read_exact(reader, &mut body)).await.map_err(silent)??;
+        match frame_kind {
+            PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
+            kind::END => {
+                tally.lock().end(Instant::now());
+                return Ok(());
+            }
+            other => return Err(unexpected(other, &body)),
+        }
+    }
+}
+
+async fn count_data<T: Transport>(
+    reader: &mut BufReader<Handle<T>>,
+    len: usize,
+    tally: &Shared,
+) -> Result<(), TransferError> {
+    if len == 0 {
+        return Err(ProtocolError::Malformed { frame: "data" }.into());
+    }
+    let mut left_bytes = len;
+    while left_bytes > 0 {
+        let ready_bytes = reader.fill_buf().await.map_err(TransferError::Connection)?.len().min(left_bytes);
+        if ready_bytes == 0 {
+            return Err(TransferError::PeerClosed);
+        }
+        tally.lock().add(Instant::now(), ready_bytes as u64);
+        reader.consume(ready_bytes);
+        left_bytes -= ready_bytes;
+    }
+    Ok(())
+}

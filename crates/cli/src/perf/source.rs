@@ -1,0 +1,207 @@
+//! The side of a measurement which sends, whether it is the client or the server.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::wire::{Count, Request, Stage, encode_path};
+use super::{Measured, next_frame, unexpected};
+use crate::limits::{
+    CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
+};
+use crate::transfer::error::{ProtocolError, TransferError};
+use crate::transfer::frame::{HEADER_BYTES, ToReceiver, kind, with_header};
+use crate::transport::{Handle, PathSample, Transport};
+
+/// Body of a data frame, bytes: what the source can be late by when the time is up.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// How often the acknowledgements are looked at while the source waits for them.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Loss and round-trip time assumed until they are known: high, so that a measurement is not held back by them.
+const LOSS_ASSUMED: f64 = 0.5;
+const RTT_ASSUMED_MS: f64 = 1000.0;
+
+/// Sends as asked until the peer says that the time is up, and listens to what it counts. `on_count` hears each interim
+/// count.
+///
+/// # Errors
+/// The connection broke or the peer left the protocol, before the peer's final count came.
+pub async fn source<T: Transport>(
+    handle: &Handle<T>,
+    mut reader: BufReader<Handle<T>>,
+    request: &Request,
+    on_count: impl FnMut(&Measured),
+) -> Result<Measured, TransferError> {
+    let progress = Progress::default();
+    let mut emit = Box::pin(emit(handle.clone(), request, &progress));
+    let counted = {
+        let mut listen = Box::pin(listen(handle, &mut reader, &progress, on_count));
+        tokio::select! {
+            counted = &mut listen => counted?,
+            emitted = &mut emit => match emitted {
+                Ok(()) => listen.await?,
+                // The peer may have said why; if not, the error of the connection stands.
+                Err(error) => return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
+                    Ok(Err(reason @ TransferError::Refused(_))) => Err(reason),
+                    _ => Err(TransferError::Connection(error)),
+                },
+            },
+        }
+    };
+    // The figures become exact when all is acknowledged; the count stands whether or not that comes to pass.
+    progress.is_time_up.store(true, Ordering::Relaxed);
+    let close = async {
+        if !progress.is_closed.load(Ordering::Relaxed) {
+            emit.await?;
+        }
+        tokio::io::copy(&mut reader, &mut tokio::io::sink()).await
+    };
+    if !matches!(timeout(PERF_TAIL_MAX, close).await, Ok(Ok(_))) {
+        tracing::debug!("the connection was not closed in order");
+    }
+    Ok(Measured { path: handle.path_sample(), ..counted })
+}
+
+/// What the two directions tell each other.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Bytes of data in frames begun.
+    data_bytes: AtomicU64,
+    /// No data follows.
+    is_ended: AtomicBool,
+    /// All is written and confirmed.
+    is_closed: AtomicBool,
+    /// The peer wants no more.
+    is_time_up: AtomicBool,
+}
+
+/// Reads counts up to the final one, which must be possible.
+async fn listen<T: Transport>(
+    handle: &Handle<T>,
+    reader: &mut BufReader<Handle<T>>,
+    progress: &Progress,
+    mut on_count: impl FnMut(&Measured),
+) -> Result<Measured, TransferError> {
+    let mut body = Vec::new();
+    loop {
+        let count = match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
+            kind::PERF_REPORT => Count::decode(&body)?,
+            other => return Err(unexpected(other, &body)),
+        };
+        let measured = Measured { bytes: count.bytes, seconds: count.seconds(), path: handle.path_sample() };
+        let sent_bytes = progress.data_bytes.load(Ordering::Relaxed);
+        let is_possible = match count.stage {
+            Stage::Running | Stage::TimeUp => count.bytes <= sent_bytes,
+            Stage::Ended => progress.is_ended.load(Ordering::Relaxed) && count.bytes == sent_bytes,
+        };
+        if !is_possible {
+            return Err(ProtocolError::Summary.into());
+        }
+        if count.stage != Stage::Running {
+            return Ok(measured);
+        }
+        on_count(&measured);
+    }
+}
+
+/// Writes data frames until the peer says that the time is up or the bytes are used up, then the end.
+async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
+    let started = Instant::now();
+    let mut frame = Vec::with_capacity(HEADER_BYTES + FRAME_BYTES);
+    with_header(kind::DATA, &mut frame, |frame| frame.extend(Noise(0).take(FRAME_BYTES)));
+    let mut left_bytes = request.bytes_max.unwrap_or(u64::MAX);
+    let mut path_due = REPORT_INTERVAL;
+    let mut control = Vec::new();
+    let is_over =
+        || progress.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX;
+    while left_bytes > 0 && !is_over() {
+        if is_far_ahead(&handle, started.elapsed()) {
+            sleep(LOOK_INTERVAL).await;
+            continue;
+        }
+        if left_bytes < FRAME_BYTES as u64 {
+            // The last one; less than the limit, so the conversion holds.
+            frame.clear();
+            let len = usize::try_from(left_bytes).unwrap_or(FRAME_BYTES);
+            with_header(kind::DATA, &mut frame, |frame| frame.extend(Noise(0).take(len)));
+        }
+        let body_bytes = (frame.len() - HEADER_BYTES) as u64;
+        left_bytes -= body_bytes;
+        progress.data_bytes.fetch_add(body_bytes, Ordering::Relaxed);
+        handle.write_all(&frame).await?;
+        if request.reverse && started.elapsed() >= path_due {
+            path_due = started.elapsed() + REPORT_INTERVAL;
+            write_path(&mut handle, &mut control).await?;
+        }
+    }
+    progress.is_ended.store(true, Ordering::Relaxed);
+    if request.reverse {
+        settle(&mut handle).await?;
+        write_path(&mut handle, &mut control).await?;
+    }
+    control.clear();
+    ToReceiver::End { entries: 0 }.encode(&mut control);
+    handle.write_all(&control).await?;
+    handle.flush().await?;
+    handle.shutdown().await?;
+    progress.is_closed.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether more is written and not acknowledged than keeps the path full, so that what follows the data is not stuck
+/// behind a long queue. Never where the transport keeps no figures.
+fn is_far_ahead<T: Transport>(handle: &Handle<T>, elapsed: Duration) -> bool {
+    handle.path_sample().is_some_and(|path| {
+        let ahead_bytes = handle.written_bytes().saturating_sub(path.bytes_acknowledged);
+        ahead_bytes >= ahead_bytes_max(&path, elapsed)
+    })
+}
+
+/// What keeps a path full which has taken so much in `elapsed`: what is under way and what waits for repair, at heavy
+/// loss for eight round trips, and for a report interval what waits to be sent.
+fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
+    let rate_bytes_s = path.ip_bytes_sent as f64 / elapsed.as_secs_f64().max(1e-3);
+    let round_trips = 2.0 + 12.0 * path.loss.unwrap_or(LOSS_ASSUMED).min(LOSS_ASSUMED);
+    let span_s = REPORT_INTERVAL.as_secs_f64() + round_trips * path.rtt_ms.unwrap_or(RTT_ASSUMED_MS) / 1e3;
+    ((rate_bytes_s * span_s) as u64).max(PERF_AHEAD_BYTES_MIN)
+}
+
+/// Waits until all that was written is acknowledged, so that the figures sent next are final; not for ever.
+async fn settle<T: Transport>(handle: &mut Handle<T>) -> std::io::Result<()> {
+    handle.flush().await?;
+    let started = Instant::now();
+    while started.elapsed() < CLOSE_WAIT_MAX
+        && handle.path_sample().is_some_and(|path| path.bytes_acknowledged < handle.written_bytes())
+    {
+        sleep(LOOK_INTERVAL).await;
+    }
+    Ok(())
+}
+
+async fn write_path<T: Transport>(handle: &mut Handle<T>, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    buffer.clear();
+    if let Some(path) = handle.path_sample() {
+        encode_path(&path, buffer);
+    }
+    handle.write_all(buffer).await
+}
+
+/// Bytes that no link on the way can compress.
+struct Noise(u64);
+
+impl Iterator for Noise {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        // SplitMix64 (Steele, Lea, Flood 2014), one byte of each number.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some((mixed ^ (mixed >> 31)) as u8)
+    }
+}
