@@ -17,6 +17,8 @@ use crate::side::Job;
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
+    /// The longest stream asked for.
+    bytes_max: u64,
     /// The profile of both ends.
     pub profile: Profile,
     path: PathConfig,
@@ -103,6 +105,17 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
     }
 }
 
+/// A stream is not longer than so many windows, of which some take several round trips of a second.
+const WINDOWS_MAX: u64 = 2_000;
+
+/// What a sender may have under way, at the least.
+fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
+    let buffers = sender.send_buffer_bytes.min(receiver.receive_memory_bytes);
+    let symbols = u64::from(sender.symbol_size.min(receiver.symbol_size)) * 45;
+    let blocks = u64::from(sender.window_blocks.min(receiver.window_blocks));
+    buffers.min(blocks * symbols.min(buffers / 4))
+}
+
 impl Scenario {
     /// Draws a scenario; streams have at most `bytes_max` bytes.
     #[must_use]
@@ -113,12 +126,22 @@ impl Scenario {
         let (forward, backward) = (link(&mut random, loss_max), link(&mut random, loss_max));
         let slowest = forward.rate_bps.unwrap_or(u64::MAX).min(backward.rate_bps.unwrap_or(u64::MAX));
         // A stream should not take more than some minutes of simulated time.
-        let bytes_max = bytes_max.min(slowest / 8 * 10).max(4_000);
-        let client = (config(&mut random, profile, slowest), job(&mut random, bytes_max));
-        let server = (config(&mut random, profile, slowest), job(&mut random, bytes_max));
+        let stream_bytes_max = bytes_max.min(slowest / 8 * 10).max(4_000);
+        let mut client = (config(&mut random, profile, slowest), job(&mut random, stream_bytes_max));
+        let mut server = (config(&mut random, profile, slowest), job(&mut random, stream_bytes_max));
+        client.1.send_bytes = client.1.send_bytes.min(window_bytes(&client.0, &server.0) * WINDOWS_MAX);
+        server.1.send_bytes = server.1.send_bytes.min(window_bytes(&server.0, &client.0) * WINDOWS_MAX);
         let interface_bps = pick(&mut random, &[slowest, 10_000_000_000]);
         let simultaneous = random.random_bool(0.05);
-        Self { seed, profile, path: PathConfig { forward, backward, interface_bps }, client, server, simultaneous }
+        Self {
+            seed,
+            bytes_max,
+            profile,
+            path: PathConfig { forward, backward, interface_bps },
+            client,
+            server,
+            simultaneous,
+        }
     }
 
     /// Runs it; with `log`, every datagram is printed.
@@ -128,8 +151,8 @@ impl Scenario {
     /// The error tells how to replay it.
     pub fn run(self, log: bool) -> Result<Option<Outcome>> {
         let replay = format!(
-            "replay with: cargo run --release -p dfcp-protocol-tests --bin seeds -- --first {} --count 1 --verbose",
-            self.seed
+            "replay with: cargo run --release -p dfcp-protocol-tests --bin seeds -- --first {} --count 1 --bytes-max {} --verbose",
+            self.seed, self.bytes_max
         );
         self.run_inner(log).with_context(|| replay)
     }

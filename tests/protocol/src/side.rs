@@ -55,6 +55,8 @@ pub struct Side {
     pub(crate) written: u64,
     pub(crate) read: u64,
     next_read: Time,
+    /// No write has been refused since the last `Writable` event.
+    writable: bool,
     pub(crate) read_end: bool,
     pub(crate) connected_at: Option<Time>,
     pub(crate) finished_at: Option<Time>,
@@ -84,6 +86,7 @@ impl Side {
             written: 0,
             read: 0,
             next_read: Time::ZERO,
+            writable: true,
             read_end: false,
             connected_at: None,
             finished_at: None,
@@ -192,6 +195,7 @@ impl Side {
                     self.connected_at.get_or_insert(now);
                     self.endpoint.established(handle);
                 }
+                Event::Writable => self.writable = true,
                 Event::Finished => {
                     self.finished_at.get_or_insert(now);
                 }
@@ -207,16 +211,17 @@ impl Side {
             return;
         }
         let mut progress = false;
-        while self.written < self.job.send_bytes {
+        while self.writable && self.written < self.job.send_bytes {
             let rest = usize::try_from(self.job.send_bytes - self.written).unwrap_or(usize::MAX);
             let length = rest.min(self.job.write_bytes).min(self.buffer.len());
             self.pattern.fill(self.written, &mut self.buffer[..length]);
             let Ok(taken) = connection.write(now, &self.buffer[..length]) else { return };
             self.written += taken as u64;
             progress = true;
-            if taken < length {
-                return;
-            }
+            self.writable = taken == length;
+        }
+        if self.written < self.job.send_bytes {
+            return;
         }
         let state = connection.state();
         let unshut = matches!(state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);

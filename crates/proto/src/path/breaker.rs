@@ -202,9 +202,11 @@ impl Breaker {
         }
         let since = since.unwrap_or(last);
         self.state = State::Armed { since: Some(since) };
-        if now.at.since(since.at) >= TRIP_AFTER {
-            let loss = Sample::between(since, now).loss;
-            self.begin_test(now, configured_bps as f64 / 2.0, loss, None);
+        let whole = Sample::between(since, now);
+        // A path which loses just that much trips by chance otherwise, again and again.
+        let doubt = 2.0 * (whole.loss * (1.0 - whole.loss) / whole.settled.max(1) as f64).sqrt();
+        if now.at.since(since.at) >= TRIP_AFTER && whole.loss - doubt > LOSS_TRIP {
+            self.begin_test(now, configured_bps as f64 / 2.0, whole.loss, None);
         }
     }
 
@@ -339,6 +341,16 @@ mod tests {
         drive(&mut breaker, 120, START, 1_000_000_000, |rate| rate.min(100e6) * 0.6);
         let allowed = breaker.allowed_bps(1_000_000_000) as f64 / 100e6;
         assert!((0.9..1.4).contains(&allowed), "{allowed}");
+    }
+
+    #[test]
+    fn a_loss_which_only_seems_to_exceed_the_threshold_does_not_trip() {
+        let mut breaker = Breaker::new();
+        drive(&mut breaker, 60, START, 100_000_000, |rate| rate * 0.796);
+        assert_eq!(breaker.tests(), 1, "in time the evidence suffices");
+        let mut breaker = Breaker::new();
+        drive(&mut breaker, 4, START, 100_000_000, |rate| rate * 0.796);
+        assert_eq!(breaker.tests(), 0);
     }
 
     #[test]

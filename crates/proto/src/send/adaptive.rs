@@ -237,7 +237,8 @@ impl Adaptive {
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
     fn proactive_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        let stragglers_only = self.source.waiting_bytes() > 0;
+        // While data wait for window, bulk traffic spends nothing on blocks whose turn may yet do.
+        let stragglers_only = self.source.waiting_bytes() > 0 && self.traffic == Traffic::Bulk;
         let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
             let capped = block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed();
