@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use dfcp_proto::{Accept, Config, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
+use dfcp_proto::{
+    Accept, Config, ConfigError, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
@@ -201,8 +203,11 @@ impl Stream {
     }
 
     /// Changes the sending rate.
-    pub fn set_rate(&self, rate: Rate) {
-        self.stream.set_rate(rate);
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
+        self.stream.set_rate(rate)
     }
 
     /// Says what the data written from now on is like.

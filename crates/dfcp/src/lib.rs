@@ -51,7 +51,8 @@ mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, Config, ConnectionError, Parameter, ParameterError, Profile, Rate, Schedule, State, Stats, Traffic,
+    Accept, Config, ConfigError, ConnectionError, Parameter, ParameterError, Profile, Rate, Schedule, State, Stats,
+    Traffic,
 };
 pub use endpoint::Endpoint;
 pub use error::ConnectError;

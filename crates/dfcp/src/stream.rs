@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
+use dfcp_proto::{Config, ConfigError, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
@@ -114,8 +114,11 @@ impl Stream {
     }
 
     /// Changes the sending rate.
-    pub fn set_rate(&self, rate: Rate) {
-        self.shared().configure(|connection| connection.set_rate(rate));
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
+        self.shared().configure(|connection| connection.set_rate(rate))
     }
 
     /// Says what the data written from now on is like.

@@ -281,7 +281,7 @@ async fn ipv6_and_parameters() {
     client.set(Parameter::Maxtokens, 100_000).unwrap();
     assert_eq!(client.get(Parameter::Maxtokens).unwrap(), 100_000);
     client.set(Parameter::AcksSent, 1).unwrap_err();
-    client.set_rate(Rate::Fixed { rate_bps: 200_000_000 });
+    client.set_rate(Rate::Fixed { rate_bps: 200_000_000 }).unwrap();
     let sent = write_pattern(&mut client, 5, 500_000).await.unwrap();
     let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
     shut.unwrap();

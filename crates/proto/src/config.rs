@@ -67,7 +67,8 @@ pub struct Config {
     /// Bytes written by the application which may wait or be unacknowledged. Default 32 MiB. Costs that much memory at
     /// most. A window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
     pub send_buffer_bytes: u64,
-    /// Bytes of received blocks which may be open or unread. Default 32 MiB.
+    /// Bytes of received blocks which may be open or unread. Default 32 MiB. A peer which breaks the rules, or sends later
+    /// blocks first while nobody reads, can make it up to three times as much (`spec/protocol.md`, [window-2]).
     pub receive_memory_bytes: u64,
     /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
     /// obeys it whatever its own rate. Default 0.
@@ -134,18 +135,13 @@ impl Config {
     /// # Errors
     /// The first setting which is out of its range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let in_range = |name, value: u64, min: u64, max: u64| {
-            if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min, max }) }
-        };
         match (self.profile, self.schedule) {
             (Profile::Modern, Schedule::Adaptive) | (Profile::Classic, Schedule::Flood) => {}
             (Profile::Classic, Schedule::OpenLoop { redundancy }) if (0.0..=16.0).contains(&redundancy) => {}
             (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
             (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
         }
-        if let Rate::Fixed { rate_bps } = self.rate {
-            in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000)?;
-        }
+        self.rate.validate()?;
         in_range("symbol_size", self.symbol_size.into(), 64, dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64)?;
         let blocks_max = match self.profile {
             Profile::Modern => limits::WINDOW_BLOCKS_MAX,
@@ -162,6 +158,21 @@ impl Config {
             in_range("keep_alive in ms", keep_alive_ms, 10, 86_400_000)?;
         }
         in_range("overhead_bytes", self.overhead_bytes.into(), 0, 1_024)?;
-        in_range("redundancy_bytes", self.redundancy_bytes.into(), 1_420, 1 << 20)
+        let (least, most) = limits::REDUNDANCY_BYTES;
+        in_range("redundancy_bytes", self.redundancy_bytes.into(), least, most)
     }
+}
+
+impl Rate {
+    /// Checks that the rate is one that can be paced.
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+        match self {
+            Self::Line => Ok(()),
+            Self::Fixed { rate_bps } => in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000),
+        }
+    }
+}
+
+fn in_range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min, max }) }
 }

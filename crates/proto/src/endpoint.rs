@@ -253,7 +253,7 @@ impl Endpoint {
         }
         let connection = loop {
             let seed = self.seed();
-            let Some(connection) = Connection::accept(now, config.clone(), ports, &syn, seed) else {
+            let Some(connection) = Connection::accept(now, config.clone(), ports, &syn, datagram.len(), seed) else {
                 return self.refuse(&syn.header, syn_id, reply);
             };
             if !self.by_id.contains_key(&connection.local_id()) {

@@ -24,7 +24,7 @@ pub use connection::application::Read;
 pub use connection::transmit::DATAGRAM_BUFFER_BYTES;
 pub use connection::{Connection, Event, Ports};
 pub use endpoint::{Accept, ConnectError, Endpoint, Handle, Routed};
-pub use error::{ConnectionError, ParameterError, PeerMisbehaved, WriteError};
+pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
 pub use parameters::{Access, Parameter};
 pub use path::pacing::inctokens;
 pub use state::State;

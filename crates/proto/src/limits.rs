@@ -13,7 +13,9 @@ pub const HALF_OPEN_MAX: usize = 1_024;
 /// Blocks which one direction of a modern connection may have open: the span of its window.
 pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 
-/// Blocks a *classic* connection may have open. The documents use up to 1000; each costs up to 128 KiB at either end.
+/// Blocks a *classic* connection may have open. The documents use up to 1000. Each costs a sender about 130 KiB. A
+/// receiver keeps up to [`CLASSIC_SEGMENTS_PER_BLOCK_MAX`] segments of it with their neighbour graphs, about 5 MB if the
+/// peer never uses a generator state twice; honest peers reuse states, and then it is about 1 MB.
 pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
 
 /// Bytes of receive memory a connection may be configured with.
@@ -44,6 +46,12 @@ pub const REORDER_DELAY_MAX: Duration = Duration::from_millis(250);
 /// Encoding symbols of one block which classic keeps at most: four times what ε = 5 % needs.
 pub const CLASSIC_SEGMENTS_PER_BLOCK_MAX: usize = 192;
 
+/// The values of *Redundancy*, the threshold in bytes from which classic tries to decode: a segment, and all that is kept.
+pub const REDUNDANCY_BYTES: (u64, u64) = {
+    let segment = dfcp_fountain::raptor::SEGMENT_BYTES as u64;
+    (segment, CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64 * segment)
+};
+
 /// Neighbour graphs a classic connection caches; each takes about 20 KiB.
 pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
 
@@ -54,6 +62,21 @@ pub const LOSS_BELIEVED_MAX: f64 = 0.75;
 /// Factor of the ceiling on symbols per block, `SYMBOLS_PER_BLOCK_FACTOR · K / (1 − min(p̂, LOSS_BELIEVED_MAX))`, after
 /// which a block gets one symbol per round trip.
 pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
+
+/// How often a block gets a symbol after that, at the most: a peer which reports a tiny round-trip time gains nothing.
+pub const CAPPED_BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// Source symbols of a block.
+pub const SYMBOLS_PER_BLOCK_MAX: usize = dfcp_fountain::random_linear::K_MAX;
+
+/// Copies of a handshake segment, or of a FIN, which wait for their answer.
+pub const ANSWERS_OWED_MAX: u8 = 8;
+
+/// Own handshake segments whose time of sending is remembered, for the peer's echo.
+pub const ECHOES_MAX: usize = 32;
+
+/// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
+pub const EMPTY_TAIL_BLOCKS: u32 = 256;
 
 /// Events waiting to be polled. They coalesce, so this is never reached in practice.
 pub const EVENTS_MAX: usize = 64;

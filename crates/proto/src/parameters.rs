@@ -3,6 +3,7 @@
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 
 use crate::error::ParameterError;
+use crate::limits;
 
 /// What table 3.2 lets an application do with a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Parameter {
     fn range(self, value: u64, window_blocks_max: u32) -> (u64, u64) {
         match self {
             Self::WindowSize => (1, window_blocks_max.into()),
-            Self::Redundancy => (1_420, 1 << 20),
+            Self::Redundancy => limits::REDUNDANCY_BYTES,
             Self::Coding | Self::Decoding => (0, 1),
             Self::Inttokens => (1, 15_000),
             // 0 switches the bucket off; one which cannot hold the tokens of one segment would stop the sender for ever.

@@ -16,9 +16,9 @@ pub struct Stats {
     pub acks_sent: u64,
     /// Acknowledgements received (table 3.2, *ACKs received*).
     pub acks_received: u64,
-    /// UDP payload bytes sent.
+    /// Bytes of datagrams sent, without the headers below ours.
     pub bytes_sent: u64,
-    /// UDP payload bytes received.
+    /// Bytes of datagrams received, likewise.
     pub bytes_received: u64,
     /// Application bytes which the peer has acknowledged.
     pub stream_bytes_acknowledged: u64,

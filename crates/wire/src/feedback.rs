@@ -19,7 +19,7 @@ pub struct Report {
     pub highest_datagram: u32,
     /// Distinct valid datagrams received, control included; wraps.
     pub datagrams_received: u32,
-    /// Their bytes as UDP payload, that is header, options, payload and CRC or tag.
+    /// Their bytes: header, options, payload and CRC or tag.
     pub bytes_received: u64,
     /// Time from the arrival of the highest datagram to the sending of this report, in microseconds.
     pub hold_us: u32,

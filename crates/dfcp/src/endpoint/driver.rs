@@ -107,9 +107,11 @@ fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Ar
                 table.proto.forget(handle);
                 None
             }
-            Routed::Opened(handle, connection) => {
+            Routed::Opened(handle, mut connection) => {
                 // Over raw IP the endpoint alone knows the port.
                 let remote = table.proto.remote(handle).unwrap_or(remote);
+                // A listener on [::] has IPv4 peers, too.
+                connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
                 let (_, driver) = shared.enter(table, handle, *connection, remote, Some(local_ip));
                 todo.opened.push(driver);
                 None

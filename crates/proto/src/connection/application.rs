@@ -5,7 +5,7 @@ use dfcp_wire::Profile;
 
 use crate::config::{Rate, Traffic};
 use crate::connection::{Connection, Phase, Receiver, Sender};
-use crate::error::{ConnectionError, ParameterError, WriteError};
+use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::limits;
 use crate::parameters::{Access, Parameter};
 use crate::stats::Stats;
@@ -143,9 +143,19 @@ impl Connection {
     }
 
     /// Changes the sending rate while the connection runs.
-    pub fn set_rate(&mut self, rate: Rate) {
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
+        rate.validate()?;
         self.config.rate = rate;
         self.update_rate();
+        Ok(())
+    }
+
+    /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
+    pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
+        self.config.overhead_bytes = overhead_bytes;
     }
 
     /// Changes the kind of traffic while the connection runs.
@@ -205,7 +215,11 @@ impl Connection {
 
     fn set_window_size(&mut self, window_blocks: u32) -> Result<(), ParameterError> {
         match (&mut self.sender, &self.phase) {
-            (Sender::Modern(sender), _) => sender.set_window_blocks(window_blocks),
+            (Sender::Modern(sender), _) => {
+                // Only what we send: the receiver's window has been declared.
+                sender.set_window_blocks(window_blocks);
+                return Ok(());
+            }
             (Sender::Classic(sender), Phase::SynSent | Phase::SynReceived) => {
                 sender.set_window_blocks(window_blocks);
                 if let Receiver::Classic(receiver) = &mut self.receiver {

@@ -4,10 +4,8 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 
 use crate::connection::repeats::Repeats;
+use crate::limits;
 use crate::state::State;
-
-/// Acknowledgements of FIN owed at most.
-const OWED_MAX: u8 = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
@@ -76,7 +74,7 @@ impl Closing {
 
     pub(crate) fn on_peer_fin(&mut self, end: u32) {
         self.peer_end = Some(end);
-        self.owed = (self.owed + 1).min(OWED_MAX);
+        self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);
     }
 
     /// Everything before the peer's FIN is decoded. `true` if that is news.

@@ -9,6 +9,7 @@ use dfcp_wire::Profile;
 use dfcp_wire::handshake::Parameters;
 
 use crate::connection::repeats::Repeats;
+use crate::limits;
 
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
@@ -17,12 +18,6 @@ pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
 pub(crate) const ACK_KEEP_ALIVE: u32 = 0;
 pub(crate) const ACK_OF_FIN: u32 = 1;
 pub(crate) const ACK_OF_SYNACK: u32 = 2;
-
-/// SYNACKs owed at most: one for each early copy of the SYN, and some.
-const OWED_MAX: u8 = 8;
-
-/// Sending times remembered for measuring the RTT.
-const ECHOES_MAX: usize = 32;
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +68,7 @@ impl Handshake {
 
     /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
     pub(crate) fn owe(&mut self, number: u32) {
-        self.owed = (self.owed + 1).min(OWED_MAX);
+        self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);
         self.echo = number;
     }
 
@@ -92,7 +87,7 @@ impl Handshake {
     }
 
     pub(crate) fn on_sent(&mut self, now: Time, number: u32) {
-        if self.sent_at.len() == ECHOES_MAX {
+        if self.sent_at.len() == limits::ECHOES_MAX {
             self.sent_at.pop_front();
         }
         self.sent_at.push_back((number, now));

@@ -119,9 +119,6 @@ pub struct Connection {
     write_blocked: bool,
     events: VecDeque<Event>,
     stats: Stats,
-    /// For the breaker: datagrams and bytes the peer has reported, and IP bits sent.
-    reported_datagrams: u64,
-    reported_count: u32,
     reported_bytes: u64,
     sent_bits: u64,
 }
@@ -188,8 +185,6 @@ impl Connection {
             write_blocked: false,
             events: VecDeque::new(),
             stats: Stats::default(),
-            reported_datagrams: 0,
-            reported_count: 0,
             reported_bytes: 0,
             sent_bits: 0,
             config,
@@ -248,7 +243,7 @@ impl Connection {
             Sender::Modern(sender) => sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes),
         }
         if let Receiver::Modern(receiver) = &mut self.receiver {
-            receiver.set_symbol_size_max(symbol_size);
+            receiver.set_symbol_size(symbol_size);
         }
         self.update_rate();
         self.may_send = true;
@@ -269,18 +264,23 @@ impl Connection {
 
     /// The rate follows the configuration, the peer's cap and the breaker.
     fn update_rate(&mut self) {
-        let own = match self.config.rate {
-            Rate::Line => None,
-            Rate::Fixed { rate_bps } => Some(rate_bps),
-        };
-        let cap = (self.peer_rate_max_bps > 0).then_some(self.peer_rate_max_bps);
-        let mut rate = own.into_iter().chain(cap).min();
+        let mut rate = self.configured_bps();
         if let Some(configured) = rate.filter(|_| self.breaker_is_on()) {
             rate = Some(self.breaker.allowed_bps(configured));
         }
         if rate != self.pacer.rate_bps() {
             self.pacer.set_rate_bps(rate);
         }
+    }
+
+    /// The rate without the breaker: the smaller of our own and the peer's cap; `None` is the line rate.
+    fn configured_bps(&self) -> Option<u64> {
+        let own = match self.config.rate {
+            Rate::Line => None,
+            Rate::Fixed { rate_bps } => Some(rate_bps),
+        };
+        let cap = (self.peer_rate_max_bps > 0).then_some(self.peer_rate_max_bps);
+        own.into_iter().chain(cap).min()
     }
 
     fn breaker_is_on(&self) -> bool {

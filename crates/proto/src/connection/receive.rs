@@ -19,23 +19,30 @@ impl Connection {
     /// Answers a SYN: the connection which the listening side gets. `None` if the SYN is not one which `config` can
     /// serve; [`handle_datagram`](Self::handle_datagram) takes its further copies.
     #[must_use]
-    pub(crate) fn accept(now: Time, config: Config, ports: Ports, syn: &Segment<'_>, seed: [u8; 32]) -> Option<Self> {
+    pub(crate) fn accept(
+        now: Time,
+        config: Config,
+        ports: Ports,
+        syn: &Segment<'_>,
+        bytes: usize,
+        seed: [u8; 32],
+    ) -> Option<Self> {
         let mut connection = Self::new(now, config, ports, Role::Acceptor, seed);
-        connection.take_syn(now, syn).ok()?;
+        connection.take_syn(now, syn, bytes).ok()?;
         // Modern answers each copy of the SYN once; classic repeats its SYNACK by itself (thesis §3.6).
         if connection.config.profile == Profile::Classic {
             connection.handshake.start_repeats(now, Profile::Classic);
         }
-        connection.count_received(syn.payload.len() + dfcp_wire::HEADER_BYTES);
+        connection.count_received(bytes);
         Some(connection)
     }
 
     /// Takes in a datagram from the peer's address. Everything invalid is dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
-        let result = Segment::decode(datagram).map_err(Dropped::Malformed).and_then(|segment| {
-            self.count_received(datagram.len());
-            self.handle_segment(now, &segment, datagram.len())
-        });
+        self.count_received(datagram.len());
+        let result = Segment::decode(datagram)
+            .map_err(Dropped::Malformed)
+            .and_then(|segment| self.handle_segment(now, &segment, datagram.len()));
         if result.is_err() {
             self.stats.segments_dropped += 1;
         }
@@ -66,18 +73,24 @@ impl Connection {
                 return Err(Dropped::Duplicate);
             }
         }
-        self.last_heard = now;
         if header.flags.contains(Flags::RST) {
             return self.take_reset(segment);
         }
         if header.flags.contains(Flags::SYN) {
-            return if header.flags.contains(Flags::ACK) {
+            // Copies of a SYN do not prolong what waits for the peer's address to be proven.
+            let waits = self.phase == Phase::SynReceived;
+            let result = if header.flags.contains(Flags::ACK) {
                 self.take_synack(now, segment)
             } else {
-                self.take_syn(now, segment)
+                self.take_syn(now, segment, bytes)
             };
+            if result.is_ok() && !waits {
+                self.last_heard = now;
+            }
+            return result;
         }
         self.open_if_proven(now, segment)?;
+        self.last_heard = now;
         self.take_open_segment(now, segment)
     }
 
@@ -145,7 +158,7 @@ impl Connection {
 
     // ---- opening ----
 
-    fn take_syn(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
+    fn take_syn(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
         let header = &segment.header;
         if self.handshake.has_peer() {
             // A copy is answered again; a different SYN cannot change what has been agreed.
@@ -172,7 +185,6 @@ impl Connection {
             self.config.symbol_size = self.config.symbol_size.min(symbol_size);
             self.pending_peer = (PeerLimits::from(&parameters), self.config.symbol_size);
             if self.arrivals.received() == 0 {
-                let bytes = segment.payload.len() + dfcp_wire::HEADER_BYTES;
                 self.arrivals.observe(now, header.s3.into(), bytes);
             }
         }
@@ -220,9 +232,14 @@ impl Connection {
             }
             (self.classic_peer(), CLASSIC_SYMBOL_SIZE)
         } else {
-            let Ok(parameters) = Self::modern_parameters(segment) else {
-                self.close(Some(ConnectionError::Incompatible));
-                return Err(Dropped::Unexpected);
+            let parameters = match Self::modern_parameters(segment) {
+                Ok(parameters) => parameters,
+                Err(error) => {
+                    if error == Dropped::Unexpected {
+                        self.close(Some(ConnectionError::Incompatible));
+                    }
+                    return Err(error);
+                }
             };
             self.handshake.peer_id = Some(parameters.connection_id);
             if let Some(sample) = self.handshake.rtt(now, header.s2) {
@@ -282,13 +299,14 @@ impl Connection {
             }
             Receiver::Modern(receiver) => {
                 let info = BlockInfo::from_s2(header.s2).map_err(|error| PushError::Dropped(error.into()))?;
-                let complete = receiver.push(header.block_id, info, header.s1, segment.payload)?;
-                if complete && !receiver.has_open_blocks() {
+                let result = receiver.push(header.block_id, info, header.s1, segment.payload);
+                if matches!(result, Ok(true)) && !receiver.has_open_blocks() {
                     self.reporter.on_urgent(now);
                 } else {
+                    // Also for what there was no room for: the sender must learn of the window.
                     self.reporter.on_arrival(now);
                 }
-                complete
+                result?
             }
         };
         let readable = match &self.receiver {
@@ -305,55 +323,46 @@ impl Connection {
         let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
         let before = sender.counters().acknowledged_bytes;
-        let sample = sender
-            .on_report(now, segment.header.block_id, &report, runs, self.next_number)
+        let was_drained = sender.is_drained();
+        let number = self.arrivals.expand(segment.header.s3);
+        let news = sender
+            .on_report(now, number, segment.header.block_id, &report, runs, self.next_number)
             .map_err(PushError::Misbehaved)?;
         let progress = sender.counters().acknowledged_bytes > before;
-        let sender_is_drained = sender.is_drained();
-        if let Some(sample) = sample {
-            self.rtt.sample(sample);
-        }
         self.stats.acks_received += 1;
-        self.stats.arrival_rate_bps = report.arrival_rate_bps;
         self.may_send = true;
         // FIN cannot be acknowledged before the last block is decoded, however long that takes.
-        if !sender_is_drained {
+        if !was_drained {
             self.closing.progress(now);
+        }
+        if let Some(sample) = news {
+            self.stats.arrival_rate_bps = report.arrival_rate_bps;
+            if let Some(sample) = sample {
+                self.rtt.sample(sample);
+            }
+            self.feed_breaker(now, report.bytes_received);
         }
         if progress && self.write_blocked {
             self.write_blocked = false;
             self.push_event(Event::Writable);
         }
-        self.feed_breaker(now, report.datagrams_received, report.bytes_received);
         Ok(())
     }
 
-    fn feed_breaker(&mut self, now: Time, count: u32, bytes: u64) {
+    fn feed_breaker(&mut self, now: Time, bytes: u64) {
         let Sender::Modern(sender) = &self.sender else { return };
-        let Some((highest, newest)) = sender.reported() else { return };
-        if newest != count {
-            return; // an old report
-        }
-        let more = count.wrapping_sub(self.reported_count);
-        if (more as i32) < 0 {
-            return; // overtaken by a later one
-        }
-        self.reported_datagrams += u64::from(more);
-        self.reported_count = count;
-        self.reported_bytes = self.reported_bytes.max(bytes);
-        if !self.breaker_is_on() {
-            return;
-        }
-        let overhead = self.reported_datagrams * u64::from(self.config.overhead_bytes);
+        let Some(reported) = sender.reported().filter(|_| self.breaker_is_on()) else { return };
+        let Some(rate_bps) = self.configured_bps() else { return };
+        self.reported_bytes = self.reported_bytes.max(bytes.min(self.stats.bytes_sent));
+        let overhead = reported.received * u64::from(self.config.overhead_bytes);
         let snapshot = Snapshot {
             at: now,
             numbered: self.next_number,
-            settled: highest + 1,
-            arrived: self.reported_datagrams,
-            arrived_bits: self.reported_bytes.saturating_add(overhead).saturating_mul(8),
+            settled: reported.highest + 1,
+            arrived: reported.received,
+            arrived_bits: (self.reported_bytes + overhead) * 8,
             sent_bits: self.sent_bits,
         };
-        let crate::config::Rate::Fixed { rate_bps } = self.config.rate else { return };
         self.breaker.observe(snapshot, self.rtt.smoothed(), rate_bps);
         self.update_rate();
     }

@@ -202,8 +202,9 @@ impl Connection {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
         let mut header = self.header(Flags::ACK, end);
-        if self.config.profile == Profile::Modern {
-            header.s1 = ACK_OF_FIN;
+        match self.config.profile {
+            Profile::Modern => header.s1 = ACK_OF_FIN,
+            Profile::Classic => self.stats.acks_sent += 1,
         }
         Self::emit(out, &header, &Options::default(), &[])
     }

@@ -9,6 +9,7 @@ use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
+use crate::limits;
 use crate::stats::ReceivedSymbols;
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub(crate) enum PushError {
 #[derive(Debug)]
 pub(crate) struct RecvWindow {
     kernel: Kernel,
-    symbol_size_max: usize,
+    symbol_size: usize,
     window_blocks_max: u32,
     memory_max: u64,
     memory_used: u64,
@@ -63,18 +64,11 @@ pub(crate) struct RecvWindow {
     bytes_read: u64,
 }
 
-/// The least symbol of a block of several: half the least size that can be negotiated. Below it a block would cost its
-/// decoder much more than it is accounted for.
-const SYMBOL_SIZE_MIN: usize = 32;
-
-/// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
-const EMPTY_TAIL_BLOCKS: u32 = 256;
-
 impl RecvWindow {
     pub(crate) fn new(config: &Config, kernel: Kernel) -> Self {
         Self {
             kernel,
-            symbol_size_max: usize::from(config.symbol_size),
+            symbol_size: usize::from(config.symbol_size),
             window_blocks_max: config.window_blocks,
             memory_max: config.receive_memory_bytes,
             memory_used: 0,
@@ -126,7 +120,7 @@ impl RecvWindow {
     }
 
     /// Makes sure that the block has a slot, opening it if window and memory permit.
-    fn open(&mut self, block_id: u32, info: BlockInfo, symbol_size: usize) -> Result<usize, PushError> {
+    fn open(&mut self, block_id: u32, info: BlockInfo, payload_bytes: usize) -> Result<usize, PushError> {
         let index = (block_id - self.first_id) as usize;
         // The last id is no block's: the id after a stream's last block must exist.
         if index >= self.window_blocks_max as usize || block_id == u32::MAX {
@@ -138,8 +132,10 @@ impl RecvWindow {
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
-        let crumbs = shape.k() > 1 && symbol_size < SYMBOL_SIZE_MIN;
-        if shape.symbol_size() != symbol_size || symbol_size > self.symbol_size_max || crumbs {
+        // K = ⌈L/z⌉, so symbols of a block of several have at least half the connection's size: its decoder costs what
+        // it is accounted for.
+        let cut = shape.length_bytes().div_ceil(self.symbol_size);
+        if shape.symbol_size() != payload_bytes || shape.k() != cut {
             return Err(inconsistent);
         }
         // The block needed next always has a place, or a full window of later ones could never be read.
@@ -269,7 +265,8 @@ impl RecvWindow {
             }
         }
         let known = self.first_id.saturating_add(self.slots.len() as u32);
-        let tail = self.end.map_or(EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(EMPTY_TAIL_BLOCKS));
+        let tail =
+            self.end.map_or(limits::EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(limits::EMPTY_TAIL_BLOCKS));
         if tail > 0 {
             // Whether it fits does not matter: a list which is cut says nothing about what follows.
             let _fits = writer.push(Run::Empty(tail));
@@ -298,7 +295,7 @@ impl RecvWindow {
         self.bytes_read
     }
 
-    pub(crate) fn set_symbol_size_max(&mut self, symbol_size: u16) {
-        self.symbol_size_max = self.symbol_size_max.min(usize::from(symbol_size));
+    pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
+        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
     }
 }

@@ -20,6 +20,7 @@ use crate::path::arrivals::expand;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
+use crate::send::aims::ProactiveAims;
 use crate::send::block::SendBlock;
 use crate::send::counters::SendCounters;
 use crate::send::plan;
@@ -37,6 +38,14 @@ const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
 const STRAGGLER_ROUNDS: u32 = 3;
+
+/// The newest report's own datagram number, the highest datagram number which it names, and how many had arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    number: u64,
+    pub(crate) highest: u64,
+    pub(crate) received: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Adaptive {
@@ -58,8 +67,9 @@ pub(crate) struct Adaptive {
     peer_window_bytes: u64,
     in_flight: InFlight,
     loss: LossEstimator,
-    /// Highest number and count in the newest report.
-    reported: Option<(u64, u32)>,
+    /// Highest number and count in the newest report, and that report's own number.
+    reported: Option<Reported>,
+    aims: ProactiveAims,
     last_feedback: Time,
     last_sent: Time,
     probes: u32,
@@ -88,6 +98,7 @@ impl Adaptive {
             in_flight: InFlight::default(),
             loss: LossEstimator::default(),
             reported: None,
+            aims: ProactiveAims::default(),
             last_feedback: Time::ZERO,
             last_sent: Time::ZERO,
             probes: 0,
@@ -154,7 +165,8 @@ impl Adaptive {
 
     /// Whether data wait, nothing is under way which would be answered, and the window is closed.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.blocks.is_empty() && self.source.waiting_bytes() > 0 && !self.window_is_open(1) && !self.is_exhausted()
+        let next = self.source.next_bytes() as u64;
+        self.blocks.is_empty() && next > 0 && !self.window_is_open(next) && !self.is_exhausted()
     }
 
     /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
@@ -194,9 +206,7 @@ impl Adaptive {
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
         let p = self.loss.high();
         let id =
-            self.due.iter().copied().find(|&id| {
-                self.get(id).is_some_and(|b| !b.is_capped(p) || now.since(b.last_sent) >= rtt.smoothed())
-            })?;
+            self.due.iter().copied().find(|&id| self.get(id).is_some_and(|block| !is_held_back(block, p, now, rtt)))?;
         self.symbol(id, Reason::Round)
     }
 
@@ -241,9 +251,8 @@ impl Adaptive {
         let stragglers_only = self.source.waiting_bytes() > 0 && self.traffic == Traffic::Bulk;
         let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
-            let capped = block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed();
-            let eligible = !capped && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
-            if eligible && block.proactive_deficit(p) > 0 {
+            let eligible = !is_held_back(block, p, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            if eligible && block.proactive_deficit(p, &mut self.aims) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
             self.proactive_from += 1;
@@ -319,15 +328,17 @@ impl Adaptive {
 
     // ---- feedback ----
 
-    /// Takes in a report. `sent` is how many datagrams have been numbered. Returns the RTT sample if there is one.
+    /// Takes in the report which came as datagram `number`. `sent` is how many datagrams we have numbered. `None` if a
+    /// later report has come before; otherwise the RTT sample, if there is one.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
+        number: u64,
         cumulative: u32,
         report: &Report,
         runs: impl Iterator<Item = Run>,
         sent: u64,
-    ) -> Result<Option<Duration>, PeerMisbehaved> {
+    ) -> Result<Option<Option<Duration>>, PeerMisbehaved> {
         let highest = expand(report.highest_datagram, sent);
         if highest >= sent {
             return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent });
@@ -336,41 +347,45 @@ impl Adaptive {
             let sent = u64::from(self.next_id());
             return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: cumulative.into(), sent });
         }
-        let overtaken = |(reported, count): (u64, u32)| {
-            highest < reported || (highest == reported && (report.datagrams_received.wrapping_sub(count) as i32) < 0)
-        };
+        let overtaken = |newest: Reported| number < newest.number || highest < newest.highest;
         let stale = self.reported.is_some_and(overtaken) || cumulative < self.first_id;
         self.last_feedback = now;
         self.probes = 0;
         if stale {
             return Ok(None);
         }
-        let sample = self.in_flight.age(highest, now);
-        self.settle(highest, report.datagrams_received);
+        let before = self.reported.map_or(0, |newest| newest.received);
+        let received = before + u64::from(report.datagrams_received.wrapping_sub(before as u32));
+        if received > sent {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
+        }
+        let age = self.in_flight.age(highest, now);
+        self.settle(Reported { number, highest, received });
         self.advance(cumulative);
         self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
         self.peer_window_bytes = report.window_bytes;
         self.counters.on_wasted(report.wasted);
         self.apply(cumulative, runs)?;
         self.proactive_from = 0;
-        let hold = Duration::from_micros(report.hold_us.into());
-        Ok(sample.map(|age| age.saturating_sub(hold)))
+        // A peer which claims to have held it for longer than it was gone says nothing about the path.
+        let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
+        Ok(Some(sample.filter(|sample| !sample.is_zero())))
     }
 
-    /// The fate of all datagrams up to `highest` is known.
-    fn settle(&mut self, highest: u64, received: u32) {
-        while let Some(sent) = self.in_flight.settle(highest) {
+    /// The fate of all datagrams up to the report's highest is known.
+    fn settle(&mut self, report: Reported) {
+        while let Some(sent) = self.in_flight.settle(report.highest) {
             let index = sent.block_id.checked_sub(self.first_id).map(|index| index as usize);
             if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {
                 block.in_flight = block.in_flight.saturating_sub(1);
                 block.unreported += 1;
             }
         }
-        let (since, before) = self.reported.map_or((0, 0), |(at, count)| (at + 1, count));
-        let passed = (highest + 1).saturating_sub(since);
-        let arrived = u64::from(received.wrapping_sub(before)).min(passed.saturating_mul(2) + 1024);
+        let (since, before) = self.reported.map_or((0, 0), |newest| (newest.highest + 1, newest.received));
+        let passed = (report.highest + 1).saturating_sub(since);
+        let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
         self.loss.observe(passed, arrived);
-        self.reported = Some((highest, received));
+        self.reported = Some(report);
     }
 
     /// The peer has decoded the whole stream.
@@ -470,43 +485,105 @@ impl Adaptive {
         &self.counters
     }
 
-    /// Datagrams of known fate, and those of them which arrived, as of the newest report.
-    pub(crate) fn reported(&self) -> Option<(u64, u32)> {
+    /// What the newest report said.
+    pub(crate) fn reported(&self) -> Option<Reported> {
         self.reported
     }
+}
+
+/// Whether `block` has had all that any path could require, and its symbol for this round trip.
+fn is_held_back(block: &SendBlock, p: f64, now: Time, rtt: &RttEstimator) -> bool {
+    block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
-        let rtt = RttEstimator::default();
-        let now = Time::from_s(1);
+    const NOW: Time = Time::from_s(1);
+
+    /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
+    fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
         let mut sender = Adaptive::new(&Config::modern(), Kernel::detect());
-        sender.establish(now, 1420, 100, 1 << 30);
-        sender.first_id = u32::MAX - 2;
-        let block = sender.block_bytes();
-        assert_eq!(sender.write(now, &vec![7; 3 * block]), 3 * block);
-        let mut number = 0;
-        while let Some(symbol) = sender.next_symbol(now, &rtt).filter(|_| number < 1_000) {
-            assert!(symbol.block_id < u32::MAX);
-            sender.on_sent(now, symbol, number);
+        sender.establish(NOW, 1420, 100, 1 << 30);
+        sender.first_id = first_id;
+        let bytes = blocks * sender.block_bytes();
+        assert_eq!(sender.write(NOW, &vec![7; bytes]), bytes);
+        let (rtt, mut number) = (RttEstimator::default(), 0);
+        while let Some(symbol) = sender.next_symbol(NOW, &rtt).filter(|_| number < 1_000) {
+            sender.on_sent(NOW, symbol, number);
             number += 1;
         }
-        assert!((number as usize) > 2 * block / 1420 && !sender.is_exhausted());
-        let report = Report {
-            highest_datagram: number as u32 - 1,
-            datagrams_received: number as u32,
+        (sender, number)
+    }
+
+    fn report(highest: u64, received: u64) -> Report {
+        Report {
+            highest_datagram: highest as u32,
+            datagrams_received: received as u32,
             bytes_received: 0,
             hold_us: 0,
             arrival_rate_bps: 0,
             window_blocks: 100,
             window_bytes: 1 << 30,
             wasted: dfcp_wire::feedback::Wasted::default(),
-        };
-        assert!(sender.on_report(now, u32::MAX, &report, std::iter::empty(), number).is_ok());
-        assert!(sender.is_exhausted() && sender.next_symbol(now, &rtt).is_none());
+        }
+    }
+
+    #[test]
+    fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
+        let (mut sender, sent) = sender(u32::MAX - 2, 3);
+        assert!(sent > 2 * 45 && !sender.is_exhausted());
+        assert!(sender.on_report(NOW, 0, u32::MAX, &report(sent - 1, sent), std::iter::empty(), sent).is_ok());
+        assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default()).is_none());
+    }
+
+    #[test]
+    fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
+        let (mut sender, sent) = sender(0, 2);
+        let result = sender.on_report(NOW, 0, 0, &report(sent - 1, sent + 1), std::iter::empty(), sent);
+        assert_eq!(result, Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: sent + 1, sent }));
+        let (mut sender, sent) = self::sender(0, 2);
+        assert!(sender.on_report(NOW, 0, 0, &report(9, 10), std::iter::empty(), sent).is_ok());
+        assert!(sender.on_report(NOW, 1, 0, &report(9, 9), std::iter::empty(), sent).is_err(), "counts do not fall");
+    }
+
+    #[test]
+    fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
+        let (mut sender, sent) = sender(0, 2);
+        assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), sent), Ok(Some(_))));
+        let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
+        assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), sent), Ok(None));
+        assert!(sender.window_is_open(1));
+    }
+
+    #[test]
+    fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
+        let later = NOW + Duration::from_millis(50);
+        let (mut sender, sent) = sender(0, 2);
+        let held = Report { hold_us: 20_000, ..report(9, 10) };
+        let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), sent);
+        assert_eq!(sample, Ok(Some(Some(Duration::from_millis(30)))));
+        let lying = Report { hold_us: 50_000, ..report(19, 20) };
+        assert_eq!(sender.on_report(later, 1, 0, &lying, std::iter::empty(), sent), Ok(Some(None)));
+    }
+
+    #[test]
+    fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
+        let (mut sender, mut number) = sender(0, 1);
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Duration::from_micros(1));
+        // A peer which says at once, and again and again, that all is missing.
+        for ms in 0..1_000 {
+            let now = NOW + Duration::from_millis(ms);
+            let empty = [Run::Empty(1)].into_iter();
+            assert!(sender.on_report(now, ms, 0, &report(number - 1, number), empty, number).is_ok());
+            while let Some(symbol) = sender.next_symbol(now, &rtt).filter(|_| number < 5_000) {
+                sender.on_sent(now, symbol, number);
+                number += 1;
+            }
+        }
+        let ceiling = u64::from(plan::symbols_per_block_max(128, 0.05));
+        assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
     }
 }

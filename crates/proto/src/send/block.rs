@@ -3,6 +3,7 @@
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 
+use crate::send::aims::ProactiveAims;
 use crate::send::plan;
 
 /// A block from its first symbol until it is acknowledged.
@@ -25,12 +26,7 @@ pub(crate) struct SendBlock {
     /// Symbols of the current round which wait to be sent.
     pub(crate) target: u32,
     pub(crate) last_sent: Time,
-    /// The proactive aim for (`missing`, quantised p̂), which is dear to compute.
-    aim: Option<(u32, u32, u32)>,
 }
-
-/// Steps of p̂ between which the proactive aim is computed anew.
-const LOSS_STEPS: f64 = 512.0;
 
 impl SendBlock {
     pub(crate) fn new(encoder: Encoder<Vec<u8>>, end_of_stream: bool) -> Self {
@@ -46,7 +42,6 @@ impl SendBlock {
             round: 0,
             target: 0,
             last_sent: Time::ZERO,
-            aim: None,
         }
     }
 
@@ -72,19 +67,11 @@ impl SendBlock {
     }
 
     /// Symbols that proactive repair would add now, given the loss estimate `p`.
-    pub(crate) fn proactive_deficit(&mut self, p: f64) -> u32 {
+    pub(crate) fn proactive_deficit(&self, p: f64, aims: &mut ProactiveAims) -> u32 {
         if !self.is_open() || self.missing == 0 {
             return 0;
         }
-        let step = (p * LOSS_STEPS).ceil() as u32;
-        let aim = match self.aim {
-            Some((missing, at, aim)) if missing == self.missing && at == step => aim,
-            _ => {
-                let aim = plan::proactive_in_flight(self.missing, self.k(), f64::from(step) / LOSS_STEPS);
-                self.aim = Some((self.missing, step, aim));
-                aim
-            }
-        };
+        let aim = aims.get(self.missing, p);
         aim.saturating_sub(self.in_flight + self.unreported + self.target)
     }
 

@@ -210,7 +210,8 @@ impl ClassicSender {
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
-        let enough = self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * self.queues.len() as u64;
+        let open = self.queues.iter().filter(|queue| !queue.acknowledged).count();
+        let enough = self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * open as u64;
         enough && !self.queues.is_empty() && now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8)
     }
 
@@ -279,10 +280,10 @@ impl ClassicSender {
         if block_id >= self.next_id() {
             return false;
         }
-        self.last_acknowledged = now;
-        self.segments_unanswered = 0;
         let Some(index) = block_id.checked_sub(self.first_id) else { return true };
         let Some(queue) = self.queues.get_mut(index as usize).filter(|queue| !queue.acknowledged) else { return true };
+        self.last_acknowledged = now;
+        self.segments_unanswered = 0;
         queue.acknowledged = true;
         queue.encoder = None;
         self.open_bytes -= u64::from(queue.length_bytes);

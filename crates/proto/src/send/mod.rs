@@ -1,6 +1,7 @@
 //! The sending half of a connection: what the application wrote, until the peer has it.
 
 pub(crate) mod adaptive;
+pub(crate) mod aims;
 pub(crate) mod block;
 pub(crate) mod classic;
 pub(crate) mod counters;

@@ -37,9 +37,9 @@ pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
 }
 
 /// The fewest symbols which must be in flight so that a block lacking `missing` decodes with probability ≥ 1 − 10⁻⁶.
-pub(crate) fn proactive_in_flight(missing: u32, k: u32, p: f64) -> u32 {
+pub(crate) fn proactive_in_flight(missing: u32, p: f64) -> u32 {
     let p = believed(p);
-    let (mut low, mut high) = (missing, symbols_per_block_max(k.max(missing), p).max(missing + 24));
+    let (mut low, mut high) = (missing, symbols_per_block_max(missing, p).max(missing + 24));
     while low < high {
         let middle = low + (high - low) / 2;
         if failure(missing, middle, p) <= PROACTIVE_FAILURE_MAX {
@@ -94,7 +94,7 @@ mod tests {
     fn without_loss_a_round_sends_what_is_missing() {
         for d in 1..=256 {
             assert_eq!(round_size(d, 0.0, 1.0), d);
-            assert_eq!(proactive_in_flight(d, d, 0.0), d);
+            assert_eq!(proactive_in_flight(d, 0.0), d);
         }
     }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn one_byte_at_five_per_cent_goes_out_five_times() {
-        assert_eq!(proactive_in_flight(1, 1, 0.05), 5, "all five are lost with probability 3e-7");
+        assert_eq!(proactive_in_flight(1, 0.05), 5, "all five are lost with probability 3e-7");
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn proactive_is_the_smallest_number_that_suffices() {
         for (d, p) in [(1, 0.01), (45, 0.05), (106, 0.05), (256, 0.5)] {
-            let n = proactive_in_flight(d, d, p);
+            let n = proactive_in_flight(d, p);
             assert!(failure(d, n, p) <= PROACTIVE_FAILURE_MAX);
             assert!(failure(d, n - 1, p) > PROACTIVE_FAILURE_MAX);
         }

@@ -91,6 +91,11 @@ impl Source {
         self.waiting_bytes
     }
 
+    /// The size of the next block, were it cut now; 0 if nothing waits.
+    pub(crate) fn next_bytes(&self) -> usize {
+        self.ready.front().map_or(self.filling.len(), Vec::len)
+    }
+
     /// Whether everything written is in blocks and nothing more will come.
     pub(crate) fn is_finished(&self) -> bool {
         self.shut_down && self.waiting_bytes == 0

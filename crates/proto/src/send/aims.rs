@@ -1,0 +1,49 @@
+//! How many symbols proactive repair wants in flight, remembered: each is a sum over a binomial distribution, and a
+//! report can ask for thousands.
+
+use crate::limits::SYMBOLS_PER_BLOCK_MAX;
+use crate::send::plan;
+
+/// Steps of p̂ between which the aims are computed anew.
+const LOSS_STEPS: f64 = 512.0;
+
+/// The aims for one value of p̂, by the number of symbols missing; 0 is not known yet.
+#[derive(Debug, Default)]
+pub(crate) struct ProactiveAims {
+    step: u32,
+    by_missing: Vec<u32>,
+}
+
+impl ProactiveAims {
+    /// See [`plan::proactive_in_flight`]; `p` is rounded up.
+    pub(crate) fn get(&mut self, missing: u32, p: f64) -> u32 {
+        let step = (p * LOSS_STEPS).ceil() as u32;
+        if step != self.step || self.by_missing.is_empty() {
+            self.step = step;
+            self.by_missing.clear();
+            self.by_missing.resize(SYMBOLS_PER_BLOCK_MAX + 1, 0);
+        }
+        let compute = || plan::proactive_in_flight(missing, f64::from(step) / LOSS_STEPS);
+        let Some(aim) = self.by_missing.get_mut(missing as usize) else { return compute() };
+        if *aim == 0 {
+            *aim = compute();
+        }
+        *aim
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_what_would_be_computed() {
+        let mut aims = ProactiveAims::default();
+        for p in [0.0, 0.1, 0.1, 0.5, 0.1] {
+            for missing in [1, 45, 256, 1] {
+                let step = (p * LOSS_STEPS).ceil() / LOSS_STEPS;
+                assert_eq!(aims.get(missing, p), plan::proactive_in_flight(missing, step), "{missing} at {p}");
+            }
+        }
+    }
+}
