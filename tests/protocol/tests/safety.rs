@@ -113,6 +113,23 @@ fn a_hundred_megabits_into_ten_settle_near_ten_and_a_half() {
 }
 
 #[test]
+fn a_full_path_which_also_loses_a_tenth_is_used_to_the_full() {
+    let mut pair = pair(7, link(20_000_000, 25, 0.1), link(20_000_000, 25, 0.1), at_rate(100_000_000));
+    pair.run_until(Time::from_s(30));
+    let before = (pair.client.stats(), pair.server.stats());
+    pair.run_until(Time::from_s(60));
+    let after = (pair.client.stats(), pair.server.stats());
+    let datagrams = after.0.segments_sent - before.0.segments_sent;
+    let offered_mbit = ((after.0.bytes_sent - before.0.bytes_sent + datagrams * 28) * 8) as f64 / 30e6;
+    let goodput_mbit = ((after.1.stream_bytes_read - before.1.stream_bytes_read) * 8) as f64 / 30e6;
+    let ceiling = 20.0 * 0.9 * 1420.0 / 1476.0;
+    println!("offered {offered_mbit:.2} Mbit/s, goodput {goodput_mbit:.2} of {ceiling:.2} Mbit/s");
+    assert!(goodput_mbit > ceiling * 0.9, "{goodput_mbit} of {ceiling}");
+    assert!((20.0..23.0).contains(&offered_mbit), "{offered_mbit}");
+    assert_eq!(after.0.breaker_tests, 1);
+}
+
+#[test]
 fn fifty_per_cent_of_random_loss_is_not_taxed() {
     let mut pair = pair(5, link(100_000_000, 25, 0.5), link(100_000_000, 25, 0.5), at_rate(50_000_000));
     pair.run_until(Time::from_s(8));
