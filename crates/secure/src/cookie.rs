@@ -1,0 +1,115 @@
+//! Stateless cookies: proof that who sends from an address also receives there, without a byte of memory per address.
+
+use aws_lc_rs::{constant_time, hmac};
+use zeroize::Zeroizing;
+
+use crate::keys::sha256;
+use crate::schedule;
+
+/// Bytes of a cookie: one of the time step, 16 of the authentication code.
+pub const COOKIE_BYTES: usize = 17;
+
+/// What a responder asks an initiator to send back.
+pub type Cookie = [u8; COOKIE_BYTES];
+
+/// Makes cookies and recognises its own.
+///
+/// A cookie is bound to the sender's address, the connection id which it chose, and its first handshake message; so it
+/// proves nothing for another address or another attempt. It holds in the time step in which it was made and in the
+/// next. Time steps are the caller's (say, seconds since any epoch divided by 15) and each has a key of its own.
+///
+/// A replay within that time is possible and harmless: it proves the same address for the same attempt.
+pub struct CookieJar {
+    seed: Zeroizing<[u8; 32]>,
+}
+
+impl std::fmt::Debug for CookieJar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CookieJar(..)")
+    }
+}
+
+impl CookieJar {
+    /// `seed`: 32 unpredictable bytes, for this jar only.
+    #[must_use]
+    pub fn new(seed: [u8; 32]) -> Self {
+        Self { seed: Zeroizing::new(seed) }
+    }
+
+    /// The cookie for an initiator at `address` (its bytes, port included, in a form of the caller's), whose first
+    /// Noise message is `message`, at time step `step`.
+    #[must_use]
+    pub fn issue(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8]) -> Cookie {
+        let key =
+            hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "cookie", &step.to_be_bytes()));
+        let mut code = hmac::Context::with_key(&key);
+        code.update(&(address.len() as u64).to_be_bytes());
+        code.update(address);
+        code.update(&connection_id.to_be_bytes());
+        code.update(&sha256(&[message]));
+        let mut cookie = [0; COOKIE_BYTES];
+        let [low, tag @ ..] = &mut cookie;
+        *low = step as u8;
+        tag.copy_from_slice(&code.sign().as_ref()[..COOKIE_BYTES - 1]);
+        cookie
+    }
+
+    /// Whether `cookie` was issued for these values at time step `step` or the one before. Takes the same time
+    /// wherever the codes differ.
+    #[must_use]
+    pub fn verify(&self, step: u64, address: &[u8], connection_id: u32, message: &[u8], cookie: &[u8]) -> bool {
+        let Some(&low) = cookie.first() else { return false };
+        // The step's low byte says which of the two keys is meant, so that a forgery costs one code, not two.
+        let Some(issued) = [Some(step), step.checked_sub(1)].into_iter().flatten().find(|at| *at as u8 == low) else {
+            return false;
+        };
+        let own = self.issue(issued, address, connection_id, message);
+        constant_time::verify_slices_are_equal(&own, cookie).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ADDRESS: &[u8] = &[192, 0, 2, 1, 0x23, 0x28];
+
+    #[test]
+    fn holds_in_its_step_and_the_next() {
+        let jar = CookieJar::new([7; 32]);
+        for step in [0, 1, 255, 256, u64::MAX - 300] {
+            let cookie = jar.issue(step, ADDRESS, 9, b"first");
+            let accepted: Vec<u64> = (step.saturating_sub(3)..step + 260)
+                .filter(|now| jar.verify(*now, ADDRESS, 9, b"first", &cookie))
+                .collect();
+            assert_eq!(accepted, [step, step + 1]);
+        }
+    }
+
+    #[test]
+    fn is_bound_to_everything() {
+        let jar = CookieJar::new([7; 32]);
+        let cookie = jar.issue(5, ADDRESS, 9, b"first");
+        assert!(jar.verify(5, ADDRESS, 9, b"first", &cookie));
+        assert!(!jar.verify(5, &ADDRESS[1..], 9, b"first", &cookie));
+        assert!(!jar.verify(5, ADDRESS, 8, b"first", &cookie));
+        assert!(!jar.verify(5, ADDRESS, 9, b"firsT", &cookie));
+        assert!(!CookieJar::new([8; 32]).verify(5, ADDRESS, 9, b"first", &cookie));
+        for bit in 0..COOKIE_BYTES * 8 {
+            let mut forged = cookie;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!jar.verify(5, ADDRESS, 9, b"first", &forged), "bit {bit}");
+        }
+        for length in 0..COOKIE_BYTES {
+            assert!(!jar.verify(5, ADDRESS, 9, b"first", &cookie[..length]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_refused(step: u64, address in prop::collection::vec(any::<u8>(), 0..40), id: u32, cookie in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert!(!CookieJar::new([1; 32]).verify(step, &address, id, b"", &cookie));
+        }
+    }
+}

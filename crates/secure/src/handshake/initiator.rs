@@ -1,0 +1,153 @@
+//! The end which sends the first message.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use super::noise::{Keys, Noise};
+use super::{Established, HandshakeError, Pattern, Role};
+use crate::keys::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
+
+/// What an initiator knows, which decides the pattern.
+#[derive(Clone, Debug)]
+pub enum InitiatorKeys {
+    /// The responder's key is not known: [`Pattern::FirstContact`].
+    FirstContact {
+        /// This end's key.
+        own: StaticKey,
+        /// If somebody said what the responder's fingerprint is.
+        expected: Option<Fingerprint>,
+    },
+    /// The responder's key is known: [`Pattern::Pinned`].
+    Pinned {
+        /// This end's key.
+        own: StaticKey,
+        /// The responder's key.
+        responder: PublicKey,
+    },
+    /// Both ends have the same key: [`Pattern::PreShared`].
+    PreShared(PreSharedKey),
+}
+
+impl InitiatorKeys {
+    /// The pattern which these keys are for.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        match self {
+            Self::FirstContact { .. } => Pattern::FirstContact,
+            Self::Pinned { .. } => Pattern::Pinned,
+            Self::PreShared(_) => Pattern::PreShared,
+        }
+    }
+
+    fn keys(&self) -> Keys<'_> {
+        let none = Keys { own: None, peer: None, pre_shared: None };
+        match self {
+            Self::FirstContact { own, .. } => Keys { own: Some(own), ..none },
+            Self::Pinned { own, responder } => Keys { own: Some(own), peer: Some(responder), ..none },
+            Self::PreShared(key) => Keys { pre_shared: Some(key), ..none },
+        }
+    }
+}
+
+/// The initiator's side of one handshake: [`write_first`](Initiator::write_first),
+/// [`read_second`](Initiator::read_second), for [`Pattern::FirstContact`] [`write_third`](Initiator::write_third), and
+/// [`finish`](Initiator::finish). Other orders give [`HandshakeError::OutOfTurn`].
+pub struct Initiator {
+    keys: InitiatorKeys,
+    prologue: Box<[u8]>,
+    seed: Zeroizing<[u8; 32]>,
+    first_payload: Box<[u8]>,
+    noise: Noise,
+}
+
+impl fmt::Debug for Initiator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initiator").field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
+impl Initiator {
+    /// `prologue`: what both ends must agree on without sending it. `seed`: 32 unpredictable bytes, for this handshake
+    /// only.
+    ///
+    /// # Errors
+    /// [`HandshakeError::SetUp`] if the library refuses its parameters, which these keys cannot cause.
+    pub fn new(keys: InitiatorKeys, prologue: &[u8], seed: [u8; 32]) -> Result<Self, HandshakeError> {
+        let seed = Zeroizing::new(seed);
+        let noise = Noise::new(keys.pattern(), Role::Initiator, prologue, &seed, keys.keys())?;
+        Ok(Self { keys, prologue: prologue.into(), seed, first_payload: Box::default(), noise })
+    }
+
+    /// The pattern of this handshake.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        self.noise.pattern()
+    }
+
+    /// Writes the first message to `out` and returns its length. The caller keeps the bytes: copies must be the same.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; nothing is changed.
+    pub fn write_first(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
+        self.noise.require(0)?;
+        let length = self.noise.write(payload, out)?;
+        self.first_payload = payload.into();
+        Ok(length)
+    }
+
+    /// Reads the second message; writes its payload to `out`, which must have room for it (the message's length always
+    /// suffices), and returns the payload's length.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; nothing is changed, and another message can be read.
+    pub fn read_second(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
+        self.noise.require(1)?;
+        let length = self.noise.read(message, out)?;
+        if let InitiatorKeys::FirstContact { expected: Some(expected), .. } = self.keys {
+            let peer = self.noise.peer().ok_or(HandshakeError::SetUp)?.fingerprint();
+            if peer != expected {
+                out[..length].fill(0);
+                self.noise = self.rebuilt()?;
+                return Err(HandshakeError::UnexpectedKey(peer));
+            }
+        }
+        Ok(length)
+    }
+
+    /// The responder's static key: with a pinned key from the start, at first contact once the second message was
+    /// read. So a user can be asked before the third is written.
+    #[must_use]
+    pub fn peer(&self) -> Option<PublicKey> {
+        match self.pattern() {
+            Pattern::FirstContact => self.noise.require(2).is_ok().then(|| self.noise.peer()).flatten(),
+            Pattern::Pinned => self.noise.peer(),
+            Pattern::PreShared => None,
+        }
+    }
+
+    /// Writes the third message ([`Pattern::FirstContact`] only) to `out` and returns its length. The caller keeps the
+    /// bytes: copies must be the same.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; nothing is changed.
+    pub fn write_third(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, HandshakeError> {
+        self.noise.require(2)?;
+        self.noise.write(payload, out)
+    }
+
+    /// The result, once all messages of the pattern were read and written.
+    ///
+    /// # Errors
+    /// [`HandshakeError::OutOfTurn`] before that.
+    pub fn finish(self) -> Result<Established, HandshakeError> {
+        self.noise.established()
+    }
+
+    /// The state after the first message again: the library has no way back over a message that it took.
+    fn rebuilt(&self) -> Result<Noise, HandshakeError> {
+        let mut noise = Noise::new(self.pattern(), Role::Initiator, &self.prologue, &self.seed, self.keys.keys())?;
+        noise.write(&self.first_payload, &mut [0; super::MESSAGE_BYTES_MAX])?;
+        Ok(noise)
+    }
+}

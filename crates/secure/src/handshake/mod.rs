@@ -1,0 +1,213 @@
+//! The handshake: Noise (revision 34) in one of three patterns (`spec/security.md` §2).
+//!
+//! | pattern | the initiator knows | messages | what each end knows at the end |
+//! |---|---|---|---|
+//! | [`Pattern::FirstContact`], `XX` | at most a fingerprint | 3 | the other's static key |
+//! | [`Pattern::Pinned`], `IK` | the responder's static key | 2 | the other's static key |
+//! | [`Pattern::PreShared`], `NNpsk0` | the pre-shared key | 2 | that the other has the pre-shared key |
+//!
+//! The payloads of messages are the caller's. Nobody can change one unnoticed: everything, the prologue included, enters
+//! a hash which the tags of the messages after it authenticate. When a payload is confidential and when it is
+//! authenticated is said at [`Pattern`].
+//!
+//! A damaged, forged or late message is refused with an error and leaves the state as it was: the genuine one can still
+//! be read. Messages are repeated by sending the same bytes again, which the caller keeps; they are never made twice.
+
+mod initiator;
+mod noise;
+mod primitives;
+mod responder;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::keys::{Fingerprint, PublicKey};
+use crate::packet::{Cipher, Direction, OpenKeys, SealKeys, Secret};
+
+pub use initiator::{Initiator, InitiatorKeys};
+pub(crate) use primitives::public_of;
+pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
+
+/// No handshake message is longer: it must fit into one datagram.
+pub const MESSAGE_BYTES_MAX: usize = 1500;
+
+/// Which keys are used how.
+///
+/// Payloads: the first message's is in the clear in `XX`, encrypted to the responder's static key in `IK` (so without
+/// forward secrecy) and under the pre-shared key in `NNpsk0`; **in all three it may be a replay** until the initiator
+/// was heard again. The second message's and, in `XX`, the third's are confidential and authenticated, except that the
+/// responder of `XX` does not yet know to whom it sends the second, nor the initiator of a first contact, without a
+/// fingerprint, from whom it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// `Noise_XX_25519_ChaChaPoly_SHA256`; wire id 1.
+    FirstContact,
+    /// `Noise_IK_25519_ChaChaPoly_SHA256`; wire id 2.
+    Pinned,
+    /// `Noise_NNpsk0_25519_ChaChaPoly_SHA256`; wire id 3.
+    PreShared,
+}
+
+impl Pattern {
+    /// All patterns, in the order of their ids.
+    pub const ALL: [Self; 3] = [Self::FirstContact, Self::Pinned, Self::PreShared];
+
+    /// The id on the wire.
+    #[must_use]
+    pub fn id(self) -> u8 {
+        match self {
+            Self::FirstContact => 1,
+            Self::Pinned => 2,
+            Self::PreShared => 3,
+        }
+    }
+
+    /// The pattern of an id, `None` if there is none.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|pattern| pattern.id() == id)
+    }
+
+    /// The Noise protocol's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstContact => "Noise_XX_25519_ChaChaPoly_SHA256",
+            Self::Pinned => "Noise_IK_25519_ChaChaPoly_SHA256",
+            Self::PreShared => "Noise_NNpsk0_25519_ChaChaPoly_SHA256",
+        }
+    }
+
+    /// By how many bytes each message is longer than its payload; as many entries as there are messages.
+    #[must_use]
+    pub fn overheads(self) -> &'static [usize] {
+        const KEY: usize = 32;
+        const TAG: usize = 16;
+        match self {
+            Self::FirstContact => &[KEY, KEY + KEY + TAG + TAG, KEY + TAG + TAG],
+            Self::Pinned => &[KEY + KEY + TAG + TAG, KEY + TAG],
+            Self::PreShared => &[KEY + TAG, KEY + TAG],
+        }
+    }
+
+    fn messages(self) -> usize {
+        self.overheads().len()
+    }
+}
+
+/// Which end of a connection one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sent the first message.
+    Initiator,
+    /// Answered it.
+    Responder,
+}
+
+/// Why a handshake did not go on. Whatever the error, the state is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HandshakeError {
+    /// A message that came is too short or too long for its place.
+    #[error("a handshake message of {0} bytes has no valid length")]
+    Length(usize),
+    /// A payload is too long for a message of [`MESSAGE_BYTES_MAX`].
+    #[error("a handshake payload of {0} bytes is too long")]
+    PayloadTooLong(usize),
+    /// The output buffer is too small.
+    #[error("the buffer for a handshake message has {available} bytes and needs {needed}")]
+    BufferTooSmall {
+        /// Bytes that it must have.
+        needed: usize,
+        /// Bytes that it has.
+        available: usize,
+    },
+    /// The message does not authenticate.
+    #[error("a handshake message was forged or damaged, or the two ends' keys, versions or options differ")]
+    Refused,
+    /// The message has a public key which makes the shared secret known to everybody.
+    #[error("a handshake message has a public key of low order, which nobody uses by accident")]
+    WeakKey,
+    /// The responder's static key is not the expected one.
+    #[error("the peer has another key than expected: {0}; if it was not replaced, somebody stands in between")]
+    UnexpectedKey(Fingerprint),
+    /// The responder has no key for the pattern.
+    #[error("the peer asks for a kind of handshake for which there is no key here")]
+    NoKey(Pattern),
+    /// A method was called out of turn.
+    #[error("this is not the turn of that handshake message")]
+    OutOfTurn,
+    /// The Noise library refused its parameters.
+    #[error("the handshake could not be set up")]
+    SetUp,
+}
+
+/// The result of a handshake: who the peer is, and the secrets. Wiped when dropped.
+///
+/// **When the responder may trust it:** in `XX` at once, since its initiator proved its key by the third message. In
+/// `IK` and `NNpsk0` the first message may have been a replay: nothing but answers may be sent, and nothing may be told
+/// to the application, until a first sealed datagram was opened.
+pub struct Established {
+    role: Role,
+    pattern: Pattern,
+    peer: Option<PublicKey>,
+    handshake_hash: [u8; 32],
+    from_initiator: Secret,
+    from_responder: Secret,
+}
+
+impl fmt::Debug for Established {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { role, pattern, peer, .. } = self;
+        let mut shown = f.debug_struct("Established");
+        shown.field("role", role).field("pattern", pattern).field("peer", peer).finish_non_exhaustive()
+    }
+}
+
+impl Established {
+    /// Which end this is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The pattern that was used.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        self.pattern
+    }
+
+    /// The peer's static key; `None` with a pre-shared key.
+    #[must_use]
+    pub fn peer(&self) -> Option<PublicKey> {
+        self.peer
+    }
+
+    /// The hash of the whole handshake, the same at both ends and at no other connection's: a name to which protocols
+    /// above can bind themselves. Not secret.
+    #[must_use]
+    pub fn handshake_hash(&self) -> [u8; 32] {
+        self.handshake_hash
+    }
+
+    /// The keys of the two directions, under the cipher which the payloads agreed on. The secrets are wiped: no second
+    /// pair, which would repeat nonces, can be made.
+    #[must_use]
+    pub fn into_keys(self, cipher: Cipher) -> (SealKeys, OpenKeys) {
+        let initiator = (Direction::FromInitiator, &self.from_initiator);
+        let responder = (Direction::FromResponder, &self.from_responder);
+        let (mine, theirs) = match self.role {
+            Role::Initiator => (initiator, responder),
+            Role::Responder => (responder, initiator),
+        };
+        (SealKeys::new(cipher, mine.0, mine.1), OpenKeys::new(cipher, theirs.0, theirs.1))
+    }
+
+    /// The traffic secrets: from the initiator, from the responder.
+    #[cfg(test)]
+    pub(crate) fn traffic(&self) -> [[u8; 32]; 2] {
+        [self.from_initiator.0, self.from_responder.0]
+    }
+}

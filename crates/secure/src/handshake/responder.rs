@@ -1,0 +1,159 @@
+//! The end which answers the first message.
+
+use std::fmt;
+
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::noise::{Keys, Noise};
+use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
+use crate::keys::{PreSharedKey, PublicKey, StaticKey};
+
+/// What a responder has, for all its handshakes. A pattern whose key is missing is refused.
+#[derive(Clone, Debug, Default)]
+pub struct ResponderKeys {
+    /// For [`Pattern::FirstContact`] and [`Pattern::Pinned`].
+    pub own: Option<StaticKey>,
+    /// For [`Pattern::PreShared`].
+    pub pre_shared: Option<PreSharedKey>,
+}
+
+impl ResponderKeys {
+    fn keys(&self, pattern: Pattern) -> Result<Keys<'_>, HandshakeError> {
+        let none = Keys { own: None, peer: None, pre_shared: None };
+        let keys = match pattern {
+            Pattern::FirstContact | Pattern::Pinned => self.own.as_ref().map(|own| Keys { own: Some(own), ..none }),
+            Pattern::PreShared => self.pre_shared.as_ref().map(|key| Keys { pre_shared: Some(key), ..none }),
+        };
+        keys.ok_or(HandshakeError::NoKey(pattern))
+    }
+}
+
+/// A responder between reading the first message and writing the second. It takes some 2 kB and is meant to live for
+/// one call: answer at once, and keep [`Answered`].
+pub struct Responder {
+    noise: Noise,
+    /// Prologue, first message.
+    transcript: Vec<u8>,
+    prologue_bytes: usize,
+    seed: Zeroizing<[u8; 32]>,
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responder").field("pattern", &self.noise.pattern()).finish_non_exhaustive()
+    }
+}
+
+/// What a responder keeps when it has answered.
+#[derive(Debug)]
+pub enum Answered {
+    /// [`Pattern::Pinned`] and [`Pattern::PreShared`]: there is no third message. But see [`Established`] on replays.
+    Established(Established),
+    /// [`Pattern::FirstContact`]: the third message is still to come.
+    HalfOpen(HalfOpen),
+}
+
+impl Responder {
+    /// Reads a first message; writes its payload to `out`, which must have room for it (the message's length always
+    /// suffices), and returns the payload's length. `seed`: 32 unpredictable bytes, for this handshake only.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]: nothing remains of the message.
+    pub fn read_first(
+        keys: &ResponderKeys,
+        pattern: Pattern,
+        prologue: &[u8],
+        seed: [u8; 32],
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Result<(Self, usize), HandshakeError> {
+        let seed = Zeroizing::new(seed);
+        let mut noise = Noise::new(pattern, Role::Responder, prologue, &seed, keys.keys(pattern)?)?;
+        let length = noise.read(message, out)?;
+        let transcript = if pattern == Pattern::FirstContact { [prologue, message].concat() } else { Vec::new() };
+        Ok((Self { noise, transcript, prologue_bytes: prologue.len(), seed }, length))
+    }
+
+    /// The initiator's static key, if the first message has it ([`Pattern::Pinned`]). It may be a replay's.
+    #[must_use]
+    pub fn peer(&self) -> Option<PublicKey> {
+        if self.noise.pattern() == Pattern::Pinned { self.noise.peer() } else { None }
+    }
+
+    /// Writes the second message to `out`; returns its length and what is to be kept. The caller keeps the bytes, too:
+    /// a copy of the first message is answered with the same bytes, never with a second encryption.
+    ///
+    /// # Errors
+    /// [`HandshakeError`], before anything was encrypted: the first message may be read again, even with the same seed.
+    pub fn write_second(mut self, payload: &[u8], out: &mut [u8]) -> Result<(usize, Answered), HandshakeError> {
+        let length = self.noise.write(payload, out)?;
+        if self.noise.pattern() != Pattern::FirstContact {
+            return Ok((length, Answered::Established(self.noise.established()?)));
+        }
+        let message_bytes = self.transcript.len() - self.prologue_bytes;
+        self.transcript.extend_from_slice(payload);
+        let half_open = HalfOpen {
+            transcript: Some(self.transcript.into_boxed_slice()),
+            prologue_bytes: self.prologue_bytes,
+            message_bytes,
+            seed: self.seed,
+        };
+        Ok((length, Answered::HalfOpen(half_open)))
+    }
+}
+
+/// A responder which waits for the third message, in as little memory as will do: the library's state is 1 to 2 kB, so it
+/// is made again, from the seed and what was said, when the third message comes. That takes three multiplications on the
+/// curve; and a forged third message has no state that it could damage.
+pub struct HalfOpen {
+    /// Prologue, first message, second payload; `None` when the third message was read.
+    transcript: Option<Box<[u8]>>,
+    prologue_bytes: usize,
+    message_bytes: usize,
+    seed: Zeroizing<[u8; 32]>,
+}
+
+impl fmt::Debug for HalfOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HalfOpen").field("memory_bytes", &self.memory_bytes()).finish_non_exhaustive()
+    }
+}
+
+impl HalfOpen {
+    /// Bytes which this takes, on the heap and itself. The second message, which the caller keeps, comes on top.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.transcript.as_ref().map_or(0, |transcript| transcript.len())
+    }
+
+    /// Reads the third message with the keys of [`Responder::read_first`]; writes its payload to `out`, which must have
+    /// room for it (the message's length always suffices), and returns the result and the payload's length.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; nothing is changed, and another message can be read. After a success
+    /// [`HandshakeError::OutOfTurn`], since the same keys must not exist twice.
+    pub fn read_third(
+        &mut self,
+        keys: &ResponderKeys,
+        message: &[u8],
+        out: &mut [u8],
+    ) -> Result<(Established, usize), HandshakeError> {
+        let transcript = self.transcript.as_ref().ok_or(HandshakeError::OutOfTurn)?;
+        let pattern = Pattern::FirstContact;
+        // Before the curve is: a message which cannot be one must not cost much.
+        if message.len() < pattern.overheads()[2] || message.len() > MESSAGE_BYTES_MAX {
+            return Err(HandshakeError::Length(message.len()));
+        }
+        let (prologue, said) = transcript.split_at(self.prologue_bytes);
+        let (first, second_payload) = said.split_at(self.message_bytes);
+        let mut noise = Noise::new(pattern, Role::Responder, prologue, &self.seed, keys.keys(pattern)?)?;
+        let mut scratch = [0; MESSAGE_BYTES_MAX];
+        noise.read(first, &mut scratch)?;
+        noise.write(second_payload, &mut scratch)?;
+        let length = noise.read(message, out)?;
+        let established = noise.established()?;
+        self.transcript = None;
+        self.seed.zeroize();
+        Ok((established, length))
+    }
+}

@@ -1,0 +1,233 @@
+//! The keys that people hold: static X25519 keys, their fingerprints, and pre-shared keys.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest;
+use thiserror::Error;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::{base64, handshake::public_of, schedule};
+
+/// A pre-shared key's file must have at least as many bytes.
+pub const PRE_SHARED_BYTES_MIN: usize = 32;
+
+const FINGERPRINT_PREFIX: &str = "SHA256:";
+
+/// Why a key was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// The text is no public key.
+    #[error("a public key is 43 characters of base64; this text is not")]
+    PublicKeyText,
+    /// The text is no fingerprint.
+    #[error("a fingerprint is \"SHA256:\" and 43 characters of base64; this text is not")]
+    FingerprintText,
+    /// The pre-shared key can be guessed.
+    #[error(
+        "a pre-shared key needs at least 32 random bytes, and this one has {0}; make one with: head -c 32 /dev/urandom | base64"
+    )]
+    PreSharedTooShort(usize),
+}
+
+/// A private X25519 key (RFC 7748), which identifies one end. Wiped when dropped; `Debug` shows its public half.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct StaticKey {
+    private: [u8; 32],
+    #[zeroize(skip)]
+    public: PublicKey,
+}
+
+impl StaticKey {
+    /// A new key from 32 unpredictable bytes; the same seed gives the same key.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self::from_bytes(&schedule::expand(seed, "static key", &[]))
+    }
+
+    /// A stored key: the bytes that [`StaticKey::to_bytes`] gave. All 32-byte values are valid keys.
+    #[must_use]
+    pub fn from_bytes(private: &[u8; 32]) -> Self {
+        Self { private: *private, public: PublicKey(public_of(private)) }
+    }
+
+    /// The private key, to be stored where only its owner can read it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.private)
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    pub(crate) fn private(&self) -> &[u8; 32] {
+        &self.private
+    }
+}
+
+impl fmt::Debug for StaticKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticKey").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+/// A public X25519 key. Its text form is 43 characters of base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// The SHA-256 of the key, which people compare.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(sha256(&[&self.0]))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&base64::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        base64::decode(text).map(Self).ok_or(KeyError::PublicKeyText)
+    }
+}
+
+/// SHA-256 of a public key. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{FINGERPRINT_PREFIX}{}", base64::encode(&self.0))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let digest = text.strip_prefix(FINGERPRINT_PREFIX).and_then(base64::decode);
+        digest.map(Self).ok_or(KeyError::FingerprintText)
+    }
+}
+
+/// A key which both ends were given beforehand. Wiped when dropped, never shown.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct PreSharedKey([u8; 32]);
+
+impl PreSharedKey {
+    /// From 32 unpredictable bytes, used as they are.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self(*bytes)
+    }
+
+    /// From what a key file holds: HKDF-SHA256 of all of it but one line end at its end, which editors add.
+    ///
+    /// This is no password hash: at least 32 bytes are asked for, and they must be random.
+    ///
+    /// # Errors
+    /// [`KeyError::PreSharedTooShort`] if there are fewer than [`PRE_SHARED_BYTES_MIN`] bytes.
+    pub fn from_file_content(content: &[u8]) -> Result<Self, KeyError> {
+        if content.len() < PRE_SHARED_BYTES_MIN {
+            return Err(KeyError::PreSharedTooShort(content.len()));
+        }
+        let line = content.strip_suffix(b"\n").unwrap_or(content);
+        let line = line.strip_suffix(b"\r").filter(|_| line.len() < content.len()).unwrap_or(line);
+        Ok(Self(*schedule::extract_and_expand(line, "pre-shared key")))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PreSharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PreSharedKey(..)")
+    }
+}
+
+/// SHA-256 of the concatenation of `parts`.
+pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(part);
+    }
+    let mut out = [0; 32];
+    out.copy_from_slice(context.finish().as_ref());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7748 §6.1, Alice.
+    const PRIVATE: [u8; 32] = [
+        0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2, 0x66, 0x45, 0xdf, 0x4c,
+        0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5, 0x1d, 0xb9, 0x2c, 0x2a,
+    ];
+    const PUBLIC: [u8; 32] = [
+        0x85, 0x20, 0xf0, 0x09, 0x89, 0x30, 0xa7, 0x54, 0x74, 0x8b, 0x7d, 0xdc, 0xb4, 0x3e, 0xf7, 0x5a, 0x0d, 0xbf,
+        0x3a, 0x0d, 0x26, 0x38, 0x1a, 0xf4, 0xeb, 0xa4, 0xa9, 0x8e, 0xaa, 0x9b, 0x4e, 0x6a,
+    ];
+
+    #[test]
+    fn a_stored_key_is_the_key() {
+        let key = StaticKey::from_bytes(&PRIVATE);
+        assert_eq!(key.public(), PublicKey(PUBLIC));
+        assert_eq!(*key.to_bytes(), PRIVATE);
+        assert_eq!(StaticKey::from_bytes(&key.to_bytes()).public(), key.public());
+    }
+
+    #[test]
+    fn texts_are_read_back() {
+        for seed in 0..50 {
+            let public = StaticKey::from_seed(&[seed; 32]).public();
+            assert_eq!(public.to_string().parse(), Ok(public));
+            assert_eq!(public.fingerprint().to_string().parse(), Ok(public.fingerprint()));
+        }
+        assert_eq!("x".parse::<PublicKey>(), Err(KeyError::PublicKeyText));
+        let public = PublicKey(PUBLIC);
+        assert_eq!(public.to_string().parse::<Fingerprint>(), Err(KeyError::FingerprintText));
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let key = StaticKey::from_bytes(&PRIVATE);
+        let shown = format!("{key:?} {:?}", PreSharedKey::from_bytes(&PRIVATE));
+        assert_eq!(shown, format!("StaticKey {{ public: PublicKey({}), .. }} PreSharedKey(..)", key.public()));
+    }
+
+    #[test]
+    fn a_line_end_does_not_matter_in_a_key_file() {
+        let text = b"0123456789abcdef0123456789abcdef";
+        let key = |content: &[u8]| *PreSharedKey::from_file_content(content).unwrap().bytes();
+        assert_eq!(key(text), key(&[text.as_slice(), b"\n"].concat()));
+        assert_eq!(key(text), key(&[text.as_slice(), b"\r\n"].concat()));
+        assert_ne!(key(text), key(&[text.as_slice(), b"\n\n"].concat()));
+        assert_ne!(key(text), key(&[text.as_slice(), b"\r"].concat()));
+        assert_eq!(PreSharedKey::from_file_content(&text[1..]).unwrap_err(), KeyError::PreSharedTooShort(31));
+    }
+}

@@ -1,0 +1,35 @@
+//! The cryptography of a DFCP connection (`spec/security.md`), sans I/O: keys, the Noise handshake, the protection of
+//! datagrams, the replay window and the cookie that proves an address.
+//!
+//! Nothing here reads a clock or draws random numbers: time steps and seeds are arguments, and the same arguments give
+//! the same bytes. So a seed must be unpredictable in real use, **and never serve twice**: two handshakes with one seed
+//! have the same ephemeral key.
+//!
+//! The way of a connection: [`Initiator`] and [`Responder`] exchange two or three messages, each of which ends in an
+//! [`Established`]; that is turned once into [`SealKeys`] and [`OpenKeys`], which protect every datagram that follows.
+//!
+//! Secrets are wiped when dropped, as far as they are in this crate's hands, and have no `Debug` that shows them.
+
+#![forbid(unsafe_code)]
+
+mod base64;
+mod cookie;
+mod handshake;
+mod keys;
+mod packet;
+mod replay;
+mod schedule;
+#[cfg(test)]
+mod vectors;
+
+pub use cookie::{COOKIE_BYTES, Cookie, CookieJar};
+pub use handshake::{
+    Answered, Established, HalfOpen, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, Responder,
+    ResponderKeys, Role,
+};
+pub use keys::{Fingerprint, KeyError, PRE_SHARED_BYTES_MIN, PreSharedKey, PublicKey, StaticKey};
+pub use packet::{
+    Cipher, EPOCH_SHIFT, OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS, SEALED_BYTES_MAX, SealError, SealKeys,
+    TAG_BYTES, epoch_of,
+};
+pub use replay::{REPLAY_WINDOW_DATAGRAMS, ReplayWindow};

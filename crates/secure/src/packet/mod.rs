@@ -1,0 +1,182 @@
+//! The protection of datagrams (`spec/security.md` §3).
+//!
+//! # Why no nonce serves twice under a key
+//!
+//! An AEAD whose nonce repeats under one key loses everything, so this is the argument in full:
+//!
+//! 1. The nonce is the key epoch's initialisation vector XOR the 64-bit datagram number in its last eight bytes. XOR
+//!    with a constant is one to one, so under one key different numbers have different nonces.
+//! 2. One counter numbers all datagrams of a direction, repeats and control included, and [`SealKeys::seal`] refuses a
+//!    number that is not above the last one it took, whether or not that one was sealed. `SealKeys` is neither `Clone`
+//!    nor built twice from one handshake: `Established::into_keys` consumes the secrets.
+//! 3. The key follows from the traffic secret, the direction, the cipher and the epoch, which is the number divided by
+//!    2²⁸. Each direction has a traffic secret and a label of its own; each connection has fresh ones, because both ends
+//!    put a fresh ephemeral key into the handshake.
+//!
+//! # Limits
+//!
+//! At most 2²⁸ datagrams of at most 2048 bytes, 2³⁵ blocks of 16, are sealed under one key: the classical bound for
+//! counter mode, σ²/2¹²⁹, puts a distinguisher's advantage below 2⁻⁵⁸ (ChaCha20 has no such bound). The datagrams whose
+//! tag did not fit are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
+
+mod open;
+mod seal;
+#[cfg(test)]
+mod tests;
+
+use aws_lc_rs::aead;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::schedule;
+
+pub use open::{OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS};
+pub use seal::{SealError, SealKeys};
+
+/// Bytes of an authentication tag, the same for every cipher.
+pub const TAG_BYTES: usize = 16;
+
+/// The epoch is the datagram number shifted right by this.
+pub const EPOCH_SHIFT: u32 = 28;
+
+/// Header, plaintext and tag together have at most as many bytes; the limits of [`EPOCH_SHIFT`] rest on it.
+pub const SEALED_BYTES_MAX: usize = 2048;
+
+/// The key epoch of a datagram number. A segment's header carries it modulo 4.
+#[must_use]
+pub fn epoch_of(number: u64) -> u64 {
+    number >> EPOCH_SHIFT
+}
+
+/// What seals datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cipher {
+    /// AES-128 in Galois/Counter Mode; wire id 1.
+    Aes128Gcm,
+    /// AES-256 in Galois/Counter Mode; wire id 2.
+    Aes256Gcm,
+    /// ChaCha20-Poly1305 (RFC 8439); wire id 3.
+    ChaCha20Poly1305,
+}
+
+impl Cipher {
+    /// All ciphers, in the order of their ids.
+    pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
+
+    /// The id in handshake payloads and key labels.
+    #[must_use]
+    pub fn id(self) -> u8 {
+        match self {
+            Self::Aes128Gcm => 1,
+            Self::Aes256Gcm => 2,
+            Self::ChaCha20Poly1305 => 3,
+        }
+    }
+
+    /// The cipher of an id, `None` if there is none.
+    #[must_use]
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|cipher| cipher.id() == id)
+    }
+
+    /// The fastest cipher on a machine with or without AES instructions.
+    #[must_use]
+    pub fn preferred(has_aes: bool) -> Self {
+        if has_aes { Self::Aes128Gcm } else { Self::ChaCha20Poly1305 }
+    }
+
+    /// Whether this CPU has the instructions which make AES-GCM fast: AES and carry-less multiplication.
+    #[must_use]
+    pub fn cpu_has_aes() -> bool {
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+        #[cfg(target_arch = "aarch64")]
+        return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+        #[cfg(not(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64")))]
+        return false;
+    }
+
+    /// Datagrams with a wrong tag after which a connection must end (RFC 9001 §6.6).
+    fn forged_max(self) -> u64 {
+        match self {
+            Self::Aes128Gcm | Self::Aes256Gcm => 1 << 52,
+            Self::ChaCha20Poly1305 => 1 << 36,
+        }
+    }
+}
+
+/// One way of a connection; the byte stands in the labels of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    FromInitiator = 1,
+    FromResponder = 2,
+}
+
+/// A secret from which keys follow.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Secret(pub(crate) [u8; 32]);
+
+/// The secrets of one direction: each epoch's gives the next one's, and not the other way round.
+struct Chain {
+    cipher: Cipher,
+    direction: Direction,
+    /// The secret of the next epoch that a key is made for.
+    secret: Secret,
+}
+
+impl Chain {
+    /// Starts at epoch 0.
+    fn new(cipher: Cipher, direction: Direction, traffic: &Secret) -> Self {
+        let context = [direction as u8, cipher.id()];
+        Self { cipher, direction, secret: Secret(*schedule::expand(&traffic.0, "epoch 0", &context)) }
+    }
+
+    /// The key of the next epoch; the secret it came from is replaced by the one after it.
+    fn next_key(&mut self) -> EpochKey {
+        let context = [self.direction as u8, self.cipher.id()];
+        let key = EpochKey::new(self.cipher, &self.secret, &context);
+        self.secret = Secret(*schedule::expand(&self.secret.0, "next epoch", &context));
+        key
+    }
+}
+
+/// An epoch's key, ready for use. The AEAD's library wipes its memory when it is freed.
+struct EpochKey {
+    key: aead::LessSafeKey,
+    iv: [u8; aead::NONCE_LEN],
+}
+
+impl EpochKey {
+    fn new(cipher: Cipher, secret: &Secret, context: &[u8; 2]) -> Self {
+        let iv = *schedule::expand(&secret.0, "iv", context);
+        let key = match cipher {
+            Cipher::Aes128Gcm => {
+                aead::UnboundKey::new(&aead::AES_128_GCM, &*schedule::expand::<16>(&secret.0, "key", context))
+            }
+            Cipher::Aes256Gcm => {
+                aead::UnboundKey::new(&aead::AES_256_GCM, &*schedule::expand::<32>(&secret.0, "key", context))
+            }
+            Cipher::ChaCha20Poly1305 => {
+                aead::UnboundKey::new(&aead::CHACHA20_POLY1305, &*schedule::expand::<32>(&secret.0, "key", context))
+            }
+        };
+        Self { key: aead::LessSafeKey::new(key.expect("the key has the cipher's length")), iv }
+    }
+
+    fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
+        let mut nonce = self.iv;
+        for (byte, of_number) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= of_number;
+        }
+        nonce
+    }
+
+    fn nonce(&self, number: u64) -> aead::Nonce {
+        aead::Nonce::assume_unique_for_key(self.nonce_bytes(number))
+    }
+}
+
+impl Drop for EpochKey {
+    fn drop(&mut self) {
+        self.iv.zeroize();
+    }
+}

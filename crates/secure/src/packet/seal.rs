@@ -1,0 +1,120 @@
+//! Sealing: the sender's side of one direction.
+
+use std::fmt;
+
+use aws_lc_rs::aead;
+use thiserror::Error;
+
+use super::{Chain, Cipher, Direction, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};
+
+/// Why a datagram was not sealed. All are the caller's mistakes; nothing may be sent then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SealError {
+    /// The number, or a higher one, was used before.
+    #[error("datagram number {number} was used before; the next one must be at least {least}")]
+    NumberUsed {
+        /// What was asked for.
+        number: u64,
+        /// The lowest number that is allowed.
+        least: u64,
+    },
+    /// A whole epoch without a datagram: the peer could not follow.
+    #[error("datagram number {0} skips a key epoch")]
+    EpochSkipped(u64),
+    /// Header, plaintext and tag exceed [`SEALED_BYTES_MAX`].
+    #[error("a datagram of {0} bytes is too long to be sealed; at most {SEALED_BYTES_MAX} are")]
+    TooLong(usize),
+    /// The cipher's library failed.
+    #[error("the cipher failed; the datagram must not be sent")]
+    Cipher,
+    /// All 2⁶⁴ numbers are used.
+    #[error("all datagram numbers are used; the connection must end")]
+    Exhausted,
+}
+
+/// The keys which seal one direction.
+pub struct SealKeys {
+    chain: Chain,
+    epoch: u64,
+    key: EpochKey,
+    /// The lowest number not refused; `None` after the last one.
+    least: Option<u64>,
+}
+
+impl fmt::Debug for SealKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { chain, epoch, least, .. } = self;
+        let mut shown = f.debug_struct("SealKeys");
+        shown.field("cipher", &chain.cipher).field("epoch", epoch).field("least", least).finish_non_exhaustive()
+    }
+}
+
+impl SealKeys {
+    pub(crate) fn new(cipher: Cipher, direction: Direction, traffic: &Secret) -> Self {
+        let mut chain = Chain::new(cipher, direction, traffic);
+        let key = chain.next_key();
+        Self { chain, epoch: 0, key, least: Some(0) }
+    }
+
+    /// The cipher in use.
+    #[must_use]
+    pub fn cipher(&self) -> Cipher {
+        self.chain.cipher
+    }
+
+    /// Encrypts `buffer` in place and writes the tag which authenticates it and `header`. Allocates nothing but at the
+    /// first datagram of an epoch, whose key replaces, and wipes, the one before.
+    ///
+    /// `number` must be above that of every earlier call; gaps are allowed, but not past a whole epoch.
+    ///
+    /// # Errors
+    /// [`SealError`], all of them the caller's mistake; the datagram must not be sent. The number counts as used after
+    /// [`SealError::Cipher`], and not after the others.
+    pub fn seal(
+        &mut self,
+        number: u64,
+        header: &[u8],
+        buffer: &mut [u8],
+        tag_out: &mut [u8; TAG_BYTES],
+    ) -> Result<(), SealError> {
+        let least = self.least.ok_or(SealError::Exhausted)?;
+        if number < least {
+            return Err(SealError::NumberUsed { number, least });
+        }
+        let bytes = header.len().saturating_add(buffer.len()).saturating_add(TAG_BYTES);
+        if bytes > SEALED_BYTES_MAX {
+            return Err(SealError::TooLong(bytes));
+        }
+        match epoch_of(number) - self.epoch {
+            0 => {}
+            1 => {
+                self.key = self.chain.next_key();
+                self.epoch += 1;
+            }
+            _ => return Err(SealError::EpochSkipped(number)),
+        }
+        self.least = number.checked_add(1);
+        let tag = self.key.key.seal_in_place_separate_tag(self.key.nonce(number), aead::Aad::from(header), buffer);
+        tag_out.copy_from_slice(tag.map_err(|_| SealError::Cipher)?.as_ref());
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
+    /// Tells keys apart: what this one makes of a fixed block, sealed apart from the datagrams.
+    #[cfg(test)]
+    pub(super) fn key_bytes(&self) -> Vec<u8> {
+        let mut block = vec![0; 32];
+        let nonce = aead::Nonce::assume_unique_for_key([0; aead::NONCE_LEN]);
+        self.key.key.seal_in_place_append_tag(nonce, aead::Aad::empty(), &mut block).unwrap();
+        block
+    }
+
+    #[cfg(test)]
+    pub(crate) fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
+        self.key.nonce_bytes(number)
+    }
+}
