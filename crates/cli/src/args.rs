@@ -81,8 +81,8 @@ Examples:
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
-Directories are sent with all they contain; names, modes and modification times are kept.
-Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so
+Directories are sent with all they contain; names, modes and modification times are kept. \
+Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so \
 are sockets, pipes and devices. Exit code 0 means: the receiver has confirmed the BLAKE3 hash of every file.")]
 pub struct SendArgs {
     /// Files and directories to send
@@ -107,7 +107,7 @@ Examples:
   dfcp receive --listen [::]:4433 --output incoming --once --json
   sudo dfcp receive --listen 0.0.0.0:4433 --output incoming --carrier raw-ip
 
-A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk
+A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk \
 before it is confirmed, which limits many small files to what the disk can flush; --no-sync leaves that to the system.")]
 pub struct ReceiveArgs {
     /// Address and port to listen on
@@ -191,7 +191,7 @@ Examples:
   dfcp perf client 192.0.2.7:5201 --reverse --json
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
 
-Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data
+Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
 datagrams sent which arrived and were not needed.")]
 pub struct PerfClientArgs {
     /// Where `dfcp perf server` listens

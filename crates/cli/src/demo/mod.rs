@@ -31,8 +31,8 @@ Examples:
   dfcp demo
   dfcp demo --size 8MB --loss 0,5,20 --rate 50mbit --rtt 200ms --output results
 
-Needs no privileges and no other machine; without arguments it takes less than two minutes. DFCP sends the whole file;
-QUIC is cut at --limit, because at heavy loss it would need minutes or hours. Exit code 0 means: every DFCP transfer was
+Needs no privileges and no other machine; without arguments it takes less than two minutes. DFCP sends the whole file; \
+QUIC is cut at --limit, because at heavy loss it would need minutes or hours. Exit code 0 means: every DFCP transfer was \
 completed and every byte that arrived, by whatever transport, was verified.")]
 pub struct DemoArgs {
     /// Length of the file to send, for example 8MB

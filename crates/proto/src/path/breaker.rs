@@ -65,7 +65,7 @@ const LIFT_ABOVE: f64 = 0.9;
 const LIMIT_SHARE_MIN: f64 = 0.01;
 const LIMIT_BPS_MIN: f64 = 64_000.0;
 /// How long a path found to be lossy is left alone; doubles with every further test. A test costs half the rate for a
-/// second and two round trips: at 500 ms, less than 1 % of this pause.
+/// second: less than half a per cent of this pause.
 const PAUSE_INITIAL: Duration = Duration::from_secs(120);
 const PAUSE_MAX: Duration = Duration::from_secs(960);
 /// A loss so much above the one found innocent re-arms the breaker at once; so much above the path's own, it shows that

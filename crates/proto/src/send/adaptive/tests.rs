@@ -1,0 +1,88 @@
+use super::*;
+
+const NOW: Time = Time::from_s(1);
+
+/// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
+fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
+    let mut sender = Adaptive::new(&Config::modern(), Kernel::detect());
+    sender.establish(NOW, 1420, 100, 1 << 30);
+    sender.first_id = first_id;
+    let bytes = blocks * sender.block_bytes();
+    assert_eq!(sender.write(NOW, &vec![7; bytes]), bytes);
+    let (rtt, mut number) = (RttEstimator::default(), 0);
+    while let Some(symbol) = sender.next_symbol(NOW, &rtt).filter(|_| number < 1_000) {
+        sender.on_sent(NOW, symbol, number);
+        number += 1;
+    }
+    (sender, number)
+}
+
+fn report(highest: u64, received: u64) -> Report {
+    Report {
+        highest_datagram: highest as u32,
+        datagrams_received: received as u32,
+        bytes_received: 0,
+        hold_us: 0,
+        arrival_rate_bps: 0,
+        window_blocks: 100,
+        window_bytes: 1 << 30,
+        wasted: dfcp_wire::feedback::Wasted::default(),
+    }
+}
+
+#[test]
+fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
+    let (mut sender, sent) = sender(u32::MAX - 2, 3);
+    assert!(sent > 2 * 45 && !sender.is_exhausted());
+    assert!(sender.on_report(NOW, 0, u32::MAX, &report(sent - 1, sent), std::iter::empty(), sent).is_ok());
+    assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default()).is_none());
+}
+
+#[test]
+fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
+    let (mut sender, sent) = sender(0, 2);
+    let result = sender.on_report(NOW, 0, 0, &report(sent - 1, sent + 1), std::iter::empty(), sent);
+    assert_eq!(result, Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: sent + 1, sent }));
+    let (mut sender, sent) = self::sender(0, 2);
+    assert!(sender.on_report(NOW, 0, 0, &report(9, 10), std::iter::empty(), sent).is_ok());
+    assert!(sender.on_report(NOW, 1, 0, &report(9, 9), std::iter::empty(), sent).is_err(), "counts do not fall");
+}
+
+#[test]
+fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
+    let (mut sender, sent) = sender(0, 2);
+    assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), sent), Ok(Some(_))));
+    let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
+    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), sent), Ok(None));
+    assert!(sender.window_is_open(1));
+}
+
+#[test]
+fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
+    let later = NOW + Duration::from_millis(50);
+    let (mut sender, sent) = sender(0, 2);
+    let held = Report { hold_us: 20_000, ..report(9, 10) };
+    let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), sent);
+    assert_eq!(sample, Ok(Some(Some(Duration::from_millis(30)))));
+    let lying = Report { hold_us: 50_000, ..report(19, 20) };
+    assert_eq!(sender.on_report(later, 1, 0, &lying, std::iter::empty(), sent), Ok(Some(None)));
+}
+
+#[test]
+fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
+    let (mut sender, mut number) = sender(0, 1);
+    let mut rtt = RttEstimator::default();
+    rtt.sample(Duration::from_micros(1));
+    // A peer which says at once, and again and again, that all is missing.
+    for ms in 0..1_000 {
+        let now = NOW + Duration::from_millis(ms);
+        let empty = [Run::Empty(1)].into_iter();
+        assert!(sender.on_report(now, ms, 0, &report(number - 1, number), empty, number).is_ok());
+        while let Some(symbol) = sender.next_symbol(now, &rtt).filter(|_| number < 5_000) {
+            sender.on_sent(now, symbol, number);
+            number += 1;
+        }
+    }
+    let ceiling = u64::from(plan::symbols_per_block_max(128, 0.05));
+    assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
+}
