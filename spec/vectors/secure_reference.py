@@ -240,8 +240,83 @@ def keys():
     write("secure_keys.txt", "Keys from seeds, their text forms, and pre-shared keys from what a file holds (security.md, 1).", lines[:-1])
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return (crc ^ 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def segment(ports, flags, options=b"", block=0, s1=0, s2=0, s3=0):
+    """Header and options (wire-format.md, 1 and 4) of a modern segment of epoch 0."""
+    control = (6 + len(options) // 4) << 12 | 0b100000 << 6 | flags
+    words = [ports, block, s1, control << 16, s2, s3]
+    return b"".join(word.to_bytes(4, "big") for word in words) + options
+
+
+def parameter(kind, value):
+    return bytes([kind]) + len(value).to_bytes(2, "big") + value
+
+
+def offer(window, memory, rate, idle):
+    return b"".join(parameter(kind, value.to_bytes(length, "big"))
+                    for kind, value, length in [(2, window, 4), (3, memory, 8), (4, rate, 8), (5, idle, 4)])
+
+
+def connection(pattern):
+    """Whole datagrams of a connection's begin."""
+    number, name, messages = PATTERNS[pattern]
+    ids = 0x7F3B9A04, 0x1122AABB
+    seeds = counted(0x41, 32), counted(0x61, 32)
+    statics = expand(counted(0x81, 32), "static key"), expand(counted(0xA1, 32), "static key")
+    psk = counted(0xC1, 32) if pattern == "nnpsk0" else None
+    syn, ack, sec = 0x02, 0x10, 0x20
+    options = bytes([1, 1, 1, 2, 1, 1, 3, 1, 1, 4, 2]) + (1420).to_bytes(2, "big") + bytes(3)
+    prologue = b"DFCP 1" + options + ids[0].to_bytes(4, "big")
+    sides = [Side(name, prologue, i == 0, None if psk else statics[i], ephemeral(seeds[i]),
+                  public(statics[1]) if pattern == "ik" and i == 0 else None, psk) for i in range(2)]
+    if pattern == "ik":
+        for side in sides:
+            side.mix_hash(public(statics[1]))
+    payloads = [offer(4096, 32 << 20, 0, 30000) + parameter(17, bytes([1, 3, 2])),
+                parameter(1, ids[1].to_bytes(4, "big")) + offer(1000, 16 << 20, 50_000_000, 20000)
+                + parameter(17, bytes([1])) + parameter(18, (1400).to_bytes(2, "big")) + parameter(19, (2).to_bytes(4, "big")),
+                b""]
+    noise = []
+    for i, tokens in enumerate(messages):
+        noise.append(sides[i % 2].write(tokens, payloads[i]))
+        assert sides[1 - i % 2].read(tokens, noise[i]) == payloads[i]
+    secrets = sides[0].hkdf(b"", 2)
+    clear = [parameter(128, bytes([number]) + message) for message in noise]
+    clear[0] = parameter(1, ids[0].to_bytes(4, "big")) + clear[0]
+    head = segment(40000 << 16 | 9000, syn, options, s3=2)
+    missing = 256 - 4 - len(head) - len(clear[0])
+    clear[0] = parameter(0, bytes(missing - 3)) + clear[0]
+    datagrams = [("syn", head + clear[0]), ("synack", segment(ids[0], syn | ack, s3=1) + clear[1])]
+    if len(noise) == 3:
+        datagrams.append(("ack", segment(ids[1], ack, s3=3) + clear[2]))
+    datagrams = [(what, bytes + crc32c(bytes)) for what, bytes in datagrams]
+    # One block of 11 bytes, K = 1, the stream's last; the symbol ends with its secret, 4 bytes.
+    symbol, s2 = b"hello, wire" + bytes([0xDE, 0xAD, 0xBE, 0xEF]), 0 << 24 | 11 << 5 | 1 << 4
+    data = segment(ids[1], sec, block=0, s1=0, s2=s2, s3=0)
+    pong = segment(ids[0], ack | sec, s1=2, s3=0)
+    lines = [("pattern", number)]
+    lines += [("pre_shared", psk)] if psk else [("initiator.static", statics[0]), ("responder.static", statics[1]),
+                                                ("responder.public", public(statics[1]))]
+    lines += [("initiator.seed", seeds[0]), ("responder.seed", seeds[1]), ("initiator.id", ids[0]), ("responder.id", ids[1]), "\n"]
+    lines += datagrams + ["\n", ("symbol", symbol)]
+    lines += [("data", data + seal(secrets[0], 1, "aes_128_gcm", 0, data, symbol)[2]),
+              ("sealed_ack", pong + seal(secrets[1], 2, "aes_128_gcm", 0, pong, b"")[2])]
+    write(f"secure_connection_{pattern}.txt",
+          "Whole datagrams of a sealed connection's begin: SYN, SYNACK, with pattern 1 the ACK, then the initiator's first data\n"
+          "(one block, its only symbol ends with the secret) and a sealed ACK of the responder's, both under AES-128-GCM.", lines)
+
+
 for each in PATTERNS:
     handshake(each)
+    connection(each)
 for each in CIPHERS:
     packets(each)
 cookies()

@@ -1,11 +1,15 @@
 //! The command line.
 
+mod trust;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use dfcp_secure::Cipher;
 
+pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{PERF_CLIENTS_DEFAULT, SENDERS_DEFAULT};
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
@@ -19,7 +23,9 @@ pub const RATE_DEFAULT_BPS: u64 = 100_000_000;
 #[command(after_help = "\
 Example:
   there:  dfcp receive --listen 0.0.0.0:4433 --output incoming
-  here:   dfcp send film.mkv photos/ there.example:4433
+  here:   dfcp send film.mkv photos/ there.example:4433 --code 42-otter-violin
+
+The code is the one that `dfcp receive` prints there. Everything is encrypted and authenticated.
 
 Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
 DFCP_LOG=debug shows what happens inside, on standard error.")]
@@ -42,6 +48,8 @@ pub enum Command {
     Perf(PerfArgs),
     /// Send a real file over emulated lossy paths, by DFCP and by QUIC
     Demo(crate::demo::DemoArgs),
+    /// Show this user's public key, for others to trust
+    Id(IdArgs),
 }
 
 /// What carries datagrams, as the command line has it.
@@ -65,10 +73,13 @@ pub struct PathArgs {
     /// cap_net_raw+ep on the program) and seldom passes address translation
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
+    /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
+    #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub cipher: Option<Cipher>,
     /// Speak the classic profile: neither encrypted nor authenticated; the other side needs this flag too
     #[arg(long, conflicts_with = "insecure_unsealed")]
     pub insecure_classic: bool,
-    /// Accept that the modern profile runs unsealed: neither encrypted nor authenticated
+    /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_unsealed: bool,
 }
@@ -77,9 +88,13 @@ pub struct PathArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp send film.mkv photos/ there.example:4433
+  dfcp send film.mkv photos/ there.example:4433 --code 42-otter-violin
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
+
+With --code the two sides make sure of each other. Without, a host that is not known yet shows its key and you are asked \
+whether it is the right one; it is then kept in known_hosts, and another key is refused. Without a terminal a first key is \
+accepted and printed; give --host-key in scripts.
 
 Directories are sent with all they contain; names, modes and modification times are kept. \
 Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so \
@@ -91,6 +106,9 @@ pub struct SendArgs {
     /// Where `dfcp receive` listens
     #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
     pub to: String,
+    /// Whom to trust.
+    #[command(flatten)]
+    pub host: HostArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
@@ -104,8 +122,12 @@ pub struct SendArgs {
 #[command(after_help = "\
 Examples:
   dfcp receive --listen 0.0.0.0:4433 --output incoming
-  dfcp receive --listen [::]:4433 --output incoming --once --json
+  dfcp receive --listen [::]:4433 --output incoming --once --json --code
   sudo dfcp receive --listen 0.0.0.0:4433 --output incoming --carrier raw-ip
+
+Who may send: whoever is told the code that is printed (the default on a terminal), whose key is in authorized_keys, who \
+has the secret of --psk-file, or with --allow-any everyone. Nothing is stored before that is clear. These files are read \
+once, at the start.
 
 A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk \
 before it is confirmed, which limits many small files to what the disk can flush; --no-sync leaves that to the system.")]
@@ -128,6 +150,9 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
+    /// Whom to admit.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
@@ -141,7 +166,9 @@ pub struct ReceiveArgs {
 #[command(after_help = "\
 Example:
   there:  dfcp perf server --listen 0.0.0.0:5201
-  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit")]
+  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code 42-otter-violin
+
+The code is the one that the server prints.")]
 pub struct PerfArgs {
     /// Which side.
     #[command(subcommand)]
@@ -162,9 +189,11 @@ pub enum PerfSide {
 #[command(after_help = "\
 Examples:
   dfcp perf server --listen 0.0.0.0:5201 --rate 500mbit
+  dfcp perf server --listen 0.0.0.0:5201 --allow-any
   sudo dfcp perf server --listen 0.0.0.0:5201 --carrier raw-ip
 
-What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for.")]
+What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Who may measure: as in \
+`dfcp receive`.")]
 pub struct PerfServerArgs {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
@@ -175,10 +204,13 @@ pub struct PerfServerArgs {
     /// Clients served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = PERF_CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
+    /// Whom to admit.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
-    /// Print one JSON object per measurement
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
@@ -187,7 +219,7 @@ pub struct PerfServerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf client there.example:5201 --duration 10 --rate 200mbit
+  dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code 42-otter-violin
   dfcp perf client 192.0.2.7:5201 --reverse --json
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
 
@@ -206,6 +238,9 @@ pub struct PerfClientArgs {
     /// The server sends, at its own rate
     #[arg(long)]
     pub reverse: bool,
+    /// Whom to trust.
+    #[command(flatten)]
+    pub host: HostArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
@@ -214,7 +249,32 @@ pub struct PerfClientArgs {
     pub json: bool,
 }
 
+/// `dfcp id`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, to be let in by somebody who runs `dfcp receive`:
+  here:   dfcp id
+  there:  echo 'THE-PUBLIC-KEY alice@laptop' >> ~/.config/dfcp/authorized_keys
+
+The private key is made on first use, in the file named, which must never leave this machine. Its directory is that of \
+the environment variable DFCP_CONFIG_DIR, or else dfcp in the user's configuration directory. The fingerprint is what \
+people compare, and authorized_keys takes it too.")]
+pub struct IdArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 impl PathArgs {
+    /// The flag by which everything runs without encryption, if one was given.
+    pub fn insecure_flag(&self) -> Option<&'static str> {
+        match () {
+            () if self.insecure_classic => Some("--insecure-classic"),
+            () if self.insecure_unsealed => Some("--insecure-unsealed"),
+            () => None,
+        }
+    }
+
     /// The rate to use.
     pub fn rate(&self) -> RateArg {
         self.rate.unwrap_or(RateArg::Bps(RATE_DEFAULT_BPS))

@@ -2,21 +2,30 @@
 //!
 //! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
 //! [`perf`], [`relay`]) are thin: what they do on a connection is in [`transfer`] and [`perf`], written over any
-//! [`transport::Transport`]; only [`net`] knows the `dfcp` crate.
+//! [`transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
+//! Who the user is and whom they trust is in the files of [`identity`]; [`pairing`] is for two people who have no keys
+//! yet. [`contact`] decides by these whom a connection may be opened to, and [`admission`] whose are accepted.
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod args;
+pub mod contact;
 pub mod demo;
+pub mod id;
+pub mod identity;
 pub mod limits;
 pub mod net;
 pub mod output;
+pub mod pairing;
 pub mod perf;
 pub mod progress;
 pub mod receive;
 pub mod relay;
+pub mod seal;
 pub mod send;
 pub mod serving;
+pub mod stats;
 pub mod stop;
 pub mod transfer;
 pub mod transport;

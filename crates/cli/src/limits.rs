@@ -44,6 +44,12 @@ pub const SENDERS_DEFAULT: usize = 16;
 /// Clients served at once by `perf server` unless told otherwise.
 pub const PERF_CLIENTS_DEFAULT: usize = 4;
 
+/// Connections which are not admitted yet; those beyond are told that the server is busy.
+pub const UNADMITTED_MAX: usize = 64;
+
+/// How long a listener waits for the first bytes of a connection, which a sender writes at once.
+pub const OPENING_MAX: Duration = Duration::from_secs(30);
+
 /// Connections being told that the server is busy; those beyond are dropped without a word.
 pub const REFUSALS_MAX: usize = 64;
 
@@ -75,3 +81,40 @@ pub const PERF_TAIL_MAX: Duration = Duration::from_secs(3);
 /// What a measurement's source may write ahead of the acknowledgements however slow the path, bytes: more than two of
 /// the longest blocks.
 pub const PERF_AHEAD_BYTES_MIN: u64 = 768 << 10;
+
+/// Largest private key file that is read, bytes: its one line and room for comments.
+pub const KEY_FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// Largest `known_hosts` that is read or written, bytes: about ten thousand hosts.
+pub const KNOWN_HOSTS_BYTES_MAX: u64 = 1 << 20;
+
+/// Largest `authorized_keys` that is read, bytes.
+pub const AUTHORIZED_KEYS_BYTES_MAX: u64 = 1 << 20;
+
+/// Largest file with a pre-shared key that is read, bytes.
+pub const PSK_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Longest host name with port, bytes: a DNS name has at most 253.
+pub const HOST_NAME_BYTES_MAX: usize = 300;
+
+/// Longest comment written into `known_hosts`, bytes.
+pub const COMMENT_BYTES_MAX: usize = 200;
+
+/// Longest text that is looked at as a pairing code, bytes.
+pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
+
+/// Wrong guesses after which a pairing code is void. With 6 553 600 codes, who guesses has a chance of 1 in 2 million.
+pub const PAIRING_GUESSES_MAX: u8 = 3;
+
+/// Codes that may become void by wrong guesses before a listener makes no more: whoever guesses for as long as it runs
+/// has a chance of 1 in 200 000.
+pub const PAIRING_CODES_GUESSED_MAX: u32 = 10;
+
+/// How long a pairing code is good for: to say it on the telephone and type it, not to forget it.
+pub const PAIRING_CODE_AGE_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How long one run of the pairing may take: two round trips, on whatever path.
+pub const PAIRING_RUN_MAX: Duration = Duration::from_secs(30);
+
+/// Longest line that is read as an answer from a terminal, bytes.
+pub const ANSWER_BYTES_MAX: u64 = 1024;

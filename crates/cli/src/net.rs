@@ -1,23 +1,24 @@
-//! The only place which knows the `dfcp` crate: opens and accepts connections for the commands.
+//! Opens and accepts connections of the `dfcp` crate for the commands.
 
 mod attempts;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use anyhow::Context;
-use dfcp::{Carrier, Config, Listener, Rate, Stream};
+use dfcp::{Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Stream};
+use serde_json::json;
 
-use crate::args::{CarrierArg, PathArgs};
+use crate::admission::Ways;
+use crate::args::{CarrierArg, HostArgs, PathArgs};
+use crate::contact::{Contact, Next};
 use crate::output;
+use crate::seal::Seal;
 use crate::transport::{Acceptor, DataDatagrams, PathSample, Transport, Wasted};
 use crate::units::RateArg;
 
-/// Largest symbol which fits 1500-byte packets over IPv6, with security.
-const SYMBOL_BYTES_IPV6: u16 = 1412;
-
-/// Says on standard error what the user should know before anything runs: rate and carrier, unless a program reads along, and
-/// that nothing is encrypted, unless that was asked for.
+/// Says on standard error what the user should know before anything runs: rate and carrier, unless a program reads
+/// along, and in any case that nothing protects the connection, if that was asked for.
 pub fn announce(args: &PathArgs, json: bool) {
     if !json {
         output::note(&args.describe_rate());
@@ -25,30 +26,85 @@ pub fn announce(args: &PathArgs, json: bool) {
             output::note(&format!("carrier: {}", carrier(args)));
         }
     }
-    if !args.insecure_classic && !args.insecure_unsealed {
-        output::note(
-            "warning: not encrypted and not authenticated, this version cannot seal yet; use it on trusted paths \
-             (--insecure-unsealed accepts that)",
-        );
+    if let Some(flag) = args.insecure_flag() {
+        output::note(&format!(
+            "warning: neither encrypted nor authenticated ({flag}): whoever is on the path can read and change everything"
+        ));
     }
 }
 
-/// Connects to `host_port` and returns the connection with the address that answered. A name's further addresses are
-/// tried beside the first when that stays silent.
+/// Connects to `host_port` and returns the connection with the address that answered, once it is certain that the host
+/// is the right one. A name's further addresses are tried beside the first when that stays silent.
 ///
 /// # Errors
-/// The name has no address, or none of its addresses answers.
-pub async fn connect(host_port: &str, args: &PathArgs) -> anyhow::Result<(Stream, String)> {
+/// The name has no address, none of its addresses answers, or what answers is not the host.
+pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyhow::Result<Connected> {
+    let Some(mut contact) = Contact::prepare(host_port, host, args).await? else {
+        let plain = dial(host_port, args, plain_config(args)).await;
+        let (stream, peer) = plain.map_err(|error| explain_plain(error, host_port, args))?;
+        return Ok(Connected { stream, peer, contact: None });
+    };
+    loop {
+        let credentials = Credentials {
+            key: contact.own_key().cloned(),
+            pre_shared: contact.pre_shared().cloned(),
+            peer: contact.peer_key(),
+            ciphers: ciphers(args),
+        };
+        let dialled = dial(host_port, args, Config::sealed(credentials)).await;
+        let (mut stream, peer) = dialled.map_err(|error| contact.explain(error))?;
+        match contact.confirm(&mut stream).await.map_err(|error| contact.explain(error))? {
+            Next::GoOn => return Ok(Connected { stream, peer, contact: Some(contact) }),
+            Next::CallAgain => contact = contact.known_now()?,
+        }
+    }
+}
+
+/// A connection to the right host.
+#[derive(Debug)]
+pub struct Connected {
+    /// The connection.
+    pub stream: Stream,
+    /// The address that answered.
+    pub peer: String,
+    /// How the host was found to be the right one; `None` if the connection is not sealed.
+    pub contact: Option<Contact>,
+}
+
+/// Says whom we talk to, and what protects that.
+pub fn announce_peer<T: Transport>(connection: &T, peer: &str, json: bool) {
+    let seal = connection.seal();
+    if json {
+        let mut object = json!({ "event": "connected", "peer": peer });
+        Seal::add_to(seal.as_ref(), &mut object);
+        output::json(&object);
+    } else if let Some(seal) = seal {
+        output::note(&format!("{peer}: {}", seal.describe()));
+    }
+}
+
+async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Result<(Stream, String)> {
     let addresses = tokio::net::lookup_host(host_port).await;
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
-    let call = |address| Stream::connect_over(carrier, address, config(address, args));
+    let config = with_rate(config, args);
+    let call = |address| Stream::connect_over(carrier, address, config.clone());
     let advice = advice(carrier);
     let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
         output::note(silent);
     })
     .await?;
     Ok((stream, address.to_string()))
+}
+
+/// A refusal without seals has one likely cause.
+fn explain_plain(error: anyhow::Error, host_port: &str, args: &PathArgs) -> anyhow::Error {
+    match (error.downcast_ref(), args.insecure_flag()) {
+        (Some(ConnectError::Connection(ConnectionError::Refused)), Some(flag)) => anyhow::anyhow!(
+            "{host_port} refused the connection; only a receiver which was started with {flag}, too, takes it"
+        ),
+        _ => error,
+    }
 }
 
 /// What to check when nothing answers.
@@ -64,12 +120,23 @@ fn advice(carrier: Carrier) -> String {
     }
 }
 
-/// Listens on `address`.
+/// Listens on `address`, for sealed connections if there are `ways` to be admitted.
 ///
 /// # Errors
 /// The address cannot be used, or the carrier not without more rights.
-pub fn listen(address: SocketAddr, args: &PathArgs) -> anyhow::Result<Server> {
-    let listener = Listener::bind_over(carrier(args), address, config(address, args)).map_err(|error| {
+pub fn listen(address: SocketAddr, args: &PathArgs, ways: Option<&Ways>) -> anyhow::Result<Server> {
+    let config = ways.map_or_else(
+        || plain_config(args),
+        |ways| {
+            Config::sealed(Credentials {
+                key: Some(ways.own.clone()),
+                pre_shared: ways.pre_shared.clone(),
+                peer: ways.peer_key(),
+                ciphers: ciphers(args),
+            })
+        },
+    );
+    let listener = Listener::bind_over(carrier(args), address, with_rate(config, args)).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
             io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, 0.0.0.0 or [::]",
@@ -82,6 +149,24 @@ pub fn listen(address: SocketAddr, args: &PathArgs) -> anyhow::Result<Server> {
     Ok(Server(listener))
 }
 
+/// `address` as others can write it: where that is any address of this machine, the one from which it reaches the
+/// world, if there is one. Nothing is sent to find that out.
+pub fn reachable_as(address: SocketAddr) -> String {
+    if !address.ip().is_unspecified() {
+        return address.to_string();
+    }
+    // Addresses for documentation (RFC 5737, RFC 3849).
+    let far = if address.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
+    let own = UdpSocket::bind(SocketAddr::new(address.ip(), 0))
+        .and_then(|socket| socket.connect(far).and_then(|()| socket.local_addr()))
+        .ok()
+        .filter(|own| !own.ip().is_unspecified());
+    own.map_or_else(
+        || format!("THIS-MACHINE:{}", address.port()),
+        |own| SocketAddr::new(own.ip(), address.port()).to_string(),
+    )
+}
+
 fn carrier(args: &PathArgs) -> Carrier {
     match args.carrier {
         CarrierArg::Udp => Carrier::Udp,
@@ -89,17 +174,20 @@ fn carrier(args: &PathArgs) -> Carrier {
     }
 }
 
+fn ciphers(args: &PathArgs) -> Ciphers {
+    args.cipher.map_or(Ciphers::Fastest, Ciphers::Only)
+}
+
+fn plain_config(args: &PathArgs) -> Config {
+    if args.insecure_classic { Config::danger_classic() } else { Config::danger_unsealed() }
+}
+
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
-fn config(address: SocketAddr, args: &PathArgs) -> Config {
-    let mut config = if args.insecure_classic { Config::classic() } else { Config::modern() };
+fn with_rate(mut config: Config, args: &PathArgs) -> Config {
     config.rate = match args.rate() {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
     };
-    config.overhead_bytes = carrier(args).overhead_bytes(address);
-    if address.is_ipv6() && !args.insecure_classic {
-        config.symbol_size = SYMBOL_BYTES_IPV6;
-    }
     config
 }
 
@@ -114,6 +202,11 @@ impl Server {
     /// The system's.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
+    }
+
+    /// What the endpoint holds and has turned away, at any time, also after the server has gone.
+    pub fn endpoint(&self) -> Endpoint {
+        self.0.endpoint().clone()
     }
 }
 
@@ -148,6 +241,16 @@ impl Transport for Stream {
             },
             ip_bytes_sent: stats.bytes_sent + headers,
             bytes_acknowledged: stats.stream_bytes_acknowledged,
+        })
+    }
+
+    fn seal(&self) -> Option<Seal> {
+        let identity = self.identity()?;
+        Some(Seal {
+            pattern: identity.pattern,
+            peer: identity.peer,
+            handshake_hash: identity.handshake_hash,
+            cipher: identity.cipher,
         })
     }
 }

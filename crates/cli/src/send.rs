@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use indicatif::MultiProgress;
-use serde_json::json;
 
 use crate::args::SendArgs;
+use crate::net::{self, Connected};
 use crate::progress::Display;
 use crate::transfer::Report;
 use crate::transfer::source::Root;
 use crate::transport::Transport;
-use crate::{net, output, transfer};
+use crate::{contact, transfer};
 
 /// Sends the files.
 ///
@@ -19,8 +19,9 @@ use crate::{net, output, transfer};
 pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     let roots = Root::from_arguments(&args.files)?;
     net::announce(&args.path, args.json);
-    let (connection, peer) = net::connect(&args.to, &args.path).await?;
-    run_over(connection, &peer, roots, args.json).await
+    let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
+    let sent = run_over(stream, &peer, roots, args.json).await;
+    sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }
 
 /// The part after connecting.
@@ -28,9 +29,7 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
 /// # Errors
 /// As [`run`].
 pub async fn run_over<T: Transport>(connection: T, peer: &str, roots: Vec<Root>, json: bool) -> anyhow::Result<()> {
-    if json {
-        output::json(&json!({ "event": "connected", "peer": peer }));
-    }
+    net::announce_peer(&connection, peer, json);
     let display = Arc::new(Display::new(&MultiProgress::new(), peer, json, false));
     match transfer::send::send(connection, roots, Arc::clone(&display) as _).await {
         Ok(report) => {

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::seal::Seal;
+
 /// Source symbols sent before a loss is shown. The transport's estimate starts from a guess of 5 %, worth 100 datagrams:
 /// after a thousand it is at most half a percentage point off on its account, and soon not at all.
 const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
@@ -128,6 +130,11 @@ impl PathSample {
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// The figures of this moment, or `None` where the transport keeps none.
     fn path_sample(&self) -> Option<PathSample> {
+        None
+    }
+
+    /// What protects the connection, or `None` where nothing does.
+    fn seal(&self) -> Option<Seal> {
         None
     }
 }

@@ -1,57 +1,21 @@
 //! The real program against itself, over loopback and its own relay.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
 
-const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
+use support::{Running, Said, Site};
 
-/// A running `dfcp` which has said where it listens.
-struct Running {
-    child: Child,
-    address: String,
+fn receiver(site: &Site, more: &[&str]) -> Running {
+    let way_in = if more.contains(&"--insecure-classic") { &[][..] } else { &["--allow-any"] };
+    site.receive(&[&["--once"], way_in, more].concat())
 }
 
-impl Running {
-    /// Starts it and reads its standard error up to the first loopback address with a port.
-    fn start(arguments: &[&str]) -> Self {
-        let mut child =
-            Command::new(DFCP).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = loop {
-            let line = lines.next().expect("it ended without saying where it listens").unwrap();
-            if let Some(at) = line.find("127.0.0.1:") {
-                break line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-            }
-        };
-        // The rest is read and dropped, so that the program never waits for the pipe.
-        std::thread::spawn(move || lines.count());
-        Self { child, address }
-    }
-
-    fn receiver(output: &Path, more: &[&str]) -> Self {
-        let mut arguments = vec!["receive", "--listen", "127.0.0.1:0", "--once", "--output", output.to_str().unwrap()];
-        arguments.extend(more);
-        Self::start(&arguments)
-    }
-
-    fn succeeded(mut self) -> bool {
-        self.child.wait().unwrap().success()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // An error means that it has ended by itself.
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
-    }
-}
-
-fn send(what: &Path, to: &str, more: &[&str]) -> Output {
-    Command::new(DFCP).arg("send").args(more).arg(what).arg(to).output().unwrap()
+fn send(site: &Site, what: &Path, to: &str, more: &[&str]) -> Said {
+    site.run(&[&["send"], more, &[what.to_str().unwrap(), to]].concat())
 }
 
 /// A directory with a large file, a small one and an empty one, in `folder`.
@@ -73,50 +37,37 @@ fn assert_same(source: &Path, copy: &Path) {
 
 #[test]
 fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, output) = (source(folder.path()), folder.path().join("output"));
-    let receiver = Running::receiver(&output, &[]);
+    let site = Site::new();
+    let source = source(&site.path(""));
+    let receiver = receiver(&site, &[]);
     let impairments = "--loss 10% --delay 5ms --jitter 2ms --reorder 2% --duplicate 2% --corrupt 1% --seed 7";
     let mut relay = vec!["relay", "--listen", "127.0.0.1:0", "--to", &receiver.address];
     relay.extend(impairments.split(' '));
-    let relay = Running::start(&relay);
-    let sent = send(&source, &relay.address, &[]);
-    assert!(sent.status.success(), "{sent:?}");
+    let relay = site.start(&relay);
+    send(&site, &source, &relay.address, &[]).ok();
     assert!(receiver.succeeded());
-    assert_same(&source, &output.join("source"));
+    assert_same(&source, &site.path("output/source"));
 }
 
 #[test]
 fn the_classic_profile_crosses_when_both_sides_ask_for_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, output) = (source(folder.path()), folder.path().join("output"));
-    let receiver = Running::receiver(&output, &["--insecure-classic"]);
-    let sent = send(&source, &receiver.address, &["--insecure-classic", "--rate", "20mbit"]);
-    assert!(sent.status.success(), "{sent:?}");
-    assert_same(&source, &output.join("source"));
-}
-
-#[test]
-fn classic_is_refused_by_a_receiver_that_was_not_asked_for_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let receiver = Running::receiver(&folder.path().join("output"), &[]);
-    let sent = send(&source(folder.path()), &receiver.address, &["--insecure-classic"]);
-    assert_eq!(sent.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&sent.stderr).contains("refused"), "{sent:?}");
+    let site = Site::new();
+    let source = source(&site.path(""));
+    let receiver = receiver(&site, &["--insecure-classic"]);
+    let sent = send(&site, &source, &receiver.address, &["--insecure-classic", "--rate", "20mbit"]).ok();
+    assert!(sent.err.contains("warning: neither encrypted nor authenticated"), "{sent:?}");
+    assert_same(&source, &site.path("output/source"));
 }
 
 #[test]
 fn an_existing_file_is_not_overwritten_without_force() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, output) = (folder.path().join("name"), folder.path().join("output"));
-    fs::write(&file, "new").unwrap();
-    fs::create_dir(&output).unwrap();
-    fs::write(output.join("name"), "old").unwrap();
-    let receiver = Running::receiver(&output, &[]);
-    let sent = send(&file, &receiver.address, &[]);
-    assert_eq!(sent.status.code(), Some(1), "{sent:?}");
-    assert_eq!(fs::read_to_string(output.join("name")).unwrap(), "old");
-    let receiver = Running::receiver(&output, &["--force"]);
-    assert!(send(&file, &receiver.address, &[]).status.success());
-    assert_eq!(fs::read_to_string(output.join("name")).unwrap(), "new");
+    let site = Site::new();
+    site.write("output/small.txt", "old");
+    let first = receiver(&site, &[]);
+    site.send(&first.address, &[]).refused(&["exists"]);
+    assert_eq!(site.received().as_deref(), Some("old"));
+    drop(first);
+    let second = receiver(&site, &["--force"]);
+    site.send(&second.address, &[]).ok();
+    assert_eq!(site.received().as_deref(), Some("small"));
 }

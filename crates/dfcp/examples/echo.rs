@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! cargo run --example echo                               both in one process, over loopback
-//! cargo run --example echo -- serve 0.0.0.0:4433
-//! cargo run --example echo -- connect 192.0.2.7:4433     sends standard input, prints what comes back
+//! cargo run --example echo -- serve 0.0.0.0:4433         prints its key
+//! cargo run --example echo -- connect 192.0.2.7:4433 KEY sends standard input, prints what comes back
 //! ```
+#![expect(clippy::print_stderr, reason = "a program's message to its user")]
 
 use std::net::SocketAddr;
 
-use dfcp::{Config, Listener, Stream, Traffic};
+use dfcp::{Config, Credentials, Listener, PeerKey, PublicKey, StaticKey, Stream, Traffic};
 use tokio::io::{AsyncRead, AsyncWriteExt, copy, stdin, stdout};
 
 #[tokio::main]
@@ -16,20 +17,32 @@ async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
-            let listener = Listener::bind("127.0.0.1:0".parse()?, config())?;
+            let key = dfcp::generate_key()?;
+            let public = key.public();
+            let listener = listen("127.0.0.1:0", key)?;
             let address = listener.local_addr()?;
             tokio::spawn(serve(listener));
-            ask(address, &b"hello, fountain\n"[..]).await
+            ask(address, public, &b"hello, fountain\n"[..]).await
         }
-        ["serve", address] => serve(Listener::bind(address.parse()?, config())?).await,
-        ["connect", address] => ask(address.parse()?, stdin()).await,
-        _ => anyhow::bail!("usage: echo [serve ADDRESS | connect ADDRESS]"),
+        ["serve", address] => {
+            let key = dfcp::generate_key()?;
+            eprintln!("clients need the key {}", key.public());
+            serve(listen(address, key)?).await
+        }
+        ["connect", address, key] => ask(address.parse()?, key.parse()?, stdin()).await,
+        _ => anyhow::bail!("usage: echo [serve ADDRESS | connect ADDRESS KEY]"),
     }
 }
 
 /// Small messages which somebody waits for.
-fn config() -> Config {
-    Config { traffic: Traffic::Prompt, ..Config::modern() }
+fn prompt(credentials: impl Into<Credentials>) -> Config {
+    Config { traffic: Traffic::Prompt, ..Config::sealed(credentials) }
+}
+
+/// Everybody may come in, and can know who answers.
+fn listen(address: &str, key: StaticKey) -> anyhow::Result<Listener> {
+    let credentials = Credentials { key: Some(key), ..PeerKey::Any.into() };
+    Ok(Listener::bind(address.parse()?, prompt(credentials))?)
 }
 
 async fn serve(listener: Listener) -> anyhow::Result<()> {
@@ -51,8 +64,8 @@ async fn echo(stream: Stream) -> std::io::Result<()> {
     writer.shutdown().await
 }
 
-async fn ask(address: SocketAddr, mut input: impl AsyncRead + Unpin) -> anyhow::Result<()> {
-    let (mut reader, mut writer) = Stream::connect(address, config()).await?.into_split();
+async fn ask(address: SocketAddr, key: PublicKey, mut input: impl AsyncRead + Unpin) -> anyhow::Result<()> {
+    let (mut reader, mut writer) = Stream::connect(address, prompt(PeerKey::Known(key))).await?.into_split();
     let send = async {
         copy(&mut input, &mut writer).await?;
         writer.shutdown().await

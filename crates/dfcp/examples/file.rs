@@ -1,11 +1,10 @@
 //! Sends one file, with the blocking twin: no `async` anywhere.
 //!
 //! ```text
-//! cargo run --example file -- receive 0.0.0.0:4433 copy.bin
-//! cargo run --example file -- send 192.0.2.7:4433 original.bin 50      at 50 Mbit/s
+//! head -c 32 /dev/urandom | base64 > secret          which both sides need
+//! cargo run --example file -- receive 0.0.0.0:4433 secret copy.bin
+//! cargo run --example file -- send 192.0.2.7:4433 secret original.bin 50      at 50 Mbit/s
 //! ```
-//!
-//! Nothing is encrypted, and whoever connects first is believed: for a real tool see the `dfcp` command.
 #![expect(clippy::print_stderr, reason = "a program's progress")]
 
 use std::fs::File;
@@ -13,20 +12,25 @@ use std::io;
 use std::time::Duration;
 
 use dfcp::blocking::{Listener, Stream};
-use dfcp::{Config, Rate};
+use dfcp::{Config, PreSharedKey, Rate};
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["receive", address, path] => receive(address, path),
-        ["send", address, path] => send(address, path, "100"),
-        ["send", address, path, rate_mbps] => send(address, path, rate_mbps),
-        _ => anyhow::bail!("usage: file receive ADDRESS PATH | file send ADDRESS PATH [MBIT_PER_SECOND]"),
+        ["receive", address, secret, path] => receive(address, secret, path),
+        ["send", address, secret, path] => send(address, secret, path, "100"),
+        ["send", address, secret, path, rate_mbps] => send(address, secret, path, rate_mbps),
+        _ => anyhow::bail!("usage: file receive ADDRESS SECRET PATH | file send ADDRESS SECRET PATH [MBIT_PER_SECOND]"),
     }
 }
 
-fn receive(address: &str, path: &str) -> anyhow::Result<()> {
-    let listener = Listener::bind(address.parse()?, Config::modern())?;
+/// Sealed with a key which both sides have.
+fn shared(secret: &str) -> anyhow::Result<Config> {
+    Ok(Config::sealed(PreSharedKey::from_file_content(&std::fs::read(secret)?)?))
+}
+
+fn receive(address: &str, secret: &str, path: &str) -> anyhow::Result<()> {
+    let listener = Listener::bind(address.parse()?, shared(secret)?)?;
     eprintln!("waiting on {}", listener.local_addr()?);
     let mut stream = listener.accept()?;
     let mut file = File::create(path)?;
@@ -37,12 +41,12 @@ fn receive(address: &str, path: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn send(address: &str, path: &str, rate_mbps: &str) -> anyhow::Result<()> {
+fn send(address: &str, secret: &str, path: &str, rate_mbps: &str) -> anyhow::Result<()> {
     let rate_bps = rate_mbps.parse::<u64>()?.saturating_mul(1_000_000);
     let mut file = File::open(path)?;
     // A program which ends with its transfer does not want to wait for half a minute in TIME_WAIT.
     let time_wait = Duration::from_secs(2);
-    let config = Config { rate: Rate::Fixed { rate_bps }, time_wait, ..Config::modern() };
+    let config = Config { rate: Rate::Fixed { rate_bps }, time_wait, ..shared(secret)? };
     let mut stream = Stream::connect(address.parse()?, config)?;
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;

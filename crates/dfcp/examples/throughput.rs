@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use dfcp::{Config, Listener, Rate, Stream};
+use dfcp::{Config, Listener, PeerKey, Rate, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What is written at once.
@@ -14,12 +14,15 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let seconds: u64 = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => 3,
-        ["--seconds", seconds] => seconds.parse()?,
-        _ => anyhow::bail!("usage: throughput [--seconds N]"),
+    let (seconds, unsealed): (u64, bool) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => (3, false),
+        ["--unsealed"] => (3, true),
+        ["--seconds", seconds] => (seconds.parse()?, false),
+        ["--seconds", seconds, "--unsealed"] => (seconds.parse()?, true),
+        _ => anyhow::bail!("usage: throughput [--seconds N] [--unsealed]"),
     };
-    let config = Config { rate: Rate::Line, ..Config::modern() };
+    let config = if unsealed { Config::danger_unsealed() } else { Config::sealed(PeerKey::Any) };
+    let config = Config { rate: Rate::Line, ..config };
     let listener = Listener::bind("127.0.0.1:0".parse()?, config.clone())?;
     let address = listener.local_addr()?;
     let receiver = tokio::spawn(async move {

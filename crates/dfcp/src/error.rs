@@ -40,6 +40,9 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
         ConnectionError::Aborted => io::ErrorKind::ConnectionAborted,
         ConnectionError::PeerMisbehaved(_) => io::ErrorKind::InvalidData,
         ConnectionError::Incompatible => io::ErrorKind::Unsupported,
+        ConnectionError::UnexpectedKey(_) | ConnectionError::PinnedKeyRefused | ConnectionError::NotAdmitted => {
+            io::ErrorKind::PermissionDenied
+        }
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, error)

@@ -1,17 +1,21 @@
 //! DFCP on tokio: reliable streams over bad paths, which do not slow down because of loss.
 //!
 //! ```no_run
-//! use dfcp::{Config, Listener, Stream};
+//! use dfcp::{Config, Credentials, Listener, PeerKey, Stream};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # async fn example() -> std::io::Result<()> {
-//! // One side, which serves:
-//! let listener = Listener::bind("0.0.0.0:4433".parse().expect("an address"), Config::modern())?;
+//! // One side, which serves everybody:
+//! let key = dfcp::generate_key()?;
+//! println!("my key is {}", key.public());
+//! let config = Config::sealed(Credentials { key: Some(key), ..PeerKey::Any.into() });
+//! let listener = Listener::bind("0.0.0.0:4433".parse().expect("an address"), config)?;
 //! let mut peer = listener.accept().await?;
 //!
-//! // The other side:
+//! // The other side, which was told the key:
 //! let server = "192.0.2.7:4433".parse().expect("an address");
-//! let mut stream = Stream::connect(server, Config::modern()).await?;
+//! let known = PeerKey::Known("q5vXs2CqTWm0dBoR2T2BKmrcxRz1u5oM4bHYQXWvDmY".parse().expect("a key"));
+//! let mut stream = Stream::connect(server, Config::sealed(known)).await?;
 //! stream.write_all(b"hello").await?;
 //! stream.shutdown().await?; // the peer has all of it, and has said so
 //!
@@ -22,7 +26,11 @@
 //! ```
 //!
 //! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
-//! what the path can carry. This version neither encrypts nor authenticates.
+//! what the path can carry.
+//!
+//! Every datagram is **encrypted and authenticated**, and a connection trusts nobody until its [`Credentials`] say whom:
+//! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. What does without is called
+//! `danger_..`.
 //!
 //! Datagrams go over UDP, or for who has the right to it over IP itself: see [`Carrier`] and the functions named
 //! `.._over`.
@@ -44,6 +52,7 @@ mod clock;
 mod connection;
 mod endpoint;
 mod error;
+mod keys;
 mod limits;
 mod listener;
 mod socket;
@@ -51,10 +60,12 @@ mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectionError, Parameter, ParameterError, Profile, Rate, Schedule, State, Stats,
-    Traffic,
+    Accept, Cipher, Ciphers, Config, ConfigError, ConnectionError, Cookies, Credentials, EndpointStats, Fingerprint,
+    Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey, PreSharedKey, Profile, PublicKey, Rate, Schedule,
+    Security, State, StaticKey, Stats, Traffic, Verifier,
 };
 pub use endpoint::Endpoint;
 pub use error::ConnectError;
+pub use keys::generate_key;
 pub use listener::Listener;
 pub use stream::{ReadHalf, Stream, WriteHalf};

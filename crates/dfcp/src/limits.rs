@@ -7,6 +7,19 @@ use std::time::Duration;
 /// this is 32 ms.
 pub(crate) const INBOX_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes which may wait over all connections of an endpoint, besides [`INBOX_OWN_BYTES`] of each. No connection gets more
+/// of them than it leaves free.
+pub(crate) const INBOXES_SHARED_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes which may wait for each connection whatever waits for the others: one run of datagrams.
+pub(crate) const INBOX_OWN_BYTES: usize = 1 << 16;
+
+/// Bytes which this crate keeps for each connection, its task and buffers included, besides what waits.
+pub(crate) const CONNECTION_BYTES_MAX: usize = 80 << 10;
+
+/// Bytes which an endpoint takes with no connection.
+pub(crate) const ENDPOINT_BYTES_MAX: usize = 4 << 20;
+
 /// What a waiting datagram counts at least, so that many tiny ones cost a peer as much as they cost us.
 pub(crate) const INBOX_DATAGRAM_BYTES_MIN: usize = 256;
 

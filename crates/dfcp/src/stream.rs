@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp_proto::{Config, ConfigError, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic};
+use dfcp_proto::{
+    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Rate, State, Stats, Traffic,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
@@ -78,10 +80,16 @@ impl Stream {
         self.shared().state()
     }
 
-    /// The peer's address.
+    /// Who the peer has proven to be; `None` without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.shared().identity()
+    }
+
+    /// The peer's address. It changes when the peer moves, once it has proven the new one.
     #[must_use]
     pub fn remote_addr(&self) -> SocketAddr {
-        let remote = self.shared().path.remote;
+        let remote = self.shared().remote();
         SocketAddr::new(remote.ip().to_canonical(), remote.port())
     }
 

@@ -4,11 +4,15 @@ use std::io::{self, Read, Write};
 use std::thread;
 
 use dfcp::blocking::{Listener, Stream};
-use dfcp::{Config, State};
+use dfcp::{Config, PeerKey, State};
+
+fn modern() -> Config {
+    Config::sealed(PeerKey::Any)
+}
 
 #[test]
 fn a_round_trip_without_async() {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), Config::modern()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), modern()).unwrap();
     let address = listener.local_addr().unwrap();
     let server = thread::spawn(move || {
         let stream = listener.accept().unwrap();
@@ -18,7 +22,7 @@ fn a_round_trip_without_async() {
         writer.shutdown().unwrap();
         bytes
     });
-    let mut client = Stream::connect(address, Config::modern()).unwrap();
+    let mut client = Stream::connect(address, modern()).unwrap();
     let sent: Vec<u8> = (0..400_000_u32).map(|i| (i % 251) as u8).collect();
     client.write_all(&sent).unwrap();
     client.flush().unwrap();
@@ -32,8 +36,8 @@ fn a_round_trip_without_async() {
 
 #[test]
 fn dropping_without_shutdown_resets_the_peer() {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), Config::modern()).unwrap();
-    let client = Stream::connect(listener.local_addr().unwrap(), Config::modern()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), modern()).unwrap();
+    let client = Stream::connect(listener.local_addr().unwrap(), modern()).unwrap();
     let mut server = listener.accept().unwrap();
     drop(client);
     assert_eq!(server.read(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
@@ -42,8 +46,8 @@ fn dropping_without_shutdown_resets_the_peer() {
 /// A thread which runs async tasks may use it, at the price of blocking them.
 #[tokio::test]
 async fn it_works_within_a_runtime() {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), Config::modern()).unwrap();
-    let mut client = Stream::connect(listener.local_addr().unwrap(), Config::modern()).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), modern()).unwrap();
+    let mut client = Stream::connect(listener.local_addr().unwrap(), modern()).unwrap();
     let mut server = listener.accept().unwrap();
     client.write_all(b"ping").unwrap();
     client.flush().unwrap();

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp::{Accept, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream};
-use support::{Pattern, local, read_hash, write_pattern};
+use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn line() -> Config {
-    Config { rate: Rate::Line, ..Config::modern() }
+    Config { rate: Rate::Line, ..modern() }
 }
 
 /// Both ends of a connection.
@@ -47,7 +47,7 @@ async fn much_data_both_ways_arrives_as_it_was_sent() {
 /// The single-threaded runtime gives every task its turn.
 #[tokio::test]
 async fn a_hundred_connections_share_one_socket() {
-    let listener = Listener::bind(local(), Config::modern()).unwrap();
+    let listener = Listener::bind(local(), modern()).unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
         let mut tasks = Vec::new();
@@ -68,7 +68,7 @@ async fn a_hundred_connections_share_one_socket() {
         .map(|seed| {
             let endpoint = endpoint.clone();
             tokio::spawn(async move {
-                let mut stream = endpoint.connect(address, Config::modern()).await.unwrap();
+                let mut stream = endpoint.connect(address, modern()).await.unwrap();
                 let sent = write_pattern(&mut stream, seed, 20_000 + seed).await.unwrap();
                 stream.shutdown().await.unwrap();
                 assert_eq!(read_hash(&mut stream).await.unwrap(), (20_000 + seed, sent), "seed {seed}");
@@ -84,7 +84,7 @@ async fn a_hundred_connections_share_one_socket() {
 #[tokio::test]
 async fn a_classic_connection_carries_data() {
     // Classic floods the path by default, so it gets a rate; a short stream suffices.
-    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
+    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
     let (mut client, mut server) = pair(config).await;
     let sent = write_pattern(&mut client, 3, 150_000).await.unwrap();
     let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
@@ -96,7 +96,7 @@ async fn a_classic_connection_carries_data() {
 /// As the documents have it: no pacing, round robin over the window until every block's acknowledgement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_classic_connection_floods_at_line_rate() {
-    let config = Config::classic();
+    let config = Config::danger_classic();
     assert_eq!(config.rate, Rate::Line);
     let (mut client, mut server) = pair(config).await;
     let sent = write_pattern(&mut client, 4, 2_000_000).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_classic_connection_floods_at_line_rate() {
 
 #[tokio::test]
 async fn a_vanished_peer_becomes_an_error() {
-    let config = Config { idle_timeout: Duration::from_millis(300), ..Config::modern() };
+    let config = Config { idle_timeout: Duration::from_millis(300), ..modern() };
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
     // The peer's whole runtime ends without a word, as when its process is killed.
@@ -137,20 +137,20 @@ async fn a_vanished_peer_becomes_an_error() {
 #[tokio::test]
 async fn nobody_listening_is_a_timeout_and_a_wrong_profile_is_refused() {
     let silent = std::net::UdpSocket::bind(local()).unwrap();
-    let config = Config { idle_timeout: Duration::from_millis(200), ..Config::modern() };
+    let config = Config { idle_timeout: Duration::from_millis(200), ..modern() };
     let error = Stream::connect(silent.local_addr().unwrap(), config).await.unwrap_err();
     assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
 
-    let listener = Listener::bind(local(), Config::modern()).unwrap();
-    let error = Stream::connect(listener.local_addr().unwrap(), Config::classic()).await.unwrap_err();
+    let listener = Listener::bind(local(), modern()).unwrap();
+    let error = Stream::connect(listener.local_addr().unwrap(), Config::danger_classic()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Connection(ConnectionError::Refused)), "{error:?}");
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::ConnectionRefused);
 }
 
 #[tokio::test]
 async fn a_configuration_without_sense_is_rejected() {
-    let wrong = Config { symbol_size: 1, ..Config::modern() };
+    let wrong = Config { symbol_size: 1, ..modern() };
     assert_eq!(Listener::bind(local(), wrong.clone()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     let error = Stream::connect("127.0.0.1:9".parse().unwrap(), wrong).await.unwrap_err();
     assert!(matches!(error, ConnectError::Rejected(_)), "{error:?}");
@@ -197,7 +197,7 @@ async fn cancelled_reads_and_writes_lose_nothing() {
 
 #[tokio::test]
 async fn dropping_without_shutdown_resets_the_peer() {
-    let (mut client, mut server) = pair(Config::modern()).await;
+    let (mut client, mut server) = pair(modern()).await;
     client.write_all(b"half a mess").await.unwrap();
     client.flush().await.unwrap();
     let mut start = [0; 11];
@@ -210,7 +210,7 @@ async fn dropping_without_shutdown_resets_the_peer() {
 
 #[tokio::test]
 async fn after_shutdown_the_endpoint_finishes_alone() {
-    let config = Config { time_wait: Duration::from_millis(50), ..Config::modern() };
+    let config = Config { time_wait: Duration::from_millis(50), ..modern() };
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let endpoint = Endpoint::bind(local(), None).unwrap();
     let mut client = endpoint.connect(listener.local_addr().unwrap(), config).await.unwrap();
@@ -231,7 +231,7 @@ async fn after_shutdown_the_endpoint_finishes_alone() {
 
 #[tokio::test]
 async fn who_goes_on_sending_to_a_dropped_stream_is_told() {
-    let (mut client, mut server) = pair(Config::modern()).await;
+    let (mut client, mut server) = pair(modern()).await;
     client.shutdown().await.unwrap();
     drop(client);
     let error = loop {
@@ -246,7 +246,7 @@ async fn who_goes_on_sending_to_a_dropped_stream_is_told() {
 
 #[tokio::test]
 async fn an_aborted_connection_says_so_on_both_sides() {
-    let (mut client, mut server) = pair(Config::modern()).await;
+    let (mut client, mut server) = pair(modern()).await;
     client.abort();
     assert_eq!(client.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
     assert_eq!(server.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
@@ -254,11 +254,11 @@ async fn an_aborted_connection_says_so_on_both_sides() {
 
 #[tokio::test]
 async fn dropping_the_listener_resets_what_waits_and_spares_what_runs() {
-    let listener = Listener::bind(local(), Config::modern()).unwrap();
+    let listener = Listener::bind(local(), modern()).unwrap();
     let address = listener.local_addr().unwrap();
-    let mut first = Stream::connect(address, Config::modern()).await.unwrap();
+    let mut first = Stream::connect(address, modern()).await.unwrap();
     let mut accepted = listener.accept().await.unwrap();
-    let mut waiting = Stream::connect(address, Config::modern()).await.unwrap();
+    let mut waiting = Stream::connect(address, modern()).await.unwrap();
     drop(listener);
     assert_eq!(waiting.read(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     first.write_all(b"still here").await.unwrap();
@@ -270,12 +270,12 @@ async fn dropping_the_listener_resets_what_waits_and_spares_what_runs() {
 
 #[tokio::test]
 async fn ipv6_and_parameters() {
-    let accept = Accept { modern: Some(Config::modern()), classic: None };
+    let accept = Accept { modern: Some(modern()), ..Accept::default() };
     let Ok(listener) = Listener::bind_with("[::1]:0".parse().unwrap(), accept) else {
         println!("skipped: this machine has no IPv6 loopback");
         return;
     };
-    let mut client = Stream::connect(listener.local_addr().unwrap(), Config::modern()).await.unwrap();
+    let mut client = Stream::connect(listener.local_addr().unwrap(), modern()).await.unwrap();
     let mut server = listener.accept().await.unwrap();
     assert_eq!(server.remote_addr().port(), client.local_addr().port());
     client.set(Parameter::Maxtokens, 100_000).unwrap();
@@ -291,8 +291,8 @@ async fn ipv6_and_parameters() {
 
 #[tokio::test]
 async fn both_profiles_cross_ipv6() {
-    let classic = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
-    for config in [Config::modern(), classic] {
+    let classic = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
+    for config in [modern(), classic] {
         let Ok(listener) = Listener::bind("[::1]:0".parse().unwrap(), config.clone()) else {
             println!("skipped: this machine has no IPv6 loopback");
             return;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use dfcp::{Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Rate, Stream};
 use dfcp_wire::{Flags, Header, Options, Profile, Segment};
-use support::{Pattern, read_hash, write_pattern};
+use support::{Pattern, modern, read_hash, write_pattern};
 use tokio::io::AsyncWriteExt;
 
 fn ipv4() -> SocketAddr {
@@ -43,7 +43,7 @@ async fn addresses() -> Vec<SocketAddr> {
 
 /// Classic floods, and each socket gets it all: it needs a rate.
 fn classic(rate_bps: u64) -> Config {
-    Config { rate: Rate::Fixed { rate_bps }, ..Config::classic() }
+    Config { rate: Rate::Fixed { rate_bps }, ..Config::danger_classic() }
 }
 
 /// Sends what comes back; ends when the peer has ended.
@@ -63,7 +63,7 @@ async fn check_echo(mut stream: Stream, seed: u64, bytes: u64) {
 #[tokio::test]
 async fn streams_cross_in_both_profiles_and_ip_versions() {
     for address in addresses().await {
-        for config in [Config::modern(), classic(50_000_000)] {
+        for config in [modern(), classic(50_000_000)] {
             let listener = Listener::bind_over(Carrier::RAW_IP, address, config.clone()).unwrap();
             let to = listener.local_addr().unwrap();
             assert_ne!(to.port(), 0);
@@ -82,7 +82,7 @@ async fn streams_cross_in_both_profiles_and_ip_versions() {
 async fn many_connections_to_two_listeners_do_not_mix() {
     const EACH: u64 = 25;
     for address in addresses().await {
-        let accept = || Accept { modern: Some(Config::modern()), classic: Some(classic(5_000_000)) };
+        let accept = || Accept { modern: Some(modern()), classic: Some(classic(5_000_000)), ..Accept::default() };
         let listeners = [0, 1].map(|_| Listener::bind_over(Carrier::RAW_IP, address, accept()).unwrap());
         let ports = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
         assert_ne!(ports[0], ports[1]);
@@ -101,7 +101,7 @@ async fn many_connections_to_two_listeners_do_not_mix() {
             let (to, shared) = (ports[(seed % 2) as usize], shared.clone());
             clients.spawn(async move {
                 // Every tenth has a socket of its own. Few are classic.
-                let config = if seed % 25 == 10 { classic(5_000_000) } else { Config::modern() };
+                let config = if seed % 25 == 10 { classic(5_000_000) } else { modern() };
                 let stream = match seed % 10 {
                     0 => Stream::connect_over(Carrier::RAW_IP, to, config).await,
                     _ => shared.connect(to, config).await,
@@ -119,12 +119,12 @@ async fn many_connections_to_two_listeners_do_not_mix() {
 #[tokio::test]
 async fn a_port_is_given_out_once_and_protocol_numbers_are_apart() {
     for address in addresses().await {
-        let listener = Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, modern()).unwrap();
         let to = listener.local_addr().unwrap();
-        let second = Listener::bind_over(Carrier::RAW_IP, to, Config::modern()).unwrap_err();
+        let second = Listener::bind_over(Carrier::RAW_IP, to, modern()).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse, "{second}");
         let other = Carrier::RawIp { protocol: 254 };
-        let config = Config { idle_timeout: Duration::from_millis(200), ..Config::modern() };
+        let config = Config { idle_timeout: Duration::from_millis(200), ..modern() };
         let error = Stream::connect_over(other, to, config).await.unwrap_err();
         assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
         drop(listener);
@@ -134,11 +134,11 @@ async fn a_port_is_given_out_once_and_protocol_numbers_are_apart() {
 #[tokio::test]
 async fn what_cannot_be_carried_is_said() {
     let tcp = Carrier::RawIp { protocol: 6 };
-    let error = Listener::bind_over(tcp, ipv4(), Config::modern()).unwrap_err();
+    let error = Listener::bind_over(tcp, ipv4(), modern()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
     if addresses().await.contains(&ipv6()) {
         let endpoint = Endpoint::bind_over(Carrier::RAW_IP, ipv6(), None).unwrap();
-        let error = endpoint.connect("127.0.0.1:9".parse().unwrap(), Config::modern()).await.unwrap_err();
+        let error = endpoint.connect("127.0.0.1:9".parse().unwrap(), modern()).await.unwrap_err();
         assert!(error.to_string().contains("IPv4"), "{error}");
     }
 }
@@ -148,9 +148,9 @@ async fn the_blocking_twin_has_it_too() {
     for address in addresses().await {
         let exchange = move || {
             use std::io::{Read, Write};
-            let listener = dfcp::blocking::Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+            let listener = dfcp::blocking::Listener::bind_over(Carrier::RAW_IP, address, modern()).unwrap();
             let to = listener.local_addr().unwrap();
-            let mut client = dfcp::blocking::Stream::connect_over(Carrier::RAW_IP, to, Config::modern()).unwrap();
+            let mut client = dfcp::blocking::Stream::connect_over(Carrier::RAW_IP, to, modern()).unwrap();
             let mut server = listener.accept().unwrap();
             client.write_all(b"all of it").unwrap();
             client.shutdown().unwrap();
@@ -202,7 +202,7 @@ fn junk(pattern: &mut Pattern, port: u16) -> Vec<u8> {
 async fn random_datagrams_disturb_nothing() {
     const SEED: u64 = 11;
     for address in addresses().await {
-        let accept = Accept { modern: Some(Config::modern()), classic: Some(classic(50_000_000)) };
+        let accept = Accept { modern: Some(modern()), classic: Some(classic(50_000_000)), ..Accept::default() };
         let listener = Listener::bind_over(Carrier::RAW_IP, address, accept).unwrap();
         let to = listener.local_addr().unwrap();
         let server = tokio::spawn(async move {
@@ -225,7 +225,7 @@ async fn random_datagrams_disturb_nothing() {
                 };
             }
         });
-        for (seed, config) in [(1, Config::modern()), (2, classic(50_000_000))] {
+        for (seed, config) in [(1, modern()), (2, classic(50_000_000))] {
             check_echo(Stream::connect_over(Carrier::RAW_IP, to, config).await.unwrap(), seed, 300_000).await;
         }
         hostile.await.unwrap();
@@ -237,7 +237,7 @@ async fn random_datagrams_disturb_nothing() {
 #[tokio::test]
 async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not() {
     for address in addresses().await {
-        let listener = Listener::bind_over(Carrier::RAW_IP, address, Config::modern()).unwrap();
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, modern()).unwrap();
         let to = listener.local_addr().unwrap();
         let answers = tokio::task::spawn_blocking(move || {
             let stranger = stranger(to, address.is_ipv4());

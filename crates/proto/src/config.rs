@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 pub use dfcp_wire::Profile;
+use dfcp_wire::handshake::Offer;
 
+use crate::connection::noise::SYMBOL_SIZE_MAX;
 use crate::error::ConfigError;
 use crate::limits;
+use crate::security::{Credentials, Security};
 
 /// How a sender decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,11 +48,13 @@ pub enum Traffic {
     Prompt,
 }
 
-/// A connection's configuration. Start from [`Config::modern`] or [`Config::classic`].
-#[derive(Clone, Debug, PartialEq)]
+/// A connection's configuration. Start from [`Config::modern`].
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
     pub profile: Profile,
+    /// Modern only: who the peer must be. Default: sealed, and nobody is trusted until `peer` or `pre_shared` says who.
+    pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
     /// How fast the sender may send. Default: 100 Mbit/s for modern, `Line` for classic.
@@ -60,7 +65,8 @@ pub struct Config {
     /// The kind of data. Default: `Bulk`.
     pub traffic: Traffic,
     /// The largest symbol we send and accept, bytes; the smaller of both ends' is used. Default 1420, which makes an
-    /// IPv4 packet of 1476 bytes without security; use 1412 over IPv6. Modern only: classic segments always carry 1420.
+    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; use 1408 over IPv6, or 1188 where a path takes no more than
+    /// 1280. Modern only: classic segments always carry 1420.
     pub symbol_size: u16,
     /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default 4096; classic 128.
     pub window_blocks: u32,
@@ -97,6 +103,7 @@ impl Config {
     pub fn modern() -> Self {
         Self {
             profile: Profile::Modern,
+            security: Security::Sealed(Credentials::default()),
             schedule: Schedule::Adaptive,
             rate: Rate::Fixed { rate_bps: 100_000_000 },
             breaker: true,
@@ -116,17 +123,50 @@ impl Config {
         }
     }
 
-    /// The default configuration of the classic profile: what the documents describe. It has no security, and floods.
+    /// The modern profile with the given credentials: a [`PeerKey`](crate::PeerKey), or more.
     #[must_use]
-    pub fn classic() -> Self {
+    pub fn sealed(credentials: impl Into<Credentials>) -> Self {
+        Self { security: Security::Sealed(credentials.into()), ..Self::modern() }
+    }
+
+    /// The modern profile without any protection, **which everybody on the path can read and falsify**. The peer must
+    /// have chosen the same.
+    #[must_use]
+    pub fn danger_unsealed() -> Self {
+        Self { security: Security::Unsealed, ..Self::modern() }
+    }
+
+    /// The default configuration of the classic profile: what the documents describe. **It has no security whatever**,
+    /// and floods.
+    #[must_use]
+    pub fn danger_classic() -> Self {
         Self {
             profile: Profile::Classic,
+            security: Security::Unsealed,
             schedule: Schedule::Flood,
             rate: Rate::Line,
             breaker: false,
             window_blocks: 128,
             time_wait: Duration::from_secs(60),
             ..Self::modern()
+        }
+    }
+
+    /// The credentials, if connections of this configuration are sealed.
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        match &self.security {
+            Security::Sealed(credentials) if self.profile == Profile::Modern => Some(credentials),
+            Security::Sealed(_) | Security::Unsealed => None,
+        }
+    }
+
+    /// What this end declares about its receiving.
+    pub(crate) fn offer(&self) -> Offer {
+        Offer {
+            window_blocks: self.window_blocks,
+            receive_memory_bytes: self.receive_memory_bytes,
+            rate_max_bps: self.receive_rate_max_bps,
+            idle_timeout_ms: u32::try_from(self.idle_timeout.as_millis()).unwrap_or(u32::MAX),
         }
     }
 
@@ -142,7 +182,11 @@ impl Config {
             (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
         }
         self.rate.validate()?;
-        in_range("symbol_size", self.symbol_size.into(), 64, dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64)?;
+        let symbol_size_max = match self.credentials() {
+            Some(_) => SYMBOL_SIZE_MAX.into(),
+            None => dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64,
+        };
+        in_range("symbol_size", self.symbol_size.into(), 64, symbol_size_max)?;
         let blocks_max = match self.profile {
             Profile::Modern => limits::WINDOW_BLOCKS_MAX,
             Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,

@@ -1,5 +1,6 @@
 //! What can go wrong, grouped by who is at fault.
 
+use dfcp_secure::Fingerprint;
 use dfcp_wire::{DecodeError, Profile};
 
 use crate::config::Schedule;
@@ -20,6 +21,14 @@ pub enum ConfigError {
         /// The most it may be.
         max: u64,
     },
+    /// Nobody has said whom to trust.
+    #[error(
+        "it is not said whom to trust: give the peer's key or fingerprint, a verifier or a pre-shared key, or choose `PeerKey::Any`"
+    )]
+    PeerUndecided,
+    /// The library of the handshake refused what it was given.
+    #[error("the handshake could not be set up with these settings")]
+    Handshake,
     /// A redundancy which is not a number between 0 and 16.
     #[error("the open loop's redundancy must lie between 0 and 16")]
     Redundancy,
@@ -43,6 +52,25 @@ pub enum ConnectionError {
     /// The peer answered that it does not take this connection.
     #[error("the peer refused the connection; it may not accept this profile, or have no room")]
     Refused,
+    /// The peer has shown a static key which is not accepted here.
+    #[error(
+        "the peer has the key {0}, which is not accepted here; if that was not expected, somebody stands in between"
+    )]
+    UnexpectedKey(Fingerprint),
+    /// The peer could not read a first message which was meant for the key that it is known by.
+    #[error(
+        "the peer does not have the key that it is known by here; if its key was not replaced, somebody stands in between"
+    )]
+    PinnedKeyRefused,
+    /// The peer does not admit this end's key.
+    #[error("the peer does not admit this key; its owner can add the key to those which are admitted")]
+    NotAdmitted,
+    /// More datagrams failed to authenticate than the cipher permits ([seal-7] of `spec/security.md`).
+    #[error("too many forged datagrams came for this connection; open a new one")]
+    ForgeryLimit,
+    /// The cipher's library failed.
+    #[error("the cipher failed on this machine; nothing more can be sealed")]
+    CipherFailed,
     /// The peer reset the connection.
     #[error("the peer reset the connection")]
     Reset,
@@ -85,6 +113,12 @@ pub enum PeerMisbehaved {
         claimed: u64,
         /// How many were sent.
         sent: u64,
+    },
+    /// An acknowledgement without the proof that what it names was decoded.
+    #[error("it acknowledges blocks up to {block_id} which it has not decoded")]
+    WrongProof {
+        /// The last block which it names.
+        block_id: u32,
     },
     /// A block whose segments do not agree about its size.
     #[error("the segments of block {block_id} do not belong together")]
@@ -156,6 +190,9 @@ pub enum Dropped {
     /// It makes no sense in this state.
     #[error("unexpected in this state")]
     Unexpected,
+    /// It does not authenticate.
+    #[error("not authentic")]
+    Forged,
     /// It was seen before.
     #[error("a duplicate")]
     Duplicate,

@@ -14,18 +14,26 @@ pub mod error;
 pub mod limits;
 mod parameters;
 mod path;
+mod proof;
 mod recv;
+mod security;
 mod send;
 mod state;
 mod stats;
 
 pub use config::{Config, Profile, Rate, Schedule, Traffic};
 pub use connection::application::Read;
-pub use connection::transmit::DATAGRAM_BUFFER_BYTES;
+pub use connection::protection::Identity;
+pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};
 pub use connection::{Connection, Event, Ports};
-pub use endpoint::{Accept, ConnectError, Endpoint, Handle, Routed};
+pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
+pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
 pub use parameters::{Access, Parameter};
 pub use path::pacing::inctokens;
+pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use state::State;
 pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
+
+#[cfg(test)]
+mod limits_tests;

@@ -35,7 +35,7 @@ pub const BLOCK_BYTES_MAX: usize = dfcp_fountain::random_linear::K_MAX * dfcp_fo
 pub const IN_FLIGHT_MAX: usize = 1 << 20;
 
 /// How far behind the highest datagram number a late datagram is still told from a duplicate.
-pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
+pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
 
 /// Marks kept to measure how late reordered datagrams arrive.
 pub const REORDER_MARKS_MAX: usize = 128;
@@ -80,3 +80,72 @@ pub const EMPTY_TAIL_BLOCKS: u32 = 256;
 
 /// Events waiting to be polled. They coalesce, so this is never reached in practice.
 pub const EVENTS_MAX: usize = 64;
+
+/// Addresses of a peer which wait to be proven; a further one takes the place of the oldest.
+pub const PATH_CANDIDATES_MAX: usize = 4;
+
+/// Answers to the peer's path challenges which wait to be sent.
+pub const PATH_RESPONSES_MAX: usize = 8;
+
+/// How often the same unproven address is asked, at the most.
+pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
+
+/// The least length of a sealed connection's SYN, bytes: longer than any answer, so that a forged SYN gains nothing by
+/// being answered to somebody else.
+pub const SEALED_SYN_BYTES_MIN: usize = 256;
+
+/// How long an initiator goes on after an answer that nobody vouches for has said that it is in vain.
+pub const DOUBT: Duration = Duration::from_secs(1);
+
+/// Bytes which one half-open sealed connection takes, all indices included.
+pub const HALF_OPEN_BYTES_MAX: usize = 1_024;
+
+/// Half-open sealed connections from which on further initiators must show a cookie.
+pub const HALF_OPEN_WITHOUT_COOKIE_MAX: usize = 256;
+
+/// First messages in one time step of cookies which were read in vain: from then on until its end, initiators must show a
+/// cookie. Each costs one multiplication on the curve or two, and nothing is kept of it, so that only who receives at
+/// its address may cause more of them.
+pub const FIRST_MESSAGES_FAILED_MAX: u32 = 256;
+
+/// How long a half-open sealed connection waits for its initiator's proof.
+pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time step of cookies: one holds for one to two of them.
+pub const COOKIE_STEP: Duration = Duration::from_secs(15);
+
+/// After a proof that was none, the next one is looked at so much later, doubled each time: each costs three
+/// multiplications on the curve.
+pub const PROOF_RETRY_MIN: Duration = Duration::from_millis(1);
+
+/// The doubling ends here.
+pub const PROOF_RETRY_MAX: Duration = Duration::from_millis(64);
+
+/// Connections which an endpoint accepts from one address unless configured otherwise.
+pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 256;
+
+/// Bytes which received blocks take over all connections that one endpoint has accepted, unless configured otherwise.
+pub const ENDPOINT_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// The part of that which is kept for the reserves of further connections, however many blocks wait: one in so many.
+pub const RESERVES_MEMORY_SHARE: u64 = 4;
+
+/// The part of that which connections without seals may reserve before they have proven their address: one in so many.
+pub const HALF_OPEN_MEMORY_SHARE: u64 = 4;
+
+/// Bytes which an accepted connection takes at the most besides received blocks and what is written to it, its places
+/// in the endpoint's tables included.
+pub const CONNECTION_BYTES_MAX: u64 = 16 << 10;
+
+/// Bytes which the table of datagrams in flight takes at the most: 24 for each, and as many again for the probes of a
+/// full one.
+pub const IN_FLIGHT_BYTES_MAX: u64 = 2 * 24 * IN_FLIGHT_MAX as u64;
+
+/// Bytes which a modern block on its way takes besides its data.
+pub const SEND_BYTES_PER_BLOCK_MAX: u64 = 1 << 10;
+
+/// Bytes which a classic block on its way takes, short or not, besides what was written.
+pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
+
+/// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
+pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;

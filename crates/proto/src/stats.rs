@@ -12,6 +12,10 @@ pub struct Stats {
     pub segments_received: u64,
     /// Segments dropped on arrival, for whatever reason (table 3.2, *Dropped segments*).
     pub segments_dropped: u64,
+    /// Sealed segments among these which did not authenticate.
+    pub segments_forged: u64,
+    /// How often the peer has moved to another address, and has proven it.
+    pub path_changes: u64,
     /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
     pub acks_sent: u64,
     /// Acknowledgements received (table 3.2, *ACKs received*).

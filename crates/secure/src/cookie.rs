@@ -54,6 +54,21 @@ impl CookieJar {
         cookie
     }
 
+    /// A connection id for the initiator at `address` which chose `connection_id` for itself, and whose first Noise message
+    /// is `message`: always the same one, so that copies are known without a table, and for others impossible to guess.
+    /// Never 0.
+    #[must_use]
+    pub fn connection_id(&self, address: &[u8], connection_id: u32, message: &[u8]) -> u32 {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "connection id", &[]));
+        let mut code = hmac::Context::with_key(&key);
+        code.update(&connection_id.to_be_bytes());
+        code.update(&sha256(&[message]));
+        code.update(address);
+        let code = code.sign();
+        let (head, _) = code.as_ref().split_at(4);
+        head.iter().fold(0, |id: u32, byte| id << 8 | u32::from(*byte)).max(1)
+    }
+
     /// Whether `cookie` was issued for these values at time step `step` or the one before. Takes the same time
     /// wherever the codes differ.
     #[must_use]
@@ -85,6 +100,17 @@ mod tests {
                 .collect();
             assert_eq!(accepted, [step, step + 1]);
         }
+    }
+
+    #[test]
+    fn connection_ids_are_stable_and_differ() {
+        let jar = CookieJar::new([7; 32]);
+        let ids: std::collections::BTreeSet<u32> = (0..2_000).map(|id| jar.connection_id(ADDRESS, id, b"m")).collect();
+        assert!(ids.len() > 1_998 && !ids.contains(&0));
+        assert_eq!(jar.connection_id(ADDRESS, 5, b"m"), jar.connection_id(ADDRESS, 5, b"m"));
+        assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), jar.connection_id(&ADDRESS[1..], 5, b"m"));
+        assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), jar.connection_id(ADDRESS, 5, b"n"));
+        assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), CookieJar::new([8; 32]).connection_id(ADDRESS, 5, b"m"));
     }
 
     #[test]

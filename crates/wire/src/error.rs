@@ -238,6 +238,12 @@ pub enum EncodeError {
         /// The size given.
         bytes: u16,
     },
+    /// A handshake parameter's length does not fit into its field.
+    #[error("a handshake parameter of {bytes} bytes is too long")]
+    ParameterTooLong {
+        /// Bytes of its value.
+        bytes: usize,
+    },
     /// Connection id 0 cannot be chosen.
     #[error("the connection id is 0")]
     ConnectionIdZero,

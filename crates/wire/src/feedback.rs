@@ -7,7 +7,7 @@ use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError};
 
 /// Bytes of the report's fixed part.
-pub const REPORT_BYTES: usize = 52;
+pub const REPORT_BYTES: usize = 60;
 
 /// The most symbols that an open block can miss.
 pub const MISSING_MAX: u16 = 256;
@@ -31,6 +31,11 @@ pub struct Report {
     pub window_bytes: u64,
     /// What arrived in vain.
     pub wasted: Wasted,
+    /// XOR of the proofs of decoding of all blocks before the cumulative one; 0 in connections without proofs.
+    pub proof_cumulative: u32,
+    /// XOR of the proofs of the blocks which the list names as complete; 0 in connections without proofs. Which ones
+    /// fit is known only when the list is written: [`ReportWriter::set_proof_listed`].
+    pub proof_listed: u32,
 }
 
 /// Distinct data datagrams which arrived in vain, so far, by cause; each number wraps.
@@ -83,6 +88,8 @@ impl Report {
         writer.put(&self.wasted.dependent.to_be_bytes())?;
         writer.put(&self.wasted.late.to_be_bytes())?;
         writer.put(&self.wasted.refused.to_be_bytes())?;
+        writer.put(&self.proof_cumulative.to_be_bytes())?;
+        writer.put(&self.proof_listed.to_be_bytes())?;
         Ok(bytes)
     }
 
@@ -100,6 +107,8 @@ impl Report {
                 late: u32::from_be_bytes(reader.array()?),
                 refused: u32::from_be_bytes(reader.array()?),
             },
+            proof_cumulative: u32::from_be_bytes(reader.array()?),
+            proof_listed: u32::from_be_bytes(reader.array()?),
         })
     }
 }
@@ -107,6 +116,8 @@ impl Report {
 /// Writes a feedback payload in place.
 #[derive(Debug)]
 pub struct ReportWriter<'a> {
+    fixed: &'a mut [u8; REPORT_BYTES],
+    /// The list alone.
     writer: Writer<'a>,
     /// Kind bits of the last entry if it is a run: such a run may grow.
     last_run: Option<u8>,
@@ -120,9 +131,19 @@ impl<'a> ReportWriter<'a> {
     /// # Errors
     /// [`EncodeError::BufferTooSmall`] if `out` cannot hold the fixed part.
     pub fn new(out: &'a mut [u8], report: &Report) -> Result<Self, EncodeError> {
-        let mut writer = Writer::new(out);
-        writer.put(&report.to_bytes()?)?;
-        Ok(Self { writer, last_run: None, cut: false })
+        let have = out.len();
+        let Some((fixed, list)) = out.split_first_chunk_mut() else {
+            return Err(EncodeError::BufferTooSmall { have, need: REPORT_BYTES });
+        };
+        *fixed = report.to_bytes()?;
+        Ok(Self { fixed, writer: Writer::new(list), last_run: None, cut: false })
+    }
+
+    /// Replaces the report's [`proof_listed`](Report::proof_listed), now that the list is known: with the proofs of those
+    /// complete blocks for which [`push`](Self::push) has returned true, each pushed as a run of its own.
+    pub const fn set_proof_listed(&mut self, proof_listed: u32) {
+        let [.., a, b, c, d] = &mut *self.fixed;
+        [*a, *b, *c, *d] = proof_listed.to_be_bytes();
     }
 
     /// Appends the state of the next block or blocks; a run that continues the last one is merged into it.
@@ -144,7 +165,7 @@ impl<'a> ReportWriter<'a> {
     /// The payload's length.
     #[must_use]
     pub const fn finish(self) -> usize {
-        self.writer.len()
+        REPORT_BYTES + self.writer.len()
     }
 
     fn push_open(&mut self, missing: u16) -> bool {

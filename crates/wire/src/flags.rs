@@ -69,6 +69,12 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
+    /// These flags less those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The flags of both, also in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {

@@ -1,5 +1,5 @@
-//! The payload of modern SYN and SYNACK segments: parameters as type (1 byte), length of the value (2 bytes), value;
-//! big endian. They do not fit among the options, which the data offset limits to 36 bytes.
+//! The payload of modern handshake segments: parameters as type (1 byte), length of the value (2 bytes), value; big
+//! endian. They do not fit among the options, which the data offset limits to 36 bytes.
 
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError};
@@ -9,6 +9,13 @@ use crate::{DecodeError, EncodeError};
 pub struct Parameters {
     /// The connection id which the peer must put into segments to this side; not zero.
     pub connection_id: u32,
+    /// What this side takes.
+    pub offer: Offer,
+}
+
+/// What a side declares about its receiving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
     /// Blocks, from the next one needed, which this side will accept.
     pub window_blocks: u32,
     /// Bytes which this side will hold for blocks not yet delivered.
@@ -19,16 +26,56 @@ pub struct Parameters {
     pub idle_timeout_ms: u32,
 }
 
+/// A handshake payload, in the clear or inside a Noise message: which parameters must stand in which is said in
+/// `spec/wire-format.md` §8 and `spec/security.md` §2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Payload<'a> {
+    /// Bytes of padding; `None` without that parameter.
+    pub padding_bytes: Option<usize>,
+    /// The connection id which the peer must use; not zero.
+    pub connection_id: Option<u32>,
+    /// See [`Offer::window_blocks`].
+    pub window_blocks: Option<u32>,
+    /// See [`Offer::receive_memory_bytes`].
+    pub receive_memory_bytes: Option<u64>,
+    /// See [`Offer::rate_max_bps`].
+    pub rate_max_bps: Option<u64>,
+    /// See [`Offer::idle_timeout_ms`].
+    pub idle_timeout_ms: Option<u32>,
+    /// Proof of address which an acceptor asks for.
+    pub cookie: Option<&'a [u8]>,
+    /// Cipher ids, the best first.
+    pub ciphers: Option<&'a [u8]>,
+    /// The symbol size of the connection, bytes.
+    pub symbol_size: Option<u16>,
+    /// S3 of the SYN which is answered.
+    pub echo: Option<u32>,
+    /// Noise pattern id and message.
+    pub noise: Option<(u8, &'a [u8])>,
+}
+
 /// Types up to this one may be ignored by those who do not know them.
 const IGNORABLE_KIND_MAX: u8 = 127;
+const PADDING: u8 = 0;
 const CONNECTION_ID: u8 = 1;
 const WINDOW_BLOCKS: u8 = 2;
 const RECEIVE_MEMORY: u8 = 3;
 const RATE_MAX: u8 = 4;
 const IDLE_TIMEOUT: u8 = 5;
+const COOKIE: u8 = 16;
+const CIPHERS: u8 = 17;
+const SYMBOL_SIZE: u8 = 18;
+const ECHO: u8 = 19;
+const NOISE: u8 = 128;
+
+/// The longest cookie and the longest list of ciphers.
+const SHORT_VALUE_BYTES_MAX: usize = 64;
+
+/// Bytes of a parameter besides its value.
+pub const PARAMETER_HEADER_BYTES: usize = 3;
 
 /// Bytes of an encoded [`Parameters`].
-pub const PARAMETERS_BYTES: usize = 5 * 3 + 4 + 4 + 8 + 8 + 4;
+pub const PARAMETERS_BYTES: usize = 5 * PARAMETER_HEADER_BYTES + 4 + 4 + 8 + 8 + 4;
 
 impl Parameters {
     /// Writes the payload in ascending order of types; returns [`PARAMETERS_BYTES`].
@@ -36,26 +83,98 @@ impl Parameters {
     /// # Errors
     /// [`EncodeError::ConnectionIdZero`], or [`EncodeError::BufferTooSmall`].
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
-        if self.connection_id == 0 {
+        Payload { connection_id: Some(self.connection_id), ..Payload::default() }.with_offer(&self.offer).encode(out)
+    }
+
+    /// Reads the payload of an unsealed SYN or SYNACK. Unknown types below 128 are skipped.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0,
+    /// and for a Noise message: who sends one does not want to go on without.
+    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+        let payload = Payload::decode(payload)?;
+        if payload.noise.is_some() {
+            return Err(DecodeError::CriticalParameter { kind: NOISE });
+        }
+        Ok(Self { connection_id: payload.connection_id()?, offer: payload.offer()? })
+    }
+}
+
+impl<'a> Payload<'a> {
+    /// The same payload with the parameters of an offer.
+    #[must_use]
+    pub fn with_offer(self, offer: &Offer) -> Self {
+        Self {
+            window_blocks: Some(offer.window_blocks),
+            receive_memory_bytes: Some(offer.receive_memory_bytes),
+            rate_max_bps: Some(offer.rate_max_bps),
+            idle_timeout_ms: Some(offer.idle_timeout_ms),
+            ..self
+        }
+    }
+
+    /// The offer.
+    ///
+    /// # Errors
+    /// [`DecodeError::ParameterMissing`] if it is not complete.
+    pub fn offer(&self) -> Result<Offer, DecodeError> {
+        let missing = |field| DecodeError::ParameterMissing { field };
+        Ok(Offer {
+            window_blocks: self.window_blocks.ok_or_else(|| missing("window"))?,
+            receive_memory_bytes: self.receive_memory_bytes.ok_or_else(|| missing("receive memory"))?,
+            rate_max_bps: self.rate_max_bps.ok_or_else(|| missing("rate cap"))?,
+            idle_timeout_ms: self.idle_timeout_ms.ok_or_else(|| missing("idle timeout"))?,
+        })
+    }
+
+    /// The connection id.
+    ///
+    /// # Errors
+    /// [`DecodeError::ParameterMissing`] if there is none.
+    pub fn connection_id(&self) -> Result<u32, DecodeError> {
+        self.connection_id.ok_or(DecodeError::ParameterMissing { field: "connection id" })
+    }
+
+    /// Writes the payload in ascending order of types; returns its length.
+    ///
+    /// # Errors
+    /// [`EncodeError::ConnectionIdZero`], [`EncodeError::ParameterTooLong`], or [`EncodeError::BufferTooSmall`].
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        if self.connection_id == Some(0) {
             return Err(EncodeError::ConnectionIdZero);
         }
         let mut writer = Writer::new(out);
-        put(&mut writer, CONNECTION_ID, self.connection_id.to_be_bytes())?;
-        put(&mut writer, WINDOW_BLOCKS, self.window_blocks.to_be_bytes())?;
-        put(&mut writer, RECEIVE_MEMORY, self.receive_memory_bytes.to_be_bytes())?;
-        put(&mut writer, RATE_MAX, self.rate_max_bps.to_be_bytes())?;
-        put(&mut writer, IDLE_TIMEOUT, self.idle_timeout_ms.to_be_bytes())?;
+        if let Some(bytes) = self.padding_bytes {
+            put_header(&mut writer, PADDING, bytes)?;
+            for _ in 0..bytes {
+                writer.put(&[0])?;
+            }
+        }
+        put(&mut writer, CONNECTION_ID, self.connection_id.map(u32::to_be_bytes))?;
+        put(&mut writer, WINDOW_BLOCKS, self.window_blocks.map(u32::to_be_bytes))?;
+        put(&mut writer, RECEIVE_MEMORY, self.receive_memory_bytes.map(u64::to_be_bytes))?;
+        put(&mut writer, RATE_MAX, self.rate_max_bps.map(u64::to_be_bytes))?;
+        put(&mut writer, IDLE_TIMEOUT, self.idle_timeout_ms.map(u32::to_be_bytes))?;
+        put(&mut writer, COOKIE, self.cookie)?;
+        put(&mut writer, CIPHERS, self.ciphers)?;
+        put(&mut writer, SYMBOL_SIZE, self.symbol_size.map(u16::to_be_bytes))?;
+        put(&mut writer, ECHO, self.echo.map(u32::to_be_bytes))?;
+        if let Some((pattern, message)) = self.noise {
+            put_header(&mut writer, NOISE, 1 + message.len())?;
+            writer.put(&[pattern])?;
+            writer.put(message)?;
+        }
         Ok(writer.len())
     }
 
-    /// Reads the payload. Unknown types below 128 are skipped.
+    /// Reads a payload. Unknown types below 128 are skipped.
     ///
     /// # Errors
-    /// [`DecodeError`] for a truncated, repeated, missing, ill-sized or unknown critical parameter, or connection id 0.
-    pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
+    /// [`DecodeError`] for a truncated, repeated, ill-sized or unknown critical parameter, or connection id 0.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(payload);
-        let mut found = Found::default();
-        let mut seen = 0_u128;
+        let mut found = Self::default();
+        let mut seen = [0_u128; 2];
         while let Some([kind]) = reader.array() {
             let left = reader.left();
             let Some(length) = reader.array() else {
@@ -66,63 +185,61 @@ impl Parameters {
             let Some(value) = reader.take(need) else {
                 return Err(DecodeError::ParameterTruncated { kind, need, left });
             };
-            if kind > IGNORABLE_KIND_MAX {
-                return Err(DecodeError::CriticalParameter { kind });
-            }
-            if seen >> kind & 1 == 1 {
+            let (word, bit) = (&mut seen[usize::from(kind >> 7)], kind & 127);
+            if *word >> bit & 1 == 1 {
                 return Err(DecodeError::ParameterDuplicate { kind });
             }
-            seen |= 1 << kind;
+            *word |= 1 << bit;
             found.read_one(kind, value)?;
         }
-        found.complete()
+        Ok(found)
     }
-}
 
-/// The parameters met so far.
-#[derive(Default)]
-struct Found {
-    connection_id: Option<u32>,
-    window_blocks: Option<u32>,
-    receive_memory_bytes: Option<u64>,
-    rate_max_bps: Option<u64>,
-    idle_timeout_ms: Option<u32>,
-}
-
-impl Found {
-    fn read_one(&mut self, kind: u8, value: &[u8]) -> Result<(), DecodeError> {
+    fn read_one(&mut self, kind: u8, value: &'a [u8]) -> Result<(), DecodeError> {
         match kind {
-            CONNECTION_ID => self.connection_id = Some(u32::from_be_bytes(exact(value, "connection id")?)),
+            PADDING => self.padding_bytes = Some(value.len()),
+            CONNECTION_ID => {
+                let id = u32::from_be_bytes(exact(value, "connection id")?);
+                self.connection_id = Some(id).filter(|&id| id != 0).ok_or(DecodeError::ConnectionIdZero)?.into();
+            }
             WINDOW_BLOCKS => self.window_blocks = Some(u32::from_be_bytes(exact(value, "window")?)),
             RECEIVE_MEMORY => self.receive_memory_bytes = Some(u64::from_be_bytes(exact(value, "receive memory")?)),
             RATE_MAX => self.rate_max_bps = Some(u64::from_be_bytes(exact(value, "rate cap")?)),
             IDLE_TIMEOUT => self.idle_timeout_ms = Some(u32::from_be_bytes(exact(value, "idle timeout")?)),
-            _ => {} // unknown and ignorable
+            COOKIE => self.cookie = Some(short(value, "cookie")?),
+            CIPHERS => self.ciphers = Some(short(value, "cipher list")?),
+            SYMBOL_SIZE => self.symbol_size = Some(u16::from_be_bytes(exact(value, "symbol size")?)),
+            ECHO => self.echo = Some(u32::from_be_bytes(exact(value, "echo")?)),
+            NOISE => {
+                let length = DecodeError::ParameterLength { field: "Noise message", got: 0, expected: 1 };
+                let (&pattern, message) = value.split_first().ok_or(length)?;
+                self.noise = Some((pattern, message));
+            }
+            _ if kind <= IGNORABLE_KIND_MAX => {}
+            _ => return Err(DecodeError::CriticalParameter { kind }),
         }
         Ok(())
     }
-
-    fn complete(self) -> Result<Parameters, DecodeError> {
-        let missing = |field| DecodeError::ParameterMissing { field };
-        let connection_id = self.connection_id.ok_or_else(|| missing("connection id"))?;
-        if connection_id == 0 {
-            return Err(DecodeError::ConnectionIdZero);
-        }
-        Ok(Parameters {
-            connection_id,
-            window_blocks: self.window_blocks.ok_or_else(|| missing("window"))?,
-            receive_memory_bytes: self.receive_memory_bytes.ok_or_else(|| missing("receive memory"))?,
-            rate_max_bps: self.rate_max_bps.ok_or_else(|| missing("rate cap"))?,
-            idle_timeout_ms: self.idle_timeout_ms.ok_or_else(|| missing("idle timeout"))?,
-        })
-    }
 }
 
-fn put<const N: usize>(writer: &mut Writer<'_>, kind: u8, value: [u8; N]) -> Result<(), EncodeError> {
-    writer.put(&[kind, 0, N as u8])?;
-    writer.put(&value)
+fn put_header(writer: &mut Writer<'_>, kind: u8, bytes: usize) -> Result<(), EncodeError> {
+    let Ok(length) = u16::try_from(bytes) else { return Err(EncodeError::ParameterTooLong { bytes }) };
+    writer.put(&[kind])?;
+    writer.put(&length.to_be_bytes())
+}
+
+fn put(writer: &mut Writer<'_>, kind: u8, value: Option<impl AsRef<[u8]>>) -> Result<(), EncodeError> {
+    let Some(value) = value else { return Ok(()) };
+    put_header(writer, kind, value.as_ref().len())?;
+    writer.put(value.as_ref())
 }
 
 fn exact<const N: usize>(value: &[u8], field: &'static str) -> Result<[u8; N], DecodeError> {
     value.try_into().map_err(|_| DecodeError::ParameterLength { field, got: value.len(), expected: N })
+}
+
+fn short<'a>(value: &'a [u8], field: &'static str) -> Result<&'a [u8], DecodeError> {
+    let fits = (1..=SHORT_VALUE_BYTES_MAX).contains(&value.len());
+    let wrong = DecodeError::ParameterLength { field, got: value.len(), expected: SHORT_VALUE_BYTES_MAX };
+    fits.then_some(value).ok_or(wrong)
 }

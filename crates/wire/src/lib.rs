@@ -35,7 +35,7 @@ pub use flags::Flags;
 pub use header::{Header, Profile};
 pub use integrity::Integrity;
 pub use options::Options;
-pub use segment::{Peek, Segment, encode, finish, peek, write_header};
+pub use segment::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
 
 /// Bytes of the fixed header (thesis figure 3.3).
 pub const HEADER_BYTES: usize = 24;

@@ -74,6 +74,14 @@ fn verify(datagram: &[u8], raw: &RawHeader) -> Result<usize, DecodeError> {
     Ok(covered.len())
 }
 
+/// The options of a datagram as they came, padding included, without a look at anything else; what a handshake's
+/// prologue is made of (`spec/security.md` \[noise-4\]). `None` if it cannot be a segment.
+#[must_use]
+pub fn option_bytes(datagram: &[u8]) -> Option<&[u8]> {
+    let raw = RawHeader::read(datagram).ok()?;
+    datagram.get(HEADER_BYTES..raw.data_offset_bytes)
+}
+
 /// What a router of datagrams needs, read without verifying integrity: use it to find the connection, never to act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peek {

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
-use dfcp_wire::handshake::Parameters;
+use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DecodeError, Flags, Header, Options, Profile, Segment};
 use dfcp_wire::{encode, feedback, peek};
 use std::collections::BTreeMap;
@@ -168,10 +168,12 @@ fn payload(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
     if vector.fields.contains_key("handshake.connection_id") {
         let parameters = Parameters {
             connection_id: vector.small("handshake.connection_id"),
-            window_blocks: vector.small("handshake.window_blocks"),
-            receive_memory_bytes: vector.number("handshake.receive_memory_bytes"),
-            rate_max_bps: vector.number("handshake.rate_max_bps"),
-            idle_timeout_ms: vector.small("handshake.idle_timeout_ms"),
+            offer: Offer {
+                window_blocks: vector.small("handshake.window_blocks"),
+                receive_memory_bytes: vector.number("handshake.receive_memory_bytes"),
+                rate_max_bps: vector.number("handshake.rate_max_bps"),
+                idle_timeout_ms: vector.small("handshake.idle_timeout_ms"),
+            },
         };
         assert_eq!(Parameters::decode(received), Ok(parameters));
         let mut out = [0; 64];
@@ -198,6 +200,8 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
             late: vector.small("report.wasted_late"),
             refused: vector.small("report.wasted_refused"),
         },
+        proof_cumulative: vector.small("report.proof_cumulative"),
+        proof_listed: vector.small("report.proof_listed"),
     };
     let text = vector.text("report.runs");
     let runs: Vec<feedback::Run> = text

@@ -6,9 +6,9 @@
 mod fuzz_bodies;
 
 use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
-use dfcp_wire::handshake::{PARAMETERS_BYTES, Parameters};
+use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters, Payload};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES};
-use dfcp_wire::{Header, Options, Profile, Segment, encode, finish, peek, write_header};
+use dfcp_wire::{Header, Options, Profile, Segment, encode, finish, option_bytes, peek, write_header};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -53,16 +53,13 @@ fn parameters() -> impl Strategy<Value = Parameters> {
     (1_u32.., any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
         |(connection_id, window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms)| Parameters {
             connection_id,
-            window_blocks,
-            receive_memory_bytes,
-            rate_max_bps,
-            idle_timeout_ms,
+            offer: Offer { window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms },
         },
     )
 }
 
 fn reports() -> impl Strategy<Value = Report> {
-    (any::<[u32; 7]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
+    (any::<[u32; 9]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
         highest_datagram: words[0],
         datagrams_received: words[1],
         bytes_received: longs[0],
@@ -71,6 +68,8 @@ fn reports() -> impl Strategy<Value = Report> {
         window_blocks: words[3],
         window_bytes: longs[2],
         wasted: Wasted { dependent: words[4], late: words[5], refused: words[6] },
+        proof_cumulative: words[7],
+        proof_listed: words[8],
     })
 }
 
@@ -169,6 +168,7 @@ proptest! {
     fn segments_survive_the_wire((header, options, payload) in segments()) {
         let bytes = datagram(&header, &options, &payload);
         let expected = Segment { header, options, payload: &payload };
+        prop_assert_eq!(option_bytes(&bytes), bytes.get(HEADER_BYTES..HEADER_BYTES + options.encoded_bytes()));
         prop_assert_eq!(Segment::decode(&bytes), Ok(expected));
     }
 
@@ -302,7 +302,7 @@ proptest! {
     #[test]
     fn parameters_survive_the_wire(
         parameters in parameters(),
-        unknown in (6_u8..128, vec(any::<u8>(), 0..300)),
+        unknown in (prop_oneof![6_u8..16, 20_u8..128], vec(any::<u8>(), 0..300)),
         front in any::<bool>(),
     ) {
         let mut out = [0; PARAMETERS_BYTES];
@@ -329,8 +329,10 @@ proptest! {
         let mut out = vec![0; feedback::REPORT_BYTES + room];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
         let pushed = runs.iter().filter(|run| writer.push(**run)).count();
+        writer.set_proof_listed(pushed as u32);
         let length = writer.finish();
-        let (_, entries) = feedback::decode(&out[..length]).unwrap();
+        let (decoded, entries) = feedback::decode(&out[..length]).unwrap();
+        prop_assert_eq!(decoded, Report { proof_listed: pushed as u32, ..report });
         let (reported, all) = (expand(entries), expand(runs.clone()));
         prop_assert!(all.starts_with(&reported));
         prop_assert_eq!(pushed == runs.len(), reported.len() == all.len());
@@ -408,8 +410,8 @@ fn inexpressible_values_are_refused() {
         let block_length = EncodeError::BlockLength { bytes };
         assert_eq!(refusal(classic, Options { block_length: Some(bytes), ..none }), block_length);
     }
-    let nameless =
-        Parameters { connection_id: 0, window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0 };
+    let offer = Offer { window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0 };
+    let nameless = Parameters { connection_id: 0, offer };
     assert_eq!(nameless.encode(&mut [0; 64]), Err(EncodeError::ConnectionIdZero));
 }
 
@@ -434,6 +436,8 @@ fn reports_take_nothing_after_a_refusal() {
         window_blocks: 0,
         window_bytes: 0,
         wasted: Wasted::default(),
+        proof_cumulative: 0,
+        proof_listed: 0,
     };
     let mut small = [0; feedback::REPORT_BYTES - 1];
     assert!(ReportWriter::new(&mut small, &report).is_err());
@@ -458,4 +462,38 @@ fn peek_refuses_what_cannot_be_a_segment() {
     assert_eq!(peek(&bytes[..HEADER_BYTES - 1]), None);
     assert_eq!(peek(&[0; 40]), None);
     assert_eq!(peek(&[]), None);
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn handshake_payloads_survive_being_encoded(
+        present in any::<[bool; 11]>(), numbers in any::<[u32; 4]>(), longs in any::<[u64; 2]>(), id in 1_u32..,
+        value in vec(any::<u8>(), 1..=64), padding in 0_usize..300, message in vec(any::<u8>(), 0..400),
+    ) {
+        let payload = Payload {
+            padding_bytes: present[0].then_some(padding),
+            connection_id: present[1].then_some(id),
+            window_blocks: present[2].then_some(numbers[0]),
+            receive_memory_bytes: present[3].then_some(longs[0]),
+            rate_max_bps: present[4].then_some(longs[1]),
+            idle_timeout_ms: present[5].then_some(numbers[1]),
+            cookie: present[6].then_some(&value),
+            ciphers: present[7].then_some(&value),
+            symbol_size: present[8].then_some(numbers[1] as u16),
+            echo: present[9].then_some(numbers[2]),
+            noise: present[10].then_some((numbers[3] as u8, &message)),
+        };
+        let mut out = [0; 1500];
+        let length = payload.encode(&mut out).unwrap();
+        prop_assert_eq!(Payload::decode(&out[..length]), Ok(payload));
+        for cut in 0..length {
+            prop_assert_ne!(Payload::decode(&out[..cut]), Ok(payload));
+        }
+        let doubled = [&out[..length], &out[..length]].concat();
+        prop_assert!(length == 0 || Payload::decode(&doubled).is_err());
+        let unsealed = Parameters::decode(&out[..length]).is_ok();
+        prop_assert!(!unsealed || !present[10], "a Noise message is not passed over");
+    }
 }

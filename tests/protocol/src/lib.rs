@@ -10,7 +10,9 @@ mod pattern;
 pub mod random;
 mod side;
 pub mod table;
+mod trust;
 
 pub use pair::{Outcome, Pair, PathConfig};
 pub use pattern::Pattern;
 pub use side::{Job, Side};
+pub use trust::{Trust, sealed};

@@ -241,7 +241,7 @@ impl Pair {
                 return;
             }
             let sent = side.connections.values_mut().find_map(|c| c.poll_transmit(now, &mut buffer));
-            let Some(length) = sent else { return };
+            let Some(length) = sent.map(|transmit| transmit.length) else { return };
             let bits = (length as u64 + u64::from(self.overhead_bytes)) * 8;
             side.next_tx =
                 side.next_tx.max(now) + std::time::Duration::from_nanos(bits * 1_000_000_000 / self.interface_bps);

@@ -11,6 +11,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::pair::{Outcome, Pair, PathConfig};
 use crate::side::Job;
+use crate::trust::Trust;
 
 /// A run drawn from a seed.
 #[derive(Debug)]
@@ -94,13 +95,13 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
             receive_memory_bytes: pick(random, &[dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MIN, 4 << 20, 32 << 20]),
             send_buffer_bytes: pick(random, &[20_000, 1 << 20, 32 << 20]),
             symbol_size: pick(random, &[64, 500, 1412, 1420]),
-            ..Config::modern()
+            ..Config::danger_unsealed()
         },
         Profile::Classic => Config {
             rate,
             schedule: pick(random, &[Schedule::Flood, Schedule::Flood, Schedule::OpenLoop { redundancy: 0.3 }]),
             window_blocks: pick(random, &[1, 4, 128]),
-            ..Config::classic()
+            ..Config::danger_classic()
         },
     }
 }
@@ -132,7 +133,13 @@ impl Scenario {
         client.1.send_bytes = client.1.send_bytes.min(window_bytes(&client.0, &server.0) * WINDOWS_MAX);
         server.1.send_bytes = server.1.send_bytes.min(window_bytes(&server.0, &client.0) * WINDOWS_MAX);
         let interface_bps = pick(&mut random, &[slowest, 10_000_000_000]);
-        let simultaneous = random.random_bool(0.05);
+        let trust = pick(&mut random, &Trust::ALL);
+        if profile == Profile::Modern {
+            (client.0.security, server.0.security) = trust.security();
+        }
+        // Sealed, each of two callers would have to be the responder.
+        let open = profile == Profile::Classic || trust == Trust::Unsealed;
+        let simultaneous = random.random_bool(0.05) && open;
         Self {
             seed,
             bytes_max,

@@ -141,11 +141,11 @@ impl Side {
         }
         let mut reply = [0; 1500];
         match self.endpoint.handle_datagram(now, remote, datagram, &mut reply) {
-            Routed::Connection(handle) => {
+            Routed::Connection(handle, remote) => {
                 // Handles are used again, and a ghost may have that of the connection which is over.
                 let ghost = self.ghosts.get_mut(&handle);
                 if let Some(connection) = ghost.or_else(|| self.connections.get_mut(&handle)) {
-                    connection.handle_datagram(now, datagram);
+                    connection.handle_datagram(now, remote, &mut datagram.to_vec());
                 }
             }
             Routed::Opened(handle, connection) if self.main.is_some() && self.connections.is_empty() => {

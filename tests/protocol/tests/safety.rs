@@ -18,11 +18,11 @@ fn link(rate_bps: u64, one_way_ms: u64, loss: f64) -> LinkConfig {
 
 fn pair(seed: u64, forward: LinkConfig, backward: LinkConfig, client: Config) -> Pair {
     let path = PathConfig { forward, backward, interface_bps: 1_000_000_000 };
-    Pair::new(seed, path, (client, Job::send(u64::MAX)), (Config::modern(), Job::send(0))).unwrap()
+    Pair::new(seed, path, (client, Job::send(u64::MAX)), (Config::danger_unsealed(), Job::send(0))).unwrap()
 }
 
 fn at_rate(rate_bps: u64) -> Config {
-    Config { rate: Rate::Fixed { rate_bps }, ..Config::modern() }
+    Config { rate: Rate::Fixed { rate_bps }, ..Config::danger_unsealed() }
 }
 
 /// Datagrams that the client emits from `from` to `to`.
@@ -48,7 +48,7 @@ fn measured(pair: &mut Pair, from_s: u64, to_s: u64) -> (f64, f64) {
 
 #[test]
 fn a_sender_whose_peer_vanishes_falls_silent_and_gives_up() {
-    for config in [at_rate(100_000_000), Config { rate: Rate::Line, ..Config::modern() }] {
+    for config in [at_rate(100_000_000), Config { rate: Rate::Line, ..Config::danger_unsealed() }] {
         let mut pair = pair(1, link(100_000_000, 25, 0.0), link(100_000_000, 25, 0.0), config);
         pair.run_until(Time::from_s(3));
         pair.kill_server();
@@ -144,8 +144,8 @@ fn a_receivers_rate_cap_binds_whatever_the_sender_was_told() {
         backward: link(100_000_000, 5, 0.0),
         interface_bps: 1_000_000_000,
     };
-    let server = Config { receive_rate_max_bps: 5_000_000, ..Config::modern() };
-    let client = Config { rate: Rate::Line, ..Config::modern() };
+    let server = Config { receive_rate_max_bps: 5_000_000, ..Config::danger_unsealed() };
+    let client = Config { rate: Rate::Line, ..Config::danger_unsealed() };
     let mut pair = Pair::new(6, path, (client, Job::send(u64::MAX)), (server, Job::send(0))).unwrap();
     let (mbit, _) = measured(&mut pair, 2, 12);
     assert!((4.8..5.2).contains(&mbit), "{mbit}");

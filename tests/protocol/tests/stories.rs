@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, inctokens};
-use dfcp_protocol_tests::{Job, Pair, PathConfig};
+use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
 use dfcp_time::Time;
 
 fn path(loss: f64, one_way_ms: u64) -> PathConfig {
@@ -17,11 +17,11 @@ fn path(loss: f64, one_way_ms: u64) -> PathConfig {
 }
 
 fn modern(path: PathConfig, up: Job, down: Job) -> Pair {
-    Pair::new(7, path, (Config::modern(), up), (Config::modern(), down)).unwrap()
+    Pair::new(7, path, (sealed(), up), (sealed(), down)).unwrap()
 }
 
 fn classic(path: PathConfig, up: Job, down: Job) -> Pair {
-    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::classic() };
+    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
     Pair::new(7, path, (config.clone(), up), (config, down)).unwrap()
 }
 
@@ -41,14 +41,18 @@ fn one_byte_costs_small_datagrams() {
     let mut pair = modern(path(0.0, 20), Job::send(1), Job::send(0));
     pair.run(Time::from_s(60)).unwrap();
     let stats = pair.client.stats();
-    assert!(stats.bytes_sent < 1_500, "{} bytes sent for one", stats.bytes_sent);
+    // Among them three padded SYNs and the third message three times.
+    assert!(stats.bytes_sent < 2_800, "{} bytes sent for one", stats.bytes_sent);
     assert!(stats.sent.total() <= 6, "{:?}", stats.sent);
 }
 
 #[test]
 fn on_a_clean_path_the_counters_of_both_ends_agree() {
+    let jobs = [Job::send(500_000), Job::send(300_000)];
+    // A sealed connection's handshake is not counted at the acceptor, who has no connection yet.
+    let [client, server] = jobs.map(|job| (Config::danger_unsealed(), job));
     for mut pair in [
-        modern(path(0.0, 20), Job::send(500_000), Job::send(300_000)),
+        Pair::new(7, path(0.0, 20), client, server).unwrap(),
         classic(path(0.0, 20), Job::send(500_000), Job::send(300_000)),
     ] {
         pair.run(Time::from_s(200)).unwrap();
@@ -92,19 +96,21 @@ fn source_symbols_are_delivered_before_their_block_is_whole() {
 #[test]
 fn both_ends_may_call_each_other() {
     for loss in [0.0, 0.2] {
-        let mut pair = modern(path(loss, 30), Job::send(10_000), Job::send(20_000));
-        pair.open_simultaneously(7, Config::modern()).unwrap();
+        let ends = [Job::send(10_000), Job::send(20_000)].map(|job| (Config::danger_unsealed(), job));
+        let [client, server] = ends;
+        let mut pair = Pair::new(7, path(loss, 30), client, server).unwrap();
+        pair.open_simultaneously(7, Config::danger_unsealed()).unwrap();
         pair.run(Time::from_s(100)).unwrap();
     }
     let mut pair = classic(path(0.0, 30), Job::send(10_000), Job::send(20_000));
-    pair.open_simultaneously(7, Config::classic()).unwrap();
+    pair.open_simultaneously(7, Config::danger_classic()).unwrap();
     pair.run(Time::from_s(200)).unwrap();
 }
 
 #[test]
 fn a_listener_refuses_the_profile_it_was_not_started_for() {
     let mut pair =
-        Pair::new(1, path(0.0, 10), (Config::classic(), Job::send(1)), (Config::modern(), Job::send(0))).unwrap();
+        Pair::new(1, path(0.0, 10), (Config::danger_classic(), Job::send(1)), (sealed(), Job::send(0))).unwrap();
     pair.run_until(Time::from_s(2));
     assert_eq!(pair.client.ended(), Some(Some(ConnectionError::Refused)));
 }
@@ -145,8 +151,8 @@ fn an_idle_connection_outlives_heavy_loss() {
 fn keep_alives_suit_a_peer_with_less_patience() {
     let mut job = Job::send(10);
     job.shut_down = false;
-    let impatient = Config { idle_timeout: Duration::from_secs(2), keep_alive: None, ..Config::modern() };
-    let mut pair = Pair::new(7, path(0.1, 10), (Config::modern(), job), (impatient, job)).unwrap();
+    let impatient = Config { idle_timeout: Duration::from_secs(2), keep_alive: None, ..sealed() };
+    let mut pair = Pair::new(7, path(0.1, 10), (sealed(), job), (impatient, job)).unwrap();
     pair.run_until(Time::from_s(600));
     assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::Established));
 }
@@ -208,8 +214,12 @@ fn the_token_bucket_of_the_thesis_limits_the_rate() {
 
 #[test]
 fn the_switches_of_the_thesis_take_the_codec_out() {
-    let config =
-        Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, coding: false, decoding: false, ..Config::classic() };
+    let config = Config {
+        rate: Rate::Fixed { rate_bps: 50_000_000 },
+        coding: false,
+        decoding: false,
+        ..Config::danger_classic()
+    };
     let mut pair = Pair::new(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
     pair.run_until(Time::from_s(5));
     let stats = pair.server.stats();

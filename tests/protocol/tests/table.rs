@@ -10,7 +10,7 @@ fn goodput_over_loss_and_rtt() {
     let mut text = String::from("Mbit/s  RTT ms  loss %  ceiling %  useful %\n");
     for rtt_ms in [1, 50] {
         for loss in [0.0, 0.01, 0.1] {
-            let row = Cell { loss, rtt_ms, rate_bps: 20_000_000, seed: 1, quick: true }.run().unwrap();
+            let row = Cell { loss, rtt_ms, rate_bps: 20_000_000, seed: 1, quick: true, unsealed: false }.run().unwrap();
             assert!(row.useful_percent >= 99.0, "{row:?}");
             writeln!(
                 text,

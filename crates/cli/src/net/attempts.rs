@@ -57,6 +57,10 @@ where
             ended = calls.join_next() => match ended {
                 Some(Ok((address, Ok(connection)))) => return Ok((connection, address)),
                 Some(Ok((address, Err(error)))) => {
+                    if matches!(error, ConnectError::Connection(ConnectionError::UnexpectedKey(_))) {
+                        // Somebody may be posing as the host: not something to pass over in silence.
+                        return Err(failed(address, error));
+                    }
                     failures.note(address, error);
                     call_next = true;
                 }
@@ -90,7 +94,7 @@ impl Failures {
 
     fn sentence(self, elapsed: Duration, advice: &str) -> anyhow::Error {
         match self.other {
-            Some((address, error)) => anyhow::Error::new(error).context(format!("cannot connect to {address}")),
+            Some((address, error)) => failed(address, error),
             None if self.silent.is_empty() => anyhow::anyhow!("the name has no address, check the name"),
             None => anyhow::anyhow!(
                 "nothing answered at {} in {:.0} s, check that {advice}, and try again",
@@ -99,6 +103,10 @@ impl Failures {
             ),
         }
     }
+}
+
+fn failed(address: SocketAddr, error: ConnectError) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("cannot connect to {address}"))
 }
 
 fn list(addresses: &[SocketAddr]) -> String {

@@ -7,11 +7,14 @@ use tokio::time::timeout;
 use super::wire::Request;
 use super::{Measured, sink, source};
 use crate::args::PerfClientArgs;
+use crate::contact;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
+use crate::net::{self, Connected};
+use crate::output;
+use crate::seal::Seal;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{Service, read_preamble};
 use crate::transport::{Handle, Transport};
-use crate::{net, output};
 
 /// Shortest interval that gets a line, s: four reports make a second, more or less.
 const INTERVAL_S: f64 = 0.875;
@@ -22,24 +25,30 @@ const REST_S: f64 = 0.125;
 /// Runs one measurement and prints it.
 ///
 /// # Errors
-/// The server cannot be reached, or the measurement broke.
+/// The server cannot be reached, is not the right one, or does not admit this side; or the measurement broke.
 pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
     net::announce(&args.path, args.json);
-    let (connection, peer) = net::connect(&args.server, &args.path).await?;
+    let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
+    let (seal, json) = (stream.seal(), args.json);
+    if let (Some(seal), false) = (&seal, json) {
+        output::note(&format!("{peer}: {}", seal.describe()));
+    }
     let request = Request { reverse: args.reverse, duration: args.duration, bytes_max: args.bytes };
     let mut intervals = Intervals::default();
-    let json = args.json;
-    let measured = session(connection, &request, |measured| {
+    let measured = session(stream, &request, |measured| {
         if let Some(text) = intervals.advance(measured)
             && !json
         {
             output::line(&text);
         }
     })
-    .await?;
+    .await
+    .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
     let rest = intervals.finish(&measured);
     if json {
-        output::json(&summary(&peer, &request, &measured, &intervals.finished));
+        let mut object = summary(&peer, &request, &measured, &intervals.finished);
+        Seal::add_to(seal.as_ref(), &mut object);
+        output::json(&object);
     } else {
         if let Some(text) = rest {
             output::line(&text);

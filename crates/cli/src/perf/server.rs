@@ -6,20 +6,24 @@ use tokio::time::timeout;
 
 use super::wire::Request;
 use super::{Measured, sink, source};
+use crate::admission::{Admission, Ways};
 use crate::args::PerfServerArgs;
 use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
+use crate::stats::StatsLine;
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{Service, kind, read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
 use crate::{net, output};
 
-/// Serves measurements until interrupted, or with `--once` one.
+/// Serves measurements until interrupted, or with `--once` one of a client who is admitted.
 ///
 /// # Errors
-/// The address cannot be used; with `--once` also a measurement which broke.
+/// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
 pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
-    let server = net::listen(args.listen, &args.path)?;
+    let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
+    let server = net::listen(args.listen, &args.path, ways.as_ref())?;
+    let mut stats = StatsLine::new(server.endpoint(), args.json);
     net::announce(&args.path, args.json);
     let address = server.local_address()?;
     if args.json {
@@ -27,14 +31,17 @@ pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
     } else {
         output::note(&format!("listening on {address}; Ctrl-C ends"));
     }
+    let open = |ways| Admission::open(ways, address, Service::Perf, args.once, args.json);
+    let admission = ways.map(open).transpose()?;
     let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
     let json = args.json;
-    let measured = serve(server, serving, move |connection, peer| async move {
-        let outcome = session(connection).await;
-        report(&peer, &outcome, json);
-        outcome.is_ok()
-    })
-    .await?;
+    let measured = stats
+        .during(serve(server, serving, admission, move |connection, peer| async move {
+            let outcome = session(connection).await;
+            report(&peer, &outcome, json);
+            outcome.is_ok()
+        }))
+        .await?;
     anyhow::ensure!(measured, "the measurement broke; see the message above and start it again");
     Ok(())
 }

@@ -26,6 +26,8 @@ pub enum FailureCode {
     Busy = 8,
     /// The peer broke the protocol.
     Protocol = 9,
+    /// The receiver does not admit the sender.
+    NotAdmitted = 10,
 }
 
 impl FailureCode {
@@ -41,6 +43,7 @@ impl FailureCode {
             7 => Self::GivenUp,
             8 => Self::Busy,
             9 => Self::Protocol,
+            10 => Self::NotAdmitted,
             _ => return None,
         })
     }

@@ -84,9 +84,9 @@ impl Driver {
         let busy = !self.received.is_empty();
         let segments_max = self.endpoint.socket.segments_max();
         let mut inner = self.shared.lock();
-        for received in self.received.drain(..) {
-            let at = inner.tick(received.at);
-            received.datagrams().for_each(|datagram| inner.connection.handle_datagram(at, datagram));
+        for mut received in self.received.drain(..) {
+            let (at, remote) = (inner.tick(received.at), received.remote);
+            received.datagrams().for_each(|datagram| inner.connection.handle_datagram(at, remote, datagram));
         }
         let now = inner.tick(self.shared.clock.now());
         inner.connection.handle_timeout(now);
@@ -122,14 +122,14 @@ impl Driver {
 
     fn send(&mut self) -> Next {
         let path = self.shared.path;
-        match self.batch.send(&self.endpoint.socket, path.remote, path.src_ip) {
+        match self.batch.send(&self.endpoint.socket, path.src_ip) {
             Sent::Blocked => {
                 self.blocked = true;
                 Next::Blocked
             }
             Sent::All(failure) => {
                 if let Some(error) = &failure {
-                    tracing::debug!(%error, remote = %path.remote, "the system refused to send");
+                    tracing::debug!(%error, called = %path.remote, "the system refused to send");
                 }
                 self.shared.lock().send_error = failure;
                 Next::Again

@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Connection, ConnectionError, Event, Handle, Parameter, ParameterError, Read, State, Stats};
+use dfcp_proto::{Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, Read, State, Stats};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
 use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::inbox::{Inbox, Received};
+use crate::connection::inbox::{Inbox, InboxBudget, Received};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 
@@ -20,6 +20,7 @@ use crate::limits;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) carrier: Carrier,
+    /// Where the peer was at first.
     pub(crate) remote: SocketAddr,
     pub(crate) local: SocketAddr,
     /// The address which the peer sent its SYN to: answers come from there.
@@ -123,7 +124,13 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
 }
 
 impl Shared {
-    pub(crate) fn new(connection: Connection, clock: Clock, handle: Handle, path: Path) -> Arc<Self> {
+    pub(crate) fn new(
+        connection: Connection,
+        clock: Clock,
+        handle: Handle,
+        path: Path,
+        inboxes: &Arc<InboxBudget>,
+    ) -> Arc<Self> {
         let inner = Inner {
             connection,
             latest: Time::ZERO,
@@ -138,7 +145,8 @@ impl Shared {
             sleeps_until: Time::ZERO,
             send_error: None,
         };
-        let (inner, inbox, wake) = (Mutex::new(inner), Mutex::default(), Notify::new());
+        let inbox = Inbox::new(Arc::clone(inboxes));
+        let (inner, inbox, wake) = (Mutex::new(inner), Mutex::new(inbox), Notify::new());
         Arc::new(Self { inner, inbox, wake, clock, handle, path })
     }
 
@@ -297,6 +305,14 @@ impl Shared {
         stats.segments_received += dropped;
         stats.segments_dropped += dropped;
         stats
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.lock().connection.identity()
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.lock().connection.remote()
     }
 
     pub(crate) fn state(&self) -> State {

@@ -1,10 +1,9 @@
 //! The endpoint's task: it receives, and hands each datagram to its connection's task.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
 use dfcp_time::Time;
 use quinn_udp::Transmit;
@@ -19,8 +18,16 @@ use crate::socket::{Arrival, ReceiveBuffers};
 #[derive(Debug, Default)]
 struct Todo {
     /// Answers which need no connection.
-    replies: Vec<(SocketAddr, Vec<u8>)>,
+    replies: Vec<Reply>,
     opened: Vec<Driver>,
+}
+
+/// An answer without a connection, which goes back the way that its question came.
+#[derive(Debug)]
+struct Reply {
+    destination: SocketAddr,
+    src_ip: Option<IpAddr>,
+    contents: Vec<u8>,
 }
 
 /// Runs until the application has let go of the endpoint and no connection is left.
@@ -75,9 +82,9 @@ fn receive_some(shared: &Arc<EndpointShared>, buffers: &mut ReceiveBuffers) -> i
         for driver in todo.opened {
             shared.runtime.spawn(driver.run());
         }
-        for (destination, contents) in &todo.replies {
-            let transmit =
-                Transmit { destination: *destination, ecn: None, contents, segment_size: None, src_ip: None };
+        for Reply { destination, src_ip, contents } in &todo.replies {
+            let (destination, src_ip) = (*destination, *src_ip);
+            let transmit = Transmit { destination, ecn: None, contents, segment_size: None, src_ip };
             if let Err(error) = shared.socket.try_send(&transmit) {
                 tracing::debug!(%error, remote = %destination, "an answer was not sent");
             }
@@ -97,17 +104,17 @@ fn is_transient(error: &io::Error) -> bool {
 fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Arrival<'_>, todo: &mut Todo) {
     let Arrival { remote, local_ip, bytes, .. } = arrival;
     let stride = arrival.stride.max(1);
-    let mut run: Option<(Handle, usize)> = None;
+    let mut run: Option<(Handle, SocketAddr, usize)> = None;
     let mut reply = [0; DATAGRAM_BUFFER_BYTES];
     for (index, datagram) in bytes.chunks(stride).enumerate() {
         let offset = index * stride;
         let handle = match table.proto.handle_datagram(now, remote, datagram, &mut reply) {
-            Routed::Connection(handle) => Some(handle),
-            Routed::Opened(handle, _) if table.released => {
-                table.proto.forget(handle);
-                None
-            }
+            Routed::Connection(handle, remote) => Some((handle, remote)),
             Routed::Opened(handle, mut connection) => {
+                if table.released {
+                    // Nobody will accept it: its initiator, which may believe that it is connected, is told.
+                    connection.abort();
+                }
                 // Over raw IP the endpoint alone knows the port.
                 let remote = table.proto.remote(handle).unwrap_or(remote);
                 // A listener on [::] has IPv4 peers, too.
@@ -117,24 +124,25 @@ fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Ar
                 None
             }
             Routed::Reply(length) => {
-                todo.replies.extend(reply.get(..length).map(|reply| (remote, reply.to_vec())));
+                let contents = reply.get(..length).unwrap_or_default().to_vec();
+                todo.replies.push(Reply { destination: remote, src_ip: local_ip, contents });
                 None
             }
             _ => None,
         };
-        if run.map(|(handle, _)| handle) != handle {
+        if run.map(|(handle, remote, _)| (handle, remote)) != handle {
             deliver(table, now, stride, run, bytes.get(..offset));
-            run = handle.map(|handle| (handle, offset));
+            run = handle.map(|(handle, remote)| (handle, remote, offset));
         }
     }
     deliver(table, now, stride, run, Some(bytes));
 }
 
 /// Hands the bytes from the run's start to the end of `bytes` to its connection.
-fn deliver(table: &Table, at: Time, stride: usize, run: Option<(Handle, usize)>, bytes: Option<&[u8]>) {
-    let Some((handle, start)) = run else { return };
+fn deliver(table: &Table, at: Time, stride: usize, run: Option<(Handle, SocketAddr, usize)>, bytes: Option<&[u8]>) {
+    let Some((handle, remote, start)) = run else { return };
     let connection: Option<&Arc<Shared>> = table.connections.get(handle.index()).and_then(Option::as_ref);
     if let (Some(connection), Some(bytes)) = (connection, bytes.and_then(|bytes| bytes.get(start..))) {
-        connection.deliver(Received { at, bytes: Bytes::copy_from_slice(bytes), stride });
+        connection.deliver(Received { at, remote, bytes: bytes.to_vec(), stride });
     }
 }

@@ -7,14 +7,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dfcp_proto::{Accept, Config, Connection, Handle};
+use dfcp_proto::{Accept, Config, Connection, ConnectionError, EndpointStats, Handle, PeerKey, Security};
 use tokio::runtime;
 use tokio::sync::{Notify, mpsc};
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::driver::Driver;
-use crate::connection::{Path, Shared, StreamHandle};
+use crate::connection::{InboxBudget, Path, Shared, StreamHandle};
 use crate::error::ConnectError;
 use crate::limits;
 use crate::socket::Socket;
@@ -52,6 +52,7 @@ pub(crate) struct EndpointShared {
     runtime: runtime::Handle,
     table: Mutex<Table>,
     backlog: mpsc::Sender<Stream>,
+    inboxes: Arc<InboxBudget>,
     /// Wakes the endpoint's driver, to see whether it is over.
     changed: Notify,
     /// Wakes those who wait until no connection is left.
@@ -102,6 +103,7 @@ impl Endpoint {
             runtime,
             table: Mutex::new(Table { proto, connections: Vec::new(), released: false }),
             backlog: sender,
+            inboxes: Arc::default(),
             changed: Notify::new(),
             idle: Notify::new(),
         });
@@ -112,12 +114,20 @@ impl Endpoint {
     /// Opens a connection and waits for the end of the handshake. Dropping the future aborts it.
     ///
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
-    /// 1412, so that a datagram fits into 1500 bytes over any carrier.
+    /// 1408 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
     ///
     /// # Errors
     /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
     /// does not take the connection.
     pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+        let first = self.connect_once(remote, config.clone()).await;
+        let Err(ConnectError::Connection(ConnectionError::PinnedKeyRefused)) = first else { return first };
+        // Nobody vouches for that answer: the peer itself is asked for its key, and must show the one that is known.
+        let Some(config) = asking_for_the_key(config) else { return first };
+        self.connect_once(remote, config).await
+    }
+
+    async fn connect_once(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         let shared = &self.user.shared;
         let carrier = shared.socket.carrier();
         let remote = match (shared.socket.local_addr(), remote) {
@@ -163,6 +173,21 @@ impl Endpoint {
         self.user.shared.socket.carrier()
     }
 
+    /// What it holds, what it can hold at the most, and what it has turned away. To what
+    /// [`dfcp_proto`] counts, `memory_bytes` adds what waits to be decoded, and `memory_bytes_max` as much of that as can
+    /// wait, and the tasks and buffers of this crate. Socket buffers are the system's, and not counted.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        let shared = &self.user.shared;
+        let mut stats = shared.table().proto.stats();
+        stats.memory_bytes = stats.memory_bytes.saturating_add(shared.inboxes.used_bytes() as u64);
+        let each = limits::CONNECTION_BYTES_MAX + limits::INBOX_OWN_BYTES;
+        let here = (limits::ENDPOINT_BYTES_MAX + limits::INBOXES_SHARED_BYTES_MAX) as u64;
+        let connections = (each as u64).saturating_mul(stats.connections_max as u64);
+        stats.memory_bytes_max = stats.memory_bytes_max.saturating_add(here).saturating_add(connections);
+        stats
+    }
+
     /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
     /// may leave a peer waiting for an answer to its FIN.
     pub async fn wait_idle(&self) {
@@ -191,7 +216,7 @@ impl EndpointShared {
     ) -> (Arc<Shared>, Driver) {
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
         let path = Path { carrier, remote, local, src_ip: accepted_at.flatten() };
-        let shared = Shared::new(connection, self.clock, handle, path);
+        let shared = Shared::new(connection, self.clock, handle, path, &self.inboxes);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }
@@ -236,22 +261,30 @@ impl EndpointShared {
     }
 }
 
+/// Instead of the peer's known key, its fingerprint: then the peer shows its key, and one learns what it is.
+fn asking_for_the_key(mut config: Config) -> Option<Config> {
+    let Security::Sealed(credentials) = &mut config.security else { return None };
+    let PeerKey::Known(key) = credentials.peer else { return None };
+    credentials.peer = PeerKey::Fingerprint(key.fingerprint());
+    Some(config)
+}
+
 /// Sets what depends on carrier and IP version.
 fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
     config.overhead_bytes = carrier.overhead_bytes(remote);
     if remote.ip().to_canonical().is_ipv6() {
-        config.symbol_size = config.symbol_size.min(1412);
+        // Header, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
+        config.symbol_size = config.symbol_size.min(match config.security {
+            Security::Sealed(_) => 1408,
+            Security::Unsealed => 1412,
+        });
     }
     config
 }
 
 fn adapt_accept(accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
-    let adapt_one = |config: Option<Config>| {
-        let config = config.map(|config| adapt(config, carrier, local));
-        if let Some(config) = &config {
-            config.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        }
-        io::Result::Ok(config)
-    };
-    Ok(Accept { modern: adapt_one(accept.modern)?, classic: adapt_one(accept.classic)? })
+    let adapt_one = |config: Option<Config>| config.map(|config| adapt(config, carrier, local));
+    let accept = Accept { modern: adapt_one(accept.modern), classic: adapt_one(accept.classic), ..accept };
+    accept.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    Ok(accept)
 }

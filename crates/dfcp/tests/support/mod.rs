@@ -3,7 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 
+use dfcp::{Config, PeerKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Sealed, with whoever is at the other end.
+pub(crate) fn modern() -> Config {
+    Config::sealed(PeerKey::Any)
+}
 
 pub(crate) fn local() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()

@@ -4,7 +4,8 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 
 use crate::config::{Rate, Traffic};
-use crate::connection::{Connection, Phase, Receiver, Sender};
+use crate::connection::protection::Identity;
+use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::limits;
 use crate::parameters::{Access, Parameter};
@@ -92,7 +93,7 @@ impl Connection {
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
         if !matches!(self.phase, Phase::Closed(_)) {
-            self.reset = true;
+            self.reset = Some(0);
             self.close(Some(ConnectionError::Aborted));
         }
     }
@@ -258,10 +259,23 @@ impl Connection {
         }
     }
 
+    /// Who the peer has proven to be; `None` before the handshake is done, and without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        match &self.seal {
+            Seal::On(protection) => Some(protection.identity()),
+            Seal::Off | Seal::Opening(_) => None,
+        }
+    }
+
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
+        stats.path_changes = self.paths.changes();
+        if let Seal::On(protection) = &self.seal {
+            stats.segments_forged = protection.forged();
+        }
         match &self.sender {
             Sender::Classic(sender) => {
                 stats.sent.repair = sender.segments_sent();

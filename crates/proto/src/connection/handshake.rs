@@ -6,7 +6,7 @@ use std::time::Duration;
 use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
 use dfcp_wire::Profile;
-use dfcp_wire::handshake::Parameters;
+use dfcp_wire::handshake::Offer;
 
 use crate::connection::repeats::Repeats;
 use crate::limits;
@@ -18,6 +18,8 @@ pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
 pub(crate) const ACK_KEEP_ALIVE: u32 = 0;
 pub(crate) const ACK_OF_FIN: u32 = 1;
 pub(crate) const ACK_OF_SYNACK: u32 = 2;
+pub(crate) const ACK_PATH_CHALLENGE: u32 = 3;
+pub(crate) const ACK_PATH_RESPONSE: u32 = 4;
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,10 @@ pub(crate) struct Handshake {
     /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
     owed: u8,
     echo: u32,
+    /// The third message of a sealed handshake, until the acceptor shows that it has come.
+    pub(crate) third: Option<Box<[u8]>>,
+    /// Handshake segments sent, which a sealed connection numbers apart from its datagrams.
+    sent: u32,
     /// When our numbered segments left.
     sent_at: VecDeque<(u32, Time)>,
 }
@@ -57,6 +63,8 @@ impl Handshake {
             repeats: None,
             owed: 0,
             echo: 0,
+            third: None,
+            sent: 0,
             sent_at: VecDeque::new(),
         }
     }
@@ -74,6 +82,29 @@ impl Handshake {
 
     pub(crate) fn owes(&self) -> bool {
         self.owed > 0
+    }
+
+    /// No answer is owed any more.
+    pub(crate) fn clear_owed(&mut self) {
+        self.owed = 0;
+    }
+
+    /// The acceptor has been heard: nothing of the handshake need be repeated.
+    pub(crate) fn complete(&mut self) {
+        self.repeats = None;
+        self.third = None;
+    }
+
+    /// Handshake segments of a sealed connection sent so far.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// The number of the next one.
+    pub(crate) fn next_number(&mut self) -> u32 {
+        let number = self.sent;
+        self.sent = self.sent.saturating_add(1);
+        number
     }
 
     /// The number to echo in the answer.
@@ -114,14 +145,13 @@ pub(crate) struct PeerLimits {
     pub(crate) idle_timeout: Option<Duration>,
 }
 
-impl From<&Parameters> for PeerLimits {
-    fn from(parameters: &Parameters) -> Self {
+impl From<&Offer> for PeerLimits {
+    fn from(offer: &Offer) -> Self {
         Self {
-            window_blocks: parameters.window_blocks,
-            window_bytes: parameters.receive_memory_bytes,
-            rate_max_bps: parameters.rate_max_bps,
-            idle_timeout: (parameters.idle_timeout_ms > 0)
-                .then(|| Duration::from_millis(parameters.idle_timeout_ms.into())),
+            window_blocks: offer.window_blocks,
+            window_bytes: offer.receive_memory_bytes,
+            rate_max_bps: offer.rate_max_bps,
+            idle_timeout: (offer.idle_timeout_ms > 0).then(|| Duration::from_millis(offer.idle_timeout_ms.into())),
         }
     }
 }

@@ -11,26 +11,35 @@
 pub(crate) mod application;
 mod closing;
 pub(crate) mod handshake;
+mod memory;
+pub(crate) mod noise;
+mod opening;
+mod paths;
+pub(crate) mod protection;
 mod receive;
 mod repeats;
 mod timers;
 pub(crate) mod transmit;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
 use dfcp_wire::Profile;
-use dfcp_wire::handshake::Parameters;
-use rand_chacha::ChaCha8Rng;
+use dfcp_wire::handshake::{Offer, Parameters};
+use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::config::{Config, Rate};
 use crate::connection::closing::Closing;
 use crate::connection::handshake::{Handshake, PeerLimits, Role};
+use crate::connection::noise::Opening;
+use crate::connection::paths::Paths;
+use crate::connection::protection::Protection;
 use crate::connection::timers::KEEP_ALIVE_MIN;
-use crate::error::ConnectionError;
+use crate::error::{ConfigError, ConnectionError};
 use crate::limits;
 use crate::path::arrivals::Arrivals;
 use crate::path::breaker::Breaker;
@@ -81,11 +90,25 @@ enum Receiver {
     Modern(Box<RecvWindow>),
 }
 
+/// What protects a connection's datagrams.
+#[derive(Debug)]
+enum Seal {
+    /// Nothing: classic, and modern where both ends asked for it.
+    Off,
+    /// The acceptor's answer is awaited.
+    Opening(Box<Opening>),
+    /// Keys are agreed: nothing is taken that does not authenticate.
+    On(Box<Protection>),
+}
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Connection {
     config: Config,
     ports: Ports,
+    paths: Paths,
+    seal: Seal,
+    random: ChaCha20Rng,
     /// The state during the handshake and after the end; in between, `closing` knows.
     phase: Phase,
     handshake: Handshake,
@@ -113,8 +136,8 @@ pub struct Connection {
     last_heard: Time,
     last_sent: Time,
     last_keep_alive: Time,
-    /// An RST is to be sent.
-    reset: bool,
+    /// An RST is to be sent, with this in S1.
+    reset: Option<u32>,
     /// Whether the application has been told that it cannot write.
     write_blocked: bool,
     events: VecDeque<Event>,
@@ -132,21 +155,39 @@ enum Phase {
 }
 
 impl Connection {
-    /// Opens a connection: the SYN is what [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be
-    /// unpredictable to others in real use.
-    #[must_use]
-    pub fn connect(now: Time, config: Config, ports: Ports, seed: [u8; 32]) -> Self {
-        let mut connection = Self::new(now, config, ports, Role::Initiator, seed);
+    /// Opens a connection to `remote`: the SYN is what [`poll_transmit`](Self::poll_transmit) returns first. `seed` must
+    /// be unpredictable to others in real use, and serve once.
+    ///
+    /// # Errors
+    /// It is not said whom to trust.
+    pub fn connect(
+        now: Time,
+        config: Config,
+        ports: Ports,
+        remote: SocketAddr,
+        seed: [u8; 32],
+    ) -> Result<Self, ConfigError> {
+        let mut connection = Self::new(now, config, ports, remote, Role::Initiator, seed);
+        let (offer, local_id) = (connection.own_offer(), connection.handshake.local_id);
+        if let Some(credentials) = connection.config.credentials() {
+            let opening = Opening::new(&connection.config, credentials, local_id, &offer, &mut connection.random)?;
+            connection.seal = Seal::Opening(Box::new(opening));
+        }
         connection.handshake.start_repeats(now, connection.config.profile);
         connection.phase = Phase::SynSent;
-        connection
+        Ok(connection)
     }
 
-    fn new(now: Time, config: Config, ports: Ports, role: Role, seed: [u8; 32]) -> Self {
-        let mut random = ChaCha8Rng::from_seed(seed);
+    pub(crate) fn new(now: Time, config: Config, ports: Ports, remote: SocketAddr, role: Role, seed: [u8; 32]) -> Self {
+        let mut random = ChaCha20Rng::from_seed(seed);
         let local_id = random.next_u32().max(1);
         let initial = initial_state(&mut random);
         let kernel = Kernel::detect();
+        let proofs = config.credentials().is_some().then(|| {
+            let mut secret = [0; 32];
+            random.fill_bytes(&mut secret);
+            secret
+        });
         let (sender, receiver) = match config.profile {
             Profile::Classic => (
                 Sender::Classic(Box::new(ClassicSender::new(&config, initial))),
@@ -154,12 +195,15 @@ impl Connection {
                 Receiver::Classic(Box::new(ClassicReceiver::new(&config, initial))),
             ),
             Profile::Modern => (
-                Sender::Modern(Box::new(Adaptive::new(&config, kernel))),
-                Receiver::Modern(Box::new(RecvWindow::new(&config, kernel))),
+                Sender::Modern(Box::new(Adaptive::new(&config, kernel, proofs))),
+                Receiver::Modern(Box::new(RecvWindow::new(&config, kernel, proofs.is_some()))),
             ),
         };
         Self {
             ports,
+            paths: Paths::new(remote),
+            seal: Seal::Off,
+            random,
             phase: Phase::SynReceived,
             handshake: Handshake::new(role, local_id, initial),
             closing: Closing::default(),
@@ -181,7 +225,7 @@ impl Connection {
             last_heard: now,
             last_sent: now,
             last_keep_alive: now,
-            reset: false,
+            reset: None,
             write_blocked: false,
             events: VecDeque::new(),
             stats: Stats::default(),
@@ -253,13 +297,11 @@ impl Connection {
 
     /// What we declare in SYN and SYNACK.
     fn own_parameters(&self) -> Parameters {
-        Parameters {
-            connection_id: self.handshake.local_id,
-            window_blocks: self.config.window_blocks,
-            receive_memory_bytes: self.config.receive_memory_bytes,
-            rate_max_bps: self.config.receive_rate_max_bps,
-            idle_timeout_ms: u32::try_from(self.config.idle_timeout.as_millis()).unwrap_or(u32::MAX),
-        }
+        Parameters { connection_id: self.handshake.local_id, offer: self.own_offer() }
+    }
+
+    fn own_offer(&self) -> Offer {
+        self.config.offer()
     }
 
     /// The rate follows the configuration, the peer's cap and the breaker.
@@ -308,7 +350,7 @@ impl Connection {
             Sender::Modern(sender) => (sender.end(), sender.is_drained(), sender.is_exhausted()),
         };
         if exhausted {
-            self.reset = true;
+            self.reset = Some(0);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
         // Classic gives FIN up after six copies, so it waits until every block is acknowledged; modern repeats it as
@@ -342,7 +384,7 @@ impl Connection {
 }
 
 /// A generator state from the connection's seed (classic, thesis §3.8.3).
-fn initial_state(random: &mut ChaCha8Rng) -> GeneratorState {
+fn initial_state(random: &mut ChaCha20Rng) -> GeneratorState {
     loop {
         let words = [random.next_u32(), random.next_u32(), random.next_u32()];
         if let Some(state) = GeneratorState::new(words[0], words[1], words[2]) {
@@ -350,3 +392,8 @@ fn initial_state(random: &mut ChaCha8Rng) -> GeneratorState {
         }
     }
 }
+
+#[cfg(test)]
+mod proof_tests;
+#[cfg(test)]
+mod sealed_tests;

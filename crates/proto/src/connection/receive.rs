@@ -1,63 +1,124 @@
-//! What arrived: each segment goes to the owner whom it concerns. Anything that makes no sense changes nothing.
+//! What arrived: each segment goes to the owner whom it concerns. Anything that makes no sense changes nothing, and on
+//! a sealed connection neither does anything that is not authentic.
 
-use dfcp_fountain::raptor::State as GeneratorState;
+use std::net::SocketAddr;
+
+use dfcp_secure::OpenError;
 use dfcp_time::Time;
-use dfcp_wire::handshake::Parameters;
-use dfcp_wire::{BlockInfo, Flags, Profile, Segment, feedback};
+use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment, feedback};
 
-use crate::config::Config;
-use crate::connection::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, CODE_RANDOM_LINEAR, PeerLimits, Role};
-use crate::connection::{Connection, Event, Phase, Ports, Receiver, Sender};
+use crate::connection::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
+use crate::connection::noise::RST_NOT_ADMITTED;
+use crate::connection::{Connection, Event, Phase, Receiver, Seal, Sender, protection};
 use crate::error::{ConnectionError, Dropped};
 use crate::path::breaker::Snapshot;
+use crate::path::rtt::RttEstimator;
 use crate::recv::modern::PushError;
 
-/// The symbol size of classic segments, which has no say.
-const CLASSIC_SYMBOL_SIZE: u16 = dfcp_fountain::raptor::SEGMENT_BYTES as u16;
-
 impl Connection {
-    /// Answers a SYN: the connection which the listening side gets. `None` if the SYN is not one which `config` can
-    /// serve; [`handle_datagram`](Self::handle_datagram) takes its further copies.
-    #[must_use]
-    pub(crate) fn accept(
-        now: Time,
-        config: Config,
-        ports: Ports,
-        syn: &Segment<'_>,
-        bytes: usize,
-        seed: [u8; 32],
-    ) -> Option<Self> {
-        let mut connection = Self::new(now, config, ports, Role::Acceptor, seed);
-        connection.take_syn(now, syn, bytes).ok()?;
-        // Modern answers each copy of the SYN once; classic repeats its SYNACK by itself (thesis §3.6).
-        if connection.config.profile == Profile::Classic {
-            connection.handshake.start_repeats(now, Profile::Classic);
-        }
-        connection.count_received(bytes);
-        Some(connection)
-    }
-
-    /// Takes in a datagram from the peer's address. Everything invalid is dropped and counted.
-    pub fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
+    /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
+    pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
         self.count_received(datagram.len());
-        let result = Segment::decode(datagram)
-            .map_err(Dropped::Malformed)
-            .and_then(|segment| self.handle_segment(now, &segment, datagram.len()));
-        if result.is_err() {
+        if self.take_datagram(now, remote, datagram).is_err() {
             self.stats.segments_dropped += 1;
         }
     }
 
-    fn count_received(&mut self, bytes: usize) {
+    pub(super) fn count_received(&mut self, bytes: usize) {
         self.stats.segments_received += 1;
         self.stats.bytes_received += bytes as u64;
     }
 
-    fn handle_segment(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
-        let header = &segment.header;
-        if header.profile != self.config.profile || matches!(self.phase, Phase::Closed(_)) {
+    fn take_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) -> Result<(), Dropped> {
+        let segment = Segment::decode(datagram)?;
+        if segment.header.profile != self.config.profile || matches!(self.phase, Phase::Closed(_)) {
             return Err(Dropped::Unexpected);
         }
+        if self.config.credentials().is_none() {
+            return self.handle_segment(now, &segment, datagram.len());
+        }
+        if !segment.header.flags.contains(Flags::SEC) {
+            return self.take_clear(now, &segment);
+        }
+        let Segment { header, options, payload } = segment;
+        let (head, sealed) = datagram.split_at_mut(datagram.len() - payload.len());
+        self.open_datagram(now, remote, (header, options), head, sealed)
+    }
+
+    /// Opens a sealed datagram, whose header and options have been read from `head`, and takes its segment.
+    fn open_datagram(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        (mut header, options): (Header, Options),
+        head: &[u8],
+        sealed: &mut [u8],
+    ) -> Result<(), Dropped> {
+        let bytes = head.len() + sealed.len();
+        let Seal::On(protection) = &mut self.seal else { return Err(Dropped::Unexpected) };
+        let number = self.arrivals.expand(header.s3);
+        if header.connection_id() != self.handshake.local_id || !protection::epoch_fits(&header, number) {
+            return Err(Dropped::Unexpected);
+        }
+        header.flags = header.flags.without(Flags::SEC);
+        if !self.arrivals.is_new(number) {
+            self.count_duplicate(header.flags);
+            return Err(Dropped::Duplicate);
+        }
+        let length = match protection.open(number, head, sealed) {
+            Ok(length) => length,
+            Err(OpenError::ForgeryLimit) => {
+                self.close(Some(ConnectionError::ForgeryLimit));
+                return Ok(());
+            }
+            Err(_) => return Err(Dropped::Forged),
+        };
+        let newest = self.arrivals.is_newest(number);
+        self.arrivals.observe(now, number, bytes);
+        if newest {
+            self.paths.on_newest(remote, &mut self.random);
+        }
+        self.handshake.complete();
+        self.last_heard = now;
+        let segment = Segment { header, options, payload: sealed.get(..length).unwrap_or_default() };
+        if header.flags == Flags::RST {
+            let why = if header.s1 == RST_NOT_ADMITTED { ConnectionError::NotAdmitted } else { ConnectionError::Reset };
+            self.close(Some(why));
+            return Ok(());
+        }
+        if header.flags == Flags::ACK && matches!(header.s1, ACK_PATH_CHALLENGE | ACK_PATH_RESPONSE) {
+            return self.take_path_message(now, remote, &segment);
+        }
+        self.take_open_segment(now, &segment)
+    }
+
+    fn take_path_message(&mut self, now: Time, remote: SocketAddr, segment: &Segment<'_>) -> Result<(), Dropped> {
+        let header = &segment.header;
+        let number = u64::from(header.block_id) << 32 | u64::from(header.s2);
+        if header.s1 == ACK_PATH_CHALLENGE {
+            self.paths.on_challenge(remote, number);
+            return Ok(());
+        }
+        let sample = self.paths.on_response(now, number).ok_or(Dropped::Unexpected)?;
+        // What was known of the old path's delay says nothing about this one's.
+        self.rtt = RttEstimator::default();
+        self.rtt.sample(sample);
+        self.may_send = true;
+        self.reporter.on_urgent(now);
+        Ok(())
+    }
+
+    fn count_duplicate(&mut self, flags: Flags) {
+        if flags.is_empty()
+            && let Receiver::Modern(receiver) = &mut self.receiver
+        {
+            receiver.count_duplicate();
+        }
+    }
+
+    /// A segment of a connection without seals.
+    fn handle_segment(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
+        let header = &segment.header;
         if header.profile == Profile::Modern {
             let addressed = header.flags == Flags::SYN || header.connection_id() == self.handshake.local_id;
             if !addressed || header.flags.contains(Flags::SEC) {
@@ -65,11 +126,7 @@ impl Connection {
             }
             let number = self.arrivals.expand(header.s3);
             if !self.arrivals.observe(now, number, bytes) {
-                if header.flags.is_empty()
-                    && let Receiver::Modern(receiver) = &mut self.receiver
-                {
-                    receiver.count_duplicate();
-                }
+                self.count_duplicate(header.flags);
                 return Err(Dropped::Duplicate);
             }
         }
@@ -94,40 +151,6 @@ impl Connection {
         self.take_open_segment(now, segment)
     }
 
-    /// In SYN_RECV, a segment which names our id, or echoes our state, proves the peer's address.
-    fn open_if_proven(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        match self.phase {
-            Phase::Open => {
-                if self.config.profile == Profile::Modern && self.handshake.role == Role::Initiator {
-                    // The acceptor speaks, so it knows: the ACK need not be repeated.
-                    self.handshake.repeats = None;
-                }
-                Ok(())
-            }
-            Phase::SynReceived => {
-                let echoed = [header.s1, header.s2, header.s3] == self.handshake.local_initial.words();
-                let proven = match self.config.profile {
-                    Profile::Modern => true,
-                    Profile::Classic => header.flags == Flags::ACK && echoed,
-                };
-                if !proven {
-                    return Err(Dropped::Unexpected);
-                }
-                if self.config.profile == Profile::Classic
-                    && let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.next_number == 1)
-                {
-                    self.rtt.sample(sample);
-                }
-                self.handshake.repeats = None;
-                let (peer, symbol_size) = self.pending_peer;
-                self.establish(now, peer, symbol_size);
-                Ok(())
-            }
-            Phase::SynSent | Phase::Closed(_) => Err(Dropped::Unexpected),
-        }
-    }
-
     fn take_open_segment(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
         let header = &segment.header;
         let flags = header.flags;
@@ -149,146 +172,12 @@ impl Connection {
             }
             Err(PushError::Dropped(dropped)) => Err(dropped),
             Err(PushError::Misbehaved(what)) => {
-                self.reset = true;
+                self.reset = Some(0);
                 self.close(Some(ConnectionError::PeerMisbehaved(what)));
                 Ok(())
             }
         }
     }
-
-    // ---- opening ----
-
-    fn take_syn(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
-        let header = &segment.header;
-        if self.handshake.has_peer() {
-            // A copy is answered again; a different SYN cannot change what has been agreed.
-            let known = match self.config.profile {
-                Profile::Classic => {
-                    self.handshake.peer_initial.map(GeneratorState::words) == Some([header.s1, header.s2, header.s3])
-                }
-                Profile::Modern => self.handshake.peer_id == Some(Self::modern_parameters(segment)?.connection_id),
-            };
-            if !known {
-                return Err(Dropped::Unexpected);
-            }
-            self.handshake.owe(header.s3);
-            return Ok(());
-        }
-        if self.config.profile == Profile::Classic {
-            let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
-            self.set_peer_initial(state);
-            self.pending_peer = (self.classic_peer(), CLASSIC_SYMBOL_SIZE);
-        } else {
-            let parameters = Self::modern_parameters(segment)?;
-            self.handshake.peer_id = Some(parameters.connection_id);
-            let symbol_size = segment.options.symbol_size.unwrap_or(self.config.symbol_size);
-            self.config.symbol_size = self.config.symbol_size.min(symbol_size);
-            self.pending_peer = (PeerLimits::from(&parameters), self.config.symbol_size);
-            if self.arrivals.received() == 0 {
-                self.arrivals.observe(now, header.s3.into(), bytes);
-            }
-        }
-        // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
-        // responder, so both repeat their SYNACK.
-        if self.phase == Phase::SynSent {
-            self.phase = Phase::SynReceived;
-            self.handshake.start_repeats(now, self.config.profile);
-        }
-        self.handshake.owe(header.s3);
-        Ok(())
-    }
-
-    /// The payload of a modern SYN or SYNACK, if we can speak what it asks for.
-    fn modern_parameters(segment: &Segment<'_>) -> Result<Parameters, Dropped> {
-        let options = &segment.options;
-        let ours = options.version == Some(dfcp_wire::VERSION)
-            && options.profile == Some(Profile::Modern)
-            && options.code == Some(CODE_RANDOM_LINEAR)
-            && options.symbol_size.is_some_and(|size| (64..=1472).contains(&size));
-        if !ours {
-            return Err(Dropped::Unexpected);
-        }
-        Ok(Parameters::decode(segment.payload)?)
-    }
-
-    fn take_synack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        match self.phase {
-            Phase::SynSent => {}
-            Phase::SynReceived if self.handshake.role == Role::Initiator => {}
-            Phase::SynReceived => return Err(Dropped::Unexpected),
-            Phase::Open => {
-                // Our ACK was lost.
-                self.handshake.owe(header.s3);
-                return Ok(());
-            }
-            Phase::Closed(_) => return Err(Dropped::Unexpected),
-        }
-        let (peer, symbol_size) = if self.config.profile == Profile::Classic {
-            let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
-            self.set_peer_initial(state);
-            if let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.next_number == 1) {
-                self.rtt.sample(sample);
-            }
-            (self.classic_peer(), CLASSIC_SYMBOL_SIZE)
-        } else {
-            let parameters = match Self::modern_parameters(segment) {
-                Ok(parameters) => parameters,
-                Err(error) => {
-                    if error == Dropped::Unexpected {
-                        self.close(Some(ConnectionError::Incompatible));
-                    }
-                    return Err(error);
-                }
-            };
-            self.handshake.peer_id = Some(parameters.connection_id);
-            if let Some(sample) = self.handshake.rtt(now, header.s2) {
-                self.rtt.sample(sample);
-            }
-            let symbol_size = segment.options.symbol_size.unwrap_or(self.config.symbol_size);
-            self.config.symbol_size = self.config.symbol_size.min(symbol_size);
-            (PeerLimits::from(&parameters), self.config.symbol_size)
-        };
-        self.handshake.owe(header.s3);
-        self.handshake.repeats = None;
-        if self.config.profile == Profile::Modern {
-            // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
-            self.handshake.start_repeats(now, Profile::Modern);
-        }
-        self.establish(now, peer, symbol_size);
-        Ok(())
-    }
-
-    fn set_peer_initial(&mut self, state: GeneratorState) {
-        if self.handshake.peer_initial == Some(state) {
-            return;
-        }
-        self.handshake.peer_initial = Some(state);
-        let receiver = crate::recv::classic::ClassicReceiver::new(&self.config, state);
-        self.receiver = Receiver::Classic(Box::new(receiver));
-    }
-
-    /// A classic peer declares nothing: the documents leave the window to each side.
-    fn classic_peer(&self) -> PeerLimits {
-        PeerLimits { window_blocks: self.config.window_blocks, window_bytes: u64::MAX, ..PeerLimits::default() }
-    }
-
-    fn take_reset(&mut self, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        let words = [header.s1, header.s2, header.s3];
-        // Whoever resets a classic connection must know the state which we sent it. A modern RST names our id.
-        if self.config.profile == Profile::Classic && words != self.handshake.local_initial.words() {
-            return Err(Dropped::Unexpected);
-        }
-        let error = match self.phase {
-            Phase::SynSent | Phase::SynReceived => ConnectionError::Refused,
-            Phase::Open | Phase::Closed(_) => ConnectionError::Reset,
-        };
-        self.close(Some(error));
-        Ok(())
-    }
-
-    // ---- data ----
 
     fn take_data(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let header = &segment.header;
@@ -381,10 +270,10 @@ impl Connection {
                     self.push_event(Event::Writable);
                     return if known { Ok(()) } else { Err(PushError::Dropped(Dropped::OutsideWindow)) };
                 }
-                self.take_fin_ack(Some(header.block_id));
+                self.take_fin_ack(Some(header.block_id), 0)?;
             }
             Sender::Modern(_) => match header.s1 {
-                ACK_OF_FIN => self.take_fin_ack(Some(header.block_id)),
+                ACK_OF_FIN => self.take_fin_ack(Some(header.block_id), header.s2)?,
                 ACK_OF_SYNACK => {
                     // Repeats of the ACK name the same SYNACK: only the first one tells the time.
                     if let Some(sample) = self.handshake.rtt(now, header.s2).filter(|_| !self.rtt.is_known()) {
@@ -398,7 +287,13 @@ impl Connection {
         Ok(())
     }
 
-    fn take_fin_ack(&mut self, end: Option<u32>) {
+    /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is; `proof` is modern's.
+    fn take_fin_ack(&mut self, end: Option<u32>, proof: u32) -> Result<(), PushError> {
+        if let Sender::Modern(sender) = &self.sender
+            && self.closing.is_repeating()
+        {
+            sender.check_end(end, proof).map_err(PushError::Misbehaved)?;
+        }
         if self.closing.on_fin_acknowledged(end) {
             // The report which acknowledges the last blocks may still be on its way, or lost.
             if let Sender::Modern(sender) = &mut self.sender {
@@ -406,6 +301,7 @@ impl Connection {
             }
             self.push_event(Event::Finished);
         }
+        Ok(())
     }
 
     fn take_fin(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
@@ -417,7 +313,7 @@ impl Connection {
         result.map_err(PushError::Misbehaved)?;
         self.closing.on_peer_fin(end);
         if segment.header.flags.contains(Flags::ACK) {
-            self.take_fin_ack(None);
+            self.take_fin_ack(None, segment.header.s2)?;
         }
         if self.config.profile == Profile::Modern {
             self.reporter.on_arrival(now);

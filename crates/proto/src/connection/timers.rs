@@ -12,8 +12,8 @@ use crate::state::State;
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
 
-/// A keep-alive is never sent more often, whatever a peer declares.
-pub(super) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(10);
+/// A keep-alive is never sent more often because of what a peer declares.
+pub(super) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
 
 /// How soon a keep-alive which brought no answer is repeated, besides two round trips.
 const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ impl Connection {
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         if matches!(self.phase, Phase::Closed(_)) {
-            return self.reset.then_some(now);
+            return self.reset.is_some().then_some(now);
         }
         let timers = [
             self.idle_at(),
@@ -35,6 +35,8 @@ impl Connection {
             self.ack_waits().then_some(now),
             self.keep_alive_at(),
             self.data_at(now),
+            self.doubt_ends_at(),
+            self.paths.due_at().filter(|_| self.phase == Phase::Open),
         ];
         timers.into_iter().flatten().min()
     }
@@ -49,12 +51,13 @@ impl Connection {
                 Phase::SynSent => return self.close(Some(ConnectionError::HandshakeTimeout)),
                 Phase::SynReceived => {
                     // Thesis §3.6: the initiator may believe that it is connected, so it is told.
-                    self.reset = true;
+                    self.reset = Some(0);
                     return self.close(Some(ConnectionError::HandshakeTimeout));
                 }
                 Phase::Open | Phase::Closed(_) => self.handshake.repeats = None,
             }
         }
+        self.end_doubt(now);
         if self.closing.time_wait_until().is_some_and(|until| now >= until) {
             return self.close(None);
         }

@@ -1,33 +1,52 @@
 //! What to send: each owner is asked in turn whether it has something to say.
 
+use std::net::SocketAddr;
+
 use dfcp_fountain::raptor::SEGMENT_BYTES;
+use dfcp_secure::{SealError, TAG_BYTES};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
-use dfcp_wire::{Flags, Header, Options, Profile, VERSION, finish, write_header};
+use dfcp_wire::{Flags, Header, Options, Profile, finish, write_header};
 
-use crate::connection::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, CODE_RANDOM_LINEAR, Role};
-use crate::connection::{Connection, Phase, Receiver, Sender};
+use crate::connection::handshake::{
+    ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE, Role,
+};
+use crate::connection::noise::syn_options;
+use crate::connection::paths::PathMessage;
+use crate::connection::{Connection, Phase, Receiver, Seal, Sender, protection};
+use crate::error::ConnectionError;
 use crate::state::State;
 
 /// Room that a datagram buffer must have.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
 
-/// Bytes of a modern unsealed datagram besides its symbol.
-const MODERN_OVERHEAD: usize = dfcp_wire::HEADER_BYTES + dfcp_wire::CRC_BYTES;
+/// What may follow a payload: a tag, or a CRC.
+const TRAILER_BYTES_MAX: usize = TAG_BYTES;
 
 /// A report has room for so many bytes of its list however small the symbols are.
 const LIST_BYTES_MIN: usize = 24;
 
+/// A datagram to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Its bytes are the first so many of the buffer.
+    pub length: usize,
+    /// Where it goes.
+    pub remote: SocketAddr,
+}
+
 impl Connection {
-    /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; returns its
-    /// length, or `None` if there is nothing to send before [`next_timeout`](Self::next_timeout).
-    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; `None` if there is
+    /// nothing to send before [`next_timeout`](Self::next_timeout).
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         if out.len() < DATAGRAM_BUFFER_BYTES {
             return None;
         }
+        let mut remote = self.paths.active();
         let control = self
             .reset_segment(out)
             .or_else(|| self.handshake_segment(now, out))
+            .or_else(|| self.path_segment(now, out, &mut remote))
             .or_else(|| self.report_segment(now, out))
             .or_else(|| self.block_ack_segment(out))
             .or_else(|| self.fin_ack_segment(out))
@@ -45,7 +64,13 @@ impl Connection {
         self.stats.segments_sent += 1;
         self.stats.bytes_sent += length as u64;
         self.last_sent = now;
-        Some(length)
+        Some(Transmit { length, remote })
+    }
+
+    /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
+    #[must_use]
+    pub fn remote(&self) -> SocketAddr {
+        self.paths.active()
     }
 
     /// A header from us to the peer, numbered when it is modern.
@@ -66,27 +91,68 @@ impl Connection {
                 header = header.with_connection_id(id);
             }
             header.s3 = self.next_number as u32;
+            if matches!(self.seal, Seal::On(_)) {
+                header.flags |= Flags::SEC;
+                header.epoch = protection::epoch_bits(self.next_number);
+            }
         }
         self.next_number += 1;
         header
     }
 
-    /// Writes a segment; the buffer has room for every segment we make.
-    fn emit(out: &mut [u8], header: &Header, options: &Options, payload: &[u8]) -> Option<usize> {
-        dfcp_wire::encode(out, header, options, payload).ok()
+    /// The header of a sealed connection's SYN or of its ACK with the third message, which are not sealed themselves.
+    pub(super) fn handshake_header(&mut self, flags: Flags) -> Header {
+        let header = Header {
+            source_port: self.ports.local,
+            destination_port: self.ports.remote,
+            block_id: 0,
+            s1: 0,
+            flags,
+            profile: Profile::Modern,
+            epoch: 0,
+            s2: 0,
+            s3: self.handshake.next_number(),
+        };
+        self.handshake.peer_id.map_or(header, |id| header.with_connection_id(id))
+    }
+
+    /// Writes a segment without options; the buffer has room for every segment we make.
+    fn emit(&mut self, out: &mut [u8], header: &Header, payload: &[u8]) -> Option<usize> {
+        let offset = write_header(out, header, &Options::default()).ok()?;
+        let end = offset + payload.len();
+        out.get_mut(offset..end)?.copy_from_slice(payload);
+        self.complete(out, offset, end)
+    }
+
+    /// Completes the segment whose header ends at `offset` and whose payload ends at `end`, the one that was numbered
+    /// last: checksum, CRC or seal.
+    fn complete(&mut self, out: &mut [u8], offset: usize, end: usize) -> Option<usize> {
+        let end = finish(out, end).ok()?;
+        let Seal::On(protection) = &mut self.seal else { return Some(end) };
+        match protection.seal(self.next_number - 1, out, offset, end) {
+            Ok(length) => Some(length),
+            Err(error) => {
+                debug_assert!(error == SealError::Cipher, "{error}");
+                self.close(Some(ConnectionError::CipherFailed));
+                None
+            }
+        }
     }
 
     fn reset_segment(&mut self, out: &mut [u8]) -> Option<usize> {
-        if !std::mem::take(&mut self.reset) {
+        let reason = self.reset.take()?;
+        if matches!(self.seal, Seal::Opening(_)) {
+            // Nobody would believe it, nor is anybody's id known.
             return None;
         }
         let mut header = self.header(Flags::RST, 0);
+        header.s1 = reason;
         if self.config.profile == Profile::Classic
             && let Some(peer) = self.handshake.peer_initial
         {
             [header.s1, header.s2, header.s3] = peer.words();
         }
-        Self::emit(out, &header, &Options::default(), &[])
+        self.emit(out, &header, &[])
     }
 
     fn handshake_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -95,6 +161,9 @@ impl Connection {
             return None;
         }
         match (&self.phase, self.handshake.role) {
+            (Phase::SynSent, _) if matches!(self.seal, Seal::Opening(_)) => self.sealed_syn(now, out),
+            (Phase::Open, Role::Initiator) if self.handshake.third.is_some() => self.third_message(now, out),
+            (Phase::Open, _) if matches!(self.seal, Seal::On(_)) => self.handshake_ack(now, out),
             (Phase::SynSent, _) => self.syn(now, Flags::SYN, out),
             (Phase::SynReceived, _) => self.syn(now, Flags::SYN | Flags::ACK, out),
             // The initiator is open; the acceptor may not have heard so.
@@ -104,7 +173,7 @@ impl Connection {
         }
     }
 
-    fn note_handshake_sent(&mut self, now: Time, header: &Header) {
+    pub(super) fn note_handshake_sent(&mut self, now: Time, header: &Header) {
         self.handshake.on_sent(now, header.s3);
         if let Some(repeats) = self.handshake.repeats.as_mut().filter(|repeats| repeats.is_due(now)) {
             repeats.on_sent(now);
@@ -117,19 +186,12 @@ impl Connection {
         self.note_handshake_sent(now, &header);
         if self.config.profile == Profile::Classic {
             [header.s1, header.s2, header.s3] = self.handshake.local_initial.words();
-            return Self::emit(out, &header, &Options::default(), &[]);
+            return self.emit(out, &header, &[]);
         }
         header.s2 = echo;
-        let options = Options {
-            version: Some(VERSION),
-            profile: Some(Profile::Modern),
-            code: Some(CODE_RANDOM_LINEAR),
-            symbol_size: Some(self.config.symbol_size),
-            ..Options::default()
-        };
         let mut payload = [0; 128];
         let length = self.own_parameters().encode(&mut payload).ok()?;
-        Self::emit(out, &header, &options, payload.get(..length)?)
+        dfcp_wire::encode(out, &header, &syn_options(self.config.symbol_size), payload.get(..length)?).ok()
     }
 
     fn handshake_ack(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -142,7 +204,23 @@ impl Connection {
             header.s1 = ACK_OF_SYNACK;
             header.s2 = self.handshake.echo();
         }
-        Self::emit(out, &header, &Options::default(), &[])
+        self.emit(out, &header, &[])
+    }
+
+    fn path_segment(&mut self, now: Time, out: &mut [u8], remote: &mut SocketAddr) -> Option<usize> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let (to, message) = self.paths.next_message(now)?;
+        *remote = to;
+        let (what, number) = match message {
+            PathMessage::Challenge(number) => (ACK_PATH_CHALLENGE, number),
+            PathMessage::Response(number) => (ACK_PATH_RESPONSE, number),
+        };
+        let mut header = self.header(Flags::ACK, (number >> 32) as u32);
+        header.s1 = what;
+        header.s2 = number as u32;
+        self.emit(out, &header, &[])
     }
 
     fn report_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -166,13 +244,15 @@ impl Connection {
             window_blocks: receiver.window_blocks(),
             window_bytes: receiver.window_bytes(),
             wasted: receiver.wasted(),
+            proof_cumulative: receiver.proof(),
+            proof_listed: 0, // known when the list is written
         };
         let block_id = receiver.next_needed();
         self.reported_window = (report.window_blocks, report.window_bytes);
         let mut header = self.header(Flags::FBK, block_id);
         header.s1 = 0;
         let offset = write_header(out, &header, &Options::default()).ok()?;
-        let room = (MODERN_OVERHEAD + usize::from(self.config.symbol_size)).min(out.len()) - dfcp_wire::CRC_BYTES;
+        let room = (offset + usize::from(self.config.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
         let Receiver::Modern(receiver) = &self.receiver else { return None };
         let mut writer =
             ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
@@ -184,7 +264,7 @@ impl Connection {
         }
         self.arrivals.decay();
         self.stats.acks_sent += 1;
-        finish(out, offset + length).ok()
+        self.complete(out, offset, offset + length)
     }
 
     fn block_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
@@ -195,7 +275,7 @@ impl Connection {
         let block_id = receiver.next_ack()?;
         let header = self.header(Flags::ACK, block_id);
         self.stats.acks_sent += 1;
-        Self::emit(out, &header, &Options::default(), &[])
+        self.emit(out, &header, &[])
     }
 
     fn fin_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
@@ -203,10 +283,18 @@ impl Connection {
         self.closing.on_ack_sent();
         let mut header = self.header(Flags::ACK, end);
         match self.config.profile {
-            Profile::Modern => header.s1 = ACK_OF_FIN,
+            Profile::Modern => [header.s1, header.s2] = [ACK_OF_FIN, self.proof()],
             Profile::Classic => self.stats.acks_sent += 1,
         }
-        Self::emit(out, &header, &Options::default(), &[])
+        self.emit(out, &header, &[])
+    }
+
+    /// The proof of all that has been decoded, in order; 0 without proofs.
+    fn proof(&self) -> u32 {
+        match &self.receiver {
+            Receiver::Classic(_) => 0,
+            Receiver::Modern(receiver) => receiver.proof(),
+        }
     }
 
     fn fin_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -217,8 +305,11 @@ impl Connection {
         self.closing.on_fin_sent(now);
         // A FINACK also acknowledges the peer's FIN (thesis §3.11).
         let flags = if self.closing.is_peer_done() { Flags::FIN | Flags::ACK } else { Flags::FIN };
-        let header = self.header(flags, end);
-        Self::emit(out, &header, &Options::default(), &[])
+        let mut header = self.header(flags, end);
+        if flags.contains(Flags::ACK) {
+            header.s2 = self.proof();
+        }
+        self.emit(out, &header, &[])
     }
 
     fn keep_alive_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -233,7 +324,7 @@ impl Connection {
         } else {
             header.s1 = ACK_KEEP_ALIVE;
         }
-        Self::emit(out, &header, &Options::default(), &[])
+        self.emit(out, &header, &[])
     }
 
     fn data_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -277,7 +368,7 @@ impl Connection {
         }
         sender.on_sent(now, segment);
         self.bucket.take(SEGMENT_BYTES as u32);
-        finish(out, end).ok()
+        self.complete(out, offset, end)
     }
 
     fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -289,11 +380,11 @@ impl Connection {
         let number = self.next_number - 1;
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let Sender::Modern(sender) = &mut self.sender else { return None };
-        let end = offset + symbol.symbol_size();
+        let end = offset + symbol.symbol_size;
         if !sender.write_symbol(symbol, out.get_mut(offset..end)?) {
             return None;
         }
         sender.on_sent(now, symbol, number);
-        finish(out, end).ok()
+        self.complete(out, offset, end)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
+use crate::security::PeerKey;
 use crate::state::State;
 
 const HOST: [u8; 4] = [127, 0, 0, 1];
@@ -9,6 +10,10 @@ const STEPS_MAX: usize = 10_000;
 
 fn at(port: u16) -> SocketAddr {
     (HOST, port).into()
+}
+
+fn sealed() -> Config {
+    Config::sealed(PeerKey::Any)
 }
 
 fn listener(port: u16, accept: impl Into<Accept>, seed: u8) -> Endpoint {
@@ -47,10 +52,10 @@ impl Host {
         for (index, node) in self.nodes.iter_mut().enumerate() {
             let mut reply = [0; DATAGRAM_BUFFER_BYTES];
             match node.endpoint.handle_datagram(self.now, at(0), datagram, &mut reply) {
-                Routed::Connection(handle) => {
+                Routed::Connection(handle, remote) => {
                     self.taken.push((sender, index));
                     let (_, connection) = node.connections.iter_mut().find(|(known, _)| *known == handle).unwrap();
-                    connection.handle_datagram(self.now, datagram);
+                    connection.handle_datagram(self.now, remote, &mut datagram.to_vec());
                 }
                 Routed::Opened(handle, connection) => node.connections.push((handle, *connection)),
                 Routed::Reply(length) => replies.push((index, reply[..length].to_vec())),
@@ -71,8 +76,8 @@ impl Host {
                 for (_, connection) in &mut node.connections {
                     connection.handle_timeout(self.now);
                     let mut out = [0; DATAGRAM_BUFFER_BYTES];
-                    while let Some(length) = connection.poll_transmit(self.now, &mut out) {
-                        sent.push((index, out[..length].to_vec()));
+                    while let Some(transmit) = connection.poll_transmit(self.now, &mut out) {
+                        sent.push((index, out[..transmit.length].to_vec()));
                         assert!(sent.len() < STEPS_MAX, "it never stops sending");
                     }
                 }
@@ -91,7 +96,7 @@ impl Host {
 
 #[test]
 fn each_syn_opens_a_connection_where_its_port_is_and_nowhere_else() {
-    for config in [Config::modern(), Config::classic()] {
+    for config in [sealed(), Config::danger_unsealed(), Config::danger_classic()] {
         let client = Endpoint::on_raw_ip(40_000, None, [3; 32]);
         let listeners = [listener(9_000, config.clone(), 1), listener(9_001, config.clone(), 2)];
         let mut host = Host::new(listeners.into_iter().chain([client]).collect());
@@ -103,7 +108,7 @@ fn each_syn_opens_a_connection_where_its_port_is_and_nowhere_else() {
         assert_eq!(host.states(1), [State::Established; 2], "{:?}", config.profile);
         assert_eq!(host.states(2), [State::Established; 3], "{:?}", config.profile);
         assert!(host.taken.iter().all(|(sender, taker)| sender != taker), "a copy of one's own was taken");
-        assert!(host.replies.is_empty());
+        assert!(!host.replies.contains(&2), "only who was asked answers");
         let remotes = host.nodes[0].connections.iter().map(|&(handle, _)| host.nodes[0].endpoint.remote(handle));
         assert_eq!(remotes.collect::<Vec<_>>(), [Some(at(40_000))], "the port is the header's");
     }
@@ -111,22 +116,25 @@ fn each_syn_opens_a_connection_where_its_port_is_and_nowhere_else() {
 
 #[test]
 fn only_the_listener_that_was_asked_refuses() {
-    for (offered, wanted) in [(Config::modern(), Config::classic()), (Config::classic(), Config::modern())] {
+    let (unsealed, classic) = (Config::danger_unsealed(), Config::danger_classic());
+    for (offered, wanted) in
+        [(sealed(), classic.clone()), (classic, sealed()), (sealed(), unsealed.clone()), (unsealed, sealed())]
+    {
         let client = Endpoint::on_raw_ip(40_000, None, [3; 32]);
         let listeners = [listener(9_000, offered.clone(), 1), listener(9_001, offered.clone(), 2)];
         let mut host = Host::new(listeners.into_iter().chain([client]).collect());
         host.connect(2, 9_001, wanted);
-        host.run(5);
+        host.run(1_100);
         assert!(!host.replies.is_empty() && host.replies.iter().all(|&node| node == 1), "{:?}", host.replies);
         assert_eq!(host.states(2), [State::Closed]);
-        assert_eq!(host.nodes[0].endpoint.refused(), 0);
+        assert_eq!(host.nodes[0].endpoint.stats().refused, 0);
     }
 }
 
 /// With nobody there, the initiator sees nothing but its own SYN again and again.
 #[test]
 fn an_initiator_does_not_open_a_connection_with_itself() {
-    for config in [Config::modern(), Config::classic()] {
+    for config in [sealed(), Config::danger_unsealed(), Config::danger_classic()] {
         // Its own port is the one it calls: it takes another.
         let mut host = Host::new(vec![Endpoint::on_raw_ip(9_000, None, [3; 32])]);
         host.connect(0, 9_000, config);
@@ -138,7 +146,7 @@ fn an_initiator_does_not_open_a_connection_with_itself() {
 
 #[test]
 fn two_that_call_each_other_meet() {
-    for config in [Config::modern(), Config::classic()] {
+    for config in [Config::danger_unsealed(), Config::danger_classic()] {
         let callers = [40_000, 40_001].map(|port| Endpoint::on_raw_ip(port, None, [port as u8; 32]));
         let mut host = Host::new(callers.into_iter().collect());
         host.connect(0, 40_001, config.clone());

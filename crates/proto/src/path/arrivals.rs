@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use dfcp_secure::ReplayWindow;
 use dfcp_time::Time;
 
-use crate::limits::{REORDER_DELAY_MAX, REORDER_MARKS_MAX, REPLAY_WINDOW_DATAGRAMS};
-
-const WORDS: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
+use crate::limits::{REORDER_DELAY_MAX, REORDER_MARKS_MAX};
 
 /// The lateness seen is forgotten by half in about two seconds of reports.
 const REORDER_DECAY: f64 = 0.995;
@@ -23,8 +22,7 @@ pub(crate) struct Arrivals {
     /// Distinct datagrams.
     received: u64,
     bytes: u64,
-    /// One bit per number in the window below and including `highest`.
-    seen: [u64; WORDS],
+    seen: ReplayWindow,
     /// When the highest number reached which value, oldest first.
     marks: VecDeque<(u64, Time)>,
     /// How late datagrams arrive: numbers younger than this are not reported yet.
@@ -38,7 +36,7 @@ impl Default for Arrivals {
             highest: None,
             received: 0,
             bytes: 0,
-            seen: [0; WORDS],
+            seen: ReplayWindow::new(),
             marks: VecDeque::with_capacity(REORDER_MARKS_MAX),
             reorder_delay: Duration::ZERO,
             rate: RateMeter::default(),
@@ -54,40 +52,30 @@ impl Arrivals {
 
     /// Whether `number` would be new. Numbers older than the window count as seen.
     pub(crate) fn is_new(&self, number: u64) -> bool {
-        let Some((highest, _)) = self.highest else { return true };
-        number > highest || (highest - number < REPLAY_WINDOW_DATAGRAMS && !self.bit(number))
+        self.seen.check(number)
+    }
+
+    /// Whether `number` is above all that were seen.
+    pub(crate) fn is_newest(&self, number: u64) -> bool {
+        self.highest.is_none_or(|(highest, _)| number > highest)
     }
 
     /// Takes in a datagram of `bytes` on the path; `false` if it was seen before or is too old to tell.
     pub(crate) fn observe(&mut self, now: Time, number: u64, bytes: usize) -> bool {
-        if !self.is_new(number) {
+        if !self.seen.commit(number) {
             return false;
         }
         match self.highest {
             Some((highest, _)) if number <= highest => self.note_late(now, number),
-            Some((highest, _)) => self.advance(now, highest, number),
-            None => {
+            Some(_) | None => {
                 self.highest = Some((number, now));
                 self.mark(number, now);
             }
         }
-        self.set_bit(number);
         self.received += 1;
         self.bytes += bytes as u64;
         self.rate.observe(now, bytes as u64);
         true
-    }
-
-    fn advance(&mut self, now: Time, highest: u64, number: u64) {
-        if number - highest >= REPLAY_WINDOW_DATAGRAMS {
-            self.seen = [0; WORDS];
-        } else {
-            for passed in highest + 1..=number {
-                self.clear_bit(passed);
-            }
-        }
-        self.highest = Some((number, now));
-        self.mark(number, now);
     }
 
     fn mark(&mut self, number: u64, now: Time) {
@@ -148,21 +136,6 @@ impl Arrivals {
     pub(crate) fn rate_bps(&self, now: Time) -> u64 {
         self.rate.bps(now)
     }
-
-    fn bit(&self, number: u64) -> bool {
-        let slot = number % REPLAY_WINDOW_DATAGRAMS;
-        self.seen[(slot / 64) as usize] & (1 << (slot % 64)) != 0
-    }
-
-    fn set_bit(&mut self, number: u64) {
-        let slot = number % REPLAY_WINDOW_DATAGRAMS;
-        self.seen[(slot / 64) as usize] |= 1 << (slot % 64);
-    }
-
-    fn clear_bit(&mut self, number: u64) {
-        let slot = number % REPLAY_WINDOW_DATAGRAMS;
-        self.seen[(slot / 64) as usize] &= !(1 << (slot % 64));
-    }
 }
 
 /// Extends a 32-bit counter to the 64-bit value nearest to `reference`.
@@ -213,6 +186,7 @@ impl RateMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::REPLAY_WINDOW_DATAGRAMS;
 
     #[test]
     fn duplicates_are_told_from_late_datagrams() {

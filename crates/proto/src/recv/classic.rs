@@ -1,14 +1,16 @@
 //! The classic profile's receiver: *recv_queues* and the decode threshold (thesis §3.9, §3.10).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, State};
+use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, SegmentGraph, State};
 use dfcp_time::Time;
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
+use crate::recv::budget::Account;
 use crate::recv::modern::PushError;
 use crate::stats::ReceivedSymbols;
 
@@ -16,18 +18,61 @@ use crate::stats::ReceivedSymbols;
 /// one for every such segment, which on a long path would be thousands.
 const ACK_SPACING: Duration = Duration::from_millis(10);
 
+/// What a segment of an open block takes: its bytes, and the graph of its neighbours, which may be shared with other
+/// blocks but is counted as if it were not: a peer can see to it.
+const SEGMENT_MEMORY_BYTES: u64 = 26 << 10;
+
+/// What a block takes besides from the first attempt to decode it, if that has failed: the equations.
+const EQUATIONS_MEMORY_BYTES: u64 = (1 << 20) + limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64 * (12 << 10);
+
+/// What a decoded block takes.
+const COMPLETE_MEMORY_BYTES: u64 = SOURCE_BYTES as u64 + 64;
+
+/// What a cached graph takes.
+const GRAPH_MEMORY_BYTES: u64 = 24 << 10;
+
+/// Segments beyond the decode threshold with which the reserve lets a block be decoded: ε was never above 5 %.
+const RESERVE_SEGMENTS: u64 = 16;
+
+/// What any one block needs.
+pub(crate) fn reserve_bytes(config: &Config) -> u64 {
+    let segments = u64::from(config.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
+    segments * SEGMENT_MEMORY_BYTES + EQUATIONS_MEMORY_BYTES
+}
+
 #[derive(Debug)]
 enum RecvQueue {
     Empty,
-    Open { decoder: Box<Decoder>, length_bytes: u32 },
-    Counting { counter: CountingDecoder, length_bytes: u32 },
-    Complete { block: Vec<u8> },
+    /// `shared_bytes` is what the account has paid out of what is shared, `has_equations` whether also for these.
+    Open {
+        decoder: Box<Decoder>,
+        length_bytes: u32,
+        shared_bytes: u64,
+        has_equations: bool,
+    },
+    Counting {
+        counter: CountingDecoder,
+        length_bytes: u32,
+    },
+    Complete {
+        block: Vec<u8>,
+        shared_bytes: u64,
+    },
+}
+
+/// Whether an open block takes more segments at all.
+fn has_room(decoder: &Decoder) -> bool {
+    decoder.received_bytes() < limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES
 }
 
 #[derive(Debug)]
 pub(crate) struct ClassicReceiver {
     peer_initial: State,
     graphs: GraphCache,
+    /// Pays for what blocks take.
+    account: Account,
+    /// The block which the account's reserve pays for.
+    on_reserve: Option<u32>,
     redundancy_bytes: u32,
     decoding: bool,
     window_blocks: u32,
@@ -51,6 +96,8 @@ impl ClassicReceiver {
         Self {
             peer_initial,
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX),
+            account: Account::default(),
+            on_reserve: None,
             redundancy_bytes: config.redundancy_bytes,
             decoding: config.decoding,
             window_blocks: config.window_blocks,
@@ -65,6 +112,11 @@ impl ClassicReceiver {
             blocks_decoded: 0,
             bytes_read: 0,
         }
+    }
+
+    /// From now on, `account` pays for blocks.
+    pub(crate) fn pay_from(&mut self, account: Account) {
+        self.account = account;
     }
 
     pub(crate) fn set_redundancy_bytes(&mut self, redundancy_bytes: u32) {
@@ -126,7 +178,12 @@ impl ClassicReceiver {
         }
         if matches!(self.queues[index], RecvQueue::Empty) {
             self.queues[index] = if self.decoding {
-                RecvQueue::Open { decoder: Box::new(Decoder::new(self.peer_initial, block_id)), length_bytes }
+                RecvQueue::Open {
+                    decoder: Box::new(Decoder::new(self.peer_initial, block_id)),
+                    length_bytes,
+                    shared_bytes: 0,
+                    has_equations: false,
+                }
             } else {
                 RecvQueue::Counting { counter: CountingDecoder::new(self.redundancy_bytes as usize), length_bytes }
             };
@@ -157,37 +214,110 @@ impl ClassicReceiver {
                 self.symbols.useful += 1;
                 Ok(counter.push(SEGMENT_BYTES))
             }
-            RecvQueue::Open { decoder, .. } => {
-                let before = decoder.received_bytes();
-                if before >= limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES {
-                    self.symbols.refused += 1;
-                    return Err(PushError::Dropped(Dropped::NoMemory));
-                }
-                decoder.push(self.graphs.get(state), payload).map_err(|_| inconsistent)?;
-                let fresh = decoder.received_bytes() > before;
-                *(if fresh { &mut self.symbols.useful } else { &mut self.symbols.duplicate }) += 1;
-                Ok(fresh && decoder.received_bytes() >= self.redundancy_bytes as usize && decoder.decode())
-            }
+            RecvQueue::Open { decoder, .. } if !has_room(decoder) => self.refuse(),
+            RecvQueue::Open { .. } => self.collect_segment(index, block_id, state, payload),
         }
+    }
+
+    /// Stores a segment of an open block, and decodes if there are enough and memory for it.
+    fn collect_segment(
+        &mut self,
+        index: usize,
+        block_id: u32,
+        state: State,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
+        let Some(shared) = self.pay(block_id, SEGMENT_MEMORY_BYTES) else { return self.refuse() };
+        let graph = self.graph(state);
+        let Some(RecvQueue::Open { decoder, shared_bytes, .. }) = self.queues.get_mut(index) else { return Ok(false) };
+        let fresh = decoder
+            .push(graph, payload)
+            .map_err(|_| PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id }))?;
+        if !fresh {
+            self.account.give_back(shared);
+            self.account.give_back_reserve(SEGMENT_MEMORY_BYTES - shared);
+            self.symbols.duplicate += 1;
+            return Ok(false);
+        }
+        *shared_bytes += shared;
+        self.symbols.useful += 1;
+        let enough = decoder.received_bytes() >= self.redundancy_bytes as usize;
+        Ok(enough && self.decode(index, block_id))
+    }
+
+    /// Tries to decode a block; `false` also if there is no memory for it, until its next segment.
+    fn decode(&mut self, index: usize, block_id: u32) -> bool {
+        let has = matches!(self.queues.get(index), Some(RecvQueue::Open { has_equations: true, .. }));
+        let paid = if has { Some(0) } else { self.pay(block_id, EQUATIONS_MEMORY_BYTES) };
+        let (Some(paid), Some(RecvQueue::Open { decoder, shared_bytes, has_equations, .. })) =
+            (paid, self.queues.get_mut(index))
+        else {
+            return false;
+        };
+        *shared_bytes += paid;
+        *has_equations = true;
+        decoder.decode()
+    }
+
+    /// Pays for what a block takes: out of what is shared, the returned bytes, or (0) out of the reserve, which is there for
+    /// the block needed next alone.
+    fn pay(&mut self, block_id: u32, bytes: u64) -> Option<u64> {
+        if self.account.take(bytes) {
+            return Some(bytes);
+        }
+        let entitled = block_id == self.next_needed && self.on_reserve.is_none_or(|id| id == block_id);
+        if !entitled || !self.account.take_reserve(bytes) {
+            return None;
+        }
+        self.on_reserve = Some(block_id);
+        Some(0)
+    }
+
+    /// The graph of a state. The cache is paid for as it grows; when that fails, it begins anew.
+    fn graph(&mut self, state: State) -> Arc<SegmentGraph> {
+        let before = self.graphs.len();
+        let graph = self.graphs.get(state);
+        if self.graphs.len() > before && !self.account.take(GRAPH_MEMORY_BYTES) {
+            self.account.give_back(before as u64 * GRAPH_MEMORY_BYTES);
+            self.graphs = GraphCache::new(limits::CLASSIC_GRAPHS_MAX);
+        }
+        graph
+    }
+
+    fn refuse(&mut self) -> Result<bool, PushError> {
+        self.symbols.refused += 1;
+        Err(PushError::Dropped(Dropped::NoMemory))
     }
 
     fn complete(&mut self, index: usize) {
         let queue = std::mem::replace(&mut self.queues[index], RecvQueue::Empty);
-        let block = match queue {
-            RecvQueue::Open { decoder, length_bytes } => {
+        let (block, shared_bytes) = match queue {
+            RecvQueue::Open { decoder, length_bytes, shared_bytes, .. } => {
                 let mut block = decoder.into_source().unwrap_or_default();
                 block.truncate(length_bytes as usize);
-                block
+                (block, shared_bytes)
             }
-            RecvQueue::Counting { length_bytes, .. } => vec![0; length_bytes as usize],
-            RecvQueue::Complete { block } => block,
+            RecvQueue::Counting { length_bytes, .. } => (vec![0; length_bytes as usize], 0),
+            RecvQueue::Complete { block, shared_bytes } => (block, shared_bytes),
             RecvQueue::Empty => return,
         };
-        self.queues[index] = RecvQueue::Complete { block };
+        // What a decoded block takes is less than its segments did; where the reserve has paid, that stays until it is read.
+        let kept = shared_bytes.min(COMPLETE_MEMORY_BYTES);
+        self.account.give_back(shared_bytes - kept);
+        let block_id = self.first_id + index as u32;
+        if kept == COMPLETE_MEMORY_BYTES && self.on_reserve == Some(block_id) {
+            self.release_reserve();
+        }
+        self.queues[index] = RecvQueue::Complete { block, shared_bytes: kept };
         self.blocks_decoded += 1;
         while let Some(RecvQueue::Complete { .. }) = self.queues.get((self.next_needed - self.first_id) as usize) {
             self.next_needed += 1;
         }
+    }
+
+    fn release_reserve(&mut self) {
+        self.on_reserve = None;
+        self.account.release_reserve();
     }
 
     /// Queues the block's ACK unless it was sent a moment ago.
@@ -202,7 +332,10 @@ impl ClassicReceiver {
             self.acked_at.pop_front();
         }
         self.acked_at.push_back((block_id, now));
-        self.acks.push_back(block_id);
+        // Past this many nobody has taken them for long; the peer asks again.
+        if self.acks.len() < limits::CLASSIC_WINDOW_BLOCKS_MAX as usize {
+            self.acks.push_back(block_id);
+        }
     }
 
     /// The next block to acknowledge.
@@ -242,13 +375,17 @@ impl ClassicReceiver {
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < out.len() {
-            let Some(RecvQueue::Complete { block }) = self.queues.front() else { break };
+            let Some(RecvQueue::Complete { block, shared_bytes }) = self.queues.front() else { break };
             let fresh = &block[self.read_offset..];
             let take = fresh.len().min(out.len() - copied);
             out[copied..copied + take].copy_from_slice(&fresh[..take]);
             copied += take;
             self.read_offset += take;
             if self.read_offset == block.len() {
+                self.account.give_back(*shared_bytes);
+                if self.on_reserve == Some(self.first_id) {
+                    self.release_reserve();
+                }
                 self.queues.pop_front();
                 self.first_id += 1;
                 self.read_offset = 0;

@@ -10,28 +10,58 @@ use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
+use crate::proof::{self, Layout};
+use crate::recv::budget::Account;
 use crate::stats::ReceivedSymbols;
 
 #[derive(Debug)]
 enum Slot {
     Empty,
-    Open(Box<Decoder>),
-    Complete(Vec<u8>),
+    Open(Box<Decoder>, Layout),
+    Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
 }
 
 impl Slot {
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Empty => 0,
-            Self::Open(decoder) => memory_bytes(decoder.shape()),
-            Self::Complete(block) => block.len() as u64,
+            Self::Open(_, layout) => memory_bytes(layout.data()),
+            Self::Complete { layout, .. } => layout.data().length_bytes() as u64,
         }
     }
 }
 
-/// What an open block costs. Stored repair symbols replace missing source symbols in this account.
+/// What an open block costs. Stored repair symbols replace missing source symbols in this account. It is kept in the
+/// application's bytes, as the window which the peer is told, or there would be no room for what was promised: with
+/// proofs, blocks cost 4 bytes per symbol more, which is an eighth at the most (of symbols of 64 bytes) but for blocks of
+/// one symbol.
 fn memory_bytes(shape: BlockShape) -> u64 {
     (shape.k() * shape.symbol_size()) as u64
+}
+
+/// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
+/// decoder.
+fn open_bytes(k: usize, symbol_size: usize) -> u64 {
+    (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
+}
+
+/// What a decoded block really takes: its rows, padding included.
+fn complete_bytes(layout: Layout) -> u64 {
+    (layout.data().k() * layout.symbol_size() + ALLOCATION_BYTES) as u64
+}
+
+/// Bytes per equation besides its coefficients.
+const EQUATION_BYTES: usize = 64;
+/// Bytes of a decoder which no symbol takes.
+const DECODER_BYTES: usize = 1_024;
+/// Bytes of an allocation which its owner does not see.
+const ALLOCATION_BYTES: usize = 32;
+/// Places for blocks which every connection has.
+const SLOTS_MIN: usize = 16;
+
+/// What any one block needs.
+pub(crate) fn reserve_bytes(config: &Config) -> u64 {
+    open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, usize::from(config.symbol_size) + proof::SECRET_BYTES)
 }
 
 /// What pushing a symbol can fail with: dropped and counted, or an error which ends the connection.
@@ -45,9 +75,17 @@ pub(crate) enum PushError {
 pub(crate) struct RecvWindow {
     kernel: Kernel,
     symbol_size: usize,
+    /// Whether source symbols end with secrets, whose XOR proves that a block was decoded.
+    proofs: bool,
+    /// XOR of the proofs of all blocks before `next_needed`.
+    proof: u32,
     window_blocks_max: u32,
     memory_max: u64,
     memory_used: u64,
+    /// Pays for what blocks really take.
+    account: Account,
+    /// The block which the account's reserve pays for.
+    on_reserve: Option<u32>,
     /// Memory of decoded blocks before `next_needed`, which wait for the application.
     unread_bytes: u64,
     slots: VecDeque<Slot>,
@@ -65,15 +103,19 @@ pub(crate) struct RecvWindow {
 }
 
 impl RecvWindow {
-    pub(crate) fn new(config: &Config, kernel: Kernel) -> Self {
+    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: bool) -> Self {
         Self {
             kernel,
-            symbol_size: usize::from(config.symbol_size),
+            symbol_size: proof::data_bytes_max(config.symbol_size, proofs),
+            proofs,
+            proof: 0,
             window_blocks_max: config.window_blocks,
             memory_max: config.receive_memory_bytes,
             memory_used: 0,
+            account: Account::default(),
+            on_reserve: None,
             unread_bytes: 0,
-            slots: VecDeque::new(),
+            slots: VecDeque::with_capacity(SLOTS_MIN),
             first_id: 0,
             next_needed: 0,
             read_offset: 0,
@@ -82,6 +124,11 @@ impl RecvWindow {
             blocks_decoded: 0,
             bytes_read: 0,
         }
+    }
+
+    /// From now on, `account` pays for blocks.
+    pub(crate) fn pay_from(&mut self, account: Account) {
+        self.account = account;
     }
 
     /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
@@ -97,12 +144,13 @@ impl RecvWindow {
             return Err(PushError::Misbehaved(PeerMisbehaved::InconsistentEnd { earlier, later: block_id }));
         }
         let index = self.open(block_id, info, payload.len())?;
-        let Some(Slot::Open(decoder)) = self.slots.get_mut(index) else {
+        let Some(Slot::Open(decoder, layout)) = self.slots.get_mut(index) else {
             self.symbols.late += 1;
             return Ok(false);
         };
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
-        if decoder.shape().k() != usize::from(info.k) || decoder.shape().length_bytes() != info.length_bytes as usize {
+        let shape = layout.data();
+        if shape.k() != usize::from(info.k) || shape.length_bytes() != info.length_bytes as usize {
             return Err(inconsistent);
         }
         match decoder.push(esi, payload) {
@@ -135,12 +183,15 @@ impl RecvWindow {
         // K = ⌈L/z⌉, so symbols of a block of several have at least half the connection's size: its decoder costs what
         // it is accounted for.
         let cut = shape.length_bytes().div_ceil(self.symbol_size);
-        if shape.symbol_size() != payload_bytes || shape.k() != cut {
+        let layout = Layout::new(shape, self.proofs);
+        if layout.symbol_size() != payload_bytes || shape.k() != cut {
             return Err(inconsistent);
         }
+        let coded = layout.coded().map_err(|_| inconsistent)?;
         // The block needed next always has a place, or a full window of later ones could never be read.
         let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.memory_max;
-        if self.memory_used + memory_bytes(shape) > self.memory_max && !needed {
+        let fits = self.memory_used + memory_bytes(shape) <= self.memory_max || needed;
+        if !fits || !self.pay(index, block_id, open_bytes(shape.k(), layout.symbol_size())) {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::NoMemory));
         }
@@ -148,20 +199,48 @@ impl RecvWindow {
             self.slots.push_back(Slot::Empty);
         }
         self.memory_used += memory_bytes(shape);
-        self.slots[index] = Slot::Open(Box::new(Decoder::new(self.kernel, shape)));
+        self.slots[index] = Slot::Open(Box::new(Decoder::new(self.kernel, coded)), layout);
         Ok(index)
+    }
+
+    /// Pays for opening a block and, where there are too few, for places. The reserve pays for the block needed next alone:
+    /// it can be decoded and read without any other, and then the reserve is free for the next one.
+    fn pay(&mut self, index: usize, block_id: u32, bytes: u64) -> bool {
+        if index >= self.slots.capacity() {
+            let places = (index + 1).next_power_of_two();
+            if !self.account.take(((places - self.slots.capacity()) * size_of::<Slot>()) as u64) {
+                return false;
+            }
+            self.slots.reserve_exact(places - self.slots.len());
+        }
+        if self.account.take(bytes) {
+            return true;
+        }
+        let reserved = block_id == self.next_needed && self.on_reserve.is_none() && self.account.take_reserve(bytes);
+        if reserved {
+            self.on_reserve = Some(block_id);
+        }
+        reserved
     }
 
     fn complete(&mut self, index: usize) {
         let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
         self.memory_used -= slot.memory_bytes();
-        let Slot::Open(decoder) = slot else { return };
-        let block = decoder.into_block().unwrap_or_default();
-        self.memory_used += block.len() as u64;
-        self.slots[index] = Slot::Complete(block);
+        let Slot::Open(decoder, layout) = slot else { return };
+        if self.on_reserve != Some(self.first_id + index as u32) {
+            let before = open_bytes(layout.data().k(), layout.symbol_size());
+            self.account.give_back(before.saturating_sub(complete_bytes(layout)));
+        }
+        let rows = decoder.into_block().unwrap_or_default();
+        let proof = layout.proof(&rows);
+        self.slots[index] = Slot::Complete { rows, layout, proof };
+        self.memory_used += self.slots[index].memory_bytes();
         self.blocks_decoded += 1;
-        while let Some(Slot::Complete(block)) = self.slots.get((self.next_needed - self.first_id) as usize) {
-            self.unread_bytes += block.len() as u64;
+        while let Some(slot @ Slot::Complete { proof, .. }) =
+            self.slots.get((self.next_needed - self.first_id) as usize)
+        {
+            self.unread_bytes += slot.memory_bytes();
+            self.proof ^= proof;
             self.next_needed += 1;
         }
     }
@@ -202,8 +281,8 @@ impl RecvWindow {
     /// Bytes which can be read without waiting.
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
-            Some(Slot::Complete(_)) => true,
-            Some(Slot::Open(decoder)) => decoder.available_bytes() > self.read_offset,
+            Some(Slot::Complete { .. }) => true,
+            Some(Slot::Open(decoder, layout)) => layout.data_bytes(decoder.available_bytes()) > self.read_offset,
             Some(Slot::Empty) | None => false,
         }
     }
@@ -212,18 +291,18 @@ impl RecvWindow {
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < out.len() {
-            let known = match self.slots.front() {
-                Some(Slot::Complete(block)) => block.as_slice(),
-                Some(Slot::Open(decoder)) => decoder.data(),
+            let (rows, layout, known) = match self.slots.front() {
+                Some(Slot::Complete { rows, layout, .. }) => (rows.as_slice(), layout, layout.data().length_bytes()),
+                Some(Slot::Open(decoder, layout)) => {
+                    (decoder.data(), layout, layout.data_bytes(decoder.available_bytes()))
+                }
                 Some(Slot::Empty) | None => break,
             };
-            let fresh = known.get(self.read_offset..).unwrap_or_default();
-            let take = fresh.len().min(out.len() - copied);
-            out[copied..copied + take].copy_from_slice(&fresh[..take]);
+            let take = layout.copy(rows, self.read_offset..known, &mut out[copied..]);
             copied += take;
             self.read_offset += take;
-            let Some(Slot::Complete(block)) = self.slots.front() else { break };
-            if self.read_offset < block.len() {
+            let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
+            if self.read_offset < layout.data().length_bytes() {
                 break;
             }
             self.pop_front();
@@ -236,6 +315,12 @@ impl RecvWindow {
         if let Some(slot) = self.slots.pop_front() {
             self.memory_used -= slot.memory_bytes();
             self.unread_bytes -= slot.memory_bytes();
+            if self.on_reserve == Some(self.first_id) {
+                self.on_reserve = None;
+                self.account.release_reserve();
+            } else if let Slot::Complete { layout, .. } = slot {
+                self.account.give_back(complete_bytes(layout));
+            }
             self.first_id += 1;
             self.read_offset = 0;
         }
@@ -248,22 +333,36 @@ impl RecvWindow {
 
     /// Bytes of blocks, from the one needed next, which will be accepted.
     pub(crate) fn window_bytes(&self) -> u64 {
-        self.memory_max.saturating_sub(self.unread_bytes)
+        let own = self.memory_max.saturating_sub(self.unread_bytes);
+        let held = self.memory_used.saturating_sub(self.unread_bytes);
+        // An open block takes at least twice its bytes. What is told here is a promise to be kept as well as others permit.
+        let shared = self.account.room_bytes() / 9 * 4;
+        let reserve = if self.on_reserve.is_none() { limits::BLOCK_BYTES_MAX as u64 } else { 0 };
+        own.min(held.saturating_add(shared).saturating_add(reserve))
     }
 
-    /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room.
+    /// The proof of all blocks before the one needed next; 0 without proofs.
+    pub(crate) fn proof(&self) -> u32 {
+        self.proof
+    }
+
+    /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room, and the proof of
+    /// the complete ones among them.
     pub(crate) fn write_runs(&self, writer: &mut ReportWriter<'_>) {
+        let mut listed = 0;
         let from = (self.next_needed - self.first_id) as usize;
         for slot in self.slots.iter().skip(from) {
-            let run = match slot {
-                Slot::Empty => Run::Empty(1),
-                Slot::Complete(_) => Run::Complete(1),
-                Slot::Open(decoder) => Run::Open { missing: decoder.missing().max(1) as u16 },
+            let (run, proof) = match slot {
+                Slot::Empty => (Run::Empty(1), 0),
+                Slot::Complete { proof, .. } => (Run::Complete(1), *proof),
+                Slot::Open(decoder, _) => (Run::Open { missing: decoder.missing().max(1) as u16 }, 0),
             };
             if !writer.push(run) {
-                return;
+                return writer.set_proof_listed(listed);
             }
+            listed ^= proof;
         }
+        writer.set_proof_listed(listed);
         let known = self.first_id.saturating_add(self.slots.len() as u32);
         let tail =
             self.end.map_or(limits::EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(limits::EMPTY_TAIL_BLOCKS));
@@ -296,6 +395,6 @@ impl RecvWindow {
     }
 
     pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
-        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
+        self.symbol_size = self.symbol_size.min(usize::from(symbol_size)); // a bound by proofs stays
     }
 }

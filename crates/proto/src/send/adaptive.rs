@@ -4,6 +4,8 @@
 //! of known fate. When all of a block's symbols have met their fate and it still lacks some, another round of them is
 //! sent, oldest block first; otherwise new blocks; otherwise, with nothing left to send, proactive repair.
 
+mod feedback;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -11,20 +13,19 @@ use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 use dfcp_wire::BlockInfo;
-use dfcp_wire::feedback::{Report, Run};
 
 use crate::config::{Config, Traffic};
-use crate::error::PeerMisbehaved;
 use crate::limits;
-use crate::path::arrivals::expand;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
+use crate::proof::{self, Layout};
 use crate::send::aims::ProactiveAims;
 use crate::send::block::SendBlock;
 use crate::send::counters::SendCounters;
 use crate::send::plan;
-use crate::send::source::Source;
+use crate::send::proofs::Proofs;
+use crate::send::source::{Cut, Source};
 use crate::send::symbol::{Reason, Symbol};
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
@@ -55,6 +56,7 @@ pub(crate) struct Adaptive {
     send_buffer_bytes: u64,
     traffic: Traffic,
     source: Source,
+    proofs: Proofs,
     /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
     blocks: VecDeque<SendBlock>,
     first_id: u32,
@@ -79,15 +81,18 @@ pub(crate) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(crate) fn new(config: &Config, kernel: Kernel) -> Self {
-        let symbol_size = usize::from(config.symbol_size);
+    /// A sender which asks for proofs of decoding if it gets a secret for them ([`Proofs::new`]).
+    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
+        let proofs = Proofs::new(proofs);
+        let symbol_size = proof::data_bytes_max(config.symbol_size, proofs.are_on());
         Self {
             kernel,
             symbol_size,
             window_blocks: config.window_blocks,
             send_buffer_bytes: config.send_buffer_bytes,
             traffic: config.traffic,
-            source: Source::new(symbol_size),
+            source: Source::new(symbol_size, proofs.are_on()),
+            proofs,
             blocks: VecDeque::new(),
             first_id: 0,
             due: BTreeSet::new(),
@@ -114,7 +119,7 @@ impl Adaptive {
         self.peer_window_bytes = window_bytes;
         self.last_feedback = now;
         // What was written before the handshake was cut for the symbol size and window hoped for.
-        self.source.recut(now, self.block_bytes());
+        self.source.recut(now, self.symbol_size, self.block_bytes());
     }
 
     // ---- the application ----
@@ -213,11 +218,12 @@ impl Adaptive {
     fn symbol(&self, id: u32, reason: Reason) -> Option<Symbol> {
         let block = self.get(id).filter(|block| block.is_open())?;
         let info = BlockInfo {
-            k: block.shape.k() as u16,
-            length_bytes: block.shape.length_bytes() as u32,
+            k: block.k() as u16,
+            length_bytes: block.length_bytes() as u32,
             end_of_stream: block.end_of_stream,
         };
-        Some(Symbol { block_id: id, esi: block.next_esi, info, reason })
+        let symbol_size = block.layout.symbol_size();
+        Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size })
     }
 
     fn window_is_open(&self, bytes: u64) -> bool {
@@ -232,10 +238,14 @@ impl Adaptive {
         if !self.window_is_open(bytes as u64) {
             return false;
         }
-        let Some((data, end_of_stream)) = self.source.take_block(now) else { return false };
-        let Ok(shape) = BlockShape::for_length(data.len(), self.symbol_size) else { return false };
-        let Ok(encoder) = Encoder::new(self.kernel, shape, data) else { return false };
-        let mut block = SendBlock::new(encoder, end_of_stream);
+        let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(now) else { return false };
+        let Ok(shape) = BlockShape::for_length(data_bytes, self.symbol_size) else { return false };
+        let layout = Layout::new(shape, self.proofs.are_on());
+        let Ok(coded) = layout.coded() else { return false };
+        let mut rows = layout.lay_out(laid, self.symbol_size);
+        self.proofs.seal(layout, &mut rows);
+        let Ok(encoder) = Encoder::new(self.kernel, coded, rows) else { return false };
+        let mut block = SendBlock::new(encoder, layout, end_of_stream);
         block.target = plan::round_size(block.missing, self.round_loss(), plan::margin(self.traffic, 0));
         block.round = 1;
         self.open_bytes += bytes as u64;
@@ -324,155 +334,6 @@ impl Adaptive {
         }
         let open = self.blocks.iter().position(SendBlock::is_open)?;
         self.symbol(self.first_id + open as u32, Reason::Probe)
-    }
-
-    // ---- feedback ----
-
-    /// Takes in the report which came as datagram `number`. `sent` is how many datagrams we have numbered. `None` if a
-    /// later report has come before; otherwise the RTT sample, if there is one.
-    pub(crate) fn on_report(
-        &mut self,
-        now: Time,
-        number: u64,
-        cumulative: u32,
-        report: &Report,
-        runs: impl Iterator<Item = Run>,
-        sent: u64,
-    ) -> Result<Option<Option<Duration>>, PeerMisbehaved> {
-        let highest = expand(report.highest_datagram, sent);
-        if highest >= sent {
-            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent });
-        }
-        if cumulative > self.next_id() {
-            let sent = u64::from(self.next_id());
-            return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: cumulative.into(), sent });
-        }
-        let overtaken = |newest: Reported| number < newest.number || highest < newest.highest;
-        let stale = self.reported.is_some_and(overtaken) || cumulative < self.first_id;
-        self.last_feedback = now;
-        self.probes = 0;
-        if stale {
-            return Ok(None);
-        }
-        let before = self.reported.map_or(0, |newest| newest.received);
-        let received = before + u64::from(report.datagrams_received.wrapping_sub(before as u32));
-        if received > sent {
-            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
-        }
-        let age = self.in_flight.age(highest, now);
-        self.settle(Reported { number, highest, received });
-        self.advance(cumulative);
-        self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
-        self.peer_window_bytes = report.window_bytes;
-        self.counters.on_wasted(report.wasted);
-        self.apply(cumulative, runs)?;
-        self.proactive_from = 0;
-        // A peer which claims to have held it for longer than it was gone says nothing about the path.
-        let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
-        Ok(Some(sample.filter(|sample| !sample.is_zero())))
-    }
-
-    /// The fate of all datagrams up to the report's highest is known.
-    fn settle(&mut self, report: Reported) {
-        while let Some(sent) = self.in_flight.settle(report.highest) {
-            let index = sent.block_id.checked_sub(self.first_id).map(|index| index as usize);
-            if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {
-                block.in_flight = block.in_flight.saturating_sub(1);
-                block.unreported += 1;
-            }
-        }
-        let (since, before) = self.reported.map_or((0, 0), |newest| (newest.highest + 1, newest.received));
-        let passed = (report.highest + 1).saturating_sub(since);
-        let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
-        self.loss.observe(passed, arrived);
-        self.reported = Some(report);
-    }
-
-    /// The peer has decoded the whole stream.
-    pub(crate) fn on_finished(&mut self) {
-        self.advance(self.next_id());
-    }
-
-    /// All blocks before `cumulative` are acknowledged.
-    fn advance(&mut self, cumulative: u32) {
-        while self.first_id < cumulative {
-            let Some(mut block) = self.blocks.pop_front() else { return };
-            if let Some(bytes) = block.complete() {
-                self.count_acknowledged(bytes);
-            }
-            self.span_bytes -= block.shape.length_bytes() as u64;
-            self.due.remove(&self.first_id);
-            self.first_id += 1;
-        }
-        if self.blocks.is_empty() {
-            // A lost symbol of a decoded block must not make the peer look silent when the next block comes.
-            self.in_flight.clear();
-        }
-    }
-
-    fn count_acknowledged(&mut self, bytes: u64) {
-        self.open_bytes -= bytes;
-        self.counters.on_acknowledged(bytes);
-    }
-
-    fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
-        let mut index = (cumulative - self.first_id) as usize;
-        for run in runs {
-            match run {
-                Run::Complete(blocks) => {
-                    let end = index + blocks as usize;
-                    if end > self.blocks.len() {
-                        return Err(self.unsent(end));
-                    }
-                    for i in index..end {
-                        self.complete_at(i);
-                    }
-                    index = end;
-                }
-                Run::Empty(blocks) => {
-                    // The receiver ends its list with blocks it has heard nothing of, sent or not.
-                    let end = (index + blocks as usize).min(self.blocks.len());
-                    for i in index..end {
-                        self.report_missing(i, None);
-                    }
-                    index += blocks as usize;
-                }
-                Run::Open { missing } => {
-                    if index >= self.blocks.len() {
-                        return Err(self.unsent(index + 1));
-                    }
-                    self.report_missing(index, Some(missing.into()));
-                    index += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn unsent(&self, end: usize) -> PeerMisbehaved {
-        let claimed = u64::from(self.first_id) + end as u64;
-        PeerMisbehaved::ReportOfUnsentBlocks { claimed, sent: self.next_id().into() }
-    }
-
-    fn complete_at(&mut self, index: usize) {
-        let Some(bytes) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
-        self.count_acknowledged(bytes);
-        self.due.remove(&(self.first_id + index as u32));
-    }
-
-    /// Block `index` lacks `missing` symbols, or all of them.
-    fn report_missing(&mut self, index: usize, missing: Option<u32>) {
-        let p = self.round_loss();
-        let traffic = self.traffic;
-        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
-        // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
-        block.missing = missing.map_or_else(|| block.k(), |missing| missing.min(block.k()));
-        block.unreported = 0;
-        if block.awaits_round() {
-            block.target = plan::round_size(block.missing, p, plan::margin(traffic, block.round));
-            block.round += 1;
-            self.due.insert(self.first_id + index as u32);
-        }
     }
 
     // ---- what it knows ----

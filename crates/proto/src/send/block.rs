@@ -1,17 +1,18 @@
 //! One modern block on its way: what it holds, and what is known of its symbols.
 
-use dfcp_fountain::random_linear::{BlockShape, Encoder};
+use dfcp_fountain::random_linear::Encoder;
 use dfcp_time::Time;
 
+use crate::proof::Layout;
 use crate::send::aims::ProactiveAims;
 use crate::send::plan;
 
 /// A block from its first symbol until it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct SendBlock {
-    /// The block's bytes; `None` once it is acknowledged, while older blocks are still open.
+    /// The block's rows; `None` once it is acknowledged, while older blocks are still open.
     pub(crate) encoder: Option<Encoder<Vec<u8>>>,
-    pub(crate) shape: BlockShape,
+    pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
     /// The encoding symbol to send next. Source symbols come first, then repair symbols without end.
     pub(crate) next_esi: u32,
@@ -29,14 +30,13 @@ pub(crate) struct SendBlock {
 }
 
 impl SendBlock {
-    pub(crate) fn new(encoder: Encoder<Vec<u8>>, end_of_stream: bool) -> Self {
-        let shape = encoder.shape();
+    pub(crate) fn new(encoder: Encoder<Vec<u8>>, layout: Layout, end_of_stream: bool) -> Self {
         Self {
             encoder: Some(encoder),
-            shape,
+            layout,
             end_of_stream,
             next_esi: 0,
-            missing: shape.k() as u32,
+            missing: layout.data().k() as u32,
             in_flight: 0,
             unreported: 0,
             round: 0,
@@ -54,11 +54,16 @@ impl SendBlock {
         self.encoder.take()?;
         self.target = 0;
         self.missing = 0;
-        Some(self.shape.length_bytes() as u64)
+        Some(self.length_bytes())
     }
 
     pub(crate) fn k(&self) -> u32 {
-        self.shape.k() as u32
+        self.layout.data().k() as u32
+    }
+
+    /// Bytes which the application wrote.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.layout.data().length_bytes() as u64
     }
 
     /// Whether everything sent for it has met its fate and been reported, yet it lacks symbols: time for a new round.

@@ -11,7 +11,7 @@ use dfcp_time::Time;
 use crate::config::{Config, Schedule};
 use crate::limits;
 use crate::path::rtt::RttEstimator;
-use crate::send::source::Source;
+use crate::send::source::{Cut, Source};
 
 /// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least.
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
@@ -83,7 +83,7 @@ impl ClassicSender {
             offline: None,
             window_blocks: config.window_blocks,
             send_buffer_bytes: config.send_buffer_bytes,
-            source: Source::new(SOURCE_BYTES),
+            source: Source::new(SOURCE_BYTES, false),
             queues: VecDeque::new(),
             first_id: 0,
             turn: 0,
@@ -154,7 +154,7 @@ impl ClassicSender {
     /// Fills empty send_queues with what the application wrote.
     fn fill(&mut self, now: Time) {
         while (self.queues.len() as u32) < self.window_blocks && self.next_id() < u32::MAX {
-            let Some((data, _end_of_stream)) = self.source.take_block(now) else { return };
+            let Some(Cut { laid: data, .. }) = self.source.take_block(now) else { return };
             if self.queues.is_empty() {
                 // Nothing was waited for until now.
                 self.last_acknowledged = now;

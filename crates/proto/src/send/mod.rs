@@ -6,5 +6,6 @@ pub(crate) mod block;
 pub(crate) mod classic;
 pub(crate) mod counters;
 pub(crate) mod plan;
+pub(crate) mod proofs;
 pub(crate) mod source;
 pub(crate) mod symbol;

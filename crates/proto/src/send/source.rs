@@ -5,12 +5,18 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::proof;
+
 /// Cuts a stream of writes into blocks: full ones at once, a partial one when it is flushed or has lingered.
 #[derive(Debug)]
 pub(crate) struct Source {
-    ready: VecDeque<Vec<u8>>,
-    filling: Vec<u8>,
+    ready: VecDeque<Waiting>,
+    filling: Waiting,
     filling_since: Time,
+    /// Bytes of data per symbol of a full block.
+    row_bytes: usize,
+    /// Whether each row is followed by room for its secret, so that a full block need not be laid out anew.
+    proofs: bool,
     /// Bytes the block being filled will have when full.
     target_bytes: usize,
     /// Cut the block being filled even though it is not full.
@@ -20,16 +26,38 @@ pub(crate) struct Source {
     waiting_bytes: u64,
 }
 
+/// A block which waits to be cut, or the part of it that is there.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// In rows if there are proofs.
+    laid: Vec<u8>,
+    data_bytes: usize,
+}
+
+/// A block which has been cut.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The block's bytes; with proofs in rows of the source's `row_bytes`, each full one followed by room for a secret.
+    pub(crate) laid: Vec<u8>,
+    /// Bytes which the application wrote.
+    pub(crate) data_bytes: usize,
+    /// Whether the stream ends with this block.
+    pub(crate) end_of_stream: bool,
+}
+
 /// How long a partial block waits for more to be written, if nobody flushes.
 const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {
-    pub(crate) fn new(target_bytes: usize) -> Self {
+    /// Blocks have symbols of `row_bytes` of data.
+    pub(crate) fn new(row_bytes: usize, proofs: bool) -> Self {
         Self {
             ready: VecDeque::new(),
-            filling: Vec::new(),
+            filling: Waiting::default(),
             filling_since: Time::ZERO,
-            target_bytes,
+            row_bytes,
+            proofs,
+            target_bytes: row_bytes,
             flushed: false,
             shut_down: false,
             waiting_bytes: 0,
@@ -41,16 +69,23 @@ impl Source {
         let take = data.len().min(usize::try_from(space_bytes).unwrap_or(usize::MAX));
         let mut rest = &data[..take];
         while !rest.is_empty() {
-            if self.filling.is_empty() {
+            if self.filling.data_bytes == 0 {
                 self.target_bytes = target_bytes;
                 self.filling_since = now;
-                self.filling.reserve_exact(target_bytes.min(rest.len().max(4096)));
+                let soon = target_bytes.min(rest.len().max(4096));
+                let secrets = if self.proofs { soon.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
+                self.filling.laid.reserve_exact(soon + secrets);
             }
-            let room = self.target_bytes.saturating_sub(self.filling.len());
+            let room = self.target_bytes.saturating_sub(self.filling.data_bytes);
             let (now_in, later) = rest.split_at(room.min(rest.len()));
-            self.filling.extend_from_slice(now_in);
+            if self.proofs {
+                proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, now_in);
+            } else {
+                self.filling.laid.extend_from_slice(now_in);
+            }
+            self.filling.data_bytes += now_in.len();
             rest = later;
-            if self.filling.len() >= self.target_bytes {
+            if self.filling.data_bytes >= self.target_bytes {
                 self.ready.push_back(std::mem::take(&mut self.filling));
             }
         }
@@ -61,14 +96,20 @@ impl Source {
         take
     }
 
-    /// Cuts what is waiting anew, into blocks of `target_bytes`.
-    pub(crate) fn recut(&mut self, now: Time, target_bytes: usize) {
+    /// Cuts what is waiting anew, into blocks of `target_bytes` whose symbols have `row_bytes` of data.
+    pub(crate) fn recut(&mut self, now: Time, row_bytes: usize, target_bytes: usize) {
+        let before = std::mem::replace(&mut self.row_bytes, row_bytes);
         let ready = std::mem::take(&mut self.ready);
         let filling = std::mem::take(&mut self.filling);
         let flushed = self.flushed;
         self.waiting_bytes = 0;
         for block in ready.iter().chain([&filling]) {
-            self.write(now, block, u64::MAX, target_bytes);
+            if !self.proofs {
+                self.write(now, &block.laid, u64::MAX, target_bytes);
+                continue;
+            }
+            let rows = block.laid.chunks(before + proof::SECRET_BYTES);
+            rows.for_each(|row| _ = self.write(now, &row[..row.len().min(before)], u64::MAX, target_bytes));
         }
         self.flushed = flushed;
     }
@@ -93,7 +134,7 @@ impl Source {
 
     /// The size of the next block, were it cut now; 0 if nothing waits.
     pub(crate) fn next_bytes(&self) -> usize {
-        self.ready.front().map_or(self.filling.len(), Vec::len)
+        self.ready.front().unwrap_or(&self.filling).data_bytes
     }
 
     /// Whether everything written is in blocks and nothing more will come.
@@ -104,26 +145,26 @@ impl Source {
     /// The next block's size, if one can be cut at `now`.
     pub(crate) fn next_block_bytes(&self, now: Time) -> Option<usize> {
         if let Some(block) = self.ready.front() {
-            return Some(block.len());
+            return Some(block.data_bytes);
         }
         let due = self.flushed || now.since(self.filling_since) >= LINGER;
-        (due && !self.filling.is_empty()).then_some(self.filling.len())
+        (due && self.filling.data_bytes > 0).then_some(self.filling.data_bytes)
     }
 
     /// When a partial block will be cut by itself.
     pub(crate) fn cut_at(&self) -> Option<Time> {
-        if !self.ready.is_empty() || self.filling.is_empty() {
+        if !self.ready.is_empty() || self.filling.data_bytes == 0 {
             return None;
         }
         Some(if self.flushed { Time::ZERO } else { self.filling_since + LINGER })
     }
 
-    /// Cuts the next block; the flag says whether the stream ends with it.
-    pub(crate) fn take_block(&mut self, now: Time) -> Option<(Vec<u8>, bool)> {
+    /// Cuts the next block.
+    pub(crate) fn take_block(&mut self, now: Time) -> Option<Cut> {
         self.next_block_bytes(now)?;
-        let block = self.ready.pop_front().unwrap_or_else(|| std::mem::take(&mut self.filling));
-        self.waiting_bytes -= block.len() as u64;
-        Some((block, self.is_finished()))
+        let Waiting { laid, data_bytes } = self.ready.pop_front().unwrap_or_else(|| std::mem::take(&mut self.filling));
+        self.waiting_bytes -= data_bytes as u64;
+        Some(Cut { laid, data_bytes, end_of_stream: self.is_finished() })
     }
 }
 
@@ -131,32 +172,50 @@ impl Source {
 mod tests {
     use super::*;
 
+    fn cut(laid: &[u8], end_of_stream: bool) -> Option<Cut> {
+        Some(Cut { laid: laid.to_vec(), data_bytes: laid.len(), end_of_stream })
+    }
+
     #[test]
     fn full_blocks_leave_at_once_and_partial_ones_linger() {
-        let mut source = Source::new(10);
+        let mut source = Source::new(10, false);
         assert_eq!(source.write(Time::ZERO, &[1; 25], 100, 10), 25);
-        assert_eq!(source.take_block(Time::ZERO), Some((vec![1; 10], false)));
-        assert_eq!(source.take_block(Time::ZERO), Some((vec![1; 10], false)));
+        assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
+        assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
         assert_eq!(source.take_block(Time::ZERO), None);
         assert_eq!(source.cut_at(), Some(Time::ZERO + LINGER));
         source.flush();
-        assert_eq!(source.take_block(Time::ZERO), Some((vec![1; 5], false)));
+        assert_eq!(source.take_block(Time::ZERO), cut(&[1; 5], false));
         assert_eq!(source.cut_at(), None);
     }
 
     #[test]
     fn the_last_block_knows_that_it_is_the_last() {
-        let mut source = Source::new(10);
+        let mut source = Source::new(10, false);
         source.write(Time::ZERO, &[2; 10], 100, 10);
         source.shut_down();
-        assert_eq!(source.take_block(Time::ZERO), Some((vec![2; 10], true)));
+        assert_eq!(source.take_block(Time::ZERO), cut(&[2; 10], true));
         assert!(source.is_finished());
     }
 
     #[test]
     fn no_more_is_taken_than_there_is_space() {
-        let mut source = Source::new(10);
+        let mut source = Source::new(10, false);
         assert_eq!(source.write(Time::ZERO, &[0; 9], 4, 10), 4);
         assert_eq!(source.waiting_bytes(), 4);
+    }
+
+    #[test]
+    fn with_proofs_full_rows_are_followed_by_room_and_cut_anew_without_it() {
+        let mut source = Source::new(4, true);
+        source.write(Time::ZERO, &[1, 2, 3, 4, 5, 6], 100, 8);
+        source.write(Time::ZERO, &[7, 8, 9, 10, 11], 100, 8);
+        source.recut(Time::ZERO, 3, 6);
+        assert_eq!(source.waiting_bytes(), 11);
+        let laid = vec![1, 2, 3, 0, 0, 0, 0, 4, 5, 6, 0, 0, 0, 0];
+        assert_eq!(source.take_block(Time::ZERO), Some(Cut { laid, data_bytes: 6, end_of_stream: false }));
+        source.shut_down();
+        let laid = vec![7, 8, 9, 0, 0, 0, 0, 10, 11];
+        assert_eq!(source.take_block(Time::ZERO), Some(Cut { laid, data_bytes: 5, end_of_stream: true }));
     }
 }

@@ -17,10 +17,6 @@ pub(crate) struct Symbol {
     pub(crate) esi: u32,
     pub(crate) info: BlockInfo,
     pub(crate) reason: Reason,
-}
-
-impl Symbol {
-    pub(crate) fn symbol_size(&self) -> usize {
-        (self.info.length_bytes as usize).div_ceil(usize::from(self.info.k))
-    }
+    /// Bytes of the encoding symbol, secret included.
+    pub(crate) symbol_size: usize,
 }

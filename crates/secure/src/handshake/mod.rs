@@ -205,6 +205,18 @@ impl Established {
         (SealKeys::new(cipher, mine.0, mine.1), OpenKeys::new(cipher, theirs.0, theirs.1))
     }
 
+    /// Whether `sealed` (payload and tag behind `header`) is a datagram number `number` of the peer's under `cipher`;
+    /// decrypts it in place. The keys are made for this one question, so that a responder which waits for a first
+    /// datagram can be asked about forgeries and be none the worse for them.
+    #[must_use]
+    pub fn opens(&self, cipher: Cipher, number: u64, header: &[u8], sealed: &mut [u8]) -> bool {
+        let (direction, secret) = match self.role {
+            Role::Initiator => (Direction::FromResponder, &self.from_responder),
+            Role::Responder => (Direction::FromInitiator, &self.from_initiator),
+        };
+        OpenKeys::new(cipher, direction, secret).open(number, header, sealed).is_ok()
+    }
+
     /// The traffic secrets: from the initiator, from the responder.
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [[u8; 32]; 2] {

@@ -91,10 +91,12 @@ impl Responder {
             return Ok((length, Answered::Established(self.noise.established()?)));
         }
         let message_bytes = self.transcript.len() - self.prologue_bytes;
+        let lengths = (u16::try_from(self.prologue_bytes), u16::try_from(message_bytes));
+        let (Ok(prologue_bytes), Ok(message_bytes)) = lengths else { return Err(HandshakeError::SetUp) };
         self.transcript.extend_from_slice(payload);
         let half_open = HalfOpen {
             transcript: Some(self.transcript.into_boxed_slice()),
-            prologue_bytes: self.prologue_bytes,
+            prologue_bytes,
             message_bytes,
             seed: self.seed,
         };
@@ -108,8 +110,8 @@ impl Responder {
 pub struct HalfOpen {
     /// Prologue, first message, second payload; `None` when the third message was read.
     transcript: Option<Box<[u8]>>,
-    prologue_bytes: usize,
-    message_bytes: usize,
+    prologue_bytes: u16,
+    message_bytes: u16,
     seed: Zeroizing<[u8; 32]>,
 }
 
@@ -144,8 +146,8 @@ impl HalfOpen {
         if message.len() < pattern.overheads()[2] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }
-        let (prologue, said) = transcript.split_at(self.prologue_bytes);
-        let (first, second_payload) = said.split_at(self.message_bytes);
+        let (prologue, said) = transcript.split_at(self.prologue_bytes.into());
+        let (first, second_payload) = said.split_at(self.message_bytes.into());
         let mut noise = Noise::new(pattern, Role::Responder, prologue, &self.seed, keys.keys(pattern)?)?;
         let mut scratch = [0; MESSAGE_BYTES_MAX];
         noise.read(first, &mut scratch)?;

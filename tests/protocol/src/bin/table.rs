@@ -29,6 +29,9 @@ struct Args {
     /// Shorter warm-up and measurement.
     #[arg(long)]
     quick: bool,
+    /// Measure connections without seals.
+    #[arg(long)]
+    unsealed: bool,
     /// One JSON object per cell instead of a table.
     #[arg(long)]
     json: bool,
@@ -65,7 +68,8 @@ fn main() -> Result<()> {
         for &rtt_ms in &args.rtt_ms {
             for &loss in &args.loss_percent {
                 let rate_bps = rate_mbit * 1_000_000;
-                cells.push(Cell { loss: loss / 100.0, rtt_ms, rate_bps, seed: args.seed, quick: args.quick });
+                let Args { seed, quick, unsealed, .. } = args;
+                cells.push(Cell { loss: loss / 100.0, rtt_ms, rate_bps, seed, quick, unsealed });
             }
         }
     }

@@ -1,10 +1,13 @@
+use dfcp_wire::feedback::{Report, Run};
+
 use super::*;
+use crate::error::PeerMisbehaved;
 
 const NOW: Time = Time::from_s(1);
 
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
 fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
-    let mut sender = Adaptive::new(&Config::modern(), Kernel::detect());
+    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 100, 1 << 30);
     sender.first_id = first_id;
     let bytes = blocks * sender.block_bytes();
@@ -27,6 +30,8 @@ fn report(highest: u64, received: u64) -> Report {
         window_blocks: 100,
         window_bytes: 1 << 30,
         wasted: dfcp_wire::feedback::Wasted::default(),
+        proof_cumulative: 0,
+        proof_listed: 0,
     }
 }
 

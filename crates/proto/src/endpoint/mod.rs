@@ -1,17 +1,31 @@
 //! One socket's connections: which datagram belongs to which, and who may come in.
 
+mod accept;
+mod half_open;
+mod stats;
+
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Header, Options, Peek, Profile, Segment, handshake::Parameters, peek};
+use dfcp_wire::handshake::Payload;
+use dfcp_wire::{Flags, Header, Options, Peek, Profile, Segment, peek};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::config::Config;
+use crate::connection::handshake::CODE_RANDOM_LINEAR;
+use crate::connection::noise::SYMBOL_SIZE_MAX;
 use crate::connection::{Connection, Ports};
+use crate::endpoint::half_open::{HalfOpens, Syn, Verdict};
 use crate::limits;
+use crate::recv::budget::{Account, MemoryBudget};
+use crate::recv::reserve_bytes;
+
+pub use accept::{Accept, Cookies};
+pub use stats::EndpointStats;
 
 /// Names a connection of an endpoint. Reused after [`Endpoint::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,8 +43,8 @@ impl Handle {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Routed {
-    /// To this connection: hand it to its [`Connection::handle_datagram`].
-    Connection(Handle),
+    /// To this connection: hand it to its [`Connection::handle_datagram`], as coming from this address.
+    Connection(Handle, SocketAddr),
     /// It opened this connection and has been taken in.
     Opened(Handle, Box<Connection>),
     /// It wants the answer which has been written into the reply buffer, of this length.
@@ -51,23 +65,15 @@ pub enum ConnectError {
     TooManyConnections,
 }
 
-/// What a listening endpoint takes in.
-#[derive(Clone, Debug, Default)]
-pub struct Accept {
-    /// How modern connections are configured; `None` refuses them.
-    pub modern: Option<Config>,
-    /// How classic connections, which have no security whatever, are configured; `None` refuses them.
-    pub classic: Option<Config>,
-}
-
-impl From<Config> for Accept {
-    /// Takes in the configuration's own profile and refuses the other.
-    fn from(config: Config) -> Self {
-        match config.profile {
-            Profile::Modern => Self { modern: Some(config), classic: None },
-            Profile::Classic => Self { modern: None, classic: Some(config) },
-        }
-    }
+/// How a connection has come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entered {
+    /// It was opened here.
+    Connecting,
+    /// Its SYN was answered.
+    HalfOpen,
+    /// Its initiator has proven itself.
+    Proven,
 }
 
 #[derive(Debug)]
@@ -80,6 +86,7 @@ struct Entry {
     syn_id: Option<u32>,
     half_open: bool,
     connecting: bool,
+    accepted: bool,
 }
 
 /// Routes datagrams to connections, and opens new ones. The connections themselves belong to the caller.
@@ -94,7 +101,14 @@ pub struct Endpoint {
     by_id: BTreeMap<u32, Handle>,
     by_ports: BTreeMap<(SocketAddr, Ports), Handle>,
     by_syn: BTreeMap<(SocketAddr, u32), Handle>,
+    /// Without seals.
     half_open: usize,
+    /// Sealed ones, if such are accepted.
+    half_opens: Option<HalfOpens>,
+    /// Connections accepted, by the address which opened them.
+    per_address: BTreeMap<IpAddr, usize>,
+    /// What the blocks of accepted connections take.
+    memory: Arc<MemoryBudget>,
     refused: u64,
 }
 
@@ -102,16 +116,25 @@ impl Endpoint {
     /// An endpoint on a UDP socket bound to `local_port`. `seed` must be unpredictable to others in real use.
     #[must_use]
     pub fn new(local_port: u16, accept: Option<Accept>, seed: [u8; 32]) -> Self {
+        let mut random = ChaCha20Rng::from_seed(seed);
+        let half_opens = accept.as_ref().and_then(|accept| {
+            let credentials = accept.modern.as_ref()?.credentials()?;
+            Some(HalfOpens::new(credentials, accept.cookies, accept.half_open_max, &mut random))
+        });
+        let memory = MemoryBudget::new(accept.as_ref().map_or(0, Accept::memory_budget_bytes));
         Self {
             local_port,
             raw_ip: false,
             accept,
-            random: ChaCha20Rng::from_seed(seed),
+            random,
             entries: Slab::new(),
             by_id: BTreeMap::new(),
             by_ports: BTreeMap::new(),
             by_syn: BTreeMap::new(),
             half_open: 0,
+            half_opens,
+            per_address: BTreeMap::new(),
+            memory,
             refused: 0,
         }
     }
@@ -140,12 +163,13 @@ impl Endpoint {
         }
         let ports = Ports { local: self.free_port(remote), remote: remote.port() };
         let connection = loop {
-            let connection = Connection::connect(now, config.clone(), ports, self.seed());
+            let seed = self.seed();
+            let connection = Connection::connect(now, config.clone(), ports, remote, seed)?;
             if !self.by_id.contains_key(&connection.local_id()) {
                 break connection;
             }
         };
-        let handle = self.insert(remote, &connection, None, true);
+        let handle = self.insert(remote, &connection, None, Entered::Connecting);
         Ok((handle, connection))
     }
 
@@ -166,16 +190,20 @@ impl Endpoint {
         seed
     }
 
-    fn insert(&mut self, remote: SocketAddr, connection: &Connection, syn_id: Option<u32>, connecting: bool) -> Handle {
+    fn insert(&mut self, remote: SocketAddr, connection: &Connection, syn_id: Option<u32>, entered: Entered) -> Handle {
         let entry = Entry {
             remote,
             ports: connection.ports(),
             local_id: connection.local_id(),
             profile: connection.profile(),
             syn_id,
-            half_open: !connecting,
-            connecting,
+            half_open: entered == Entered::HalfOpen,
+            connecting: entered == Entered::Connecting,
+            accepted: entered != Entered::Connecting,
         };
+        if entry.accepted {
+            *self.per_address.entry(remote.ip()).or_default() += 1;
+        }
         self.half_open += usize::from(entry.half_open);
         let (profile, id, ports) = (entry.profile, entry.local_id, entry.ports);
         let handle = Handle(self.entries.insert(entry));
@@ -208,7 +236,56 @@ impl Endpoint {
                 self.by_ports.get(&(remote, ports))
             }
         };
-        handle.map_or(Routed::Dropped, |&handle| Routed::Connection(handle))
+        match handle {
+            Some(&handle) => Routed::Connection(handle, self.path_of(handle, remote)),
+            None if peeked.profile == Profile::Modern => self.handle_proof(now, peeked.connection_id, datagram),
+            None => Routed::Dropped,
+        }
+    }
+
+    /// Where a datagram of the connection's has come from: over raw IP only the address is its own.
+    fn path_of(&self, handle: Handle, mut remote: SocketAddr) -> SocketAddr {
+        if self.raw_ip
+            && let Some(entry) = self.entries.get(handle.0)
+        {
+            remote.set_port(entry.remote.port());
+        }
+        remote
+    }
+
+    /// A datagram for an initiator which has yet to prove itself.
+    fn handle_proof(&mut self, now: Time, id: u32, datagram: &[u8]) -> Routed {
+        if !self.half_opens.as_ref().is_some_and(|half_opens| half_opens.contains(id)) {
+            return Routed::Dropped;
+        }
+        let seed = self.seed();
+        let (Some(half_opens), Some(config)) =
+            (&mut self.half_opens, self.accept.as_ref().and_then(|accept| accept.modern.as_ref()))
+        else {
+            return Routed::Dropped;
+        };
+        let reserve = reserve_bytes(config);
+        let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
+        let mut connection = opened.connection;
+        let remote = connection.remote();
+        let account = self.has_room(remote).then(|| Account::open(&self.memory, reserve)).flatten();
+        let Some(account) = account else {
+            self.refused += 1;
+            return Routed::Dropped;
+        };
+        connection.pay_from(account);
+        if opened.has_datagram {
+            connection.handle_datagram(now, remote, &mut datagram.to_vec());
+        }
+        let handle = self.insert(remote, &connection, None, Entered::Proven);
+        Routed::Opened(handle, connection)
+    }
+
+    /// Whether one more connection may be accepted from `remote`.
+    fn has_room(&self, remote: SocketAddr) -> bool {
+        let Some(accept) = &self.accept else { return false };
+        let from_there = self.per_address.get(&remote.ip()).copied().unwrap_or_default();
+        self.entries.len() < accept.connections_max && from_there < accept.connections_per_address_max
     }
 
     fn handle_syn(
@@ -227,41 +304,91 @@ impl Endpoint {
         let Ok(syn) = Segment::decode(datagram) else { return Routed::Dropped };
         let syn_id = match peeked.profile {
             Profile::Classic => None,
-            Profile::Modern => match Parameters::decode(syn.payload) {
-                Ok(parameters) => Some(parameters.connection_id),
-                Err(_) => return Routed::Dropped,
-            },
+            Profile::Modern => {
+                let Ok(payload) = Payload::decode(syn.payload) else { return Routed::Dropped };
+                if payload.noise.is_some() {
+                    return self.handle_sealed_syn(now, Syn { remote, datagram, segment: syn, payload }, reply);
+                }
+                if payload.connection_id.is_none() {
+                    return Routed::Dropped;
+                }
+                payload.connection_id
+            }
         };
         let known = match syn_id {
             Some(id) => self.by_syn.get(&(remote, id)),
             None => self.by_ports.get(&(remote, ports)),
         };
         if let Some(&handle) = known {
-            return Routed::Connection(handle);
+            return Routed::Connection(handle, remote);
         }
         let Some(accept) = &self.accept else {
-            return self.simultaneous(remote, ports, syn_id).map_or(Routed::Dropped, Routed::Connection);
+            let known = self.simultaneous(remote, ports, syn_id);
+            return known.map_or(Routed::Dropped, |handle| Routed::Connection(handle, remote));
         };
         let config = match peeked.profile {
             Profile::Classic => accept.classic.clone(),
-            Profile::Modern => accept.modern.clone(),
+            // Who accepts sealed connections takes no others.
+            Profile::Modern => accept.modern.clone().filter(|config| config.credentials().is_none()),
         };
-        let Some(config) = config else { return self.refuse(&syn.header, syn_id, reply) };
-        if self.half_open >= limits::HALF_OPEN_MAX || self.entries.len() >= limits::CONNECTIONS_MAX {
+        let Some(config) = config else { return self.refuse(&syn.header, syn_id, 0, reply) };
+        let reserve = reserve_bytes(&config);
+        let unproven_max = self.memory.bytes_max() / limits::HALF_OPEN_MEMORY_SHARE;
+        // Nobody has proven anything yet: SYNs from nowhere must not take all the memory there is.
+        let fits = self.half_open == 0 || (self.half_open as u64 + 1).saturating_mul(reserve) <= unproven_max;
+        let has_room = fits && self.half_open < limits::HALF_OPEN_MAX && self.has_room(remote);
+        let Some(account) = has_room.then(|| Account::open(&self.memory, reserve)).flatten() else {
             self.refused += 1;
             return Routed::Dropped;
-        }
-        let connection = loop {
+        };
+        let mut connection = loop {
             let seed = self.seed();
-            let Some(connection) = Connection::accept(now, config.clone(), ports, &syn, datagram.len(), seed) else {
-                return self.refuse(&syn.header, syn_id, reply);
-            };
+            let accepted = Connection::accept(now, config.clone(), ports, remote, &syn, datagram.len(), seed);
+            let Some(connection) = accepted else { return self.refuse(&syn.header, syn_id, 0, reply) };
             if !self.by_id.contains_key(&connection.local_id()) {
                 break connection;
             }
         };
-        let handle = self.insert(remote, &connection, syn_id, false);
+        connection.pay_from(account);
+        let handle = self.insert(remote, &connection, syn_id, Entered::HalfOpen);
         Routed::Opened(handle, Box::new(connection))
+    }
+
+    fn handle_sealed_syn(&mut self, now: Time, syn: Syn<'_>, reply: &mut [u8]) -> Routed {
+        let accept = self.accept.as_ref().and_then(|accept| accept.modern.as_ref().map(|config| (accept, config)));
+        // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
+        let Some((accept, config)) = accept else { return self.refuse_if_listening(&syn, reply) };
+        let Some(half_opens) = &mut self.half_opens else { return self.refuse_if_listening(&syn, reply) };
+        if self.entries.len() >= accept.connections_max || self.memory.free_bytes() < reserve_bytes(config) {
+            self.refused += 1;
+            return Routed::Dropped;
+        }
+        let options = &syn.segment.options;
+        let spoken = options.version == Some(dfcp_wire::VERSION)
+            && options.profile == Some(Profile::Modern)
+            && options.code == Some(CODE_RANDOM_LINEAR)
+            && options.symbol_size.is_some_and(|size| (64..=SYMBOL_SIZE_MAX).contains(&size));
+        let verdict = if spoken {
+            let by_id = &self.by_id;
+            half_opens.take_syn(now, config, &syn, |id| by_id.contains_key(&id), &mut self.random, reply)
+        } else {
+            Verdict::Refuse(0)
+        };
+        match verdict {
+            Verdict::Answer(length) => Routed::Reply(length),
+            Verdict::Refuse(reason) => self.refuse(&syn.segment.header, syn.payload.connection_id, reason, reply),
+            Verdict::Drop => {
+                self.refused += 1;
+                Routed::Dropped
+            }
+        }
+    }
+
+    fn refuse_if_listening(&mut self, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
+        if self.accept.is_none() {
+            return Routed::Dropped;
+        }
+        self.refuse(&syn.segment.header, syn.payload.connection_id, 0, reply)
     }
 
     /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.
@@ -282,7 +409,7 @@ impl Endpoint {
     }
 
     /// An RST which the initiator can trust: it names the id, or echoes the state, which only its SYN told.
-    fn refuse(&mut self, syn: &Header, syn_id: Option<u32>, reply: &mut [u8]) -> Routed {
+    fn refuse(&mut self, syn: &Header, syn_id: Option<u32>, reason: u32, reply: &mut [u8]) -> Routed {
         self.refused += 1;
         let header = Header {
             source_port: syn.destination_port,
@@ -296,7 +423,7 @@ impl Endpoint {
             s3: 0,
         };
         let header = match syn_id {
-            Some(id) => header.with_connection_id(id),
+            Some(id) => Header { s1: reason, ..header.with_connection_id(id) },
             None => Header { s1: syn.s1, s2: syn.s2, s3: syn.s3, ..header },
         };
         match dfcp_wire::encode(reply, &header, &Options::default(), &[]) {
@@ -324,6 +451,15 @@ impl Endpoint {
         if let Some(syn_id) = entry.syn_id {
             self.by_syn.remove(&(entry.remote, syn_id));
         }
+        let address = entry.remote.ip();
+        if entry.accepted
+            && let Some(count) = self.per_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.per_address.remove(&address);
+            }
+        }
     }
 
     /// Where the connection's datagrams go.
@@ -342,12 +478,6 @@ impl Endpoint {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-
-    /// SYNs refused or dropped for want of room.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 }
 

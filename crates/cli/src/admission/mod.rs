@@ -1,0 +1,288 @@
+//! Who may use a listener: `receive` and `perf server` admit by the same rules.
+//!
+//! [`Ways`] are what the command line and the configuration directory allow, made before anything listens; an
+//! [`Admission`] applies them to each connection, before the connection gets to the disk or to anything else. Admitted
+//! is, on a sealed connection, a peer
+//!
+//! - that has the pre-shared key, which the handshake has proven;
+//! - whose static key, which the handshake has proven, is authorized;
+//! - that pairs by a one-time code, whether or not its key is authorized: the code also tells the *sender* that this
+//!   receiver is the right one;
+//! - with any key, if everyone is admitted.
+//!
+//! Where neither codes nor everyone are admitted, the handshake itself refuses other keys ([`Ways::peer_key`]).
+//! Whether a sender wants to pair is in its first bytes (`spec/file-transfer.md` §1).
+
+pub mod codes;
+pub mod opening;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp::{PeerKey, Verifier};
+use dfcp_secure::{PreSharedKey, StaticKey};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use self::codes::{CodeDesk, News};
+use self::opening::Opening;
+use crate::args::{AdmissionArgs, PathArgs};
+use crate::identity::{AuthorizedKeys, ConfigDir, load_or_create, load_psk};
+use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
+use crate::output;
+use crate::pairing::{self, PairingError, Refusal};
+use crate::seal::Seal;
+use crate::transfer::error::{Failure, FailureCode};
+use crate::transfer::frame::Service;
+use crate::transfer::receive::refuse;
+use crate::transport::Transport;
+
+/// How peers may be admitted.
+#[derive(Debug, Clone)]
+pub struct Ways {
+    /// This side's key.
+    pub own: StaticKey,
+    /// Admits who has it.
+    pub pre_shared: Option<PreSharedKey>,
+    /// Admits these.
+    pub authorized: Arc<AuthorizedKeys>,
+    /// Admits everyone.
+    pub any: bool,
+    /// Admits who was told a code.
+    pub codes: bool,
+}
+
+impl Ways {
+    /// What the arguments say; `None` if the connections are not to be sealed. A code is the default if `on_terminal`.
+    ///
+    /// # Errors
+    /// A file cannot be used, or nobody could be admitted.
+    pub fn prepare(args: &AdmissionArgs, path: &PathArgs, on_terminal: bool) -> anyhow::Result<Option<Self>> {
+        if path.insecure_flag().is_some() {
+            return Ok(None);
+        }
+        let directory = ConfigDir::of_user()?;
+        let authorized = match &args.authorized_keys {
+            Some(file) => AuthorizedKeys::load(file)?,
+            None if directory.authorized_keys().try_exists().unwrap_or(true) => AuthorizedKeys::of(&directory)?,
+            None => AuthorizedKeys::default(),
+        };
+        let pre_shared = args.psk_file.as_deref().map(load_psk).transpose()?;
+        let asked_for = pre_shared.is_some() || args.authorized_keys.is_some() || args.allow_any;
+        let codes = args.code || (on_terminal && !asked_for && !args.no_code);
+        anyhow::ensure!(
+            codes || asked_for || !authorized.is_empty(),
+            "nobody could be admitted: give --code, --authorized-keys FILE, --psk-file FILE or --allow-any"
+        );
+        let own = load_or_create(&directory)?;
+        Ok(Some(Self { own: own.key, pre_shared, authorized: Arc::new(authorized), any: args.allow_any, codes }))
+    }
+
+    /// Whether people are at the other end of standard error, where codes are printed.
+    #[must_use]
+    pub fn on_terminal() -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Which keys the handshake lets pass.
+    #[must_use]
+    pub fn peer_key(&self) -> PeerKey {
+        if self.codes || self.any {
+            return PeerKey::Any;
+        }
+        let authorized = Arc::clone(&self.authorized);
+        PeerKey::Verified(Verifier::new(move |key| authorized.permits(key)))
+    }
+}
+
+/// By what a peer was admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The pre-shared key.
+    PreShared,
+    /// Its key is authorized.
+    Key,
+    /// A one-time code.
+    Code,
+    /// Everyone is.
+    Any,
+}
+
+impl By {
+    /// For people, and as it stands in JSON.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::PreShared => "pre-shared key",
+            Self::Key => "authorized key",
+            Self::Code => "code",
+            Self::Any => "any",
+        }
+    }
+}
+
+/// Why a peer was not admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAdmitted {
+    /// It went away, or said nothing, before its first bytes: not worth a line.
+    #[error("it said nothing")]
+    Silent,
+    /// The connection has no seal, so nothing is known of the peer.
+    #[error("the connection is not sealed")]
+    Unsealed,
+    /// Its key is not known here and it did not try a code.
+    #[error(
+        "it has no code, and its key {0} is not authorized; to admit it, add that to authorized_keys and start again"
+    )]
+    Unknown(String),
+    /// It tried a code.
+    #[error(transparent)]
+    Pairing(PairingError),
+}
+
+/// Admits peers.
+#[derive(Debug)]
+pub struct Admission {
+    ways: Ways,
+    desk: Option<CodeDesk<Herald>>,
+    service: Service,
+    json: bool,
+}
+
+type Herald = Box<dyn Fn(News) + Send + Sync>;
+
+impl Admission {
+    /// Begins to admit to a listener at `address`, and says how one is admitted. With `once` a code that was used is
+    /// not followed by another.
+    ///
+    /// # Errors
+    /// No code can be made for want of random numbers.
+    pub fn open(ways: Ways, address: SocketAddr, service: Service, once: bool, json: bool) -> anyhow::Result<Self> {
+        if !json {
+            output::note(&format!("this side's key is {}", ways.own.public().fingerprint()));
+        }
+        if ways.any {
+            output::note("warning: everyone who can reach this port is admitted (--allow-any)");
+        }
+        let command = match service {
+            Service::Files => format!("dfcp send FILE.. {}", crate::net::reachable_as(address)),
+            Service::Perf => format!("dfcp perf client {}", crate::net::reachable_as(address)),
+        };
+        let herald: Herald = Box::new(move |news| announce(&news, &command, json));
+        let desk = if ways.codes { Some(CodeDesk::open(once, herald)?) } else { None };
+        Ok(Self { ways, desk, service, json })
+    }
+
+    /// Whether nobody can be admitted any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let others = self.ways.any || self.ways.pre_shared.is_some() || !self.ways.authorized.is_empty();
+        !others && self.desk.as_ref().is_none_or(CodeDesk::is_closed)
+    }
+
+    /// Decides about one connection, tells its peer if it is turned away, and says what was decided.
+    pub async fn admit<T: Transport>(&self, transport: T, peer: &str) -> Option<Opening<T>> {
+        let seal = transport.seal();
+        let (event, outcome, text) = match self.decide(transport).await {
+            Ok((opening, by)) => ("admitted", Some(opening), by.describe().to_owned()),
+            Err(NotAdmitted::Silent) => {
+                tracing::debug!(peer, "a peer left before it said anything");
+                return None;
+            }
+            Err(error) => ("turned away", None, error.to_string()),
+        };
+        if self.json {
+            let field = if outcome.is_some() { "by" } else { "message" };
+            let mut object = json!({ "event": event.replace(' ', "_"), "peer": peer, field: text });
+            Seal::add_to(seal.as_ref(), &mut object);
+            output::json(&object);
+        } else if outcome.is_some() {
+            let seal = seal.map_or_else(String::new, |seal| seal.describe());
+            output::note(&format!("{peer}: admitted ({text}), {seal}"));
+        } else {
+            output::note(&format!("{peer}: turned away: {text}"));
+        }
+        outcome
+    }
+
+    async fn decide<T: Transport>(&self, transport: T) -> Result<(Opening<T>, By), NotAdmitted> {
+        let seal = transport.seal().ok_or(NotAdmitted::Unsealed)?;
+        let mut opening = Opening::new(transport);
+        let Ok(Ok(first)) = timeout(OPENING_MAX, opening.peek()).await else { return Err(NotAdmitted::Silent) };
+        if pairing::begins_with(&first) {
+            return match self.pair(&mut opening, &seal).await {
+                Ok(()) => Ok((opening, By::Code)),
+                Err(error) => {
+                    // Dropped at once, the connection would be reset before the peer has read why.
+                    let _ = timeout(CLOSE_WAIT_MAX, opening.shutdown()).await;
+                    Err(NotAdmitted::Pairing(error))
+                }
+            };
+        }
+        if let Some(by) = self.without_code(&seal) {
+            return Ok((opening, by));
+        }
+        let key = seal.peer.map_or_else(String::new, |key| key.fingerprint().to_string());
+        let sentence = format!(
+            "this receiver wants a pairing code: use --code with what it printed, or ask its owner to add your key \
+             {key} to its authorized_keys"
+        );
+        refuse(opening, self.service, Failure::new(FailureCode::NotAdmitted, sentence)).await;
+        Err(NotAdmitted::Unknown(key))
+    }
+
+    async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
+        match &self.desk {
+            Some(desk) => desk.pair(opening, &seal.handshake_hash).await,
+            None => pairing::decline(opening).await,
+        }
+    }
+
+    fn without_code(&self, seal: &Seal) -> Option<By> {
+        match seal.peer {
+            // The handshake has proven that the peer has it.
+            None => self.ways.pre_shared.is_some().then_some(By::PreShared),
+            Some(key) if self.ways.authorized.permits(&key) => Some(By::Key),
+            Some(_) => self.ways.any.then_some(By::Any),
+        }
+    }
+}
+
+fn announce(news: &News, command: &str, json: bool) {
+    let (code, before) = match news {
+        News::Code { code, before } => (code, before.map(fate)),
+        News::Closed => {
+            output::note(
+                "warning: somebody keeps guessing; no more codes are made, start again to admit people by code",
+            );
+            return;
+        }
+    };
+    let command = format!("{command} --code {code}");
+    if json {
+        output::json(&json!({
+            "event": "code", "code": code.to_string(), "command": command, "seconds": PAIRING_CODE_AGE_MAX.as_secs(),
+            "before": before,
+        }));
+        return;
+    }
+    if let Some(fate) = before {
+        output::note(&format!("the last code {fate}; the next one:"));
+    }
+    let minutes = PAIRING_CODE_AGE_MAX.as_secs() / 60;
+    output::note(&format!("\n    code: {code}\n    for one person, once, within {minutes} minutes:"));
+    output::note(&format!("    {command}\n"));
+}
+
+/// What became of a code.
+const fn fate(why: Refusal) -> &'static str {
+    match why {
+        Refusal::Used => "was used",
+        Refusal::Expired => "has expired",
+        _ => "is void after wrong guesses",
+    }
+}

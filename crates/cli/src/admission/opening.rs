@@ -1,0 +1,76 @@
+//! Looking at a connection's first bytes without taking them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+use crate::seal::Seal;
+use crate::transfer::frame::PREAMBLE_BYTES;
+use crate::transport::{PathSample, Transport};
+
+/// A connection whose first bytes may have been looked at. Whoever reads gets them nonetheless.
+#[derive(Debug)]
+pub struct Opening<T> {
+    first: [u8; PREAMBLE_BYTES],
+    /// Of `first`: what was filled, and of that what was handed on.
+    filled: usize,
+    given: usize,
+    transport: T,
+}
+
+impl<T: Transport> Opening<T> {
+    /// Nothing was looked at yet.
+    pub fn new(transport: T) -> Self {
+        Self { first: [0; PREAMBLE_BYTES], filled: 0, given: 0, transport }
+    }
+
+    /// Waits for the first bytes and shows them. To be called before anything is read.
+    ///
+    /// # Errors
+    /// The connection's; `UnexpectedEof` if it ends before.
+    pub async fn peek(&mut self) -> io::Result<[u8; PREAMBLE_BYTES]> {
+        self.transport.read_exact(&mut self.first).await?;
+        self.filled = PREAMBLE_BYTES;
+        Ok(self.first)
+    }
+}
+
+impl<T: Transport> Transport for Opening<T> {
+    fn path_sample(&self) -> Option<PathSample> {
+        self.transport.path_sample()
+    }
+
+    fn seal(&self) -> Option<Seal> {
+        self.transport.seal()
+    }
+}
+
+impl<T: Transport> AsyncRead for Opening<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let kept = this.first.get(this.given..this.filled).unwrap_or_default();
+        if kept.is_empty() {
+            return Pin::new(&mut this.transport).poll_read(cx, buf);
+        }
+        let count = kept.len().min(buf.remaining());
+        buf.put_slice(&kept[..count]);
+        this.given += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: Transport> AsyncWrite for Opening<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.transport).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,100 @@
+//! Whom to trust and whom to admit, on the command line.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use dfcp_secure::{Cipher, Fingerprint, PublicKey};
+
+use crate::pairing::{Code, CodeError};
+
+/// Where a code comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CodeArg {
+    /// From the command line.
+    Given(Code),
+    /// It is the next line of standard input.
+    Input,
+}
+
+/// Whom the side that connects trusts.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HostArgs {
+    /// The one-time code that the other side has printed, such as 42-otter-violin; `-` reads it from standard input
+    #[arg(long, value_name = "CODE", value_parser = code)]
+    #[arg(conflicts_with_all = ["host_key", "psk_file", "insecure_classic", "insecure_unsealed"])]
+    pub code: Option<CodeArg>,
+    /// The key which the other side must have: its fingerprint SHA256:... or its public key, as `dfcp id` prints them
+    /// there
+    #[arg(long, value_name = "KEY", value_parser = fingerprint)]
+    #[arg(conflicts_with_all = ["psk_file", "insecure_classic", "insecure_unsealed"])]
+    pub host_key: Option<Fingerprint>,
+    /// A file with a secret that both sides have, at least 32 random bytes, instead of keys
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub psk_file: Option<PathBuf>,
+}
+
+/// Whom the side that listens admits.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AdmissionArgs {
+    /// Print a one-time code and admit who has been told it; the default on a terminal
+    #[arg(long, conflicts_with_all = ["no_code", "insecure_classic", "insecure_unsealed"])]
+    pub code: bool,
+    /// Admit nobody by code
+    #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub no_code: bool,
+    /// Admit the keys in FILE, one public key or fingerprint a line [default: authorized_keys in the configuration
+    /// directory, if it is there]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub authorized_keys: Option<PathBuf>,
+    /// Admit who has the same secret, at least 32 random bytes in a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub psk_file: Option<PathBuf>,
+    /// Admit everyone who can reach this port
+    #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    pub allow_any: bool,
+}
+
+pub(super) fn cipher(text: &str) -> Result<Cipher, String> {
+    match text {
+        "aes-128-gcm" => Ok(Cipher::Aes128Gcm),
+        "aes-256-gcm" => Ok(Cipher::Aes256Gcm),
+        "chacha20-poly1305" => Ok(Cipher::ChaCha20Poly1305),
+        _ => Err("expected aes-128-gcm, aes-256-gcm or chacha20-poly1305".to_owned()),
+    }
+}
+
+fn code(text: &str) -> Result<CodeArg, String> {
+    if text == "-" {
+        return Ok(CodeArg::Input);
+    }
+    text.parse().map(CodeArg::Given).map_err(|error: CodeError| error.to_string())
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+    let key = text.parse::<PublicKey>().map(|key| key.fingerprint());
+    key.or_else(|_| text.parse())
+        .map_err(|_| "expected SHA256:... or a public key, as `dfcp id` prints them".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_key_is_a_key_or_its_fingerprint() {
+        let key = dfcp_secure::StaticKey::from_seed(&[3; 32]).public();
+        assert_eq!(fingerprint(&key.to_string()), Ok(key.fingerprint()));
+        assert_eq!(fingerprint(&key.fingerprint().to_string()), Ok(key.fingerprint()));
+        for bad in ["", "SHA256:", "x", "MD5:00"] {
+            assert!(fingerprint(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ciphers_have_names() {
+        for known in Cipher::ALL {
+            assert_eq!(cipher(&crate::seal::cipher_name(known).to_lowercase()), Ok(known));
+        }
+        assert!(cipher("rot13").is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! Whom a connection may be opened to: `send` and `perf client` trust by the same rules.
+//!
+//! | what is given | who must answer | remembered |
+//! |---|---|---|
+//! | `--psk-file` | who has the same secret | no |
+//! | the host is in `known_hosts` | who has that key | it is |
+//! | `--host-key` | who has the key with that fingerprint | yes |
+//! | `--code` | who made the code; another key than a known one is refused before | yes |
+//! | nothing | whoever the user takes for the host; without a terminal, whoever answers first | yes |
+//!
+//! Until all this is settled ([`Contact::confirm`]), nothing but the pairing is written to the connection.
+
+pub mod prompt;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Context;
+use dfcp::{ConnectError, ConnectionError, PeerKey};
+use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
+
+use crate::args::{CodeArg, HostArgs, PathArgs};
+use crate::identity::{Added, ConfigDir, HostName, KnownHosts, Lookup, load_or_create, load_psk};
+use crate::output;
+use crate::pairing::{Code, PairingError, pair_as_sender};
+use crate::transfer::error::TransferError;
+use crate::transport::Transport;
+
+/// A host to be connected to, and how it has to prove that it is the right one.
+#[derive(Debug, Clone)]
+pub struct Contact {
+    host: HostName,
+    known_hosts: KnownHosts,
+    proof: Proof,
+}
+
+/// What the host has to show.
+#[derive(Debug, Clone)]
+enum Proof {
+    PreShared(PreSharedKey),
+    Static { own: StaticKey, expected: Expected },
+}
+
+#[derive(Debug, Clone)]
+enum Expected {
+    /// The key in `known_hosts`.
+    Known(PublicKey),
+    /// The key of `--host-key`.
+    Named(Fingerprint),
+    /// Whichever key belongs to who made the code.
+    Paired(Code),
+    /// The user decides, or the first contact.
+    Unknown,
+}
+
+/// What is to be done after [`Contact::confirm`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Use the connection.
+    GoOn,
+    /// Connect again to the host, which is known now: a person's answer may have taken longer than a listener waits.
+    CallAgain,
+}
+
+impl Contact {
+    /// What the arguments and `known_hosts` say about `host_port`; `None` if the connection is not to be sealed.
+    ///
+    /// # Errors
+    /// A file cannot be used, the code is none, or `known_hosts` and `--host-key` contradict each other.
+    pub async fn prepare(host_port: &str, args: &HostArgs, path: &PathArgs) -> anyhow::Result<Option<Self>> {
+        if path.insecure_flag().is_some() {
+            return Ok(None);
+        }
+        let host: HostName = host_port.parse()?;
+        let directory = ConfigDir::of_user()?;
+        let known_hosts = KnownHosts::of(&directory);
+        let proof = if let Some(file) = &args.psk_file {
+            Proof::PreShared(load_psk(file)?)
+        } else {
+            let expected = match (&args.code, &args.host_key, known_hosts.lookup(&host)?) {
+                (Some(code), ..) => Expected::Paired(read_code(code).await?),
+                (None, Some(named), Lookup::Known(key)) if key.fingerprint() != *named => anyhow::bail!(
+                    "{} has the key {} for {host}, not that of --host-key; correct the one that is wrong",
+                    output::printable(&known_hosts.path().to_string_lossy()),
+                    key.fingerprint()
+                ),
+                (None, _, Lookup::Known(key)) => Expected::Known(key),
+                (None, Some(named), Lookup::Unknown) => Expected::Named(*named),
+                (None, None, Lookup::Unknown) => Expected::Unknown,
+            };
+            Proof::Static { own: load_or_create(&directory)?.key, expected }
+        };
+        Ok(Some(Self { host, known_hosts, proof }))
+    }
+
+    /// This side's key, unless the two have a pre-shared one.
+    #[must_use]
+    pub fn own_key(&self) -> Option<&StaticKey> {
+        let Proof::Static { own, .. } = &self.proof else { return None };
+        Some(own)
+    }
+
+    /// The key that both sides have.
+    #[must_use]
+    pub fn pre_shared(&self) -> Option<&PreSharedKey> {
+        let Proof::PreShared(key) = &self.proof else { return None };
+        Some(key)
+    }
+
+    /// Which keys the handshake lets pass.
+    #[must_use]
+    pub fn peer_key(&self) -> PeerKey {
+        match &self.proof {
+            Proof::PreShared(_) => PeerKey::Undecided,
+            Proof::Static { expected, .. } => match expected {
+                Expected::Known(key) => PeerKey::Known(*key),
+                Expected::Named(fingerprint) => PeerKey::Fingerprint(*fingerprint),
+                // `confirm` decides.
+                Expected::Paired(_) | Expected::Unknown => PeerKey::Any,
+            },
+        }
+    }
+
+    /// Makes sure that the peer of a new connection is the host, before anything else is written to it, and remembers
+    /// its key.
+    ///
+    /// # Errors
+    /// It is not, or nobody says that it is; the key cannot be written down; or the connection broke.
+    pub async fn confirm<T: Transport>(&self, connection: &mut T) -> anyhow::Result<Next> {
+        let Proof::Static { expected, .. } = &self.proof else { return Ok(Next::GoOn) };
+        let seal = connection.seal().context("the connection is not sealed, please report this as a bug")?;
+        let key = seal.peer.context("the peer has shown no key, please report this as a bug")?;
+        match expected {
+            Expected::Known(_) => Ok(Next::GoOn),
+            Expected::Named(_) => self.remember(&key, "named by --host-key").map(|_| Next::GoOn),
+            Expected::Paired(code) => {
+                self.known_hosts.verify(&self.host, &key)?;
+                pair_as_sender(connection, code, &seal.handshake_hash).await?;
+                self.remember(&key, "paired by code").map(|_| Next::GoOn)
+            }
+            Expected::Unknown if io::stdin().is_terminal() && io::stderr().is_terminal() => {
+                self.ask(key.fingerprint()).await?;
+                self.remember(&key, "accepted by the user").map(|_| Next::CallAgain)
+            }
+            Expected::Unknown => {
+                if self.remember(&key, "accepted at first contact")? == Added::New {
+                    let path = output::printable(&self.known_hosts.path().to_string_lossy());
+                    let fingerprint = key.fingerprint();
+                    output::note(&format!(
+                        "first contact with {}: its key {fingerprint} is accepted and kept in {path}",
+                        self.host
+                    ));
+                }
+                Ok(Next::GoOn)
+            }
+        }
+    }
+
+    /// As [`Contact::prepare`] after [`Next::CallAgain`].
+    ///
+    /// # Errors
+    /// `known_hosts` cannot be used.
+    pub fn known_now(mut self) -> anyhow::Result<Self> {
+        if let (Proof::Static { expected, .. }, Lookup::Known(key)) =
+            (&mut self.proof, self.known_hosts.lookup(&self.host)?)
+        {
+            *expected = Expected::Known(key);
+        }
+        Ok(self)
+    }
+
+    fn remember(&self, key: &PublicKey, comment: &str) -> anyhow::Result<Added> {
+        Ok(self.known_hosts.add(&self.host, key, comment)?)
+    }
+
+    async fn ask(&self, fingerprint: Fingerprint) -> anyhow::Result<()> {
+        let host = self.host.to_string();
+        let question = move || prompt::is_right_host(&host, &fingerprint, &mut io::stdin().lock(), &mut io::stderr());
+        let right = prompt::aside(question).await.context("cannot ask on this terminal, use --host-key")?;
+        anyhow::ensure!(
+            right,
+            "the key of {} was not accepted and nothing was sent; ask its owner what `dfcp id` shows there",
+            self.host
+        );
+        Ok(())
+    }
+
+    /// The error of a connection that could not be opened, or was reset, in words of this program where keys are the
+    /// reason.
+    #[must_use]
+    pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let Some(why) = connection_error(&error) else { return error };
+        match (why, &self.proof) {
+            (ConnectionError::UnexpectedKey(shown), Proof::Static { expected: Expected::Known(_), .. }) => {
+                match self.known_hosts.refuse(&self.host, *shown) {
+                    Err(changed) => changed.into(),
+                    Ok(()) => error,
+                }
+            }
+            (ConnectionError::UnexpectedKey(shown), _) => anyhow::anyhow!(
+                "{} has the key {shown}, not that of --host-key, and nothing was sent; ask its owner which is right, \
+                 somebody may be posing as this host",
+                self.host
+            ),
+            (ConnectionError::PinnedKeyRefused, Proof::PreShared(_)) => anyhow::anyhow!(
+                "{} does not have the secret of --psk-file; start both sides with the same file",
+                self.host
+            ),
+            (ConnectionError::NotAdmitted, Proof::Static { own, .. }) => anyhow::anyhow!(
+                "{} does not admit this side's key {}; ask its owner to add that to authorized_keys there, or to start \
+                 it with --code or --psk-file",
+                self.host,
+                own.public().fingerprint()
+            ),
+            (ConnectionError::Refused, _) => anyhow::anyhow!(
+                "{} refused the sealed connection; if it runs with --insecure-unsealed or --insecure-classic, start it \
+                 without, and else try again later",
+                self.host
+            ),
+            (ConnectionError::HandshakeTimeout, Proof::PreShared(_)) => {
+                error.context("no answer under the secret of --psk-file")
+            }
+            _ => error,
+        }
+    }
+}
+
+/// As [`Contact::explain`], if there is one.
+pub fn explain(contact: Option<&Contact>, error: anyhow::Error) -> anyhow::Error {
+    match contact {
+        Some(contact) => contact.explain(error),
+        None => error,
+    }
+}
+
+/// Why a connection failed, wherever in the error that stands.
+fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
+    if let Some(ConnectError::Connection(why)) = error.downcast_ref() {
+        return Some(why);
+    }
+    let io = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(TransferError::Connection(io)), _) | (_, Some(PairingError::Connection(io))) => io,
+        _ => error.downcast_ref::<io::Error>()?,
+    };
+    io.get_ref()?.downcast_ref()
+}
+
+/// The code of the command line, or the next line of standard input.
+async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
+    if let CodeArg::Given(code) = code {
+        return Ok(code.clone());
+    }
+    let question = || {
+        if io::stdin().is_terminal() {
+            output::note("the code that the other side shows:");
+        }
+        prompt::line(&mut io::stdin().lock())
+    };
+    let line = prompt::aside(question).await.context("cannot read the code from standard input")?;
+    Ok(line.context("standard input ended before a code came, give it as --code CODE")?.parse()?)
+}

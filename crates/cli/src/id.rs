@@ -1,0 +1,33 @@
+//! `dfcp id`.
+
+use serde_json::json;
+
+use crate::args::IdArgs;
+use crate::identity::{ConfigDir, load_or_create};
+use crate::output;
+
+/// Prints this user's public key, its fingerprint and where the private key is, which is made on first use.
+///
+/// # Errors
+/// The key cannot be read or made.
+pub fn run(args: &IdArgs) -> anyhow::Result<()> {
+    let own = load_or_create(&ConfigDir::of_user()?)?;
+    let public = own.key.public();
+    let (fingerprint, path) = (public.fingerprint(), own.path.to_string_lossy());
+    if args.json {
+        output::json(&json!({
+            "public_key": public.to_string(),
+            "fingerprint": fingerprint.to_string(),
+            "key_file": path,
+            "created": own.created,
+        }));
+        return Ok(());
+    }
+    if own.created {
+        output::note("a new key was made");
+    }
+    output::line(&format!("public key   {public}"));
+    output::line(&format!("fingerprint  {fingerprint}"));
+    output::line(&format!("key file     {}", output::printable(&path)));
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Who may connect: one public key or fingerprint per line, and behind it whatever tells people whose it is.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use dfcp_secure::{Fingerprint, PublicKey};
+
+use super::config_dir::ConfigDir;
+use super::error::IdentityError;
+use super::read::{Guard, lines, read, wrong_line};
+use crate::limits::AUTHORIZED_KEYS_BYTES_MAX;
+
+/// A set of keys, some known by their fingerprints alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthorizedKeys {
+    keys: BTreeSet<PublicKey>,
+    fingerprints: BTreeSet<Fingerprint>,
+}
+
+impl AuthorizedKeys {
+    /// The keys in the `authorized_keys` of a configuration directory.
+    ///
+    /// # Errors
+    /// As [`AuthorizedKeys::load`]; or others can replace the files in the directory.
+    pub fn of(directory: &ConfigDir) -> Result<Self, IdentityError> {
+        directory.check()?;
+        Self::load(&directory.authorized_keys())
+    }
+
+    /// The keys in the file at `path`.
+    ///
+    /// # Errors
+    /// The file is missing, too large, can be changed by others, or has a line which does not parse.
+    pub fn load(path: &Path) -> Result<Self, IdentityError> {
+        let Some(content) = read(path, AUTHORIZED_KEYS_BYTES_MAX, Guard::Trusted)? else {
+            return Err(IdentityError::io("read", path, std::io::ErrorKind::NotFound.into()));
+        };
+        Self::parse(path, &content)
+    }
+
+    /// What the bytes of a file mean; `path` is for errors.
+    pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Self, IdentityError> {
+        let mut set = Self::default();
+        for line in lines(path, content) {
+            let (number, line) = line?;
+            let word = line.split_whitespace().next().unwrap_or_default();
+            if let Ok(key) = word.parse() {
+                set.keys.insert(key);
+            } else if let Ok(fingerprint) = word.parse() {
+                set.fingerprints.insert(fingerprint);
+            } else {
+                return Err(wrong_line(path, number, "it begins with neither a public key nor a fingerprint"));
+            }
+        }
+        Ok(set)
+    }
+
+    /// Whether the owner of `key` may connect.
+    #[must_use]
+    pub fn permits(&self, key: &PublicKey) -> bool {
+        self.keys.contains(key) || self.fingerprints.contains(&key.fingerprint())
+    }
+
+    /// Whether nobody may.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.fingerprints.is_empty()
+    }
+}

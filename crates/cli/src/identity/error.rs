@@ -1,0 +1,152 @@
+//! What can be wrong with the files of an identity.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dfcp_secure::{Fingerprint, KeyError, PublicKey};
+
+use super::known_hosts::HostName;
+use crate::output::printable;
+
+/// Why a file of an identity cannot be used. One sentence each with the next step, but [`ChangedKey`], which is meant to
+/// be seen.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// There is no home directory.
+    #[error("cannot find the home directory for the configuration; set HOME, or DFCP_CONFIG_DIR to a directory")]
+    NoConfigDir,
+    /// The system refuses to do something with a file. The sentence has the cause in it, so it is no source besides.
+    #[error("cannot {what} {} ({error}); check that the path and its permissions are right", shown(path))]
+    Io {
+        /// What was tried: "read", "create".
+        what: &'static str,
+        /// With this.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A secret file which others can read.
+    #[error(
+        "{} has mode {mode:04o}, so others can read the secret in it; replace the secret if they may have done so, or \
+         else run: chmod {hint} {}",
+        shown(path),
+        quoted(path)
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// What `chmod` has to be told.
+        hint: &'static str,
+    },
+    /// A file or directory which says whom to trust, and which others can write.
+    #[error(
+        "{} has mode {mode:04o}, so others can change whom it trusts; look through it, then run: chmod go-w {}",
+        shown(path),
+        quoted(path)
+    )]
+    Writable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file larger than its kind may be.
+    #[error("{} is larger than the {bytes_max} bytes allowed; is it the right file?", shown(path))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// The private key file does not hold one key.
+    #[error(
+        "the key file {} is damaged ({reason}); restore it from a backup, or move it away to get a new key, which others \
+         then have to be told",
+        shown(path)
+    )]
+    DamagedKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A line which does not parse.
+    #[error("line {line} of {} is wrong: {reason}; correct or remove it", shown(path))]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The text is no host with a port.
+    #[error(
+        "\"{}\" is no host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433", printable(.0)
+    )]
+    HostName(String),
+    /// A host has another key than before.
+    #[error(transparent)]
+    Changed(Box<ChangedKey>),
+    /// The file has no usable pre-shared key in it.
+    #[error("{}: {error}", shown(path))]
+    PreShared {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: KeyError,
+    },
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers ({0}); no key can be made until it does")]
+    Random(getrandom::Error),
+}
+
+impl IdentityError {
+    pub(super) fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { what, path: path.to_owned(), error }
+    }
+}
+
+/// A host which shows another key than the one in `known_hosts`: either it has a new key, or it is not that host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedKey {
+    /// The host.
+    pub host: HostName,
+    /// The key in the file.
+    pub known: PublicKey,
+    /// The fingerprint of the key it shows now.
+    pub shown: Fingerprint,
+    /// The file.
+    pub path: PathBuf,
+    /// The line of the known key, counted from 1.
+    pub line: usize,
+}
+
+impl std::error::Error for ChangedKey {}
+
+impl fmt::Display for ChangedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, known, shown: now, path, line } = self;
+        let rule = "@".repeat(78);
+        writeln!(f, "\n{rule}\nTHE KEY OF {host} HAS CHANGED. SOMEBODY MAY BE POSING AS THIS HOST.\n{rule}")?;
+        writeln!(f, "known:  {}\nshown:  {now}", known.fingerprint())?;
+        writeln!(f, "Nothing was sent. Ask the host's owner, by another way than this connection, which fingerprint")?;
+        writeln!(f, "`dfcp id` shows there. If it is the second one, and only then, the change is expected:")?;
+        write!(f, "remove line {line} of {} and try again.", shown(path))
+    }
+}
+
+/// A path for people.
+pub(super) fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy())
+}
+
+/// A path to be pasted into a shell.
+fn quoted(path: &Path) -> String {
+    let text = shown(path);
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,@".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

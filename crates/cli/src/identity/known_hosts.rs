@@ -1,0 +1,232 @@
+//! The keys of the hosts that this user has connected to: one line each, `name:port  base64key  # comment`.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use dfcp_secure::{Fingerprint, PublicKey};
+use tempfile::NamedTempFile;
+
+use super::config_dir::ConfigDir;
+use super::error::{ChangedKey, IdentityError};
+use super::read::{Guard, lines, read, wrong_line};
+use crate::limits::{COMMENT_BYTES_MAX, HOST_NAME_BYTES_MAX, KNOWN_HOSTS_BYTES_MAX};
+use crate::output::printable;
+use crate::transfer::error::truncate;
+
+/// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
+/// stands for is up to the resolver, whom this file does not trust.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostName(String);
+
+impl FromStr for HostName {
+    type Err = IdentityError;
+
+    fn from_str(text: &str) -> Result<Self, IdentityError> {
+        let wrong = || {
+            let mut text = text.to_owned();
+            truncate(&mut text, HOST_NAME_BYTES_MAX);
+            IdentityError::HostName(text)
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = port.and_then(|port| port.parse::<u16>().ok()).filter(|&port| port != 0).ok_or_else(wrong)?;
+        let in_brackets = host.starts_with('[') && host.ends_with(']');
+        let odd = |c: char| c.is_whitespace() || c == '#';
+        if host.is_empty() || host.contains(odd) || printable(host) != host || host.contains(':') && !in_brackets {
+            return Err(wrong());
+        }
+        let name = format!("{}:{port}", host.to_lowercase());
+        if name.len() > HOST_NAME_BYTES_MAX { Err(wrong()) } else { Ok(Self(name)) }
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the file says about a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// Nothing.
+    Unknown,
+    /// It had this key when the line was written.
+    Known(PublicKey),
+}
+
+/// What became of a key which was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It has its line now.
+    New,
+    /// It had one.
+    Already,
+}
+
+/// The file. It is read anew by each call, so that what other programs have added counts.
+#[derive(Clone, Debug)]
+pub struct KnownHosts {
+    directory: ConfigDir,
+    path: PathBuf,
+}
+
+/// A line of the file.
+#[derive(Debug)]
+pub(super) struct Line {
+    number: usize,
+    pub(super) host: HostName,
+    pub(super) key: PublicKey,
+}
+
+impl KnownHosts {
+    /// The file of the user whose configuration is in `directory`. It need not exist.
+    pub fn of(directory: &ConfigDir) -> Self {
+        Self { path: directory.known_hosts(), directory: directory.clone() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known of `host`.
+    ///
+    /// # Errors
+    /// The file cannot be used, others can change it, or it has a wrong line, whichever host that is about.
+    pub fn lookup(&self, host: &HostName) -> Result<Lookup, IdentityError> {
+        self.directory.check()?;
+        let (_, lines) = self.load()?;
+        Ok(lines.iter().find(|line| line.host == *host).map_or(Lookup::Unknown, |line| Lookup::Known(line.key)))
+    }
+
+    /// Compares the key that `host` shows with what is known; `Unknown` if nothing is.
+    ///
+    /// # Errors
+    /// As [`KnownHosts::lookup`], and [`IdentityError::Changed`] if the host had another key.
+    pub fn verify(&self, host: &HostName, key: &PublicKey) -> Result<Lookup, IdentityError> {
+        self.directory.check()?;
+        self.compare(&self.load()?.1, host, key)
+    }
+
+    /// The error for a host which has shown another key, of which only the fingerprint is known; `Ok` if its line has
+    /// that one, or is gone.
+    ///
+    /// # Errors
+    /// As [`KnownHosts::verify`].
+    pub fn refuse(&self, host: &HostName, shown: Fingerprint) -> Result<(), IdentityError> {
+        let (_, lines) = self.load()?;
+        match lines.iter().find(|line| line.host == *host) {
+            Some(line) if line.key.fingerprint() != shown => Err(self.changed(line, shown)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down that `host` has `key`, unless the file says so. `comment` is for people, and may be empty. No line of
+    /// several programs which do this at once is lost.
+    ///
+    /// # Errors
+    /// As [`KnownHosts::verify`]; or the file cannot be written, or has become too large.
+    pub fn add(&self, host: &HostName, key: &PublicKey, comment: &str) -> Result<Added, IdentityError> {
+        self.directory.create()?;
+        // Released when dropped. Readers need no lock: the file changes by renaming.
+        let _lock = self.lock()?;
+        let (mut content, lines) = self.load()?;
+        if let Lookup::Known(_) = self.compare(&lines, host, key)? {
+            return Ok(Added::Already);
+        }
+        if content.last().is_some_and(|&byte| byte != b'\n') {
+            content.push(b'\n');
+        }
+        let mut comment = printable(comment);
+        truncate(&mut comment, COMMENT_BYTES_MAX);
+        let mark = if comment.is_empty() { "" } else { "  # " };
+        content.extend_from_slice(format!("{}  {key}{mark}{comment}\n", host.0).as_bytes());
+        if content.len() as u64 > KNOWN_HOSTS_BYTES_MAX {
+            return Err(IdentityError::TooLarge { path: self.path.clone(), bytes_max: KNOWN_HOSTS_BYTES_MAX });
+        }
+        self.replace(&content)?;
+        Ok(Added::New)
+    }
+
+    fn compare(&self, lines: &[Line], host: &HostName, key: &PublicKey) -> Result<Lookup, IdentityError> {
+        let Some(line) = lines.iter().find(|line| line.host == *host) else { return Ok(Lookup::Unknown) };
+        if line.key == *key {
+            return Ok(Lookup::Known(*key));
+        }
+        Err(self.changed(line, key.fingerprint()))
+    }
+
+    fn changed(&self, line: &Line, shown: Fingerprint) -> IdentityError {
+        IdentityError::Changed(Box::new(ChangedKey {
+            host: line.host.clone(),
+            known: line.key,
+            shown,
+            path: self.path.clone(),
+            line: line.number,
+        }))
+    }
+
+    fn load(&self) -> Result<(Vec<u8>, Vec<Line>), IdentityError> {
+        let content = read(&self.path, KNOWN_HOSTS_BYTES_MAX, Guard::Trusted)?.map_or_else(Vec::new, |c| c.to_vec());
+        let lines = parse(&self.path, &content)?;
+        Ok((content, lines))
+    }
+
+    fn lock(&self) -> Result<File, IdentityError> {
+        let path = self.path.with_extension("lock");
+        let failed = |error| IdentityError::io("lock", &path, error);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(file)
+    }
+
+    fn replace(&self, content: &[u8]) -> Result<(), IdentityError> {
+        let failed = |error| IdentityError::io("write", &self.path, error);
+        // The file itself, where the name is a link to it.
+        let path = match fs::canonicalize(&self.path) {
+            Ok(path) => path,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.path.clone(),
+            Err(error) => return Err(failed(error)),
+        };
+        let directory = path.parent().unwrap_or_else(|| self.directory.path());
+        let mut file = NamedTempFile::new_in(directory).map_err(failed)?;
+        file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        ConfigDir::sync(directory)
+    }
+}
+
+/// What the bytes of a file mean; `path` is for errors.
+pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Vec<Line>, IdentityError> {
+    let mut parsed: Vec<Line> = Vec::new();
+    for line in lines(path, content) {
+        let (number, line) = line?;
+        let line = line.split_once('#').map_or(line, |(line, _)| line);
+        let mut words = line.split_whitespace();
+        let (Some(host), Some(key), None) = (words.next(), words.next(), words.next()) else {
+            return Err(wrong_line(path, number, "it is not of the form `host:port key # comment`"));
+        };
+        let host = host.parse::<HostName>().map_err(|error| wrong_line(path, number, error.to_string()))?;
+        let key = key.parse::<PublicKey>().map_err(|error| wrong_line(path, number, error.to_string()))?;
+        parsed.push(Line { number, host, key });
+    }
+    refuse_contradictions(path, &parsed)?;
+    Ok(parsed)
+}
+
+/// A host with two keys: it is not for us to choose.
+fn refuse_contradictions(path: &Path, lines: &[Line]) -> Result<(), IdentityError> {
+    let mut sorted: Vec<&Line> = lines.iter().collect();
+    sorted.sort_by(|a, b| (&a.host, a.number).cmp(&(&b.host, b.number)));
+    for pair in sorted.windows(2) {
+        if pair[0].host == pair[1].host && pair[0].key != pair[1].key {
+            let reason = format!("it has another key for {} than line {}", pair[1].host, pair[0].number);
+            return Err(wrong_line(path, pair[1].number, reason));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Who this user is and whom it trusts: the files in the user's configuration directory, in the manner of `ssh`.
+//!
+//! | file | has | module |
+//! |---|---|---|
+//! | `key` | this user's private key, made on first use | [`key_file`] |
+//! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
+//! | `authorized_keys` | who may connect to this user's `receive` and `perf server` | [`authorized_keys`] |
+//!
+//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a limit (`limits.rs`), a private one only if
+//! nobody else can read it, and one that says whom to trust only if nobody else can write it. A line which does not
+//! parse is an error with its number, never skipped: a lost line of `known_hosts` would look like a new host.
+//!
+//! File modes are checked on Unix only; elsewhere the access rights of the user's profile directory have to do.
+
+pub mod authorized_keys;
+pub mod config_dir;
+mod error;
+pub mod key_file;
+pub mod known_hosts;
+pub mod psk;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use authorized_keys::AuthorizedKeys;
+pub use config_dir::ConfigDir;
+pub use error::{ChangedKey, IdentityError};
+pub use key_file::{OwnKey, load_or_create};
+pub use known_hosts::{Added, HostName, KnownHosts, Lookup};
+pub use psk::load_psk;

@@ -1,0 +1,363 @@
+use std::fs;
+use std::path::Path;
+
+use dfcp_secure::{PublicKey, StaticKey};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::limits;
+
+fn directory() -> (TempDir, ConfigDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = ConfigDir::at(&folder.path().join("made/dfcp")).unwrap();
+    (folder, directory)
+}
+
+fn public(seed: u8) -> PublicKey {
+    StaticKey::from_seed(&[seed; 32]).public()
+}
+
+fn host(text: &str) -> HostName {
+    text.parse().unwrap()
+}
+
+/// A file which only its owner can use.
+fn write(path: &Path, content: impl AsRef<[u8]>) {
+    fs::write(path, content).unwrap();
+    set_mode(path, 0o600);
+}
+
+#[cfg(unix)]
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[cfg(not(unix))]
+fn set_mode(_path: &Path, _mode: u32) {}
+
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn names(directory: &ConfigDir) -> Vec<String> {
+    let entries = fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_key_is_made_once_and_kept() {
+    let (_folder, directory) = directory();
+    let first = load_or_create(&directory).unwrap();
+    let second = load_or_create(&directory).unwrap();
+    assert_eq!((first.created, second.created), (true, false));
+    assert_eq!(first.key.public(), second.key.public());
+    let text = fs::read_to_string(&first.path).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with('#') && lines[1].len() == 43, "{} lines", lines.len());
+    #[cfg(unix)]
+    assert_eq!((mode(&first.path), mode(directory.path())), (0o600, 0o700));
+    let (_folder, elsewhere) = self::directory();
+    assert_ne!(load_or_create(&elsewhere).unwrap().key.public(), first.key.public());
+}
+
+#[test]
+fn programs_which_start_together_have_one_key() {
+    for _ in 0..8 {
+        let (_folder, directory) = directory();
+        let barrier = std::sync::Barrier::new(8);
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let start = || {
+                barrier.wait();
+                load_or_create(&directory).unwrap()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(keys.iter().filter(|own| own.created).count(), 1);
+        assert!(keys.iter().all(|own| own.key.public() == keys[0].key.public()));
+        assert_eq!(names(&directory), ["key"]);
+    }
+}
+
+#[test]
+fn a_damaged_key_is_refused_and_left_alone() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    let good = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+    let spare_bits = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9";
+    for bad in ["", "# only this\n", "AAAA", spare_bits, &format!("{good}\n{good}\n"), &good.replace('B', "?"), "\0"] {
+        write(&directory.key_file(), bad);
+        let error = load_or_create(&directory).unwrap_err();
+        assert!(matches!(error, IdentityError::DamagedKey { .. }), "{bad:?}: {error}");
+        assert_eq!(fs::read_to_string(directory.key_file()).unwrap(), bad);
+    }
+    write(&directory.key_file(), [0xFF, b'\n']);
+    assert!(matches!(load_or_create(&directory), Err(IdentityError::Line { line: 1, .. })));
+    write(&directory.key_file(), vec![b'#'; limits::KEY_FILE_BYTES_MAX as usize + 1]);
+    assert!(matches!(load_or_create(&directory), Err(IdentityError::TooLarge { .. })));
+    for text in [format!("{good}=\r\n"), format!("# a\n\n  {good}  \n")] {
+        write(&directory.key_file(), text);
+        let bytes: [u8; 32] = std::array::from_fn(|i| i as u8);
+        assert_eq!(*load_or_create(&directory).unwrap().key.to_bytes(), bytes);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn secrets_that_others_can_read_are_refused() {
+    let (_folder, directory) = directory();
+    let own = load_or_create(&directory).unwrap();
+    for open in [0o640, 0o604, 0o620, 0o644, 0o601] {
+        set_mode(&own.path, open);
+        let error = load_or_create(&directory).unwrap_err().to_string();
+        assert!(error.contains(&format!("chmod 600 {}", own.path.display())) && !error.contains('\n'), "{error}");
+    }
+    set_mode(&own.path, 0o400);
+    assert_eq!(load_or_create(&directory).unwrap().key.public(), own.key.public());
+    let psk = directory.path().join("shared key");
+    write(&psk, [b'x'; 32]);
+    for (given, allowed) in [(0o600, true), (0o640, true), (0o644, false), (0o660, false), (0o606, false)] {
+        set_mode(&psk, given);
+        let loaded = load_psk(&psk);
+        assert_eq!(loaded.is_ok(), allowed, "{given:o}");
+        if let Err(error) = loaded {
+            assert!(error.to_string().ends_with(&format!("chmod g-w,o= '{}'", psk.display())), "{error}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn lists_that_others_can_change_are_refused() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    write(&directory.authorized_keys(), public(1).to_string());
+    let hosts = KnownHosts::of(&directory);
+    hosts.add(&host("a:1"), &public(1), "").unwrap();
+    for open in [0o620, 0o602, 0o666] {
+        set_mode(&directory.authorized_keys(), open);
+        set_mode(hosts.path(), open);
+        for error in [AuthorizedKeys::of(&directory).unwrap_err(), hosts.lookup(&host("a:1")).unwrap_err()] {
+            assert!(
+                matches!(error, IdentityError::Writable { .. }) && error.to_string().contains("chmod go-w"),
+                "{error}"
+            );
+        }
+    }
+    for closed in [0o644, 0o600] {
+        set_mode(&directory.authorized_keys(), closed);
+        set_mode(hosts.path(), closed);
+        assert!(AuthorizedKeys::of(&directory).is_ok() && hosts.lookup(&host("a:1")).is_ok());
+    }
+    set_mode(directory.path(), 0o770);
+    assert!(AuthorizedKeys::of(&directory).is_err() && hosts.lookup(&host("a:1")).is_err());
+    assert!(hosts.add(&host("b:1"), &public(1), "").is_err() && load_or_create(&directory).is_err());
+}
+
+#[test]
+fn a_host_is_known_once_it_was_added() {
+    let (_folder, directory) = directory();
+    let hosts = KnownHosts::of(&directory);
+    assert_eq!(hosts.lookup(&host("a.example:4433")).unwrap(), Lookup::Unknown);
+    assert_eq!(hosts.add(&host("A.example:4433"), &public(1), "laptop\nof #1").unwrap(), Added::New);
+    assert_eq!(hosts.add(&host("a.example:4433"), &public(1), "").unwrap(), Added::Already);
+    assert_eq!(hosts.lookup(&host("a.EXAMPLE:4433")).unwrap(), Lookup::Known(public(1)));
+    assert_eq!(hosts.verify(&host("a.example:4433"), &public(1)).unwrap(), Lookup::Known(public(1)));
+    assert_eq!(hosts.verify(&host("a.example:4434"), &public(2)).unwrap(), Lookup::Unknown);
+    let line = format!("a.example:4433  {}  # laptop\\nof #1\n", public(1));
+    assert_eq!(fs::read_to_string(hosts.path()).unwrap(), line);
+}
+
+#[test]
+fn a_changed_key_is_told_loudly_and_changes_nothing() {
+    let (_folder, directory) = directory();
+    let hosts = KnownHosts::of(&directory);
+    directory.create().unwrap();
+    let content = format!("# mine\n\na:1 {}\n", public(1));
+    write(hosts.path(), &content);
+    for error in
+        [hosts.verify(&host("a:1"), &public(2)).unwrap_err(), hosts.add(&host("a:1"), &public(2), "").unwrap_err()]
+    {
+        let text = error.to_string();
+        let path = hosts.path().display().to_string();
+        for part in ["THE KEY OF a:1 HAS CHANGED", "line 3 of", &path] {
+            assert!(text.contains(part), "{text}");
+        }
+        for key in [public(1), public(2)] {
+            assert!(text.contains(&key.fingerprint().to_string()), "{text}");
+        }
+    }
+    assert_eq!(fs::read_to_string(hosts.path()).unwrap(), content);
+}
+
+#[test]
+fn lines_added_at_once_are_all_kept() {
+    let (_folder, directory) = directory();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let directory = &directory;
+            scope.spawn(move || {
+                for i in 1..=8 {
+                    let name = host(&format!("h{thread}:{i}"));
+                    assert_eq!(KnownHosts::of(directory).add(&name, &public(thread), "").unwrap(), Added::New);
+                }
+            });
+        }
+    });
+    let hosts = KnownHosts::of(&directory);
+    for thread in 0..8 {
+        for i in 1..=8 {
+            assert_eq!(hosts.lookup(&host(&format!("h{thread}:{i}"))).unwrap(), Lookup::Known(public(thread)));
+        }
+    }
+    assert_eq!(names(&directory), ["known_hosts", "known_hosts.lock"]);
+}
+
+#[test]
+fn what_people_wrote_into_known_hosts_stays() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    let hosts = KnownHosts::of(&directory);
+    let content = format!("# mine\r\n\r\na:1\t{}=  # no end of line", public(1));
+    write(hosts.path(), &content);
+    hosts.add(&host("[2001:DB8::7]:1"), &public(2), "").unwrap();
+    let after = fs::read_to_string(hosts.path()).unwrap();
+    assert_eq!(after, format!("{content}\n[2001:db8::7]:1  {}\n", public(2)));
+    assert_eq!(hosts.lookup(&host("a:1")).unwrap(), Lookup::Known(public(1)));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_known_hosts_stays_a_link() {
+    let (folder, directory) = directory();
+    directory.create().unwrap();
+    let hosts = KnownHosts::of(&directory);
+    let real = folder.path().join("real");
+    write(&real, "");
+    std::os::unix::fs::symlink(&real, hosts.path()).unwrap();
+    hosts.add(&host("a:1"), &public(1), "").unwrap();
+    assert!(fs::symlink_metadata(hosts.path()).unwrap().is_symlink());
+    assert!(fs::read_to_string(real).unwrap().starts_with("a:1  "));
+}
+
+#[test]
+fn wrong_lines_are_named() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    let (hosts, path) = (KnownHosts::of(&directory), directory.authorized_keys());
+    let key = public(1);
+    for bad in ["a:1", &format!("a {key}"), &format!("a:1 {key} x"), "a:1 key", &format!("a:2 {}", public(2))] {
+        write(hosts.path(), format!("a:2 {key}\n{bad}\n"));
+        let error = hosts.lookup(&host("b:1")).unwrap_err();
+        assert!(matches!(error, IdentityError::Line { line: 2, .. }), "{bad}: {error}");
+        assert!(error.to_string().contains("known_hosts") && !error.to_string().contains('\n'), "{error}");
+        assert!(hosts.add(&host("b:1"), &key, "").is_err());
+    }
+    for bad in ["x", "SHA256:x", &key.to_string()[1..], "\u{7f}"] {
+        write(&path, format!("{key}\n\n{bad} alice\n"));
+        let error = AuthorizedKeys::of(&directory).unwrap_err();
+        assert!(matches!(error, IdentityError::Line { line: 3, .. }), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn authorized_keys_permits_its_keys_and_no_others() {
+    let (_folder, directory) = directory();
+    assert!(AuthorizedKeys::of(&directory).is_err());
+    directory.create().unwrap();
+    let text = format!("# us\n\n{} alice # laptop\r\n  {}\n{}=", public(1), public(2).fingerprint(), public(3));
+    write(&directory.authorized_keys(), text);
+    let keys = AuthorizedKeys::of(&directory).unwrap();
+    assert!((1..=3).all(|seed| keys.permits(&public(seed))) && !keys.is_empty());
+    assert!(!keys.permits(&public(4)));
+    write(&directory.authorized_keys(), "# nobody\n");
+    let keys = AuthorizedKeys::of(&directory).unwrap();
+    assert!(keys.is_empty() && !keys.permits(&public(1)));
+}
+
+#[test]
+fn names_of_hosts_have_one_form() {
+    for (text, name) in [
+        ("There.Example:04433", "there.example:4433"),
+        ("192.0.2.7:1", "192.0.2.7:1"),
+        ("[FE80::1%Eth0]:9", "[fe80::1%eth0]:9"),
+    ] {
+        assert_eq!(host(text).to_string(), name);
+    }
+    let long = format!("{}:1", "a".repeat(limits::HOST_NAME_BYTES_MAX));
+    for bad in ["", "a", ":1", "a:", "a:0", "a:+1", "a:65536", "a b:1", "#a:1", "::1:4433", "a\u{1b}:1", "a\n:1", &long]
+    {
+        let error = bad.parse::<HostName>().unwrap_err().to_string();
+        assert!(error.len() < 500 && !error.contains(['\n', '\u{1b}']), "{error:?}");
+    }
+}
+
+#[test]
+fn pre_shared_keys_have_a_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("psk");
+    let error = load_psk(&path).unwrap_err();
+    assert!(error.to_string().contains("psk"), "{error}");
+    assert!(load_psk(folder.path()).is_err());
+    let max = limits::PSK_FILE_BYTES_MAX as usize;
+    for (bytes, good) in [(31, false), (32, true), (max, true), (max + 1, false)] {
+        write(&path, vec![7; bytes]);
+        assert_eq!(load_psk(&path).is_ok(), good, "{bytes}");
+    }
+}
+
+/// Bytes of which many lines are nearly right.
+fn hostile() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..20),
+        "[a-z:#0-9 ]{0,12}".prop_map(String::into_bytes),
+        (0_u8..4).prop_map(|seed| public(seed).to_string().into_bytes()),
+        (0_u8..4).prop_map(|seed| public(seed).fingerprint().to_string().into_bytes()),
+        Just(b"a:1 ".to_vec()),
+        Just(b"\n".to_vec()),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_content_makes_a_list_panic(content in hostile()) {
+        let path = Path::new("list");
+        if let Ok(lines) = known_hosts::parse(path, &content) {
+            for line in &lines {
+                prop_assert!(line.host.to_string().parse::<HostName>().is_ok_and(|host| host == line.host));
+                prop_assert!(lines.iter().all(|other| other.host != line.host || other.key == line.key));
+            }
+        }
+        if let Ok(keys) = AuthorizedKeys::parse(path, &content) {
+            prop_assert!(!keys.permits(&public(200)));
+        }
+    }
+
+    #[test]
+    fn every_host_name_is_its_own_normal_form(text in "\\PC{0,20}:[0-9]{1,5}") {
+        if let Ok(name) = text.parse::<HostName>() {
+            let line = format!("{name} {}", public(1));
+            prop_assert!(known_hosts::parse(Path::new("list"), line.as_bytes()).is_ok_and(|lines| lines[0].host == name));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_content_makes_a_key_file_panic_or_change(content in hostile()) {
+        let (_folder, directory) = directory();
+        directory.create().unwrap();
+        write(&directory.key_file(), &content);
+        let _either = load_or_create(&directory);
+        prop_assert_eq!(fs::read(directory.key_file()).unwrap(), content);
+    }
+}

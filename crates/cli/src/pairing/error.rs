@@ -1,0 +1,91 @@
+//! How a pairing can fail.
+
+use std::io;
+
+/// Why a code cannot be tried, or what came of trying it. It travels in a REFUSED frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[repr(u8)]
+pub enum Refusal {
+    /// The two sides have different codes, or different connections.
+    #[error(
+        "the two sides do not have the same pairing code: compare it and try again; if it is the same, somebody on the \
+         path is posing as the other side, so use another path and a new code"
+    )]
+    WrongCode = 1,
+    /// It has served.
+    #[error("the pairing code has been used, and is good only once; let the receiver make a new one")]
+    Used = 2,
+    /// As many wrong guesses as are allowed.
+    #[error("the pairing code is void after too many wrong guesses; let the receiver make a new one")]
+    Guessed = 3,
+    /// It is too old.
+    #[error("the pairing code has expired; let the receiver make a new one")]
+    Expired = 4,
+    /// All guesses that are left are being made.
+    #[error("somebody else is trying the pairing code at this moment; try again in half a minute")]
+    Busy = 5,
+    /// The other side broke the protocol.
+    #[error("the other side could not read what this one sent for the pairing; use the same version on both sides")]
+    Protocol = 6,
+    /// This receiver has no codes.
+    #[error("no pairing code is in use there; leave --code out, or start the other side with --code")]
+    NoCode = 7,
+}
+
+impl Refusal {
+    /// From the wire; `None` for those of a later version.
+    pub(super) fn from_wire(reason: u8) -> Option<Self> {
+        use Refusal::{Busy, Expired, Guessed, NoCode, Protocol, Used, WrongCode};
+        let known = [WrongCode, Used, Guessed, Expired, Busy, Protocol, NoCode];
+        known.into_iter().find(|refusal| *refusal as u8 == reason)
+    }
+}
+
+/// Why two sides are not paired.
+#[derive(Debug, thiserror::Error)]
+pub enum PairingError {
+    /// This side refuses.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The peer refuses.
+    #[error("{0}")]
+    PeerRefused(Refusal),
+    /// The peer refuses for a reason which this version does not know.
+    #[error("the peer refused the pairing for reason {0}, which this version does not know; update this side")]
+    RefusedOtherwise(u8),
+    /// What came is no frame of a pairing.
+    #[error("the peer does not speak the pairing protocol; is the right dfcp command running there, with a code?")]
+    NotPairing,
+    /// A frame of another version.
+    #[error("the peer speaks version {0} of the pairing protocol and this is version 1; update the older of the two")]
+    Version(u8),
+    /// A frame which is malformed or may not come now.
+    #[error("the peer broke the pairing protocol ({0}); use the same version on both sides")]
+    Protocol(&'static str),
+    /// The peer closed before the end.
+    #[error("the peer closed the connection during the pairing; see its messages and try again")]
+    Closed,
+    /// The connection broke. The sentence has the cause in it, so it is no source besides.
+    #[error("the connection was lost during the pairing ({0}); try again when the path is back")]
+    Connection(io::Error),
+    /// The peer let too much time pass.
+    #[error("the pairing did not end within {seconds} s; see whether the other side runs, and try again")]
+    TimedOut {
+        /// How long it may last.
+        seconds: u64,
+    },
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers ({0}); nobody can be paired until it does")]
+    Random(getrandom::Error),
+}
+
+impl PairingError {
+    /// What came of trying the code, whichever side found out.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused(refusal) | Self::PeerRefused(refusal) => Some(*refusal),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A pairing over a byte stream.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout};
+use zeroize::Zeroizing;
+
+use super::code::Code;
+use super::error::{PairingError, Refusal};
+use super::exchange::{BODY_BYTES, ReceiverPairing, SenderPairing};
+use super::frame::{Frame, MAGIC};
+use super::one_time::OneTimeCode;
+use crate::limits::PAIRING_RUN_MAX;
+
+/// Pairs, over an encrypted connection with this handshake hash, with the receiver who made `code`. `Ok` means: it has
+/// the same code, and its end of the connection is ours. The stream can then be used for anything else; after an
+/// error it must be closed.
+///
+/// # Errors
+/// The codes differ, the receiver's is void, the peer does something else, or it takes longer than
+/// [`PAIRING_RUN_MAX`].
+pub async fn pair_as_sender<S>(stream: &mut S, code: &Code, handshake_hash: &[u8; 32]) -> Result<(), PairingError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let run = async {
+        let outcome = send_side(stream, code, handshake_hash).await;
+        explain(stream, outcome).await
+    };
+    in_time(run).await
+}
+
+/// Pairs, over an encrypted connection with this handshake hash, with a sender who was told the code. `Ok` means: it has
+/// the same code, its end of the connection is ours, and the code is used up. The stream can then be used for anything
+/// else; after an error it must be closed. If the last frame cannot be written, the code is used up nonetheless.
+///
+/// # Errors
+/// As [`pair_as_sender`].
+pub async fn pair_as_receiver<S>(
+    stream: &mut S,
+    code: &OneTimeCode,
+    handshake_hash: &[u8; 32],
+) -> Result<(), PairingError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let run = async {
+        let outcome = receive_side(stream, code, handshake_hash).await;
+        explain(stream, outcome).await
+    };
+    in_time(run).await
+}
+
+/// Whether these are the first bytes of a sender who wants to pair.
+#[must_use]
+pub fn begins_with(first: &[u8]) -> bool {
+    first.starts_with(&MAGIC)
+}
+
+/// What a receiver without a code answers to a sender who wants to pair. The stream must be closed then.
+///
+/// # Errors
+/// Always: [`Refusal::NoCode`].
+pub async fn decline<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<(), PairingError> {
+    let run = async {
+        // Unread bytes would make the close a reset.
+        let _element = Frame::read(stream).await?;
+        explain(stream, Err(Refusal::NoCode.into())).await
+    };
+    in_time(run).await
+}
+
+async fn send_side<S>(stream: &mut S, code: &Code, handshake_hash: &[u8; 32]) -> Result<(), PairingError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (pairing, element) = SenderPairing::start(code, handshake_hash, &*seed()?);
+    Frame::Element(element).write(stream).await?;
+    let (pairing, confirmation) = pairing.finish(&element_of(Frame::read(stream).await?)?)?;
+    Frame::Confirm(confirmation).write(stream).await?;
+    pairing.verify(&confirmation_of(Frame::read(stream).await?)?)?;
+    Ok(())
+}
+
+async fn receive_side<S>(stream: &mut S, code: &OneTimeCode, handshake_hash: &[u8; 32]) -> Result<(), PairingError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let peer_element = element_of(Frame::read(stream).await?)?;
+    // From here on a guess is taken; all that follows gives it back unless a confirmation was compared.
+    let attempt = code.attempt(now())?;
+    let (pairing, element) = ReceiverPairing::start(attempt.code(), handshake_hash, &*seed()?);
+    let pairing = pairing.finish(&peer_element)?;
+    Frame::Element(element).write(stream).await?;
+    let verified = pairing.verify(&confirmation_of(Frame::read(stream).await?)?);
+    attempt.settle(verified.is_ok(), now())?;
+    Frame::Confirm(verified?).write(stream).await
+}
+
+/// Tells the peer why this side gives up, unless that was the peer's doing.
+async fn explain<S>(stream: &mut S, outcome: Result<(), PairingError>) -> Result<(), PairingError>
+where
+    S: AsyncWrite + Unpin,
+{
+    let reason = match &outcome {
+        Err(PairingError::Refused(refusal)) => *refusal,
+        Err(PairingError::Protocol(_) | PairingError::NotPairing | PairingError::Version(_)) => Refusal::Protocol,
+        _ => return outcome,
+    };
+    if let Err(error) = Frame::Refused(reason as u8).write(stream).await {
+        // That the run failed is worth more than that the peer could not be told.
+        tracing::debug!(%error, "the peer could not be told why the pairing failed");
+    }
+    outcome
+}
+
+async fn in_time(run: impl Future<Output = Result<(), PairingError>>) -> Result<(), PairingError> {
+    let too_late = || PairingError::TimedOut { seconds: PAIRING_RUN_MAX.as_secs() };
+    timeout(PAIRING_RUN_MAX, run).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+fn element_of(frame: Frame) -> Result<[u8; BODY_BYTES], PairingError> {
+    let Frame::Element(element) = frame else { return Err(PairingError::Protocol("a frame out of place")) };
+    Ok(element)
+}
+
+fn confirmation_of(frame: Frame) -> Result<[u8; BODY_BYTES], PairingError> {
+    let Frame::Confirm(confirmation) = frame else { return Err(PairingError::Protocol("a frame out of place")) };
+    Ok(confirmation)
+}
+
+fn seed() -> Result<Zeroizing<[u8; 32]>, PairingError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut_slice()).map_err(PairingError::Random)?;
+    Ok(seed)
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

@@ -1,0 +1,179 @@
+//! Running the real program, each side with a configuration directory of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
+
+/// A hung program must fail a test, not hang it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A machine with its user: files, and a configuration.
+pub(crate) struct Site {
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A path in its files.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.path("config")
+    }
+
+    /// Writes a file, which nobody else can read.
+    pub(crate) fn write(&self, name: &str, content: &str) -> String {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        path.to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(DFCP);
+        command.args(arguments).env("DFCP_CONFIG_DIR", self.config()).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        Said::of(self.command(arguments).output().unwrap())
+    }
+
+    /// This user's fingerprint or public key.
+    pub(crate) fn id(&self, field: &str) -> String {
+        let json: serde_json::Value = serde_json::from_str(&self.run(&["id", "--json"]).out).unwrap();
+        json[field].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a small file to `address`.
+    pub(crate) fn send(&self, address: &str, more: &[&str]) -> Said {
+        let file = self.write("small.txt", "small");
+        self.run(&[&["send", &file, address], more].concat())
+    }
+
+    /// A receiver into `output`, which says where it listens.
+    pub(crate) fn receive(&self, more: &[&str]) -> Running {
+        let output = self.path("output");
+        let arguments = ["receive", "--listen", "127.0.0.1:0", "--output", output.to_str().unwrap()];
+        self.start(&[&arguments, more].concat())
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(self.command(arguments))
+    }
+
+    /// What arrived of [`Site::send`].
+    pub(crate) fn received(&self) -> Option<String> {
+        fs::read_to_string(self.path("output/small.txt")).ok()
+    }
+}
+
+/// How a program ended and what it printed.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// It succeeded.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// It failed, and said all of this.
+    #[track_caller]
+    pub(crate) fn refused(&self, parts: &[&str]) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        for part in parts {
+            assert!(self.err.contains(part), "no {part:?} in {self:?}");
+        }
+    }
+}
+
+/// A running `dfcp` which has said where it listens.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) address: String,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Running {
+    /// Starts it and reads its standard error up to the first loopback address with a port.
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, lines) = mpsc::channel();
+        // Read to the end, so that the program never waits for the pipe.
+        std::thread::spawn(move || {
+            for line in printed.map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        let mut running = Self { child, address: String::new(), lines };
+        let line = running.line_with("127.0.0.1:");
+        let at = line.find("127.0.0.1:").unwrap();
+        running.address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
+        running
+    }
+
+    /// The next line of its standard error that has `part` in it.
+    #[track_caller]
+    pub(crate) fn line_with(&self, part: &str) -> String {
+        let mut before = String::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(part) => return line,
+                Ok(line) => before += &format!("{line}\n"),
+                Err(_) => panic!("it has not said {part:?} but:\n{before}"),
+            }
+        }
+    }
+
+    /// The next code that it prints.
+    #[track_caller]
+    pub(crate) fn code(&self) -> String {
+        self.line_with("    code: ").trim().trim_start_matches("code: ").to_owned()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    pub(crate) fn succeeded(mut self) -> bool {
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // An error means that it has ended by itself.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}

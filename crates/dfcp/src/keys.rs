@@ -1,0 +1,15 @@
+//! Where static keys come from.
+
+use std::io;
+
+use dfcp_proto::StaticKey;
+
+/// A new static key from the system's randomness.
+///
+/// # Errors
+/// The system has none to give.
+pub fn generate_key() -> io::Result<StaticKey> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(StaticKey::from_seed(&seed))
+}

@@ -1,0 +1,41 @@
+//! What an accepted connection which has nothing to do really takes, by an allocator which counts. A binary of its own,
+//! with one test, as nothing else may allocate meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+use std::alloc::System;
+
+use cap::Cap;
+use dfcp::{Accept, Config, Endpoint, Listener, PeerKey, Stream};
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+const CONNECTIONS: usize = 100;
+
+fn accept(connections_max: usize) -> Accept {
+    Accept { connections_max, ..Config::sealed(PeerKey::Any).into() }
+}
+
+fn bound_bytes(connections_max: usize) -> u64 {
+    Endpoint::bind(([127, 0, 0, 1], 0).into(), Some(accept(connections_max))).unwrap().stats().memory_bytes_max
+}
+
+#[tokio::test]
+async fn a_connection_takes_no_more_than_the_bound_has_for_it() {
+    let bound = (bound_bytes(2) - bound_bytes(1)) as usize;
+    let listener = Listener::bind_with(([127, 0, 0, 1], 0).into(), accept(CONNECTIONS)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = Endpoint::bind(([127, 0, 0, 1], 0).into(), None).unwrap();
+    let before = ALLOCATOR.allocated();
+    let mut streams: Vec<Stream> = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let (ours, theirs) = tokio::join!(client.connect(address, Config::sealed(PeerKey::Any)), listener.accept());
+        streams.extend([ours.unwrap(), theirs.unwrap()]);
+    }
+    // Both ends live here, and take the same.
+    let each = (ALLOCATOR.allocated() - before) / streams.len();
+    assert!(each <= bound, "{each} bytes per idle connection, {bound} in the bound");
+    assert!(each > bound / 8, "{each} bytes per idle connection: the allocator counts");
+    assert_eq!(listener.endpoint().stats().connections, CONNECTIONS);
+}

@@ -1,0 +1,332 @@
+//! How a sealed connection opens: the handshake's messages ride in SYN, SYNACK and ACK (`spec/security.md` §2).
+//!
+//! The initiator is a connection from its first SYN on. The acceptor has none before its peer is proven: until then there
+//! is only an entry in the endpoint's table of half-open connections.
+
+use std::net::SocketAddr;
+
+use dfcp_secure::{
+    Cipher, Established, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, StaticKey,
+};
+use dfcp_time::Time;
+use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
+use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Header, Options, Profile, Segment, VERSION, option_bytes};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::config::Config;
+use crate::connection::handshake::{CODE_RANDOM_LINEAR, PeerLimits, Role};
+use crate::connection::protection::Protection;
+use crate::connection::{Connection, Phase, Ports, Seal};
+use crate::error::{ConfigError, ConnectionError, Dropped};
+use crate::limits;
+use crate::security::Credentials;
+
+/// What an RST says in S1.
+pub(crate) const RST_NOT_ADMITTED: u32 = 1;
+pub(crate) const RST_CANNOT_READ: u32 = 2;
+
+/// The largest symbol of a sealed connection: header, proof and tag must fit into the datagram, too.
+pub(crate) const SYMBOL_SIZE_MAX: u16 = 1456;
+
+const PROLOGUE: &[u8; 6] = b"DFCP 1";
+
+/// What both ends put into the handshake's hash before anything else ([noise-4]).
+pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
+    [PROLOGUE, syn_options, &initiator_id.to_be_bytes()].concat()
+}
+
+/// The options of every modern SYN.
+pub(crate) fn syn_options(symbol_size: u16) -> Options {
+    Options {
+        version: Some(VERSION),
+        profile: Some(Profile::Modern),
+        code: Some(CODE_RANDOM_LINEAR),
+        symbol_size: Some(symbol_size),
+        ..Options::default()
+    }
+}
+
+/// An initiator which waits for the second message.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    noise: Initiator,
+    first: Box<[u8]>,
+    cookie: Option<Box<[u8]>>,
+    cookies_taken: u32,
+    /// An answer which nobody vouches for says that the attempt is in vain; unless a genuine one comes until then, that
+    /// is believed.
+    doubt: Option<(Time, ConnectionError)>,
+}
+
+/// What the second message brought.
+struct Answer {
+    third: Option<Box<[u8]>>,
+    cipher: Cipher,
+    peer_id: u32,
+    offer: Offer,
+    symbol_size: u16,
+    echo: u32,
+}
+
+impl Opening {
+    /// Writes the first message.
+    pub(crate) fn new(
+        config: &Config,
+        credentials: &Credentials,
+        local_id: u32,
+        offer: &Offer,
+        random: &mut ChaCha20Rng,
+    ) -> Result<Self, ConfigError> {
+        let (mut seed, mut key_seed) = ([0; 32], [0; 32]);
+        random.fill_bytes(&mut seed);
+        random.fill_bytes(&mut key_seed);
+        let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;
+        let options = encoded_options(config.symbol_size).ok_or(ConfigError::Handshake)?;
+        let prologue = prologue(&options, local_id);
+        let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
+        let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
+        let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
+        let mut plain = [0; 128];
+        let length = payload.encode(&mut plain).map_err(|_| ConfigError::Handshake)?;
+        let mut first = [0; MESSAGE_BYTES_MAX];
+        let length = noise.write_first(&plain[..length], &mut first).map_err(|_| ConfigError::Handshake)?;
+        Ok(Self { noise, first: first[..length].into(), cookie: None, cookies_taken: 0, doubt: None })
+    }
+
+    /// The payload of a SYN, padded so that its datagram is never shorter than an answer.
+    fn syn_payload(&self, local_id: u32, offset: usize, out: &mut [u8]) -> Option<usize> {
+        let payload = Payload {
+            connection_id: Some(local_id),
+            cookie: self.cookie.as_deref(),
+            noise: Some((self.noise.pattern().id(), &self.first)),
+            ..Payload::default()
+        };
+        let bare = payload.encode(out).ok()?;
+        let wanted = limits::SEALED_SYN_BYTES_MIN - CRC_BYTES - offset;
+        let padding_bytes = wanted.checked_sub(bare).map(|missing| missing.saturating_sub(PARAMETER_HEADER_BYTES));
+        Payload { padding_bytes, ..payload }.encode(out).ok()
+    }
+
+    /// Reads the second message.
+    fn answer(&mut self, credentials: &Credentials, payload: &Payload<'_>) -> Result<Answer, AnswerError> {
+        let (pattern, message) = payload.noise.ok_or(AnswerError::Ignored)?;
+        if pattern != self.noise.pattern().id() {
+            return Err(AnswerError::Ignored);
+        }
+        let mut plain = [0; MESSAGE_BYTES_MAX];
+        let length = match self.noise.read_second(message, &mut plain) {
+            Ok(length) => length,
+            Err(HandshakeError::UnexpectedKey(found)) => {
+                return Err(AnswerError::Doubtful(ConnectionError::UnexpectedKey(found)));
+            }
+            Err(_) => return Err(AnswerError::Ignored),
+        };
+        // From here on it is the peer's own doing.
+        let inner = Payload::decode(&plain[..length]).map_err(|_| AnswerError::Final(ConnectionError::Incompatible))?;
+        let peer = self.noise.peer();
+        if !credentials.admits(self.noise.pattern(), peer.as_ref()) {
+            let fingerprint =
+                peer.map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
+            return Err(AnswerError::Final(fingerprint));
+        }
+        self.accepted(credentials, &inner).ok_or(AnswerError::Final(ConnectionError::Incompatible))
+    }
+
+    fn accepted(&mut self, credentials: &Credentials, inner: &Payload<'_>) -> Option<Answer> {
+        let &[cipher] = inner.ciphers? else { return None };
+        let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
+        let (peer_id, offer) = (inner.connection_id?, inner.offer().ok()?);
+        let symbol_size = inner.symbol_size.filter(|size| (64..=SYMBOL_SIZE_MAX).contains(size))?;
+        let third = if self.noise.pattern() == Pattern::FirstContact {
+            let mut third = [0; MESSAGE_BYTES_MAX];
+            let length = self.noise.write_third(&[], &mut third).ok()?;
+            Some(third[..length].into())
+        } else {
+            None
+        };
+        Some(Answer { third, cipher, peer_id, offer, symbol_size, echo: inner.echo? })
+    }
+}
+
+/// Why a second message was not taken.
+enum AnswerError {
+    /// It is none, or not for us.
+    Ignored,
+    /// Somebody says that the attempt is in vain.
+    Doubtful(ConnectionError),
+    /// The peer itself does.
+    Final(ConnectionError),
+}
+
+/// The bytes of a SYN's options.
+fn encoded_options(symbol_size: u16) -> Option<Vec<u8>> {
+    let header = Header {
+        source_port: 0,
+        destination_port: 0,
+        block_id: 0,
+        s1: 0,
+        flags: Flags::SYN,
+        profile: Profile::Modern,
+        epoch: 0,
+        s2: 0,
+        s3: 0,
+    };
+    let mut out = [0; HEADER_BYTES + 36];
+    let length = dfcp_wire::write_header(&mut out, &header, &syn_options(symbol_size)).ok()?;
+    option_bytes(&out[..length]).map(<[u8]>::to_vec)
+}
+
+/// What an acceptor knows of its peer once that is proven.
+#[derive(Debug)]
+pub(crate) struct Proven {
+    pub(crate) local_id: u32,
+    pub(crate) peer_id: u32,
+    pub(crate) offer: Offer,
+    pub(crate) symbol_size: u16,
+    pub(crate) established: Established,
+    pub(crate) cipher: Cipher,
+    pub(crate) admitted: bool,
+    /// When the first SYNACK left.
+    pub(crate) answered_at: Time,
+}
+
+impl Connection {
+    /// The accepting side's end of a sealed connection: open from the start, or, if the key which the peer has proven is
+    /// not admitted, about to tell it so.
+    pub(crate) fn accept_sealed(now: Time, config: Config, remote: SocketAddr, seed: [u8; 32], proven: Proven) -> Self {
+        let ports = Ports { local: 0, remote: 0 };
+        let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
+        connection.handshake.local_id = proven.local_id;
+        connection.handshake.peer_id = Some(proven.peer_id);
+        connection.config.symbol_size = proven.symbol_size;
+        let first_contact = proven.established.pattern() == Pattern::FirstContact;
+        connection.seal = Seal::On(Box::new(Protection::new(proven.established, proven.cipher)));
+        if proven.admitted {
+            connection.rtt.sample(now.since(proven.answered_at));
+            if first_contact {
+                // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
+                // comes, tells the initiator to stop repeating it.
+                connection.handshake.start_repeats(now, Profile::Modern);
+            }
+            connection.establish(now, PeerLimits::from(&proven.offer), proven.symbol_size);
+        } else {
+            connection.reset = Some(RST_NOT_ADMITTED);
+            connection.close(Some(ConnectionError::Refused));
+        }
+        connection
+    }
+
+    pub(super) fn sealed_syn(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let header = self.handshake_header(Flags::SYN);
+        self.handshake.answer();
+        self.note_handshake_sent(now, &header);
+        let offset = dfcp_wire::write_header(out, &header, &syn_options(self.config.symbol_size)).ok()?;
+        let Seal::Opening(opening) = &self.seal else { return None };
+        let length = opening.syn_payload(self.handshake.local_id, offset, out.get_mut(offset..)?)?;
+        dfcp_wire::finish(out, offset + length).ok()
+    }
+
+    /// The ACK with the third message.
+    pub(super) fn third_message(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let header = self.handshake_header(Flags::ACK);
+        self.handshake.answer();
+        self.note_handshake_sent(now, &header);
+        let third = self.handshake.third.as_deref()?;
+        let offset = dfcp_wire::write_header(out, &header, &Options::default()).ok()?;
+        let payload = Payload { noise: Some((Pattern::FirstContact.id(), third)), ..Payload::default() };
+        let length = payload.encode(out.get_mut(offset..)?).ok()?;
+        dfcp_wire::finish(out, offset + length).ok()
+    }
+
+    /// An unsealed segment on a connection which will be sealed: an answer to our SYN, or nothing.
+    pub(super) fn take_clear(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
+        let header = &segment.header;
+        let expected = self.phase == Phase::SynSent && header.connection_id() == self.handshake.local_id;
+        let Seal::Opening(opening) = &mut self.seal else { return Err(Dropped::Unexpected) };
+        if !expected {
+            return Err(Dropped::Unexpected);
+        }
+        if header.flags == Flags::RST {
+            let why = match header.s1 {
+                RST_NOT_ADMITTED => ConnectionError::NotAdmitted,
+                RST_CANNOT_READ => ConnectionError::PinnedKeyRefused,
+                _ => ConnectionError::Refused,
+            };
+            opening.doubt.get_or_insert((now + limits::DOUBT, why));
+            return Ok(());
+        }
+        if header.flags != Flags::SYN | Flags::ACK {
+            return Err(Dropped::Unexpected);
+        }
+        let payload = Payload::decode(segment.payload)?;
+        if let (Some(cookie), None) = (payload.cookie, payload.noise) {
+            // Nobody vouches for this: it makes us send no more often than we have sent by ourselves.
+            if opening.cookies_taken >= self.handshake.sent() {
+                return Err(Dropped::Unexpected);
+            }
+            opening.cookies_taken += 1;
+            opening.cookie = Some(cookie.into());
+            self.handshake.owe(0);
+            return Ok(());
+        }
+        let Some(credentials) = self.config.credentials() else { return Err(Dropped::Unexpected) };
+        match opening.answer(credentials, &payload) {
+            Ok(answer) => {
+                self.take_answer(now, answer);
+                Ok(())
+            }
+            Err(AnswerError::Ignored) => Err(Dropped::Forged),
+            Err(AnswerError::Doubtful(why)) => {
+                opening.doubt.get_or_insert((now + limits::DOUBT, why));
+                Err(Dropped::Forged)
+            }
+            Err(AnswerError::Final(why)) => {
+                self.close(Some(why));
+                Ok(())
+            }
+        }
+    }
+
+    fn take_answer(&mut self, now: Time, answer: Answer) {
+        let Seal::Opening(opening) = std::mem::replace(&mut self.seal, Seal::Off) else { return };
+        let Ok(established) = opening.noise.finish() else { return self.close(Some(ConnectionError::Incompatible)) };
+        self.last_heard = now;
+        self.handshake.peer_id = Some(answer.peer_id);
+        if let Some(sample) = self.handshake.rtt(now, answer.echo) {
+            self.rtt.sample(sample);
+        }
+        let symbol_size = self.config.symbol_size.min(answer.symbol_size);
+        self.config.symbol_size = symbol_size;
+        self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));
+        // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
+        self.handshake.start_repeats(now, Profile::Modern);
+        self.handshake.clear_owed();
+        if answer.third.is_some() {
+            // Nothing sealed can be opened before it has come, so its loss would be that of all data behind it.
+            self.handshake.owe(0);
+            self.handshake.owe(0);
+        }
+        self.handshake.third = answer.third;
+        self.establish(now, PeerLimits::from(&answer.offer), symbol_size);
+    }
+
+    /// When a doubtful answer is believed.
+    pub(super) fn doubt_ends_at(&self) -> Option<Time> {
+        match &self.seal {
+            Seal::Opening(opening) => opening.doubt.as_ref().map(|(until, _)| *until),
+            Seal::Off | Seal::On(_) => None,
+        }
+    }
+
+    /// Ends the attempt when its doubt has lasted long enough.
+    pub(super) fn end_doubt(&mut self, now: Time) {
+        let Seal::Opening(opening) = &self.seal else { return };
+        if let Some((until, why)) = &opening.doubt
+            && now >= *until
+        {
+            let why = why.clone();
+            self.close(Some(why));
+        }
+    }
+}

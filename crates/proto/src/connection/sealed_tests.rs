@@ -1,0 +1,324 @@
+//! Sealed connections between two endpoints on a path of 10 ms each way.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use dfcp_wire::{Flags, peek};
+
+use super::*;
+use crate::connection::application::Read;
+use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
+use crate::endpoint::{Accept, Cookies, Endpoint, Routed};
+use crate::security::{Ciphers, Credentials, PeerKey, Verifier};
+use dfcp_secure::{Cipher, Pattern, PreSharedKey, StaticKey};
+
+const ONE_WAY: Duration = Duration::from_millis(10);
+const STEP: Duration = Duration::from_micros(500);
+
+struct InFlight {
+    due: Time,
+    from: SocketAddr,
+    to: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+/// Two endpoints, and what is between them.
+struct World {
+    now: Time,
+    client: Connection,
+    client_end: Endpoint,
+    server_end: Endpoint,
+    servers: Vec<Connection>,
+    path: VecDeque<InFlight>,
+    /// Where the client's datagrams seem to come from.
+    client_address: SocketAddr,
+    /// Changes datagrams on their way; `false` swallows them.
+    adversary: fn(&mut Vec<u8>) -> bool,
+    received: Vec<u8>,
+    /// Epoch bits of sealed datagrams seen, and how many datagrams went to each address.
+    epochs: BTreeSet<u8>,
+    sent_to: Vec<(Time, SocketAddr, usize)>,
+}
+
+fn at_client() -> SocketAddr {
+    ([192, 0, 2, 1], 4_000).into()
+}
+
+fn at_server() -> SocketAddr {
+    ([198, 51, 100, 1], 9).into()
+}
+
+fn key(seed: u8) -> StaticKey {
+    StaticKey::from_seed(&[seed; 32])
+}
+
+fn own(seed: u8, peer: PeerKey) -> Credentials {
+    Credentials { key: Some(key(seed)), ..peer.into() }
+}
+
+impl World {
+    fn new(client: Config, accept: impl Into<Accept>) -> Self {
+        let now = Time::from_s(1);
+        let mut client_end = Endpoint::new(4_000, None, [1; 32]);
+        let (_, client) = client_end.connect(now, at_server(), client).unwrap();
+        Self {
+            now,
+            client,
+            client_end,
+            server_end: Endpoint::new(9, Some(accept.into()), [2; 32]),
+            servers: Vec::new(),
+            path: VecDeque::new(),
+            client_address: at_client(),
+            adversary: |_| true,
+            received: Vec::new(),
+            epochs: BTreeSet::new(),
+            sent_to: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, from: SocketAddr, to: SocketAddr, mut bytes: Vec<u8>) {
+        let header = dfcp_wire::Segment::decode(&bytes).unwrap().header;
+        if header.flags.contains(Flags::SEC) {
+            self.epochs.insert(header.epoch);
+        }
+        self.sent_to.push((self.now, to, bytes.len()));
+        if (self.adversary)(&mut bytes) {
+            self.path.push_back(InFlight { due: self.now + ONE_WAY, from, to, bytes });
+        }
+    }
+
+    fn step(&mut self) {
+        let (now, mut out) = (self.now, [0; DATAGRAM_BUFFER_BYTES]);
+        self.client.handle_timeout(now);
+        while let Some(transmit) = self.client.poll_transmit(now, &mut out) {
+            self.push(self.client_address, transmit.remote, out[..transmit.length].to_vec());
+        }
+        for index in 0..self.servers.len() {
+            self.servers[index].handle_timeout(now);
+            while let Some(transmit) = self.servers[index].poll_transmit(now, &mut out) {
+                self.push(at_server(), transmit.remote, out[..transmit.length].to_vec());
+            }
+            while let Ok(Read::Bytes(count)) = self.servers[index].read(now, &mut out) {
+                self.received.extend_from_slice(&out[..count]);
+            }
+        }
+        while self.path.front().is_some_and(|datagram| datagram.due <= now) {
+            let Some(InFlight { from, to, mut bytes, .. }) = self.path.pop_front() else { break };
+            if to == at_server() {
+                self.arrive_at_server(from, &mut bytes);
+            } else if to == self.client_address
+                && let Routed::Connection(_, from) = self.client_end.handle_datagram(now, from, &bytes, &mut out)
+            {
+                self.client.handle_datagram(now, from, &mut bytes);
+            }
+        }
+        self.now += STEP;
+    }
+
+    fn arrive_at_server(&mut self, from: SocketAddr, bytes: &mut [u8]) {
+        let mut reply = [0; DATAGRAM_BUFFER_BYTES];
+        match self.server_end.handle_datagram(self.now, from, bytes, &mut reply) {
+            Routed::Connection(handle, from) => self.servers[handle.index()].handle_datagram(self.now, from, bytes),
+            Routed::Opened(handle, connection) => {
+                assert_eq!(handle.index(), self.servers.len());
+                self.servers.push(*connection);
+            }
+            Routed::Reply(length) => self.push(at_server(), from, reply[..length].to_vec()),
+            Routed::Dropped => {}
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            self.step();
+        }
+    }
+
+    /// Sends `bytes` bytes and waits until they are there.
+    fn transfer(&mut self, bytes: usize) {
+        let data: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
+        assert_eq!(self.client.write(self.now, &data), Ok(bytes));
+        self.client.flush();
+        let already = self.received.len();
+        for _ in 0..20_000 {
+            if self.received.len() == already + bytes {
+                break;
+            }
+            self.step();
+        }
+        assert!(self.received[already..] == data, "{} of {bytes}", self.received.len() - already);
+    }
+
+    fn error(&self) -> Option<ConnectionError> {
+        match &self.client.phase {
+            Phase::Closed(error) => error.clone(),
+            _ => None,
+        }
+    }
+}
+
+fn ways() -> [(Pattern, Config, Config); 3] {
+    let server = || own(2, PeerKey::Any);
+    let shared = || Credentials::from(PreSharedKey::from_bytes(&[5; 32]));
+    [
+        (Pattern::FirstContact, Config::sealed(own(1, PeerKey::Any)), Config::sealed(server())),
+        (Pattern::Pinned, Config::sealed(own(1, PeerKey::Known(key(2).public()))), Config::sealed(server())),
+        (Pattern::PreShared, Config::sealed(shared()), Config::sealed(shared())),
+    ]
+}
+
+#[test]
+fn data_leave_after_one_round_trip_and_both_ends_know_each_other() {
+    for (pattern, client, server) in ways() {
+        let mut world = World::new(client, server);
+        world.transfer(100_000);
+        let first = world.sent_to.iter().find(|(_, _, bytes)| *bytes > 1_400).unwrap().0;
+        assert!(first.since(Time::from_s(1)) <= ONE_WAY * 2 + STEP * 4, "{pattern:?}: first data at {first}");
+        let (ours, theirs) = (world.client.identity().unwrap(), world.servers[0].identity().unwrap());
+        assert_eq!((ours.pattern, ours.handshake_hash, ours.cipher), (pattern, theirs.handshake_hash, theirs.cipher));
+        let known = pattern != Pattern::PreShared;
+        assert_eq!(ours.peer, known.then(|| key(2).public()));
+        assert_eq!(theirs.peer, known.then(|| key(1).public()));
+        assert!(world.client.stats().rtt >= ONE_WAY * 2 && world.client.stats().rtt < ONE_WAY * 3);
+    }
+}
+
+#[test]
+fn every_cipher_carries_data_and_the_choice_is_both_ends() {
+    for cipher in Cipher::ALL {
+        let only = Credentials { ciphers: Ciphers::Only(cipher), ..own(1, PeerKey::Any) };
+        let mut world = World::new(Config::sealed(only), Config::sealed(own(2, PeerKey::Any)));
+        world.transfer(10_000);
+        assert_eq!(world.client.identity().unwrap().cipher, cipher);
+    }
+    let only = |cipher, seed| Credentials { ciphers: Ciphers::Only(cipher), ..own(seed, PeerKey::Any) };
+    let (ours, theirs) = (only(Cipher::Aes256Gcm, 1), only(Cipher::ChaCha20Poly1305, 2));
+    let mut world = World::new(Config::sealed(ours), Config::sealed(theirs));
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.error(), Some(ConnectionError::Refused));
+}
+
+/// [seal-2] to [seal-6]: the keys change with the number, and nothing is lost thereby.
+#[test]
+fn keys_change_in_the_middle_of_a_transfer() {
+    let [(_, client, server), ..] = ways();
+    let mut world = World::new(client, server);
+    world.transfer(1_000);
+    for epoch in 1..=4_u64 {
+        world.client.next_number = (epoch << 28) - 50;
+        world.transfer(200_000);
+        assert!(world.epochs.contains(&((epoch & 3) as u8)), "{:?}", world.epochs);
+    }
+    assert_eq!(world.servers[0].stats().segments_forged, 0);
+}
+
+#[test]
+fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
+    let server = |peer| Config::sealed(own(2, peer));
+    let friend = key(1).public();
+    let cases = [
+        (PeerKey::Known(key(3).public()), server(PeerKey::Any), ConnectionError::PinnedKeyRefused),
+        (
+            PeerKey::Fingerprint(key(3).public().fingerprint()),
+            server(PeerKey::Any),
+            ConnectionError::UnexpectedKey(key(2).public().fingerprint()),
+        ),
+        (
+            PeerKey::Verified(Verifier::new(|_| false)),
+            server(PeerKey::Any),
+            ConnectionError::UnexpectedKey(key(2).public().fingerprint()),
+        ),
+        (PeerKey::Any, server(PeerKey::Known(key(9).public())), ConnectionError::NotAdmitted),
+        (PeerKey::Known(key(2).public()), server(PeerKey::Known(key(9).public())), ConnectionError::NotAdmitted),
+        (PeerKey::Any, Config::danger_unsealed(), ConnectionError::Refused),
+    ];
+    for (peer, server, expected) in cases {
+        let mut world = World::new(Config::sealed(own(1, peer.clone())), server);
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(world.error(), Some(expected), "{peer:?}");
+        assert!(world.servers.iter().all(|server| !server.state().is_open()), "{peer:?}");
+    }
+    let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), server(PeerKey::Known(friend)));
+    world.transfer(10);
+    let mut world = World::new(Config::danger_unsealed(), server(PeerKey::Any));
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.error(), Some(ConnectionError::Refused));
+}
+
+/// [noise-4]: version, code and symbol size are part of the handshake's hash.
+#[test]
+fn nobody_on_the_path_changes_what_the_syn_offers() {
+    let shrink: fn(&mut Vec<u8>) -> bool = |datagram| {
+        if peek(datagram).unwrap().flags == Flags::SYN {
+            let at = datagram.windows(4).position(|window| window == [4, 2, 0x05, 0x8c]).unwrap();
+            datagram[at + 3] = 0x80;
+            let end = datagram.len() - 4;
+            let crc = crc32c::crc32c(&datagram[..end]);
+            datagram[end..].copy_from_slice(&crc.to_be_bytes());
+        }
+        true
+    };
+    for (pattern, client, server) in ways() {
+        let mut world = World::new(client, server);
+        world.adversary = shrink;
+        world.run_for(Duration::from_secs(40));
+        assert!(world.error().is_some() && world.servers.is_empty(), "{pattern:?}: {:?}", world.client.state());
+    }
+}
+
+#[test]
+fn a_forged_refusal_does_not_keep_a_genuine_answer_away() {
+    let [(_, client, server), ..] = ways();
+    let mut world = World::new(client, server);
+    world.step();
+    for reason in 0..4 {
+        let header = dfcp_wire::Header {
+            source_port: 0,
+            destination_port: 0,
+            block_id: 0,
+            s1: reason,
+            flags: Flags::RST,
+            profile: Profile::Modern,
+            epoch: 0,
+            s2: 0,
+            s3: 0,
+        };
+        let mut out = [0; 100];
+        let header = header.with_connection_id(world.client.local_id());
+        let length = dfcp_wire::encode(&mut out, &header, &dfcp_wire::Options::default(), &[]).unwrap();
+        world.client.handle_datagram(world.now, at_server(), &mut out[..length]);
+    }
+    world.transfer(10_000);
+}
+
+#[test]
+fn with_cookies_the_server_keeps_nothing_and_one_round_trip_is_added() {
+    for (pattern, client, server) in ways() {
+        let accept = Accept { cookies: Cookies::Always, ..server.into() };
+        let mut world = World::new(client, accept);
+        world.run_for(ONE_WAY * 2);
+        assert_eq!(world.server_end.stats().half_open, 0);
+        assert!(world.server_end.stats().cookies_sent > 0);
+        world.transfer(100_000);
+        let first = world.sent_to.iter().find(|(_, _, bytes)| *bytes > 1_400).unwrap().0;
+        assert!(first.since(Time::from_s(1)) <= ONE_WAY * 4 + STEP * 8, "{pattern:?}: first data at {first}");
+    }
+}
+
+#[test]
+fn data_follow_a_peer_which_moves_once_its_address_is_proven() {
+    let [(_, client, server), ..] = ways();
+    let mut world = World::new(client, server);
+    world.transfer(100_000);
+    let (moved, before) = (SocketAddr::from(([203, 0, 113, 9], 5_555)), world.client_address);
+    world.client_address = moved;
+    world.sent_to.clear();
+    world.transfer(300_000);
+    assert_eq!((world.servers[0].remote(), world.servers[0].stats().path_changes), (moved, 1));
+    let first = |to| world.sent_to.iter().find(|(_, address, _)| *address == to).copied().unwrap();
+    let (_, _, bytes) = first(moved);
+    assert_eq!(bytes, 40, "the first datagram to an unproven address is a challenge");
+    let last_to_old = world.sent_to.iter().rfind(|(_, address, _)| *address == before).unwrap().0;
+    assert!(last_to_old.since(first(moved).0) <= ONE_WAY * 2 + STEP * 4, "nothing goes to the old address any more");
+}

@@ -1,0 +1,141 @@
+//! What a listening endpoint takes in.
+
+use dfcp_wire::Profile;
+
+use crate::config::Config;
+use crate::error::ConfigError;
+use crate::limits;
+use crate::recv::reserve_bytes;
+
+/// When an initiator must prove its address by a cookie before anything is kept for it, at the price of one round trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cookies {
+    /// While more than [`Accept::half_open_max`] others wait, or many first messages could not be read.
+    #[default]
+    UnderLoad,
+    /// Always.
+    Always,
+}
+
+/// What a listening endpoint takes in.
+#[derive(Clone, Debug)]
+pub struct Accept {
+    /// How modern connections are configured, sealed or not; `None` refuses them.
+    pub modern: Option<Config>,
+    /// How classic connections, which have no security whatever, are configured; `None` refuses them.
+    pub classic: Option<Config>,
+    /// When cookies are asked for. Sealed connections only.
+    pub cookies: Cookies,
+    /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default 256,
+    /// at most 512.
+    pub half_open_max: usize,
+    /// Connections in any state, at most. Default and upper limit 16 384.
+    pub connections_max: usize,
+    /// Connections accepted from one IP address, at most. Default 256.
+    pub connections_per_address_max: usize,
+    /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
+    /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB
+    /// modern, 5 MB classic), or is not accepted, so that each can always go on, block by block. The rest is shared, but for
+    /// a quarter which only further reserves may take: no connection gets more of it than it leaves free. Peers which leave
+    /// their blocks unfinished can use it up, and then all that is left to the others is their reserve, which means one
+    /// block per round trip.
+    ///
+    /// `None`, the default, is 1 GiB, or six times the largest `receive_memory_bytes` if that is more: enough for one
+    /// connection to use all of its own.
+    pub memory_bytes_max: Option<u64>,
+}
+
+impl Default for Accept {
+    /// Takes in nothing.
+    fn default() -> Self {
+        Self {
+            modern: None,
+            classic: None,
+            cookies: Cookies::default(),
+            half_open_max: limits::HALF_OPEN_WITHOUT_COOKIE_MAX,
+            connections_max: limits::CONNECTIONS_MAX,
+            connections_per_address_max: limits::CONNECTIONS_PER_ADDRESS_DEFAULT,
+            memory_bytes_max: None,
+        }
+    }
+}
+
+impl From<Config> for Accept {
+    /// Takes in the configuration's own profile and refuses the other.
+    fn from(config: Config) -> Self {
+        match config.profile {
+            Profile::Modern => Self { modern: Some(config), ..Self::default() },
+            Profile::Classic => Self { classic: Some(config), ..Self::default() },
+        }
+    }
+}
+
+impl Accept {
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// The first setting that does not.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        for config in [&self.modern, &self.classic].into_iter().flatten() {
+            config.validate()?;
+            if let Some(credentials) = config.credentials() {
+                credentials.check_acceptor()?;
+            }
+        }
+        let range = |name, value: usize, max: usize| {
+            let (value, max) = (value as u64, max as u64);
+            if (1..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min: 1, max }) }
+        };
+        range("half_open_max", self.half_open_max, limits::HALF_OPEN_MAX / 2)?;
+        range("connections_max", self.connections_max, limits::CONNECTIONS_MAX)?;
+        range("connections_per_address_max", self.connections_per_address_max, limits::CONNECTIONS_MAX)?;
+        let (value, min) = (self.memory_budget_bytes(), self.configs().map(reserve_bytes).max().unwrap_or_default());
+        if value < min {
+            return Err(ConfigError::OutOfRange { name: "memory_bytes_max", value, min, max: u64::MAX });
+        }
+        Ok(())
+    }
+
+    fn configs(&self) -> impl Iterator<Item = &Config> {
+        [&self.modern, &self.classic].into_iter().flatten()
+    }
+
+    /// [`memory_bytes_max`](Self::memory_bytes_max), or its default.
+    pub(super) fn memory_budget_bytes(&self) -> u64 {
+        self.memory_bytes_max.unwrap_or_else(|| {
+            let largest = self.configs().map(|config| config.receive_memory_bytes).max().unwrap_or_default();
+            limits::ENDPOINT_MEMORY_BYTES_DEFAULT.max(largest.saturating_mul(6))
+        })
+    }
+
+    /// How many connections there can be at once: each has its reserve.
+    pub(super) fn connections_bound(&self) -> usize {
+        let least = self.configs().map(reserve_bytes).min().unwrap_or(u64::MAX);
+        let reserves = usize::try_from(self.memory_budget_bytes() / least).unwrap_or(usize::MAX);
+        self.connections_max.min(reserves)
+    }
+
+    /// Bytes which accepted connections take at the most besides received blocks and what is written to them.
+    pub(super) fn fixed_bytes(&self) -> u64 {
+        self.connections_bound() as u64 * limits::CONNECTION_BYTES_MAX
+    }
+
+    /// Bytes which accepted connections take at the most if so much is written to each that all of its buffers fill, and
+    /// nothing is ever acknowledged.
+    pub(super) fn send_memory_bytes(&self) -> u64 {
+        let one = |config: &Config| {
+            let fixed = match config.profile {
+                Profile::Modern => {
+                    limits::SEND_BYTES_PER_BLOCK_MAX * u64::from(config.window_blocks) + limits::IN_FLIGHT_BYTES_MAX
+                }
+                Profile::Classic => {
+                    limits::CLASSIC_SEND_BYTES_PER_BLOCK_MAX * u64::from(config.window_blocks)
+                        + limits::CLASSIC_GRAPHS_BYTES_MAX
+                }
+            };
+            config.send_buffer_bytes.saturating_mul(2).saturating_add(fixed)
+        };
+        let largest = self.configs().map(one).max().unwrap_or_default();
+        largest.saturating_mul(self.connections_bound() as u64)
+    }
+}

@@ -1,0 +1,377 @@
+//! How rows are laid out, and a sender and a receiver which talk to each other over a lossy path, honest or not.
+
+use std::collections::VecDeque;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_time::Time;
+use dfcp_wire::feedback::{self, Report, ReportWriter, Run};
+use proptest::prelude::*;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::*;
+use crate::config::Config;
+use crate::error::PeerMisbehaved;
+use crate::path::rtt::RttEstimator;
+use crate::recv::modern::RecvWindow;
+use crate::send::adaptive::Adaptive;
+
+fn shape(length: usize, z: usize) -> BlockShape {
+    BlockShape::for_length(length, z).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn laid_out_rows_are_the_data_zeros_and_the_secrets(
+        length in 1_usize..2_000, z in 8_usize..100, pieces in proptest::collection::vec(1_usize..300, 1..8)
+    ) {
+        let data: Vec<u8> = (0..length).map(|i| i as u8 | 1).collect();
+        let (mut laid, mut before) = (Vec::new(), 0);
+        let mut lengths = pieces.iter().copied().cycle();
+        while before < length {
+            let take = lengths.next().unwrap_or(1).min(length - before);
+            append(&mut laid, before, z, &data[before..before + take]);
+            before += take;
+        }
+        let layout = Layout::new(shape(length, z), true);
+        let mut rows = layout.lay_out(laid, z);
+        let mut secret = 0x1234_5678_u32;
+        let proof = layout.fill(&mut rows, || { secret = secret.rotate_left(5) ^ 0x9E37_79B9; secret });
+        prop_assert_eq!(rows.len(), layout.coded().unwrap().length_bytes());
+        prop_assert_eq!(layout.proof(&rows), proof);
+        let t = layout.data().symbol_size();
+        let mut padded = data.clone();
+        padded.resize(layout.data().k() * t, 0);
+        for (row, data) in rows.chunks(t + SECRET_BYTES).zip(padded.chunks(t)) {
+            prop_assert_eq!(&row[..t], data);
+            prop_assert_ne!(&row[t..], [0; SECRET_BYTES]);
+        }
+    }
+
+    #[test]
+    fn any_range_is_copied_as_far_as_the_room_goes(
+        length in 1_usize..2_000, z in 8_usize..100, cut in (0.0..1.0_f64, 0.0..1.0_f64), room in 0_usize..300
+    ) {
+        let data: Vec<u8> = (0..length).map(|i| i as u8).collect();
+        for proofs in [false, true] {
+            let layout = Layout::new(shape(length, z), proofs);
+            let mut laid = data.clone();
+            if proofs {
+                laid.clear();
+                append(&mut laid, 0, z, &data);
+            }
+            let rows = layout.lay_out(laid, z);
+            let end = (cut.0 * length as f64) as usize;
+            let start = (cut.1 * end as f64) as usize;
+            let mut out = vec![0; room];
+            let copied = layout.copy(&rows, start..end, &mut out);
+            prop_assert_eq!(copied, room.min(end - start));
+            prop_assert_eq!(&out[..copied], &data[start..start + copied]);
+        }
+    }
+}
+
+#[test]
+fn only_whole_rows_count_as_available() {
+    let layout = Layout::new(shape(25, 10), true);
+    assert_eq!((layout.data().k(), layout.data().symbol_size(), layout.symbol_size()), (3, 9, 13));
+    assert_eq!([0, 13, 26, 39].map(|bytes| layout.data_bytes(bytes)), [0, 9, 18, 25]);
+    assert_eq!(Layout::new(shape(25, 10), false).data_bytes(18), 18);
+}
+
+const STEP: std::time::Duration = std::time::Duration::from_millis(1);
+const STEPS_MAX: u32 = 20_000;
+
+/// A sender and a receiver with nothing but a path between them.
+struct Pair {
+    random: Pcg64Mcg,
+    sender: Adaptive,
+    receiver: RecvWindow,
+    now: Time,
+    sent: u64,
+    received: u64,
+    highest: Option<u64>,
+    reports: u64,
+    /// Reports which the last arrival is still worth: a receiver which hears nothing says nothing.
+    reports_left: u8,
+    loss: f64,
+    /// A block of which nothing but the first symbol arrives.
+    withheld: Option<u32>,
+    /// Datagrams on their way, which may overtake each other: number, block info and payload.
+    path: Vec<(u64, crate::send::symbol::Symbol, Vec<u8>)>,
+    /// What was written and has not been read.
+    unread: VecDeque<u8>,
+}
+
+/// A report as it is on the wire: its number, next block needed and payload.
+struct Told {
+    number: u64,
+    cumulative: u32,
+    payload: Vec<u8>,
+}
+
+impl Pair {
+    fn new(seed: u64, symbol_size: u16, window_blocks: u32, loss: f64, proofs: bool) -> Self {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let memory_bytes = crate::limits::RECEIVE_MEMORY_BYTES_MIN;
+        let config = Config {
+            symbol_size,
+            send_buffer_bytes: memory_bytes,
+            receive_memory_bytes: memory_bytes,
+            window_blocks,
+            ..Config::danger_unsealed()
+        };
+        let mut secret = [0; 32];
+        random.fill_bytes(&mut secret);
+        let kernel = Kernel::detect();
+        let sender = Adaptive::new(&config, kernel, proofs.then_some(secret));
+        let receiver = RecvWindow::new(&config, kernel, proofs);
+        let now = Time::from_s(1);
+        let (path, unread) = (Vec::new(), VecDeque::new());
+        let mut pair = Self {
+            random,
+            sender,
+            receiver,
+            now,
+            sent: 0,
+            received: 0,
+            highest: None,
+            reports: 0,
+            reports_left: 0,
+            loss,
+            withheld: None,
+            path,
+            unread,
+        };
+        pair.write(1_000); // cut anew when the handshake is done
+        let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
+        pair.sender.establish(now, agreed, window_blocks, memory_bytes);
+        pair.receiver.set_symbol_size(agreed);
+        pair
+    }
+
+    fn write(&mut self, bytes: usize) {
+        let mut data = vec![0; bytes];
+        self.random.fill_bytes(&mut data);
+        let taken = self.sender.write(self.now, &data);
+        self.unread.extend(&data[..taken]);
+        if self.random.random_bool(0.5) {
+            self.sender.flush();
+        }
+    }
+
+    /// Sends what may be sent, up to 30 symbols, and lets what is not lost arrive.
+    fn send(&mut self) -> usize {
+        let mut count = 0;
+        while count < 30 {
+            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default()) else { break };
+            let mut payload = vec![0xEE; symbol.symbol_size];
+            assert!(self.sender.write_symbol(symbol, &mut payload));
+            self.sender.on_sent(self.now, symbol, self.sent);
+            let withheld = self.withheld == Some(symbol.block_id);
+            let lost = self.random.random_bool(self.loss) && !withheld || withheld && symbol.esi > 0;
+            if !lost {
+                self.path.push((self.sent, symbol, payload));
+            }
+            self.sent += 1;
+            count += 1;
+        }
+        while self.path.len() > 5 || (count == 0 && !self.path.is_empty()) {
+            let at = self.random.random_range(0..self.path.len());
+            let (number, symbol, payload) = self.path.swap_remove(at);
+            self.received += 1;
+            self.reports_left = 3;
+            self.highest = self.highest.max(Some(number));
+            // What there is no room for is as good as lost.
+            let pushed = self.receiver.push(symbol.block_id, symbol.info, symbol.esi, &payload);
+            assert!(!matches!(pushed, Err(crate::recv::modern::PushError::Misbehaved(_))), "{pushed:?}");
+        }
+        self.now += STEP;
+        count
+    }
+
+    /// Reads once; what comes must be what was written next.
+    fn read(&mut self) {
+        let mut out = vec![0; self.random.random_range(1..20_000)];
+        let copied = self.receiver.read(&mut out);
+        let expected: Vec<u8> = self.unread.drain(..copied).collect();
+        assert_eq!(out[..copied], expected);
+    }
+
+    fn tell(&mut self) -> Option<Told> {
+        self.reports_left = self.reports_left.checked_sub(1)?;
+        let report = Report {
+            highest_datagram: self.highest? as u32,
+            datagrams_received: self.received as u32,
+            bytes_received: 0,
+            hold_us: 0,
+            arrival_rate_bps: 0,
+            window_blocks: self.receiver.window_blocks(),
+            window_bytes: self.receiver.window_bytes(),
+            wasted: self.receiver.wasted(),
+            proof_cumulative: self.receiver.proof(),
+            proof_listed: 0,
+        };
+        let mut payload = vec![0; feedback::REPORT_BYTES + self.random.random_range(1..40)];
+        let mut writer = ReportWriter::new(&mut payload, &report).unwrap();
+        self.receiver.write_runs(&mut writer);
+        let length = writer.finish();
+        payload.truncate(length);
+        self.reports += 1;
+        Some(Told { number: self.reports, cumulative: self.receiver.next_needed(), payload })
+    }
+
+    fn hear(&mut self, told: &Told) -> Result<(), PeerMisbehaved> {
+        let (report, runs) = feedback::decode(&told.payload).unwrap();
+        self.sender.on_report(self.now, told.number, told.cumulative, &report, runs, self.sent).map(|_| ())
+    }
+
+    fn is_done(&self) -> bool {
+        self.sender.is_drained() && self.sender.end().is_some() && self.receiver.is_drained()
+    }
+}
+
+/// Everything arrives, with proofs and without, whatever is lost or overtaken in both directions.
+fn transfer(seed: u64, symbol_size: u16, loss: f64, proofs: bool) {
+    let mut pair = Pair::new(seed, symbol_size, 2 + (seed % 38) as u32, loss, proofs);
+    let writes = pair.random.random_range(1..12);
+    let mut late: Option<Told> = None;
+    for step in 0.. {
+        assert!(step < STEPS_MAX, "seed {seed}: not done");
+        if step < writes {
+            let bytes = pair.random.random_range(1..60_000);
+            pair.write(bytes);
+        } else if step == writes {
+            pair.sender.shut_down();
+        }
+        pair.send();
+        for _ in 0..pair.random.random_range(0..4) {
+            pair.read();
+        }
+        if let Some(end) = pair.sender.end() {
+            pair.receiver.set_end(end).unwrap();
+        }
+        if pair.sender.is_stuck() {
+            pair.reports_left = 1; // what a keep-alive asks for
+        }
+        let told = pair.tell().filter(|_| !pair.random.random_bool(loss));
+        // Every third report is held back, and comes after the next one.
+        let held = told.is_some() && late.is_none() && step % 3 == 0;
+        let (first, second) = if held { (None, None) } else { (told.as_ref(), late.take()) };
+        for told in first.into_iter().chain(second.as_ref()) {
+            assert_eq!(pair.hear(told), Ok(()), "seed {seed}");
+        }
+        if held {
+            late = told;
+        }
+        if pair.is_done() {
+            break;
+        }
+    }
+    assert!(pair.unread.is_empty(), "seed {seed}: {} bytes are missing", pair.unread.len());
+    let (end, proof) = (pair.sender.end(), pair.receiver.proof());
+    assert_eq!(pair.sender.check_end(end, proof), Ok(()), "seed {seed}");
+    assert_eq!(proof != 0, proofs, "seed {seed}");
+    if proofs {
+        let last = end.unwrap() - 1;
+        for claimed in [end, None] {
+            let refused = Err(PeerMisbehaved::WrongProof { block_id: last });
+            assert_eq!(pair.sender.check_end(claimed, proof ^ 1), refused, "seed {seed}");
+        }
+        assert_eq!(pair.sender.check_end(Some(last), 0), Ok(()), "not our FIN");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn honest_ends_always_agree(
+        seed in any::<u64>(), symbol_size in 64_u16..=1472, loss in 0.0..0.4_f64, proofs in any::<bool>()
+    ) {
+        transfer(seed, symbol_size, loss, proofs);
+    }
+}
+
+/// A pair in which blocks 0 to 2 are decoded and 3 is open, and some behind it are decoded, too; and what is told then.
+fn half_way(seed: u64) -> (Pair, Told) {
+    let mut pair = Pair::new(seed, 1420, 20, 0.2, true);
+    pair.withheld = Some(3);
+    for _ in 0..STEPS_MAX {
+        pair.write(5_000);
+        pair.sender.flush();
+        pair.send();
+        let Some(told) = pair.tell() else { continue };
+        let (_, runs) = feedback::decode(&told.payload).unwrap();
+        let complete_at = runs.clone().position(|run| matches!(run, Run::Complete(_)));
+        let open = matches!(runs.clone().next(), Some(Run::Open { missing: 1..128 }));
+        if told.cumulative == 3 && open && complete_at.is_some() {
+            return (pair, told);
+        }
+        assert_eq!(pair.hear(&told), Ok(()), "seed {seed}");
+    }
+    panic!("seed {seed}: never half way");
+}
+
+#[test]
+fn a_receiver_that_lies_about_a_block_is_caught_at_once() {
+    let blames = |result: Result<(), PeerMisbehaved>, block: u32| {
+        assert_eq!(result, Err(PeerMisbehaved::WrongProof { block_id: block }));
+    };
+    for seed in 0..8 {
+        // One block more as decoded than is.
+        let (mut pair, mut told) = half_way(seed);
+        told.cumulative += 1;
+        let open = feedback::REPORT_BYTES;
+        told.payload.remove(open);
+        blames(pair.hear(&told), told.cumulative - 1);
+        // The open block as complete.
+        let (mut pair, mut told) = half_way(seed);
+        told.payload.truncate(open + 1);
+        told.payload[open] = 0x80;
+        blames(pair.hear(&told), told.cumulative);
+        // The same with any proof which is not its own.
+        told.payload[open - 4..open].copy_from_slice(&pair.random.random::<[u8; 4]>());
+        blames(pair.hear(&told), told.cumulative);
+        // A complete block which is not named, though its proof is there, and proofs which are wrong by a bit.
+        let (mut pair, mut told) = half_way(seed);
+        told.payload.truncate(open + 1);
+        blames(pair.hear(&told), told.cumulative - 1);
+        for at in [open - 8, open - 1] {
+            let (mut pair, mut told) = half_way(seed);
+            told.payload[at] ^= 1;
+            assert!(matches!(pair.hear(&told), Err(PeerMisbehaved::WrongProof { .. })), "seed {seed}, byte {at}");
+        }
+        // And the honest one passes.
+        let (mut pair, told) = half_way(seed);
+        assert_eq!(pair.hear(&told), Ok(()), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_a_later_report_has_overtaken_is_not_looked_at() {
+    let (mut pair, told) = half_way(1);
+    assert_eq!(pair.hear(&told), Ok(()));
+    let mut old = told;
+    old.number -= 1;
+    old.payload[feedback::REPORT_BYTES - 1] ^= 1;
+    assert_eq!(pair.hear(&old), Ok(()));
+    old.number += 1;
+    assert!(pair.hear(&old).is_err(), "as new as the newest");
+}
+
+#[test]
+fn every_block_has_other_secrets() {
+    let mut pair = Pair::new(3, 1420, 20, 0.0, true);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        pair.write(1);
+        pair.sender.flush();
+        pair.send();
+        pair.send();
+        pair.read();
+        assert!(seen.insert(pair.receiver.proof()), "the same bytes, one byte long, but another secret");
+        let told = pair.tell().unwrap();
+        assert_eq!(pair.hear(&told), Ok(()));
+    }
+}

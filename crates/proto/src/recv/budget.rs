@@ -1,0 +1,206 @@
+//! The memory which all connections accepted by one endpoint share, and one connection's part of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::limits;
+
+/// The memory which received blocks may take, over all connections accepted by one endpoint.
+#[derive(Debug)]
+pub(crate) struct MemoryBudget {
+    bytes_max: u64,
+    used_bytes: AtomicU64,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
+        Arc::new(Self { bytes_max, used_bytes: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// What is taken or reserved.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.bytes_max - self.used_bytes()
+    }
+
+    /// What only reserves may take, so that blocks which nobody finishes do not keep newcomers out.
+    fn kept_bytes(&self) -> u64 {
+        self.bytes_max / limits::RESERVES_MEMORY_SHARE
+    }
+
+    /// Takes `bytes` if at least `left_bytes` are free afterwards.
+    fn take(&self, bytes: u64, left_bytes: u64) -> bool {
+        let used = |used: u64| {
+            let after = used.checked_add(bytes)?;
+            (after.checked_add(left_bytes)? <= self.bytes_max).then_some(after)
+        };
+        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// One connection's part: a reserve which nobody else can take, for the block that it needs next, and a share of the rest
+/// that never exceeds what is left free. So one connection alone takes half of it, and n greedy ones leave one part in
+/// n + 1, until only what is kept for further reserves is free. Dropping it gives all back.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    /// `None` for a connection opened here, to which only its own limits apply.
+    budget: Option<Arc<MemoryBudget>>,
+    reserve_bytes: u64,
+    reserve_used_bytes: u64,
+    shared_bytes: u64,
+}
+
+impl Account {
+    /// Opens an account with a reserve; `None` if not even that is free.
+    pub(crate) fn open(budget: &Arc<MemoryBudget>, reserve_bytes: u64) -> Option<Self> {
+        let taken = budget.take(reserve_bytes, 0);
+        taken.then(|| Self { budget: Some(Arc::clone(budget)), reserve_bytes, ..Self::default() })
+    }
+
+    /// Takes `bytes` of what is shared.
+    pub(crate) fn take(&mut self, bytes: u64) -> bool {
+        if let Some(budget) = &self.budget
+            && !budget.take(bytes, self.shared_bytes.saturating_add(bytes).max(budget.kept_bytes()))
+        {
+            return false;
+        }
+        self.shared_bytes = self.shared_bytes.saturating_add(bytes);
+        true
+    }
+
+    /// Gives back what was taken of what is shared.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.shared_bytes);
+        self.shared_bytes -= bytes;
+        if let Some(budget) = &self.budget {
+            budget.give_back(bytes);
+        }
+    }
+
+    /// Takes `bytes` of the reserve.
+    pub(crate) fn take_reserve(&mut self, bytes: u64) -> bool {
+        let free = self.reserve_bytes - self.reserve_used_bytes;
+        let fits = self.budget.is_some() && bytes <= free;
+        self.reserve_used_bytes += if fits { bytes } else { 0 };
+        fits
+    }
+
+    /// Gives back what was taken of the reserve.
+    pub(crate) fn give_back_reserve(&mut self, bytes: u64) {
+        self.reserve_used_bytes = self.reserve_used_bytes.saturating_sub(bytes);
+    }
+
+    /// All of the reserve is free again.
+    pub(crate) fn release_reserve(&mut self) {
+        self.reserve_used_bytes = 0;
+    }
+
+    /// How much [`take`](Self::take) would give at present.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.budget.as_ref().map_or(u64::MAX, |budget| {
+            let free = budget.free_bytes();
+            (free.saturating_sub(self.shared_bytes) / 2).min(free.saturating_sub(budget.kept_bytes()))
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.shared_bytes
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.give_back(self.reserve_bytes + self.shared_bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_connection_takes_half_and_leaves_the_rest_to_others() {
+        let budget = MemoryBudget::new(1_000);
+        let mut greedy = Account::open(&budget, 0).unwrap();
+        while greedy.take(1) {}
+        assert_eq!((greedy.shared_bytes(), budget.free_bytes()), (500, 500));
+        let mut second = Account::open(&budget, 0).unwrap();
+        while second.take(1) {}
+        assert_eq!((second.shared_bytes(), budget.free_bytes()), (250, 250));
+        drop(greedy);
+        assert_eq!(budget.used_bytes(), 250);
+    }
+
+    #[test]
+    fn a_reserve_is_nobody_elses_and_opened_only_if_it_is_there() {
+        let budget = MemoryBudget::new(1_000);
+        let mut first = Account::open(&budget, 400).unwrap();
+        let _second = Account::open(&budget, 400).unwrap();
+        assert!(Account::open(&budget, 400).is_none());
+        assert!(first.take_reserve(300) && !first.take_reserve(101) && first.take_reserve(100));
+        assert_eq!(budget.used_bytes(), 800, "the reserve was counted from the first");
+        first.release_reserve();
+        assert!(first.take_reserve(400));
+    }
+
+    #[test]
+    fn without_a_budget_only_other_limits_apply() {
+        let mut own = Account::default();
+        assert!(own.take(u64::MAX) && own.take(1));
+        assert_eq!(own.room_bytes(), u64::MAX);
+        assert!(!own.take_reserve(0), "there is no reserve to fall back on, and no need of one");
+    }
+
+    proptest! {
+        /// Whatever connections do, the budget is kept, is the sum of what they hold, and ends at zero.
+        #[test]
+        fn the_budget_is_never_exceeded(steps in proptest::collection::vec((0_usize..4, 0_u8..4, 0_u64..400), 0..200)) {
+            let budget = MemoryBudget::new(2_000);
+            let mut accounts: [Option<Account>; 4] = Default::default();
+            let mut model = [(0, 0); 4];
+            for (who, what, bytes) in steps {
+                let free = 2_000 - model.iter().map(|(reserve, shared)| reserve + shared).sum::<u64>();
+                match (&mut accounts[who], what) {
+                    (slot @ None, _) => {
+                        *slot = Account::open(&budget, bytes);
+                        prop_assert_eq!(slot.is_some(), bytes <= free);
+                        model[who].0 = if slot.is_some() { bytes } else { 0 };
+                    }
+                    (slot @ Some(_), 0) => (*slot, model[who]) = (None, (0, 0)),
+                    (Some(account), 1) => {
+                        let bytes = bytes.min(model[who].1);
+                        account.give_back(bytes);
+                        model[who].1 -= bytes;
+                    }
+                    (Some(account), _) => {
+                        let fits = bytes + (model[who].1 + bytes).max(500) <= free;
+                        prop_assert_eq!(account.room_bytes() >= bytes, fits || bytes == 0);
+                        prop_assert_eq!(account.take(bytes), fits);
+                        model[who].1 += if fits { bytes } else { 0 };
+                    }
+                }
+                let used = model.iter().map(|(reserve, shared)| reserve + shared).sum::<u64>();
+                prop_assert_eq!(budget.used_bytes(), used);
+                prop_assert!(used <= 2_000);
+            }
+            drop(accounts);
+            prop_assert_eq!(budget.used_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Who a connection trusts, and what it seals with (`spec/security.md`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use dfcp_secure::{Cipher, Fingerprint, InitiatorKeys, Pattern, PreSharedKey, PublicKey, StaticKey};
+
+use crate::error::ConfigError;
+
+/// Whether and how a modern connection is protected.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// Every datagram behind the handshake is encrypted and authenticated.
+    Sealed(Credentials),
+    /// Nothing is: everybody on the path can read and change everything. Both ends must ask for it.
+    Unsealed,
+}
+
+/// The keys of one end, and whom it takes for its peer.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// This end's static key, by which its peer knows it. Without one a fresh key is made: for each connection that is
+    /// opened, or for all which an endpoint accepts.
+    pub key: Option<StaticKey>,
+    /// A key which both ends have. Who opens a connection with it needs no other key; who accepts takes it as well as
+    /// the static keys which `peer` admits.
+    pub pre_shared: Option<PreSharedKey>,
+    /// Whose static key is accepted.
+    pub peer: PeerKey,
+    /// What to seal with.
+    pub ciphers: Ciphers,
+}
+
+/// Which static key the peer must have.
+#[derive(Clone, Debug, Default)]
+pub enum PeerKey {
+    /// Nobody has said so yet: only a pre-shared key will do.
+    #[default]
+    Undecided,
+    /// Any. On the opening side this means talking to whoever answers, an attacker included.
+    Any,
+    /// This one. On the opening side it saves the peer from showing its key, and hides one's own from the start.
+    Known(PublicKey),
+    /// The one with this fingerprint.
+    Fingerprint(Fingerprint),
+    /// Those which the verifier approves.
+    Verified(Verifier),
+}
+
+/// Decides about a peer's static key. It is asked during the handshake, and must answer at once.
+#[derive(Clone)]
+pub struct Verifier(Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>);
+
+/// Which ciphers are offered and taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ciphers {
+    /// All, the one which is fastest on both CPUs first.
+    #[default]
+    Fastest,
+    /// This one alone.
+    Only(Cipher),
+}
+
+impl Verifier {
+    /// A verifier which approves the keys for which `approve` is true.
+    pub fn new(approve: impl Fn(&PublicKey) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(approve))
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier(..)")
+    }
+}
+
+impl From<PeerKey> for Credentials {
+    /// Whom to trust, and a fresh key of one's own.
+    fn from(peer: PeerKey) -> Self {
+        Self { peer, ..Self::default() }
+    }
+}
+
+impl From<PreSharedKey> for Credentials {
+    /// A pre-shared key, and no other.
+    fn from(key: PreSharedKey) -> Self {
+        Self { pre_shared: Some(key), ..Self::default() }
+    }
+}
+
+impl Credentials {
+    /// The keys to open a connection with; `fresh` is the static key if none is set.
+    pub(crate) fn initiator_keys(&self, fresh: impl FnOnce() -> StaticKey) -> Result<InitiatorKeys, ConfigError> {
+        if let Some(key) = &self.pre_shared {
+            return Ok(InitiatorKeys::PreShared(key.clone()));
+        }
+        let own = || self.key.clone().unwrap_or_else(fresh);
+        match self.peer {
+            PeerKey::Undecided => Err(ConfigError::PeerUndecided),
+            PeerKey::Known(responder) => Ok(InitiatorKeys::Pinned { own: own(), responder }),
+            PeerKey::Fingerprint(expected) => Ok(InitiatorKeys::FirstContact { own: own(), expected: Some(expected) }),
+            PeerKey::Any | PeerKey::Verified(_) => Ok(InitiatorKeys::FirstContact { own: own(), expected: None }),
+        }
+    }
+
+    /// Whether a connection may be accepted at all.
+    pub(crate) fn check_acceptor(&self) -> Result<(), ConfigError> {
+        let nobody = matches!(self.peer, PeerKey::Undecided) && self.pre_shared.is_none();
+        if nobody { Err(ConfigError::PeerUndecided) } else { Ok(()) }
+    }
+
+    /// Whether a peer which has proven `key` (none: the pre-shared one) is the right one.
+    pub(crate) fn admits(&self, pattern: Pattern, key: Option<&PublicKey>) -> bool {
+        let Some(key) = key else { return pattern == Pattern::PreShared };
+        match &self.peer {
+            PeerKey::Undecided => false,
+            PeerKey::Any => true,
+            PeerKey::Known(known) => known == key,
+            PeerKey::Fingerprint(fingerprint) => *fingerprint == key.fingerprint(),
+            PeerKey::Verified(verifier) => verifier.0(key),
+        }
+    }
+}
+
+impl Ciphers {
+    /// The ciphers, best first.
+    pub(crate) fn list(self) -> Vec<Cipher> {
+        match self {
+            Self::Only(cipher) => vec![cipher],
+            Self::Fastest if Cipher::cpu_has_aes() => {
+                vec![Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm]
+            }
+            Self::Fastest => vec![Cipher::ChaCha20Poly1305, Cipher::Aes128Gcm, Cipher::Aes256Gcm],
+        }
+    }
+
+    /// Chooses from a peer's list: what is best for both ends together, and among equals what the peer likes better.
+    pub(crate) fn choose(self, theirs: &[u8]) -> Option<Cipher> {
+        let ours = self.list();
+        let rank = |cipher: &Cipher| {
+            let (at, place) =
+                (ours.iter().position(|own| own == cipher)?, theirs.iter().position(|id| *id == cipher.id())?);
+            Some(at + place)
+        };
+        let common = theirs.iter().filter_map(|id| Cipher::from_id(*id)).filter(|cipher| rank(cipher).is_some());
+        common.min_by_key(|cipher| rank(cipher))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(ciphers: &[Cipher]) -> Vec<u8> {
+        ciphers.iter().map(|cipher| cipher.id()).collect()
+    }
+
+    #[test]
+    fn both_cpus_count() {
+        use Cipher::{Aes128Gcm, Aes256Gcm, ChaCha20Poly1305};
+        let (with_aes, without) = ([Aes128Gcm, ChaCha20Poly1305, Aes256Gcm], [ChaCha20Poly1305, Aes128Gcm, Aes256Gcm]);
+        let ours = Ciphers::Fastest.list();
+        let expected = if ours[0] == Aes128Gcm { Aes128Gcm } else { ChaCha20Poly1305 };
+        assert_eq!(Ciphers::Fastest.choose(&ids(&ours)), Some(expected));
+        // One side slow with AES: what it likes better is taken, whoever it is, and they agree at least on something.
+        let theirs = if expected == Aes128Gcm { without } else { with_aes };
+        assert_eq!(Ciphers::Fastest.choose(&ids(&theirs)), Some(theirs[0]));
+        assert_eq!(Ciphers::Fastest.choose(&[Aes256Gcm.id()]), Some(Aes256Gcm));
+        assert_eq!(Ciphers::Only(Aes256Gcm).choose(&ids(&with_aes)), Some(Aes256Gcm));
+        assert_eq!(Ciphers::Only(Aes256Gcm).choose(&[Aes128Gcm.id(), 77]), None);
+        assert_eq!(Ciphers::Fastest.choose(&[]), None);
+    }
+
+    #[test]
+    fn nobody_is_trusted_by_default() {
+        let none = Credentials::default();
+        let key = StaticKey::from_seed(&[1; 32]);
+        assert!(matches!(none.initiator_keys(|| key.clone()), Err(ConfigError::PeerUndecided)));
+        assert!(none.check_acceptor().is_err());
+        for pattern in Pattern::ALL {
+            assert!(!none.admits(pattern, Some(&key.public())));
+        }
+    }
+
+    #[test]
+    fn each_way_to_know_a_peer_admits_that_peer_alone() {
+        let (friend, foe) = (StaticKey::from_seed(&[1; 32]).public(), StaticKey::from_seed(&[2; 32]).public());
+        let ways = [
+            PeerKey::Known(friend),
+            PeerKey::Fingerprint(friend.fingerprint()),
+            PeerKey::Verified(Verifier::new(move |key| *key == friend)),
+        ];
+        for peer in ways {
+            let credentials = Credentials { peer, ..Credentials::default() };
+            assert!(credentials.admits(Pattern::FirstContact, Some(&friend)), "{credentials:?}");
+            assert!(!credentials.admits(Pattern::FirstContact, Some(&foe)), "{credentials:?}");
+            assert!(!credentials.admits(Pattern::Pinned, None), "{credentials:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What the sender learns from reports, and what it believes of them.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Report, Run};
+
+use super::{Adaptive, Reported};
+use crate::error::PeerMisbehaved;
+use crate::limits;
+use crate::path::arrivals::expand;
+use crate::send::block::SendBlock;
+use crate::send::plan;
+
+impl Adaptive {
+    /// Takes in the report which came as datagram `number`. `sent` is how many datagrams we have numbered. `None` if a
+    /// later report has come before; otherwise the RTT sample, if there is one.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        number: u64,
+        cumulative: u32,
+        report: &Report,
+        runs: impl Iterator<Item = Run> + Clone,
+        sent: u64,
+    ) -> Result<Option<Option<Duration>>, PeerMisbehaved> {
+        let highest = expand(report.highest_datagram, sent);
+        if highest >= sent {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent });
+        }
+        if cumulative > self.next_id() {
+            let sent = u64::from(self.next_id());
+            return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: cumulative.into(), sent });
+        }
+        let overtaken = |newest: Reported| number < newest.number || highest < newest.highest;
+        let stale = self.reported.is_some_and(overtaken) || cumulative < self.first_id;
+        if stale {
+            return Ok(None); // nothing that an honest peer has outdated may count against it, nor for it
+        }
+        let blocks = (cumulative - self.first_id) as usize;
+        self.proofs.check_report(self.first_id, blocks, report, runs.clone())?;
+        self.last_feedback = now;
+        self.probes = 0;
+        let before = self.reported.map_or(0, |newest| newest.received);
+        let received = before + u64::from(report.datagrams_received.wrapping_sub(before as u32));
+        if received > sent {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
+        }
+        let age = self.in_flight.age(highest, now);
+        self.settle(Reported { number, highest, received });
+        self.advance(cumulative);
+        self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
+        self.peer_window_bytes = report.window_bytes;
+        self.counters.on_wasted(report.wasted);
+        self.apply(cumulative, runs)?;
+        self.proactive_from = 0;
+        // A peer which claims to have held it for longer than it was gone says nothing about the path.
+        let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
+        Ok(Some(sample.filter(|sample| !sample.is_zero())))
+    }
+
+    /// The fate of all datagrams up to the report's highest is known.
+    fn settle(&mut self, report: Reported) {
+        while let Some(sent) = self.in_flight.settle(report.highest) {
+            let index = sent.block_id.checked_sub(self.first_id).map(|index| index as usize);
+            if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {
+                block.in_flight = block.in_flight.saturating_sub(1);
+                block.unreported += 1;
+            }
+        }
+        let (since, before) = self.reported.map_or((0, 0), |newest| (newest.highest + 1, newest.received));
+        let passed = (report.highest + 1).saturating_sub(since);
+        let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
+        self.loss.observe(passed, arrived);
+        self.reported = Some(report);
+    }
+
+    /// The peer has decoded the whole stream.
+    pub(crate) fn on_finished(&mut self) {
+        self.advance(self.next_id());
+    }
+
+    /// Checks the proof of an acknowledgement of our FIN, if that names our `end`, or whichever it is.
+    pub(crate) fn check_end(&self, end: Option<u32>, proof: u32) -> Result<(), PeerMisbehaved> {
+        match self.end().filter(|&ours| end.is_none_or(|named| named == ours)) {
+            Some(ours) => self.proofs.check_end(ours, proof),
+            None => Ok(()),
+        }
+    }
+
+    /// All blocks before `cumulative` are acknowledged.
+    fn advance(&mut self, cumulative: u32) {
+        while self.first_id < cumulative {
+            let Some(mut block) = self.blocks.pop_front() else { return };
+            if let Some(bytes) = block.complete() {
+                self.count_acknowledged(bytes);
+            }
+            self.span_bytes -= block.length_bytes();
+            self.proofs.advance();
+            self.due.remove(&self.first_id);
+            self.first_id += 1;
+        }
+        if self.blocks.is_empty() {
+            // A lost symbol of a decoded block must not make the peer look silent when the next block comes.
+            self.in_flight.clear();
+        }
+    }
+
+    fn count_acknowledged(&mut self, bytes: u64) {
+        self.open_bytes -= bytes;
+        self.counters.on_acknowledged(bytes);
+    }
+
+    fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
+        let mut index = (cumulative - self.first_id) as usize;
+        for run in runs {
+            match run {
+                Run::Complete(blocks) => {
+                    let end = index + blocks as usize;
+                    if end > self.blocks.len() {
+                        return Err(self.unsent(end));
+                    }
+                    for i in index..end {
+                        self.complete_at(i);
+                    }
+                    index = end;
+                }
+                Run::Empty(blocks) => {
+                    // The receiver ends its list with blocks it has heard nothing of, sent or not.
+                    let end = (index + blocks as usize).min(self.blocks.len());
+                    for i in index..end {
+                        self.report_missing(i, None);
+                    }
+                    index += blocks as usize;
+                }
+                Run::Open { missing } => {
+                    if index >= self.blocks.len() {
+                        return Err(self.unsent(index + 1));
+                    }
+                    self.report_missing(index, Some(missing.into()));
+                    index += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unsent(&self, end: usize) -> PeerMisbehaved {
+        let claimed = u64::from(self.first_id) + end as u64;
+        PeerMisbehaved::ReportOfUnsentBlocks { claimed, sent: self.next_id().into() }
+    }
+
+    fn complete_at(&mut self, index: usize) {
+        let Some(bytes) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
+        self.count_acknowledged(bytes);
+        self.due.remove(&(self.first_id + index as u32));
+    }
+
+    /// Block `index` lacks `missing` symbols, or all of them.
+    fn report_missing(&mut self, index: usize, missing: Option<u32>) {
+        let p = self.round_loss();
+        let traffic = self.traffic;
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
+        // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
+        block.missing = missing.map_or_else(|| block.k(), |missing| missing.min(block.k()));
+        block.unreported = 0;
+        if block.awaits_round() {
+            block.target = plan::round_size(block.missing, p, plan::margin(traffic, block.round));
+            block.round += 1;
+            self.due.insert(self.first_id + index as u32);
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! Peers who drive each limit of an endpoint past its end: what is promised holds (`docs/limits.md`).
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+mod support;
+
+use std::time::Duration;
+
+use dfcp_proto::{Accept, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, Wasted};
+use dfcp_wire::{BlockInfo, Flags, Options, Profile, Segment};
+use support::{Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, modern_options, unsealed};
+
+const MS: Duration = Duration::from_millis(1);
+const GIB: u64 = 1 << 30;
+
+// ---- who may come in ----
+
+#[test]
+fn connections_stop_at_the_configured_number() {
+    let mut server = Server::new(Accept { connections_max: 5, ..unsealed(GIB) });
+    let opened = (0..50).filter(|&n| Rogue::new(n).open(&mut server)).count();
+    assert_eq!((opened, server.stats().connections, server.stats().refused), (5, 5, 45));
+    assert_eq!(server.stats().connections_max, 5);
+}
+
+#[test]
+fn one_address_gets_its_share_of_connections_and_no_more() {
+    let mut server = Server::new(Accept { connections_per_address_max: 3, ..unsealed(GIB) });
+    let opened = (0..20).filter(|&n| Rogue { address: address(1), ..Rogue::new(n) }.open(&mut server)).count();
+    assert_eq!(opened, 3);
+    assert!(Rogue::new(99).open(&mut server), "others have theirs");
+    let handle = *server.connections.keys().next().unwrap();
+    server.forget(handle);
+    assert!(Rogue { address: address(1), ..Rogue::new(50) }.open(&mut server), "what is over does not count");
+}
+
+#[test]
+fn unsealed_syns_from_nowhere_stop_at_the_half_open_limit() {
+    let mut server = Server::new(unsealed(16 * GIB));
+    for n in 0..limits::HALF_OPEN_MAX as u32 + 100 {
+        let syn = Rogue::new(n).syn(&modern_options());
+        server.take(address(n), &syn);
+    }
+    assert_eq!((server.stats().half_open, server.stats().refused), (limits::HALF_OPEN_MAX, 100));
+}
+
+#[test]
+fn unsealed_syns_from_nowhere_reserve_a_quarter_of_the_memory_at_the_most() {
+    for (accept, classic) in [(unsealed(GIB), false), (classic(GIB), true)] {
+        let mut server = Server::new(accept);
+        for n in 0..2_000 {
+            let header =
+                dfcp_wire::Header { s1: 5_000, s2: 5_001, s3: 5_002, ..support::header(Flags::SYN, Profile::Classic) };
+            let header = dfcp_wire::Header { source_port: 4_000, destination_port: 9_000, ..header };
+            let classic_syn = support::encode(&header, &Options::default(), &[]);
+            let syn = if classic { classic_syn } else { Rogue::new(n).syn(&modern_options()) };
+            server.take(address(n), &syn);
+        }
+        let stats = server.stats();
+        assert!(stats.half_open > 10 && stats.refused > 0, "{stats:?}");
+        assert!(stats.memory_bytes <= GIB / limits::HALF_OPEN_MEMORY_SHARE, "{stats:?}");
+    }
+}
+
+#[test]
+fn sealed_syns_are_kept_up_to_a_number_then_asked_for_cookies_and_then_take_the_oldest_ones_place() {
+    let mut server = Server::new(Accept { half_open_max: 20, ..Config::sealed(PeerKey::Any).into() });
+    let now = server.now;
+    let (mut answers, mut cookies) = (Vec::new(), 0);
+    for n in 1..=60 {
+        let mut caller = Caller::new(n, Config::sealed(PeerKey::Any));
+        let syn = caller.datagram(now).unwrap();
+        let answer = server.take(caller.address, &syn).1.unwrap();
+        assert!(answer.len() <= syn.len() && syn.len() >= limits::SEALED_SYN_BYTES_MIN, "nothing is amplified");
+        answers.push((caller, answer));
+    }
+    assert_eq!((server.stats().half_open, server.stats().cookies_sent), (20, 40), "40 took no memory at all");
+    for (caller, answer) in &mut answers[20..] {
+        caller.take(now, answer.clone());
+        let Some(syn) = caller.datagram(now) else { continue };
+        cookies += usize::from(server.take(caller.address, &syn).1.is_some());
+    }
+    let stats = server.stats();
+    assert_eq!((stats.half_open, cookies, stats.refused), (40, 40, 0), "as many again with a cookie, and no more");
+    assert!(stats.half_open_bytes <= stats.half_open * limits::HALF_OPEN_BYTES_MAX, "{stats:?}");
+    assert!(stats.memory_bytes_max >= stats.memory_bytes + stats.half_open_bytes as u64);
+    server.wait(limits::HALF_OPEN_TIMEOUT + MS);
+    let mut late = Caller::new(99, Config::sealed(PeerKey::Any));
+    let syn = late.datagram(now).unwrap();
+    assert!(server.take(late.address, &syn).1.is_some());
+    assert_eq!(server.stats().half_open, 1, "those who never came back are forgotten");
+}
+
+#[test]
+fn a_cookie_serves_for_two_steps_and_where_it_was_given() {
+    let accept = Accept { cookies: Cookies::Always, ..Config::sealed(PeerKey::Any).into() };
+    let mut server = Server::new(accept);
+    let mut caller = Caller::new(1, Config::sealed(PeerKey::Any));
+    let syn = caller.datagram(server.now).unwrap();
+    let cookie = server.take(caller.address, &syn).1.unwrap();
+    caller.take(server.now, cookie);
+    let shown = caller.datagram(server.now).unwrap();
+    server.take(address(2), &shown);
+    assert_eq!(server.stats().half_open, 0, "it is another's");
+    server.wait(limits::COOKIE_STEP * 3);
+    server.take(caller.address, &shown);
+    assert_eq!((server.stats().half_open, server.stats().cookies_sent), (0, 3), "it is too old");
+}
+
+#[test]
+fn false_proofs_cost_a_bounded_number_of_multiplications() {
+    let mut server = Server::new(Config::sealed(PeerKey::Any));
+    let mut caller = Caller::new(1, Config::sealed(PeerKey::Any));
+    let syn = caller.datagram(server.now).unwrap();
+    let answer = server.take(caller.address, &syn).1.unwrap();
+    caller.take(server.now, answer);
+    let mut proof = caller.datagram(server.now).unwrap();
+    let last = proof.len() - 1;
+    proof[last - 6] ^= 1;
+    // The segment's CRC must hold, or nobody looks at it.
+    let segment = Segment::decode(&proof);
+    let proof = match segment {
+        Ok(_) => proof,
+        Err(_) => {
+            let mut whole = proof.clone();
+            whole[last - 6] ^= 1;
+            let end = whole.len() - 4;
+            whole[end - 3] ^= 1;
+            let length = dfcp_wire::finish(&mut whole, end).unwrap();
+            whole[..length].to_vec()
+        }
+    };
+    for _ in 0..10_000 {
+        server.take(caller.address, &proof);
+        server.now += Duration::from_micros(100);
+    }
+    // Waits of 1, 2, 4, … 64 ms and then 64 ms each: in one second at most 6 and 16, and one on top.
+    let looked_at = server.stats().proofs_failed;
+    assert!((10..=23).contains(&looked_at), "{looked_at} of 10 000 proofs were looked at");
+}
+
+#[test]
+fn first_messages_which_cannot_be_read_cost_little_before_cookies_are_asked_for() {
+    let mut server = Server::new(Config::sealed(PeerKey::Any));
+    let wrong = Config::sealed(PeerKey::Known(dfcp_proto::StaticKey::from_seed(&[5; 32]).public()));
+    for n in 1..=400 {
+        let mut caller = Caller::new(n, wrong.clone());
+        let syn = caller.datagram(server.now).unwrap();
+        assert!(server.take(caller.address, &syn).1.is_some());
+    }
+    let stats = server.stats();
+    assert_eq!(stats.cookies_sent, 400 - u64::from(limits::FIRST_MESSAGES_FAILED_MAX));
+    assert_eq!((stats.half_open, stats.half_open_bytes), (0, 0));
+    server.wait(limits::COOKIE_STEP);
+    let mut honest = Caller::new(999, Config::sealed(PeerKey::Any));
+    let syn = honest.datagram(server.now).unwrap();
+    server.take(honest.address, &syn);
+    assert_eq!(server.stats().half_open, 1, "that is over with the time step");
+}
+
+// ---- what blocks take ----
+
+#[test]
+fn a_connection_which_gets_no_reserve_is_not_accepted() {
+    let mut server = Server::new(unsealed(10 << 20));
+    let mut rogues: Vec<_> = (0..100).map(Rogue::new).collect();
+    let opened = rogues.iter_mut().map(|rogue| rogue.open(&mut server)).filter(|&opened| opened).count();
+    let stats = server.stats();
+    assert_eq!(opened, stats.connections_max);
+    assert!((10..20).contains(&opened) && stats.refused == 100 - opened as u64, "{stats:?}");
+    assert!(stats.memory_bytes <= 10 << 20);
+    let handle = rogues[0].handle.unwrap();
+    server.forget(handle);
+    assert!(rogues[0].open(&mut server), "what ended has given its reserve back");
+    for handle in server.connections.keys().copied().collect::<Vec<_>>() {
+        server.forget(handle);
+    }
+    assert_eq!(server.stats().memory_bytes, 0);
+}
+
+#[test]
+fn too_little_memory_for_one_block_is_a_configuration_error() {
+    assert!(unsealed(1 << 19).validate().is_err());
+    assert!(classic(1 << 20).validate().is_err());
+    assert!(unsealed(1 << 20).validate().is_ok());
+}
+
+#[test]
+fn peers_which_never_finish_a_block_fill_the_budget_and_not_more_while_others_go_on_block_by_block() {
+    const BUDGET: u64 = 64 << 20;
+    let mut server = Server::new(unsealed(BUDGET));
+    let mut rogues: Vec<_> = (0..20).map(Rogue::new).collect();
+    for rogue in &mut rogues {
+        assert!(rogue.open(&mut server));
+        for block_id in 1..200 {
+            rogue.symbol(&mut server, block_id, 256, 999);
+        }
+        assert!(server.stats().memory_bytes <= BUDGET);
+    }
+    let refused: u64 = server.connections.values().map(|it| it.stats().received.refused).sum();
+    assert!(refused > 20 * 100, "{refused}: the test fills it");
+    let mut honest = Rogue::new(99);
+    assert!(honest.open(&mut server));
+    let handle = honest.handle.unwrap();
+    for block_id in 0..50 {
+        honest.block(&mut server, block_id, 256);
+        assert_eq!(server.read(handle), 256 * usize::from(SYMBOL_SIZE), "block {block_id}");
+        assert!(server.stats().memory_bytes <= BUDGET);
+    }
+    for rogue in &rogues {
+        server.forget(rogue.handle.unwrap());
+    }
+    assert!(server.stats().memory_bytes < 1 << 20, "only the honest one's reserve is left");
+}
+
+/// Nobody reads, and the peer goes on with what comes next: it must wait, and goes on once somebody does.
+#[test]
+fn unread_blocks_count_until_they_are_read() {
+    let mut server = Server::new(unsealed(4 << 20));
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    for block_id in 0..64 {
+        rogue.block(&mut server, block_id, 64);
+    }
+    let decoded = server.connections[&handle].stats().blocks_decoded;
+    assert!((4..64).contains(&decoded), "{decoded}");
+    assert!(server.stats().memory_bytes <= 4 << 20);
+    assert_eq!(server.read(handle), decoded as usize * 64 * usize::from(SYMBOL_SIZE));
+    let reserve_only = server.stats().memory_bytes;
+    assert!(reserve_only < 1 << 20, "{reserve_only}");
+    rogue.block(&mut server, decoded as u32, 64);
+    assert_eq!(server.read(handle), 64 * usize::from(SYMBOL_SIZE));
+}
+
+#[test]
+fn many_tiny_blocks_count_as_what_their_decoders_take() {
+    let config = Config { window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+    let mut server = Server::new(Accept { memory_bytes_max: Some(8 << 20), ..config.into() });
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    for block_id in 1..limits::WINDOW_BLOCKS_MAX {
+        // Two symbols of 710 bytes, of which one comes.
+        let info = BlockInfo { k: 2, length_bytes: 1_421, end_of_stream: false };
+        rogue.data(&mut server, block_id, info, 9, 711);
+    }
+    assert!(server.stats().memory_bytes <= 8 << 20);
+    assert!(server.connections[&rogue.handle.unwrap()].stats().received.refused > 10_000);
+}
+
+#[test]
+fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
+    const MEMORY: u64 = limits::RECEIVE_MEMORY_BYTES_MIN * 4;
+    let config = Config { receive_memory_bytes: MEMORY, ..Config::danger_unsealed() };
+    let mut server = Server::new(config);
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let reserve = server.stats().memory_bytes;
+    for block_id in (0..100).rev() {
+        rogue.symbol(&mut server, block_id, 256, 999);
+    }
+    for block_id in 0..100 {
+        (1_000..1_255).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
+    }
+    let taken = server.stats().memory_bytes - reserve;
+    assert!(taken <= 3 * MEMORY && taken > MEMORY, "{taken} of {MEMORY}");
+}
+
+#[test]
+fn blocks_outside_the_window_are_dropped_and_open_nothing() {
+    let mut server = Server::new(unsealed(GIB));
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let before = server.stats().memory_bytes;
+    for block_id in [4_096, 16_384, 1 << 20, u32::MAX - 1, u32::MAX] {
+        rogue.symbol(&mut server, block_id, 2, 0);
+    }
+    assert_eq!(server.stats().memory_bytes, before);
+    let stats = server.connections[&rogue.handle.unwrap()].stats();
+    assert_eq!((stats.received.refused, stats.segments_dropped), (5, 5));
+}
+
+#[test]
+fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing() {
+    let absurd = [(256, (1 << 19) - 1), (1, 1 << 18), (256, 1)];
+    for (k, length_bytes) in absurd {
+        let mut server = Server::new(unsealed(GIB));
+        let mut rogue = Rogue::new(1);
+        assert!(rogue.open(&mut server));
+        let before = server.stats().memory_bytes;
+        rogue.data(&mut server, 0, BlockInfo { k, length_bytes, end_of_stream: false }, 0, SYMBOL_SIZE.into());
+        assert_eq!(server.stats().memory_bytes, before, "K = {k}, L = {length_bytes}");
+        let why = server.closed(rogue.handle.unwrap());
+        let expected = PeerMisbehaved::InconsistentBlock { block_id: 0 };
+        assert_eq!(why, Some(Event::Closed(Some(ConnectionError::PeerMisbehaved(expected)))));
+    }
+}
+
+#[test]
+fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budget() {
+    const BUDGET: u64 = 48 << 20;
+    let most = limits::REDUNDANCY_BYTES.1 as u32;
+    let config = Config { redundancy_bytes: most, ..Config::danger_classic() };
+    let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
+    let mut rogue = ClassicRogue::new(1);
+    assert!(rogue.open(&mut server));
+    // One block: whatever comes, no more segments are kept of it.
+    for _ in 0..limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX + 50 {
+        rogue.data(&mut server, 0);
+    }
+    let stats = server.connections[&rogue.handle.unwrap()].stats().received;
+    assert_eq!((stats.useful, stats.late + stats.refused), (limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64, 50));
+    // And many.
+    for block_id in 1..128 {
+        (0..20).for_each(|_| rogue.data(&mut server, block_id));
+        assert!(server.stats().memory_bytes <= BUDGET);
+    }
+    let refused = server.connections[&rogue.handle.unwrap()].stats().received.refused;
+    assert!(refused > 1_000, "{refused}: the test fills it");
+    let handle = rogue.handle.unwrap();
+    server.forget(handle);
+    assert_eq!(server.stats().memory_bytes, 0);
+}
+
+// ---- what a datagram costs ----
+
+fn report(highest: u32, received: u32) -> Report {
+    Report {
+        highest_datagram: highest,
+        datagrams_received: received,
+        bytes_received: 0,
+        hold_us: 0,
+        arrival_rate_bps: 0,
+        window_blocks: u32::MAX,
+        window_bytes: u64::MAX,
+        wasted: Wasted::default(),
+        proof_cumulative: 0,
+        proof_listed: 0,
+    }
+}
+
+fn report_payload(report: &Report, runs: impl Iterator<Item = Run>) -> Vec<u8> {
+    let mut out = [0; SYMBOL_SIZE as usize];
+    let mut writer = ReportWriter::new(&mut out, report).unwrap();
+    for run in runs {
+        if !writer.push(run) {
+            break;
+        }
+    }
+    let length = writer.finish();
+    out[..length].to_vec()
+}
+
+#[test]
+fn a_report_of_full_length_names_more_than_there_is_and_changes_nothing_or_ends_the_connection() {
+    let mut server = Server::new(unsealed(GIB));
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    let before = server.connections[&handle].stats().acks_received;
+    for _ in 0..1_000 {
+        let empty = report_payload(&report(0, 0), std::iter::repeat(Run::Empty(64)));
+        assert!(empty.len() > REPORT_BYTES + 1_000 || empty.len() == usize::from(SYMBOL_SIZE), "{}", empty.len());
+        let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &empty);
+        server.take(rogue.address, &datagram);
+    }
+    assert_eq!(server.connections[&handle].stats().acks_received - before, 1_000);
+    assert_eq!(server.closed(handle), None, "empty blocks may be named beforehand");
+    let complete = report_payload(&report(0, 0), std::iter::repeat(Run::Complete(64)));
+    let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &complete);
+    server.take(rogue.address, &datagram);
+    let why = server.closed(handle);
+    let misbehaved = matches!(
+        why,
+        Some(Event::Closed(Some(ConnectionError::PeerMisbehaved(PeerMisbehaved::ReportOfUnsentBlocks { .. }))))
+    );
+    assert!(misbehaved, "{why:?}");
+}
+
+#[test]
+fn our_own_reports_fit_a_datagram_however_many_blocks_are_open() {
+    let config = Config { window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+    let mut server = Server::new(config);
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    for block_id in (1..8_000).step_by(2) {
+        rogue.symbol(&mut server, block_id, 2, 0);
+    }
+    server.wait(MS * 50);
+    let sent = server.sent(handle);
+    assert!(sent.iter().any(|it| Segment::decode(it).unwrap().header.flags == Flags::FBK));
+    assert!(sent.iter().all(|it| it.len() <= dfcp_wire::DATAGRAM_BYTES_MAX));
+    assert!(sent.len() < 10, "{} answers", sent.len());
+}
+
+/// A peer which reports that all is lost, as often as it can.
+#[test]
+fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
+    const K: u64 = 45;
+    let config = Config { rate: Rate::Line, ..Config::danger_unsealed() };
+    let mut server = Server::new(config);
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    let now = server.now;
+    let block = vec![7; K as usize * usize::from(SYMBOL_SIZE)];
+    assert_eq!(server.connections.get_mut(&handle).unwrap().write(now, &block), Ok(block.len()));
+    server.connections.get_mut(&handle).unwrap().flush();
+    let (mut data, mut highest) = (0, 0);
+    const STEPS: u64 = 2_000;
+    for _ in 0..STEPS {
+        server.wait(MS);
+        for datagram in server.sent(handle) {
+            let header = Segment::decode(&datagram).unwrap().header;
+            highest = highest.max(header.s3);
+            data += u64::from(header.flags.is_empty());
+        }
+        let all_lost = report_payload(&report(highest, 1), std::iter::once(Run::Open { missing: K as u16 }));
+        let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &all_lost);
+        server.take(rogue.address, &datagram);
+    }
+    let ceiling = limits::SYMBOLS_PER_BLOCK_FACTOR * K as f64 / (1.0 - limits::LOSS_BELIEVED_MAX);
+    let later = STEPS / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis() as u64;
+    assert!(data <= ceiling as u64 + later + 1, "{data} symbols, {ceiling} and {later} allowed");
+    assert!(data > K * 4, "{data}: the test gets there");
+}
+
+#[test]
+fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
+    for kind in 0..=u8::MAX {
+        let mut server = Server::new(unsealed(GIB));
+        let mut rogue = Rogue::new(1);
+        let syn = rogue.syn(&modern_options());
+        let options = modern_options().encoded_bytes();
+        // Behind those of the SYN, unknown ones up to 36 bytes.
+        let mut long = syn[..24 + options].to_vec();
+        long.truncate(24 + 13);
+        let room = 36 - 13 - 2;
+        long.extend([kind, room as u8]);
+        long.extend(std::iter::repeat_n(0xaa, room));
+        long.extend(&syn[24 + options..syn.len() - 4]);
+        long[12] = ((24 + 36) / 4) << 4 | (syn[12] & 0xf);
+        let end = long.len();
+        long.extend([0; 4]);
+        let length = dfcp_wire::finish(&mut long, end).unwrap_or(end);
+        let (opened, _) = server.take(rogue.address, &long[..length]);
+        // Those up to 127 may be ignored; those which are known must not come twice, nor with such a length.
+        assert_eq!(opened.is_some(), (6..128).contains(&kind), "kind {kind}");
+    }
+}
+
+#[test]
+fn copies_of_a_syn_are_owed_eight_answers_at_a_time() {
+    let mut server = Server::new(unsealed(GIB));
+    let mut rogue = Rogue::new(1);
+    let syn = rogue.syn(&modern_options());
+    let handle = server.take(rogue.address, &syn).0.unwrap();
+    for _ in 0..1_000 {
+        let copy = rogue.syn(&modern_options());
+        server.take(rogue.address, &copy);
+    }
+    assert_eq!(server.sent(handle).len(), limits::ANSWERS_OWED_MAX.into());
+    assert_eq!(server.stats().connections, 1);
+}
+
+#[test]
+fn events_which_nobody_polls_are_bounded() {
+    let mut server = Server::new(unsealed(GIB));
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    for block_id in 0..1_000 {
+        rogue.symbol(&mut server, block_id, 1, 0);
+        server.read(handle);
+    }
+    let connection = server.connections.get_mut(&handle).unwrap();
+    let events = std::iter::from_fn(|| connection.poll_event()).count();
+    assert!((1..=limits::EVENTS_MAX).contains(&events), "{events}");
+}
+
+#[test]
+fn fins_and_their_copies_are_answered_a_bounded_number_of_times() {
+    let mut server = Server::new(unsealed(GIB));
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    server.sent(handle);
+    for _ in 0..1_000 {
+        let fin = rogue.segment(Flags::FIN, 0, 0, 0, &[]);
+        server.take(rogue.address, &fin);
+    }
+    let answers = server.sent(handle).len();
+    assert!(answers <= usize::from(limits::ANSWERS_OWED_MAX) + 2, "{answers}");
+}
+
+// ---- what is configured ----
+
+#[test]
+fn what_is_configured_keeps_to_its_limits() {
+    let refused = [
+        Config { window_blocks: limits::WINDOW_BLOCKS_MAX + 1, ..Config::danger_unsealed() },
+        Config { window_blocks: limits::CLASSIC_WINDOW_BLOCKS_MAX + 1, ..Config::danger_classic() },
+        Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MAX + 1, ..Config::danger_unsealed() },
+        Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MIN - 1, ..Config::danger_unsealed() },
+        Config { redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1, ..Config::danger_classic() },
+    ];
+    for config in refused {
+        assert!(config.validate().is_err(), "{config:?}");
+    }
+    let accept = Accept::from(Config::danger_unsealed());
+    assert!(Accept { connections_max: limits::CONNECTIONS_MAX + 1, ..accept.clone() }.validate().is_err());
+    assert!(Accept { half_open_max: limits::HALF_OPEN_MAX / 2 + 1, ..accept }.validate().is_err());
+}

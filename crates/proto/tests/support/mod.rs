@@ -1,0 +1,252 @@
+//! A listener in virtual time, and peers who write their datagrams by hand.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use dfcp_proto::{
+    Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, EndpointStats, Event, Handle, Read, Routed,
+};
+use dfcp_time::Time;
+use dfcp_wire::handshake::{Offer, Parameters};
+use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment};
+
+pub(crate) const SYMBOL_SIZE: u16 = 1420;
+
+/// The `n`th address of somebody.
+pub(crate) fn address(n: u32) -> SocketAddr {
+    (Ipv4Addr::from(0x0a00_0000 + n), 4_000).into()
+}
+
+pub(crate) struct Server {
+    pub(crate) now: Time,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) connections: BTreeMap<Handle, Connection>,
+}
+
+impl Server {
+    pub(crate) fn new(accept: impl Into<Accept>) -> Self {
+        let accept = accept.into();
+        accept.validate().unwrap();
+        let endpoint = Endpoint::new(9_000, Some(accept), [7; 32]);
+        Self { now: Time::from_s(1), endpoint, connections: BTreeMap::new() }
+    }
+
+    /// Takes a datagram; the connection which it opened, and the answer which needs none.
+    pub(crate) fn take(&mut self, from: SocketAddr, datagram: &[u8]) -> (Option<Handle>, Option<Vec<u8>>) {
+        let mut reply = [0; DATAGRAM_BUFFER_BYTES];
+        match self.endpoint.handle_datagram(self.now, from, datagram, &mut reply) {
+            Routed::Connection(handle, remote) => {
+                let connection = self.connections.get_mut(&handle).unwrap();
+                connection.handle_datagram(self.now, remote, &mut datagram.to_vec());
+                (None, None)
+            }
+            Routed::Opened(handle, connection) => {
+                self.connections.insert(handle, *connection);
+                (Some(handle), None)
+            }
+            Routed::Reply(length) => (None, Some(reply[..length].to_vec())),
+            _ => (None, None),
+        }
+    }
+
+    /// What one connection sends now.
+    pub(crate) fn sent(&mut self, handle: Handle) -> Vec<Vec<u8>> {
+        let connection = self.connections.get_mut(&handle).unwrap();
+        let mut out = [0; DATAGRAM_BUFFER_BYTES];
+        let next = || connection.poll_transmit(self.now, &mut out).map(|it| out[..it.length].to_vec());
+        std::iter::from_fn(next).take(100_000).collect()
+    }
+
+    pub(crate) fn wait(&mut self, duration: Duration) {
+        self.now += duration;
+        for connection in self.connections.values_mut() {
+            connection.handle_timeout(self.now);
+        }
+    }
+
+    pub(crate) fn read(&mut self, handle: Handle) -> usize {
+        let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
+        while let Ok(Read::Bytes(count)) = self.connections.get_mut(&handle).unwrap().read(self.now, &mut buffer) {
+            total += count;
+        }
+        total
+    }
+
+    pub(crate) fn forget(&mut self, handle: Handle) {
+        self.connections.remove(&handle);
+        self.endpoint.forget(handle);
+    }
+
+    pub(crate) fn stats(&self) -> EndpointStats {
+        self.endpoint.stats()
+    }
+
+    /// Why the connection is over, if it is.
+    pub(crate) fn closed(&mut self, handle: Handle) -> Option<Event> {
+        let connection = self.connections.get_mut(&handle).unwrap();
+        std::iter::from_fn(|| connection.poll_event()).find(|event| matches!(event, Event::Closed(_)))
+    }
+}
+
+/// A peer without seals, and without manners.
+#[derive(Clone)]
+pub(crate) struct Rogue {
+    pub(crate) address: SocketAddr,
+    pub(crate) id: u32,
+    pub(crate) handle: Option<Handle>,
+    pub(crate) server_id: u32,
+    pub(crate) number: u32,
+}
+
+impl Rogue {
+    pub(crate) fn new(n: u32) -> Self {
+        Self { address: address(n), id: n + 1, handle: None, server_id: 0, number: 0 }
+    }
+
+    /// Opens a modern connection; whether it was taken in.
+    pub(crate) fn open(&mut self, server: &mut Server) -> bool {
+        let syn = self.syn(&modern_options());
+        self.handle = server.take(self.address, &syn).0;
+        let Some(handle) = self.handle else { return false };
+        self.server_id = server.connections[&handle].local_id();
+        server.sent(handle);
+        let ack = self.segment(Flags::ACK, 0, 2, 0, &[]);
+        server.take(self.address, &ack);
+        server.endpoint.established(handle);
+        true
+    }
+
+    pub(crate) fn syn(&mut self, options: &Options) -> Vec<u8> {
+        let offer =
+            Offer { window_blocks: u32::MAX, receive_memory_bytes: u64::MAX, rate_max_bps: 0, idle_timeout_ms: 0 };
+        let mut payload = [0; 64];
+        let length = Parameters { connection_id: self.id, offer }.encode(&mut payload).unwrap();
+        let mut header = header(Flags::SYN, Profile::Modern);
+        (header.source_port, header.destination_port, header.s3) = (4_000, 9_000, self.next());
+        encode(&header, options, &payload[..length])
+    }
+
+    fn next(&mut self) -> u32 {
+        self.number += 1;
+        self.number - 1
+    }
+
+    pub(crate) fn segment(&mut self, flags: Flags, block_id: u32, s1: u32, s2: u32, payload: &[u8]) -> Vec<u8> {
+        let s3 = self.next();
+        let header = Header { block_id, s1, s2, s3, ..header(flags, Profile::Modern) };
+        encode(&header.with_connection_id(self.server_id), &Options::default(), payload)
+    }
+
+    /// An encoding symbol of a block of K symbols of full size. The content is nonsense, which nobody can tell.
+    pub(crate) fn symbol(&mut self, server: &mut Server, block_id: u32, k: u16, esi: u32) {
+        let length_bytes = u32::from(k) * u32::from(SYMBOL_SIZE);
+        self.data(server, block_id, BlockInfo { k, length_bytes, end_of_stream: false }, esi, SYMBOL_SIZE.into());
+    }
+
+    pub(crate) fn data(&mut self, server: &mut Server, block_id: u32, info: BlockInfo, esi: u32, bytes: usize) {
+        let datagram = self.segment(Flags::default(), block_id, esi, info.to_s2(), &vec![esi as u8; bytes]);
+        server.take(self.address, &datagram);
+    }
+
+    /// All source symbols of a block.
+    pub(crate) fn block(&mut self, server: &mut Server, block_id: u32, k: u16) {
+        (0..k.into()).for_each(|esi| self.symbol(server, block_id, k, esi));
+    }
+}
+
+/// A caller with seals.
+pub(crate) struct Caller {
+    pub(crate) connection: Connection,
+    pub(crate) address: SocketAddr,
+}
+
+impl Caller {
+    pub(crate) fn new(n: u32, config: Config) -> Self {
+        let mut seed = [9; 32];
+        seed[..4].copy_from_slice(&n.to_le_bytes());
+        let mut endpoint = Endpoint::new(4_000, None, seed);
+        let (_, connection) = endpoint.connect(Time::from_s(1), address(0), config).unwrap();
+        Self { connection, address: address(n) }
+    }
+
+    pub(crate) fn datagram(&mut self, now: Time) -> Option<Vec<u8>> {
+        let mut out = [0; DATAGRAM_BUFFER_BYTES];
+        let length = self.connection.poll_transmit(now, &mut out)?.length;
+        Some(out[..length].to_vec())
+    }
+
+    pub(crate) fn take(&mut self, now: Time, mut datagram: Vec<u8>) {
+        self.connection.handle_datagram(now, address(0), &mut datagram);
+    }
+}
+
+/// A classic peer without manners.
+pub(crate) struct ClassicRogue {
+    pub(crate) address: SocketAddr,
+    pub(crate) handle: Option<Handle>,
+    seed: u32,
+}
+
+impl ClassicRogue {
+    pub(crate) fn new(n: u32) -> Self {
+        Self { address: address(n), handle: None, seed: 0 }
+    }
+
+    pub(crate) fn open(&mut self, server: &mut Server) -> bool {
+        let syn = self.segment(Flags::SYN, 0, [4_097, 4_098, 4_099], &[]);
+        self.handle = server.take(self.address, &syn).0;
+        let Some(handle) = self.handle else { return false };
+        let answer = server.sent(handle).pop().unwrap();
+        let answer = Segment::decode(&answer).unwrap().header;
+        let ack = self.segment(Flags::ACK, 0, [answer.s1, answer.s2, answer.s3], &[]);
+        server.take(self.address, &ack);
+        server.endpoint.established(handle);
+        true
+    }
+
+    fn segment(&self, flags: Flags, block_id: u32, [s1, s2, s3]: [u32; 3], payload: &[u8]) -> Vec<u8> {
+        let header = Header { block_id, s1, s2, s3, ..header(flags, Profile::Classic) };
+        let header = Header { source_port: 4_000, destination_port: 9_000, ..header };
+        encode(&header, &Options::default(), payload)
+    }
+
+    /// A segment of a state which was never used before.
+    pub(crate) fn data(&mut self, server: &mut Server, block_id: u32) {
+        self.seed += 1;
+        let states = [1 << 20, 1 << 21, 1 << 22].map(|base| base + self.seed * 64);
+        let datagram = self.segment(Flags::default(), block_id, states, &[self.seed as u8; 1_420]);
+        server.take(self.address, &datagram);
+    }
+}
+
+pub(crate) fn modern_options() -> Options {
+    Options {
+        version: Some(dfcp_wire::VERSION),
+        profile: Some(Profile::Modern),
+        code: Some(1),
+        symbol_size: Some(SYMBOL_SIZE),
+        ..Options::default()
+    }
+}
+
+pub(crate) fn header(flags: Flags, profile: Profile) -> Header {
+    Header { source_port: 0, destination_port: 0, block_id: 0, s1: 0, flags, profile, epoch: 0, s2: 0, s3: 0 }
+}
+
+pub(crate) fn encode(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
+    let mut out = [0; DATAGRAM_BUFFER_BYTES];
+    let length = dfcp_wire::encode(&mut out, header, options, payload).unwrap();
+    out[..length].to_vec()
+}
+
+/// A listener without seals and with this much memory for blocks.
+pub(crate) fn unsealed(memory_bytes_max: u64) -> Accept {
+    Accept { memory_bytes_max: Some(memory_bytes_max), ..Config::danger_unsealed().into() }
+}
+
+pub(crate) fn classic(memory_bytes_max: u64) -> Accept {
+    Accept { memory_bytes_max: Some(memory_bytes_max), ..Config::danger_classic().into() }
+}

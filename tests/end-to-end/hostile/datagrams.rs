@@ -1,0 +1,344 @@
+//! Datagrams of strangers to a sealed connection: replays, damage, spoofs. None may have any effect, and what an effect
+//! is, is taken strictly: beside counters of what arrived, no state, timer or statistic changes, and everything that
+//! both ends send afterwards is the same to the byte and the nanosecond as without the attack.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dfcp_end_to_end_tests::forge::{FLAGS, LENGTH_MAX, fit_crc, mutated, noise, spoofed};
+use dfcp_end_to_end_tests::world::{Node, Packet, World, client_address, server_address, stranger};
+use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Rate, State, StaticKey, limits};
+use dfcp_time::Time;
+use dfcp_wire::{Flags, Header, Options, Segment, encode};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Sealed with each of the three patterns: the client's configuration, and the server's.
+fn trusts() -> [(Config, Config); 3] {
+    let key = StaticKey::from_seed(&[9; 32]);
+    let server = Credentials { key: Some(key.clone()), ..PeerKey::Any.into() };
+    let pre_shared = PreSharedKey::from_bytes(&[7; 32]);
+    let rate = Rate::Fixed { rate_bps: 20_000_000 };
+    let at_rate =
+        |credentials: Credentials| Config { rate, time_wait: Duration::from_secs(2), ..Config::sealed(credentials) };
+    [
+        (at_rate(PeerKey::Any.into()), at_rate(server.clone())),
+        (at_rate(PeerKey::Known(key.public()).into()), at_rate(server)),
+        (at_rate(pre_shared.clone().into()), at_rate(pre_shared.into())),
+    ]
+}
+
+fn world(seed: u64, trust: usize, bytes: u64) -> World {
+    let (client, server) = trusts()[trust].clone();
+    let mut world = World::new(seed, server);
+    (world.client.to_send, world.server.to_send) = (bytes, bytes / 2);
+    world.connect(client).unwrap();
+    world
+}
+
+/// Runs a transfer to its very end, twice: once with `attack` called after each step. The attack must change nothing.
+#[track_caller]
+fn assert_without_effect(seed: u64, trust: usize, bytes: u64, mut attack: impl FnMut(&mut World)) {
+    let end = Time::from_s(60);
+    let mut alone = world(seed, trust, bytes);
+    alone.run_until(end).unwrap();
+    let mut attacked = world(seed, trust, bytes);
+    while attacked.step(end).unwrap() {
+        attack(&mut attacked);
+    }
+    for it in [&alone, &attacked] {
+        assert_eq!((it.client.read, it.server.read), (bytes / 2, bytes), "seed {seed} trust {trust}");
+        assert!(it.client.connections.is_empty() && it.server.connections.is_empty(), "seed {seed}: not over");
+        assert!(!it.client.corrupt && !it.server.corrupt, "seed {seed}: a wrong byte was read");
+    }
+    assert_eq!(alone.trace(), attacked.trace(), "seed {seed} trust {trust}: the attack has changed what is sent");
+}
+
+/// Gives a node a datagram which must be without effect.
+#[track_caller]
+fn give_in_vain(node: &mut Node, now: Time, from: std::net::SocketAddr, datagram: &[u8], what: &str) {
+    let before = node.observable(now);
+    let connections = node.connections.len();
+    let reply = node.receive(now, from, datagram);
+    assert_eq!(node.observable(now), before, "{what}");
+    assert_eq!(node.connections.len(), connections, "{what} opened a connection");
+    assert_eq!(reply, None, "{what} was answered");
+}
+
+fn is_sealed(datagram: &[u8]) -> bool {
+    dfcp_wire::peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC))
+}
+
+#[test]
+fn every_datagram_replayed_at_every_later_moment() {
+    for trust in 0..3 {
+        let mut seen: Vec<Packet> = Vec::new();
+        let mut replayed = 0;
+        assert_without_effect(20, trust, 60_000, |world| {
+            seen.extend(world.delivered.iter().filter(|packet| is_sealed(&packet.bytes)).cloned());
+            let now = world.now;
+            for packet in &seen {
+                let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
+                for from in [packet.from, stranger(1)] {
+                    give_in_vain(node, now, from, &packet.bytes, "a replayed datagram");
+                    replayed += 1;
+                }
+                // And back to who sent it.
+                let node = if packet.to == server_address() { &mut world.client } else { &mut world.server };
+                give_in_vain(node, now, packet.to, &packet.bytes, "a reflected datagram");
+            }
+        });
+        assert!(seen.len() > 60 && replayed > 5_000, "{} datagrams, {replayed} replays", seen.len());
+    }
+}
+
+/// Copies of handshake segments are answered with copies of the answer, and have no other effect.
+#[test]
+fn handshake_segments_replayed_after_the_handshake() {
+    for trust in 0..3 {
+        let mut seen: Vec<Packet> = Vec::new();
+        let mut given = 0;
+        let mut world = world(21, trust, 200_000);
+        while world.step(Time::from_s(60)).unwrap() {
+            seen.extend(world.delivered.iter().filter(|packet| !is_sealed(&packet.bytes)).cloned());
+            let now = world.now;
+            if now < Time::from_s(1) + Duration::from_millis(40) || world.server.connections.is_empty() {
+                continue;
+            }
+            for packet in seen.iter().take(30) {
+                let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
+                let before = node.observable(now);
+                node.receive(now, packet.from, &packet.bytes);
+                assert_eq!(node.observable(now), before, "trust {trust}: {:?}", Segment::decode(&packet.bytes));
+                given += 1;
+            }
+        }
+        assert!(given > 100, "{given}");
+        assert_eq!((world.client.read, world.server.read), (100_000, 200_000));
+        assert_eq!((world.client.connected, world.server.connected), (1, 1), "trust {trust}");
+        assert!(world.server.endpoint.stats().half_open <= 1);
+    }
+}
+
+/// Every bit of one datagram of each kind, flipped in front of the genuine one.
+#[test]
+fn every_bit_of_every_kind_of_sealed_datagram_flipped() {
+    let mut kinds: BTreeMap<(bool, u8, u32), u32> = BTreeMap::new();
+    for trust in 0..3 {
+        let mut world = world(22, trust, 30_000);
+        // All that the ends send waits here until it has been tried with each bit flipped.
+        world.middle = Box::new(|_, packet| vec![packet]);
+        let end = Time::from_s(30);
+        loop {
+            let now = world.now;
+            let sent: Vec<Packet> = world.client.transmit(now).into_iter().chain(world.server.transmit(now)).collect();
+            for packet in sent {
+                let segment = Segment::decode(&packet.bytes).unwrap();
+                let kind =
+                    (packet.to == server_address(), segment.header.flags.bits(), segment.payload.len() as u32 / 700);
+                let seen = kinds.entry(kind).or_default();
+                let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
+                if is_sealed(&packet.bytes) && *seen < 2 && !node.connections.is_empty() {
+                    *seen += 1;
+                    for bit in 0..packet.bytes.len() * 8 {
+                        let mut bytes = packet.bytes.clone();
+                        bytes[bit / 8] ^= 0x80 >> (bit % 8);
+                        let what = format!("trust {trust}: bit {bit} of {:?}", segment.header);
+                        give_in_vain(node, now, packet.from, &bytes, &what);
+                    }
+                }
+                world.put(packet, Duration::from_millis(5));
+            }
+            if !world.step(end).unwrap() {
+                break;
+            }
+        }
+        assert_eq!((world.client.read, world.server.read), (15_000, 30_000), "trust {trust}");
+    }
+    // Data, reports, FIN, FINACK or ACK, each way.
+    let tried: Vec<_> = kinds.iter().filter(|(_, count)| **count > 0).map(|(kind, _)| kind).collect();
+    assert!(tried.len() >= 7, "{tried:?}");
+}
+
+#[test]
+fn truncated_and_lengthened_at_every_length() {
+    for trust in 0..3 {
+        let mut tried = 0;
+        let mut turn = 0;
+        assert_without_effect(23, trust, 40_000, |world| {
+            let now = world.now;
+            let delivered = std::mem::take(&mut world.delivered);
+            for packet in delivered.iter().filter(|packet| is_sealed(&packet.bytes)) {
+                turn += 1;
+                let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
+                if node.connections.is_empty() || turn % 4 > 0 {
+                    continue;
+                }
+                // With a number that is still to come, so that it is not its age for which it is dropped.
+                let mut bytes = packet.bytes.clone();
+                bytes[20..24].copy_from_slice(&0x1000_u32.to_be_bytes());
+                for length in 0..LENGTH_MAX {
+                    let mut cut = bytes.clone();
+                    cut.resize(length, 0);
+                    give_in_vain(node, now, packet.from, &cut, &format!("length {length}"));
+                    tried += 1;
+                }
+            }
+        });
+        assert!(tried > 20 * LENGTH_MAX, "{tried}");
+    }
+}
+
+#[test]
+fn noise_mutations_and_spoofs_by_one_who_knows_all_ids() {
+    for (seed, trust) in [(30, 0), (31, 1), (32, 2), (33, 0)] {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut tried = 0;
+        assert_without_effect(seed, trust, 150_000, |world| {
+            let now = world.now;
+            for packet in std::mem::take(&mut world.delivered) {
+                let Some(id) = dfcp_wire::peek(&packet.bytes).map(|it| it.connection_id) else { continue };
+                let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
+                if !is_sealed(&packet.bytes) || node.connections.is_empty() {
+                    continue;
+                }
+                for _ in 0..20 {
+                    let flags = FLAGS[random.random_range(0..FLAGS.len())];
+                    let datagram = match random.random_range(0..3) {
+                        0 => noise(&mut random),
+                        1 => mutated(&mut random, &packet.bytes),
+                        _ if flags == Flags::SYN => continue, // opens nothing, but may be answered
+                        _ => spoofed(&mut random, id, flags),
+                    };
+                    let from = if random.random_bool(0.5) { packet.from } else { stranger(random.random_range(0..99)) };
+                    give_in_vain(node, now, from, &datagram, &format!("seed {seed}: {datagram:02x?}"));
+                    tried += 1;
+                }
+            }
+        });
+        assert!(tried > 3_000, "{tried}");
+    }
+}
+
+fn reset(id: u32, sealed: bool, number: u32) -> Vec<u8> {
+    let flags = if sealed { Flags::RST | Flags::SEC } else { Flags::RST };
+    let head = Header { s3: number, ..dfcp_end_to_end_tests::puppet::header(flags, id) };
+    let mut out = [0; 100];
+    let length = encode(&mut out, &head, &Options::default(), if sealed { &[7; 16] } else { &[] }).unwrap();
+    out[..length].to_vec()
+}
+
+/// Unsealed, and sealed with a tag that does not fit, with the right id and numbers old, next and far ahead.
+#[test]
+fn a_spoofed_reset_in_every_state() {
+    for trust in 0..3 {
+        let mut states = Vec::new();
+        let mut ids = [0; 2];
+        let mut world = world(40, trust, 60_000);
+        while world.step(Time::from_s(60)).unwrap() {
+            let now = world.now;
+            for packet in std::mem::take(&mut world.delivered) {
+                let id = dfcp_wire::peek(&packet.bytes).unwrap().connection_id;
+                if is_sealed(&packet.bytes) {
+                    ids[usize::from(packet.to == server_address())] = id;
+                }
+            }
+            for (node, id, from) in
+                [(&mut world.client, ids[0], server_address()), (&mut world.server, ids[1], client_address())]
+            {
+                let state = node.state();
+                if id == 0 || node.connections.is_empty() {
+                    continue;
+                }
+                for (sealed, number) in [(false, 0), (false, 50), (true, 1), (true, 60), (true, u32::MAX)] {
+                    give_in_vain(node, now, from, &reset(id, sealed, number), &format!("an RST in {state:?}"));
+                }
+                if !states.contains(&state) {
+                    states.push(state);
+                }
+            }
+        }
+        assert_eq!((world.client.read, world.server.read), (30_000, 60_000), "trust {trust}");
+        let expected = [State::Established, State::FinWait1, State::TimeWait];
+        assert!(expected.iter().all(|state| states.contains(state)), "only in {states:?}");
+    }
+}
+
+/// While the SYN is unanswered nobody can vouch for anything: an RST is believed, but only after a second in which a
+/// genuine answer would have been taken.
+#[test]
+fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
+    for with_answer in [true, false] {
+        let mut world = world(41, 0, 10_000);
+        world.middle = Box::new(move |_, packet| {
+            let Ok(segment) = Segment::decode(&packet.bytes) else { return vec![packet] };
+            if segment.header.flags != Flags::SYN {
+                return vec![packet];
+            }
+            let id = dfcp_wire::handshake::Payload::decode(segment.payload).ok().and_then(|it| it.connection_id);
+            let spoofed = Packet { from: packet.to, to: packet.from, bytes: reset(id.unwrap_or(1), false, 0) };
+            if with_answer { vec![spoofed, packet] } else { vec![spoofed] }
+        });
+        world.run_until(Time::from_s(4)).unwrap();
+        if with_answer {
+            assert_eq!((world.client.connected, world.server.read), (1, 10_000));
+        } else {
+            assert_eq!(world.client.ended.len(), 1, "{:?}", world.client.ended);
+            assert!(world.client.connections.is_empty());
+        }
+    }
+}
+
+/// A datagram with a damaged tag is counted, however many there are; memory and timers stay as they were.
+#[test]
+fn a_hundred_thousand_forgeries_are_counted_and_forgotten() {
+    let mut world = world(42, 0, 1_000_000);
+    world.run_until(Time::from_s(1) + Duration::from_millis(200)).unwrap();
+    let packets = world.client.transmit(world.now);
+    let genuine = world.delivered.iter().chain(&packets).find(|it| it.to == server_address() && is_sealed(&it.bytes));
+    let mut forged = genuine.unwrap().bytes.clone();
+    let now = world.now;
+    let before = world.server.observable(now);
+    let counted = world.server.connection().unwrap().stats();
+    for number in 0..100_000_u32 {
+        forged[20..24].copy_from_slice(&(100_000 + number).to_be_bytes());
+        world.server.receive(now, client_address(), &forged);
+    }
+    assert_eq!(world.server.observable(now), before);
+    let stats = world.server.connection().unwrap().stats();
+    assert_eq!(stats.segments_forged - counted.segments_forged, 100_000);
+    assert_eq!(stats.segments_dropped - counted.segments_dropped, 100_000);
+    for packet in packets {
+        world.put(packet, Duration::from_millis(5));
+    }
+    world.finish(Time::from_s(20)).unwrap();
+}
+
+/// Damaged unsealed segments whose CRC was made to fit again: an unsealed connection can be falsified, which its name
+/// says, but must not crash, hang or grow.
+#[test]
+fn an_unsealed_connection_ends_in_an_error_at_worst() {
+    for seed in 0..30 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut world = World::new(seed, Config::danger_unsealed());
+        (world.client.to_send, world.server.to_send) = (100_000, 100_000);
+        world.middle = Box::new(move |_, packet| {
+            if !random.random_bool(0.05) {
+                return vec![packet];
+            }
+            let mut bytes = mutated(&mut random, &packet.bytes);
+            fit_crc(&mut bytes);
+            vec![Packet { bytes, ..packet.clone() }, packet]
+        });
+        world.connect(Config::danger_unsealed()).unwrap();
+        world.run_until(Time::from_s(200)).unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+        let per_connection = limits::BLOCK_BYTES_MAX as u64 * 100;
+        assert!(world.client.sent_bytes.values().sum::<u64>() < per_connection, "seed {seed}");
+        assert!(world.server.sent_bytes.values().sum::<u64>() < per_connection, "seed {seed}");
+        for node in [&world.client, &world.server] {
+            let open = node.connections.values().filter(|it| it.state() != State::Closed).count();
+            assert_eq!(open, 0, "seed {seed}: still open after the idle timeout");
+        }
+    }
+}

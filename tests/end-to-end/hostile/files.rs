@@ -1,0 +1,263 @@
+//! Senders which do not want to send files: hostile names and frames, spoken by hand over a sealed stream.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use dfcp::{Config, Listener, PeerKey, Stream};
+use dfcp_cli::transfer::error::TransferError;
+use dfcp_cli::transfer::frame::{Entry, Service, ToReceiver};
+use dfcp_cli::transfer::receive::receive;
+use dfcp_cli::transfer::store::Store;
+use dfcp_cli::transfer::{EntryOutcome, Observer, Report, Snapshot};
+use dfcp_cli::transport::Transport;
+use dfcp_end_to_end_tests::live::local;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// A sealed stream as a transport.
+struct Sealed(Stream);
+
+impl Transport for Sealed {}
+
+impl AsyncRead for Sealed {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Sealed {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[derive(Default)]
+struct Log(Mutex<Vec<EntryOutcome>>);
+
+impl Observer for Log {
+    fn entry(&self, outcome: &EntryOutcome) {
+        self.0.lock().unwrap().push(outcome.clone());
+    }
+    fn skipped(&self, _name: &str, _reason: &str) {}
+    fn progress(&self, _snapshot: &Snapshot) {}
+}
+
+/// Every file and directory below `root`, by relative name; files with their content.
+fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            let is_directory = path.symlink_metadata().unwrap().is_dir();
+            if path.is_symlink() {
+                continue;
+            }
+            found.insert(name, (!is_directory).then(|| fs::read(&path).unwrap()));
+            if is_directory {
+                directories.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// What the receiver made of `bytes`, which a sender says over a sealed stream behind the preamble.
+async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, Vec<EntryOutcome>) {
+    let config = Config { time_wait: Duration::from_millis(100), ..Config::sealed(PeerKey::Any) };
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, receiver) = tokio::join!(Stream::connect(address, config), listener.accept());
+    let (mut reader, mut writer) = sender.unwrap().into_split();
+    let log = Arc::new(Log::default());
+    let store = Arc::new(Store::open(output, false, false).unwrap());
+    let receiving = tokio::spawn(receive(Sealed(receiver.unwrap()), store, Arc::clone(&log) as _));
+    let writing = tokio::spawn(async move {
+        writer.write_all(&Service::Files.preamble()).await?;
+        writer.write_all(&bytes).await?;
+        writer.shutdown().await
+    });
+    let reading = tokio::spawn(async move {
+        let mut answers = Vec::new();
+        reader.read_to_end(&mut answers).await
+    });
+    let report = tokio::time::timeout(Duration::from_secs(60), receiving).await.unwrap().unwrap();
+    // The receiver may close in the middle of what is said, which is its right.
+    let _closed = writing.await.unwrap();
+    let _closed = reading.await.unwrap();
+    let outcomes = log.0.lock().unwrap().clone();
+    (report, outcomes)
+}
+
+fn entry(name: &[u8]) -> Entry {
+    Entry { mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: u64::MAX, name: name.to_vec() }
+}
+
+fn file(name: &[u8], content: &[u8], out: &mut Vec<u8>) {
+    ToReceiver::File(entry(name)).encode(out);
+    if !content.is_empty() {
+        ToReceiver::Data(content.to_vec()).encode(out);
+    }
+    ToReceiver::FileEnd { len: content.len() as u64, hash: *blake3::hash(content).as_bytes() }.encode(out);
+}
+
+fn hostile_names() -> Vec<Vec<u8>> {
+    let texts = [
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../evil",
+        "a/../../evil",
+        "./evil",
+        "a//b",
+        "evil/",
+        "a/./b",
+        "link/evil",
+        "link",
+        ".dfcp-x.part",
+        "a/.dfcp-evil.part",
+        "nul\0byte",
+        "missing/evil",
+        "//evil",
+        "kept/../../evil",
+    ];
+    let mut names: Vec<Vec<u8>> = texts.into_iter().map(|text| text.as_bytes().to_vec()).collect();
+    names.push(vec![b'n'; 256]);
+    names.push(vec![b'n'; 4_097]);
+    names.push([b"d/".repeat(64), b"evil".to_vec()].concat());
+    names.push(b"bad\xFFutf8".to_vec());
+    names.push(b"\xC0\xAE\xC0\xAE/evil".to_vec());
+    names
+}
+
+#[tokio::test]
+async fn hostile_names_leave_the_directory_alone_and_the_others_go_on() {
+    let around = tempfile::tempdir().unwrap();
+    let (output, outside) = (around.path().join("output"), around.path().join("outside"));
+    fs::create_dir_all(&output).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&outside, output.join("link")).unwrap();
+    let mut bytes = Vec::new();
+    file(b"first", b"one", &mut bytes);
+    let names = hostile_names();
+    for name in &names {
+        file(name, b"evil", &mut bytes);
+    }
+    ToReceiver::Directory(entry(b"kept")).encode(&mut bytes);
+    file(b"kept/last", b"two", &mut bytes);
+    ToReceiver::End { entries: names.len() as u32 + 3 }.encode(&mut bytes);
+    let (report, outcomes) = say(&output, bytes).await;
+    let report = report.unwrap();
+    assert_eq!((report.stored, report.failed), (3, names.len() as u64), "{:?}", report.failures);
+    assert_eq!(outcomes.len(), names.len() + 3);
+    assert_eq!(tree(&outside), BTreeMap::new());
+    let found = tree(around.path());
+    let files: Vec<&str> =
+        found.iter().filter(|(_, content)| content.is_some()).map(|(name, _)| name.as_str()).collect();
+    let expected: &[&str] = &["output/first", "output/kept/last"];
+    assert_eq!(files, expected);
+    assert!(outcomes.iter().all(|it| it.name.chars().all(|c| !c.is_control())), "a name is not fit for a terminal");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(output.join("first")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7000, 0, "set-user-id or its like was granted: {mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn content_which_is_not_what_its_hash_says_is_not_kept() {
+    let output = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    let lies: [(&[u8], u64, [u8; 32]); 3] =
+        [(b"hash", 4, [7; 32]), (b"length", 5, *blake3::hash(b"data").as_bytes()), (b"both", u64::MAX, [0; 32])];
+    for (name, len, hash) in lies {
+        ToReceiver::File(entry(name)).encode(&mut bytes);
+        ToReceiver::Data(b"data".to_vec()).encode(&mut bytes);
+        ToReceiver::FileEnd { len, hash }.encode(&mut bytes);
+    }
+    ToReceiver::End { entries: 3 }.encode(&mut bytes);
+    let (report, _) = say(output.path(), bytes).await;
+    assert_eq!(report.map(|it| (it.stored, it.failed)).unwrap(), (0, 3));
+    assert_eq!(tree(output.path()), BTreeMap::new());
+}
+
+#[tokio::test]
+async fn frames_cut_or_overlong_or_out_of_place_end_the_session_and_leave_nothing_half() {
+    let mut whole = Vec::new();
+    file(b"first", b"one", &mut whole);
+    ToReceiver::File(entry(b"second")).encode(&mut whole);
+    let complete_bytes = whole.len();
+    ToReceiver::Data(vec![5; 5_000]).encode(&mut whole);
+    let header = |kind: u8, length: u32| [[kind].as_slice(), &length.to_be_bytes()].concat();
+    let tails = [
+        ("cut in a header", vec![3, 0]),
+        ("cut in a body", header(3, 1_000)),
+        ("four gigabytes announced", header(3, u32::MAX)),
+        ("a name of 16 MB announced", header(2, 16 << 20)),
+        ("an unknown type", header(0x7F, 0)),
+        ("an answer", header(0x41, 5)),
+        ("no data", header(3, 0)),
+        ("a file inside a file", {
+            let mut out = Vec::new();
+            file(b"third", b"", &mut out);
+            out
+        }),
+        ("an end inside a file", {
+            let mut out = Vec::new();
+            ToReceiver::End { entries: 2 }.encode(&mut out);
+            out
+        }),
+    ];
+    for (name, tail) in tails {
+        let output = tempfile::tempdir().unwrap();
+        let (report, _) = say(output.path(), [whole.clone(), tail].concat()).await;
+        let error = report.map(|it| it.stored).expect_err(name).to_string();
+        assert!(error.len() > 20, "{name}: {error}");
+        let expected = BTreeMap::from([("first".to_owned(), Some(b"one".to_vec()))]);
+        assert_eq!(tree(output.path()), expected, "{name}");
+    }
+    assert!(complete_bytes > 0);
+}
+
+#[tokio::test]
+async fn random_frames_end_in_an_error_and_write_nothing_outside() {
+    for seed in 0..25 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let around = tempfile::tempdir().unwrap();
+        let output = around.path().join("output");
+        let mut bytes = Vec::new();
+        file(b"first", b"one", &mut bytes);
+        for _ in 0..random.random_range(1..20) {
+            let mut body = vec![0; random.random_range(0..200)];
+            random.fill_bytes(&mut body);
+            let length = if random.random_bool(0.8) { body.len() as u32 } else { random.random() };
+            bytes.push(random.random_range(0..8));
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(&body);
+        }
+        let (report, _) = say(&output, bytes).await;
+        assert!(report.is_err(), "seed {seed}");
+        let outside = tree(around.path()).keys().filter(|name| !name.starts_with("output")).count();
+        assert_eq!(outside, 0, "seed {seed}");
+        let unfinished = tree(&output).keys().filter(|name| name.ends_with(".part")).count();
+        assert_eq!(unfinished, 0, "seed {seed}");
+    }
+}

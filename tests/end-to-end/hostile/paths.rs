@@ -1,0 +1,163 @@
+//! Addresses which change, truly or not.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dfcp_end_to_end_tests::world::{Packet, World, client_address, server_address, stranger};
+use dfcp_proto::{Config, PeerKey, Rate};
+use dfcp_time::Time;
+use dfcp_wire::Flags;
+
+fn config() -> Config {
+    Config { rate: Rate::Fixed { rate_bps: 20_000_000 }, ..Config::sealed(PeerKey::Any) }
+}
+
+fn world(seed: u64, up: u64, down: u64) -> World {
+    let mut world = World::new(seed, config());
+    (world.client.to_send, world.server.to_send) = (up, down);
+    world.connect(config()).unwrap();
+    world
+}
+
+fn is_sealed(datagram: &[u8]) -> bool {
+    dfcp_wire::peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC))
+}
+
+/// The attacker's copy of each of the client's datagrams comes first, from his own address or a victim's.
+#[test]
+fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
+    for addresses in [1_u16, 3, 50] {
+        let mut world = world(1, 1_000_000, 1_000_000);
+        let mut count = 0_u16;
+        world.middle = Box::new(move |_, packet| {
+            if packet.to != server_address() || !is_sealed(&packet.bytes) {
+                return vec![packet];
+            }
+            count = count.wrapping_add(1);
+            vec![Packet { from: stranger(count % addresses), ..packet.clone() }, packet]
+        });
+        world.finish(Time::from_s(20)).unwrap_or_else(|error| panic!("{addresses} addresses: {error:#}"));
+        for number in 0..addresses {
+            let ip = stranger(number).ip();
+            let (sent, received) = (world.server.sent_to(ip), world.server.received_from(ip));
+            assert!(sent <= received, "{sent} bytes went to {ip}, from which {received} had come");
+            assert!(sent < 40_000, "{sent} bytes went to {ip}");
+        }
+        let moved = world.server.connections.values().any(|connection| connection.remote() != client_address());
+        assert!(!moved, "the server sends elsewhere");
+        assert!(world.elsewhere.iter().all(|packet| packet.bytes.len() < 100), "data went elsewhere");
+    }
+}
+
+/// Copies behind the genuine ones, and of old ones, do not even cause a question.
+#[test]
+fn late_copies_from_elsewhere_are_not_answered() {
+    let mut world = world(2, 500_000, 500_000);
+    let mut held: Vec<Packet> = Vec::new();
+    world.middle = Box::new(move |_, packet| {
+        let mut out = vec![packet.clone()];
+        if packet.to == server_address() && is_sealed(&packet.bytes) {
+            out.extend(held.iter().rev().take(3).cloned());
+            held.push(Packet { from: stranger(5), ..packet });
+        }
+        out
+    });
+    world.finish(Time::from_s(20)).unwrap();
+    assert_eq!(world.server.sent_to(stranger(5).ip()), 0);
+    assert!(world.server.received_from(stranger(5).ip()) > 500_000);
+}
+
+/// A NAT which gives the client another address, again and again.
+#[test]
+fn a_transfer_follows_a_client_whose_address_changes() {
+    let mut world = world(3, 2_000_000, 2_000_000);
+    let outward = |now: Time| -> SocketAddr {
+        let moves = now.since(Time::from_s(1)).as_millis() / 200;
+        let mut address = client_address();
+        address.set_port(40_000 + moves as u16);
+        address
+    };
+    let lost = Rc::new(RefCell::new(0));
+    let counter = Rc::clone(&lost);
+    world.middle = Box::new(move |now, packet| {
+        let outside = outward(now);
+        if packet.from == client_address() {
+            return vec![Packet { from: outside, ..packet }];
+        }
+        if packet.to == outside {
+            return vec![Packet { to: client_address(), ..packet }];
+        }
+        // To an address that the NAT has forgotten.
+        *counter.borrow_mut() += 1;
+        Vec::new()
+    });
+    let mut proven = vec![client_address()];
+    while world.server.read_to_end == 0 || world.client.read_to_end == 0 {
+        assert!(world.step(Time::from_s(20)).unwrap(), "not done: {:?}", world.server.ended);
+        if let Some(connection) = world.server.connection()
+            && proven.last() != Some(&connection.remote())
+        {
+            // Data moves only once the address is proven: a challenge must have gone there, and come back.
+            assert!(world.server.sent_bytes.contains_key(&connection.remote()));
+            proven.push(connection.remote());
+        }
+    }
+    assert!(!world.server.corrupt && !world.client.corrupt);
+    assert_eq!((world.server.read, world.client.read), (2_000_000, 2_000_000));
+    assert!(proven.len() >= 4, "{proven:?}");
+    assert!(*lost.borrow() > 0, "nothing was lost by the moves");
+}
+
+/// Until an unproven address has answered, it gets nothing but questions, and no more than came from it.
+#[test]
+fn data_moves_only_to_an_address_which_answers() {
+    let mut world = world(4, 3_000_000, 3_000_000);
+    let moved_at = Time::from_s(1) + Duration::from_millis(300);
+    let elsewhere = stranger(9);
+    world.middle = Box::new(move |now, packet| {
+        if packet.from == client_address() && now >= moved_at {
+            return vec![Packet { from: elsewhere, ..packet }]; // and nothing that goes there arrives anywhere
+        }
+        vec![packet]
+    });
+    world.run_until(Time::from_s(3)).unwrap();
+    let (sent, received) = (world.server.sent_to(elsewhere.ip()), world.server.received_from(elsewhere.ip()));
+    assert!(sent > 0 && sent <= received, "{sent} bytes to an address from which {received} had come");
+    assert!(world.elsewhere.iter().all(|packet| packet.bytes.len() <= 64), "something else than a question went there");
+    assert_eq!(world.server.connection().unwrap().remote(), client_address());
+    assert_eq!(world.server.connection().unwrap().stats().path_changes, 0);
+}
+
+/// Somebody who copies, is faster, and forwards the server's question to the client and the answer back, stands on the
+/// path: he gets what he forwards. When he stops, the connection finds its way back.
+#[test]
+fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
+    let mut world = world(5, 2_000_000, 2_000_000);
+    let until = Time::from_s(1) + Duration::from_millis(400);
+    let attacker = stranger(6);
+    world.middle = Box::new(move |now, packet| {
+        if now >= until {
+            return vec![packet];
+        }
+        if packet.to == attacker {
+            return vec![Packet { from: attacker, to: client_address(), ..packet }];
+        }
+        if packet.from == client_address() && is_sealed(&packet.bytes) {
+            let to = server_address();
+            let copy = Packet { from: attacker, to, ..packet.clone() };
+            return if packet.to == attacker { vec![copy] } else { vec![copy, packet] };
+        }
+        vec![packet]
+    });
+    world.run_until(until).unwrap();
+    let diverted = world.server.connection().unwrap().remote() == attacker;
+    world.finish(Time::from_s(40)).unwrap();
+    let lost = world.elsewhere.len();
+    assert!(lost < 3_000, "{lost} datagrams were lost to the attacker (diverted: {diverted})");
+    for connection in world.server.connections.values() {
+        assert_eq!(connection.remote(), client_address());
+    }
+}

@@ -1,0 +1,479 @@
+//! Peers which hold keys and lie: about what they have, what they take, and what belongs together. The server under
+//! attack is a real endpoint; its peer is driven by hand, and every byte which the server emits is counted.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dfcp_end_to_end_tests::puppet::{MODEST, Opened, Puppet, boundless_report, first_contact};
+use dfcp_end_to_end_tests::world::{Packet, World, server_address, stranger};
+use dfcp_proto::{Config, ConnectionError, PeerKey, PeerMisbehaved, Rate};
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Report, Run};
+use dfcp_wire::handshake::Offer;
+use dfcp_wire::{BlockInfo, Flags};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const RATE_BPS: u64 = 20_000_000;
+const ACK_KEEP_ALIVE: u32 = 0;
+const ACK_OF_FIN: u32 = 1;
+const ACK_PATH_CHALLENGE: u32 = 3;
+
+/// Bytes of an IP packet with one full datagram.
+const PACKET_BYTES: u64 = 1_500;
+
+fn config() -> Config {
+    Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, send_buffer_bytes: 4 << 20, ..Config::sealed(PeerKey::Any) }
+}
+
+/// A server which sends without end, and a peer driven by hand.
+struct Talk {
+    world: World,
+    puppet: Puppet,
+    from: SocketAddr,
+    /// The highest datagram number that the puppet has seen.
+    highest: u32,
+    /// One past the highest block that it has seen.
+    blocks: u32,
+    /// The block id of the server's FIN.
+    end: Option<u32>,
+}
+
+impl Talk {
+    fn new(seed: u64, config: Config, offer: &Offer) -> Self {
+        let mut world = World::new(seed, config);
+        world.server.to_send = u64::MAX;
+        let from = stranger(1);
+        let mut puppet = Puppet::new(77, first_contact(3), [seed as u8; 32], offer).unwrap();
+        let now = world.now;
+        let answer = world.server.receive(now, from, &puppet.syn(None, 150).unwrap()).unwrap();
+        let third = puppet.take_answer(&answer).unwrap().unwrap();
+        let mut talk = Self { world, puppet, from, highest: 0, blocks: 0, end: None };
+        talk.say(third);
+        talk
+    }
+
+    fn say(&mut self, datagram: Vec<u8>) {
+        self.say_from(self.from, datagram);
+    }
+
+    fn say_from(&mut self, from: SocketAddr, bytes: Vec<u8>) {
+        self.world.put(Packet { from, to: server_address(), bytes }, Duration::from_millis(5));
+    }
+
+    /// Runs until `until`; `react` hears each datagram of the server's and gives the puppet's answers.
+    fn run(&mut self, until: Time, mut react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
+        while self.world.step(until).unwrap() {
+            for packet in std::mem::take(&mut self.world.elsewhere) {
+                if packet.to != self.from {
+                    continue;
+                }
+                let Some(opened) = self.puppet.open(&packet.bytes) else { continue };
+                let flags = opened.header.flags.without(Flags::SEC);
+                self.highest = self.highest.max(opened.header.s3);
+                if flags.is_empty() {
+                    self.blocks = self.blocks.max(opened.header.block_id + 1);
+                } else if flags == Flags::FIN {
+                    self.end = Some(opened.header.block_id);
+                }
+                for answer in react(self, &opened) {
+                    self.say(answer);
+                }
+            }
+        }
+        self.world.now = self.world.now.max(until);
+    }
+
+    fn run_for(&mut self, ms: u64, react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
+        let until = self.world.now + Duration::from_millis(ms);
+        self.run(until, react);
+    }
+
+    /// Bytes of IP packets which the server has sent to the puppet.
+    fn sent_bits(&self) -> u64 {
+        let datagrams = self.world.server.sent_datagrams.get(&self.from).copied().unwrap_or_default();
+        let bytes = self.world.server.sent_bytes.get(&self.from).copied().unwrap_or_default();
+        (bytes + 28 * datagrams) * 8
+    }
+
+    fn error(&self) -> Option<ConnectionError> {
+        self.world.server.ended.first().cloned().flatten()
+    }
+
+    /// A report in which nothing is complete: the blocks seen are empty, and all datagrams have come.
+    fn nothing_yet(&mut self, change: impl FnOnce(&mut Report)) -> Vec<u8> {
+        let mut report = Report { window_blocks: 4_096, window_bytes: 32 << 20, ..boundless_report(self.highest) };
+        report.arrival_rate_bps = RATE_BPS;
+        change(&mut report);
+        let runs: &[Run] = if self.blocks > 0 { &[Run::Empty(self.blocks)] } else { &[] };
+        self.puppet.report(0, &report, runs).unwrap()
+    }
+}
+
+fn silent(_: &mut Talk, _: &Opened) -> Vec<Vec<u8>> {
+    Vec::new()
+}
+
+/// After the lie has come: the error, and how many bits were sent besides.
+fn caught(
+    mut talk: Talk,
+    mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<u8>>,
+) -> (Option<ConnectionError>, u64) {
+    let (mut lied, mut heard) = (false, 0);
+    let mut sent_then = None;
+    let end = talk.world.now + Duration::from_secs(60);
+    while sent_then.is_none() && talk.world.now < end {
+        talk.run_for(1, |talk, opened| {
+            if lied {
+                return Vec::new();
+            }
+            if let Some(answer) = lie(talk, opened) {
+                lied = true;
+                return vec![answer];
+            }
+            // Until then it reports now and then, and truly, that it has nothing.
+            heard += 1;
+            (heard % 8 == 0).then(|| talk.nothing_yet(|_| {})).into_iter().collect()
+        });
+        if !talk.world.server.ended.is_empty() {
+            sent_then = Some(talk.sent_bits());
+        }
+    }
+    assert!(lied, "the lie was never told");
+    talk.run_for(60_000, silent);
+    (talk.error(), talk.sent_bits() - sent_then.unwrap_or_default())
+}
+
+#[track_caller]
+fn assert_wrong_proof(what: &str, (error, bits_after): (Option<ConnectionError>, u64)) {
+    let is_right = matches!(error, Some(ConnectionError::PeerMisbehaved(PeerMisbehaved::WrongProof { .. })));
+    assert!(is_right, "{what}: {error:?}");
+    assert!(bits_after <= 100 * 8, "{what}: {bits_after} bits after the lie; an RST has 544");
+}
+
+#[test]
+fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
+    for seed in 0..8 {
+        let talk = Talk::new(seed, config(), &MODEST);
+        let all = caught(talk, |talk, _| {
+            let (blocks, report) = (talk.blocks, boundless_report(talk.highest));
+            (blocks > 2).then(|| talk.puppet.report(blocks, &report, &[]).unwrap())
+        });
+        assert_wrong_proof("all blocks so far", all);
+        let talk = Talk::new(seed, config(), &MODEST);
+        let listed = caught(talk, |talk, _| {
+            let report = boundless_report(talk.highest);
+            (talk.blocks > 2).then(|| talk.puppet.report(0, &report, &[Run::Empty(1), Run::Complete(1)]).unwrap())
+        });
+        assert_wrong_proof("a block in the list", listed);
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let talk = Talk::new(seed, config(), &MODEST);
+        let guessed = caught(talk, |talk, _| {
+            let proof_cumulative = random.random();
+            let report = Report { proof_cumulative, ..boundless_report(talk.highest) };
+            (talk.blocks > 0).then(|| talk.puppet.report(1, &report, &[]).unwrap())
+        });
+        assert_wrong_proof("a guess", guessed);
+    }
+}
+
+#[test]
+fn who_confirms_the_end_without_the_data_is_caught() {
+    for flags in [Flags::ACK, Flags::FIN | Flags::ACK] {
+        let mut talk = Talk::new(3, config(), &MODEST);
+        talk.world.server.to_send = 50_000;
+        let ended = caught(talk, |talk, _| {
+            let end = talk.end?;
+            let say = |head: &mut dfcp_wire::Header| {
+                (head.block_id, head.s1, head.s2) = if flags == Flags::ACK { (end, ACK_OF_FIN, 5) } else { (0, 0, 5) };
+            };
+            Some(talk.puppet.seal(flags, say, &[]).unwrap())
+        });
+        assert_wrong_proof("the end", ended);
+    }
+}
+
+#[test]
+fn reports_of_what_was_never_sent_end_the_connection() {
+    let datagrams = caught(Talk::new(4, config(), &MODEST), |talk, _| {
+        Some(talk.nothing_yet(|report| report.highest_datagram = 0x00FF_FFFF))
+    });
+    let expected = ConnectionError::PeerMisbehaved(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: 0, sent: 0 });
+    assert_eq!(datagrams.0.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
+    let blocks = caught(Talk::new(4, config(), &MODEST), |talk, _| {
+        let report = boundless_report(talk.highest);
+        Some(talk.puppet.report(u32::MAX, &report, &[]).unwrap())
+    });
+    assert!(matches!(blocks.0, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.0);
+    for (error, after) in [datagrams, blocks] {
+        assert!(after <= 800, "{error:?}: {after} bits after the lie");
+    }
+}
+
+/// Windows without bound, in the handshake and in every report, and nothing ever acknowledged.
+#[test]
+fn absurd_windows_and_reports_do_not_lift_the_rate() {
+    let offers = [
+        Offer { window_blocks: u32::MAX, receive_memory_bytes: u64::MAX, ..MODEST },
+        Offer { window_blocks: u32::MAX, receive_memory_bytes: 1, ..MODEST },
+        Offer { window_blocks: 1, receive_memory_bytes: u64::MAX, ..MODEST },
+    ];
+    let lies: [fn(&mut Report); 5] = [
+        |report| (report.window_blocks, report.window_bytes) = (u32::MAX, u64::MAX),
+        |report| (report.datagrams_received, report.bytes_received) = (1, 1),
+        |report| (report.hold_us, report.arrival_rate_bps) = (u32::MAX, u64::MAX),
+        |report| (report.bytes_received, report.arrival_rate_bps) = (u64::MAX, 0),
+        |report| report.wasted.refused = u32::MAX,
+    ];
+    for offer in offers {
+        for (number, lie) in lies.into_iter().enumerate() {
+            let mut talk = Talk::new(5, config(), &offer);
+            let mut count = 0;
+            talk.run_for(2_000, |talk, _| {
+                count += 1;
+                (count % 8 == 0).then(|| talk.nothing_yet(lie)).into_iter().collect()
+            });
+            let limit = RATE_BPS * 2 + RATE_BPS / 50 + PACKET_BYTES * 8;
+            let (sent, error) = (talk.sent_bits(), talk.error());
+            assert!(sent <= limit, "{offer:?}, lie {number}: {sent} bits of at most {limit}");
+            assert!(error.is_none(), "{offer:?}, lie {number}: {error:?}");
+        }
+    }
+}
+
+/// Rates and idle timeouts at both ends of their ranges.
+#[test]
+fn a_declared_rate_never_makes_a_server_send_above_its_own() {
+    for rate_max_bps in [0, 1, 7, 999, 100_000, 5_000_000, RATE_BPS + 1, u64::MAX / 2, u64::MAX] {
+        let mut talk = Talk::new(6, config(), &Offer { rate_max_bps, ..MODEST });
+        let mut count = 0;
+        talk.run_for(3_000, |talk, _| {
+            count += 1;
+            (count % 8 == 0).then(|| talk.nothing_yet(|_| {})).into_iter().collect()
+        });
+        let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
+        // Two datagrams' time for what went before the pacer knew, and the few that are not data.
+        let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
+        let sent = talk.sent_bits();
+        assert!(sent <= limit, "{rate_max_bps}: {sent} bits of at most {limit}");
+        if rate_max_bps >= 5_000_000 {
+            assert!(sent >= allowed / 2, "{rate_max_bps}: only {sent} bits: nothing was tested");
+        }
+    }
+}
+
+/// Both ends honest: the sender's own rate is far above what the receiver permits, whichever of them opened.
+#[test]
+fn a_receivers_cap_binds_whatever_the_sender_was_told() {
+    const CAP_BPS: u64 = 2_000_000;
+    for rate in [Rate::Line, Rate::Fixed { rate_bps: 500_000_000 }] {
+        let (eager, capped) = (Config { rate, ..config() }, Config { receive_rate_max_bps: CAP_BPS, ..config() });
+        for server_sends in [false, true] {
+            let (client, server) = if server_sends { (&capped, &eager) } else { (&eager, &capped) };
+            let mut world = World::new(13, server.clone());
+            (world.client.to_send, world.server.to_send) = if server_sends { (0, u64::MAX) } else { (u64::MAX, 0) };
+            world.connect(client.clone()).unwrap();
+            world.run_until(Time::from_s(6)).unwrap();
+            let (sender, to) = if server_sends {
+                (&world.server, dfcp_end_to_end_tests::world::client_address())
+            } else {
+                (&world.client, server_address())
+            };
+            let sent_bits = (sender.sent_bytes[&to] + 28 * sender.sent_datagrams[&to]) * 8;
+            assert!(sent_bits <= CAP_BPS * 5 * 102 / 100, "{rate:?}: {sent_bits} bits in 5 s");
+            assert!(sent_bits >= CAP_BPS * 5 * 90 / 100, "{rate:?}: only {sent_bits} bits in 5 s");
+        }
+    }
+}
+
+#[test]
+fn a_declared_idle_timeout_buys_few_keep_alives() {
+    for idle_timeout_ms in [0, 1, 2, 29, 1_000, u32::MAX] {
+        // Nothing to send, and a peer which never says a word again.
+        let mut talk = Talk::new(7, config(), &Offer { idle_timeout_ms, ..MODEST });
+        talk.world.server.to_send = 0;
+        talk.world.server.shuts_down = false;
+        talk.run_for(40_000, silent);
+        assert_eq!(talk.error(), Some(ConnectionError::TimedOut), "{idle_timeout_ms}");
+        // At most one in 10 ms for the idle timeout of 30 s.
+        let datagrams = talk.world.server.sent_datagrams[&talk.from];
+        assert!(datagrams <= 3_000 + 100, "{idle_timeout_ms}: {datagrams} datagrams");
+    }
+}
+
+#[test]
+fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
+    for (rate, reports) in [(Rate::Fixed { rate_bps: RATE_BPS }, true), (Rate::Fixed { rate_bps: RATE_BPS }, false)] {
+        let mut talk = Talk::new(8, Config { rate, ..config() }, &MODEST);
+        let mut count = 0;
+        talk.run_for(500, |talk, _| {
+            count += 1;
+            (reports && count % 8 == 0).then(|| talk.nothing_yet(|_| {})).into_iter().collect()
+        });
+        talk.run_for(150, silent);
+        let (then, datagrams) = (talk.sent_bits(), talk.world.server.sent_datagrams[&talk.from]);
+        if !reports {
+            // Not one report ever came: what was sent is what is sent before the first is missed.
+            assert!(then <= RATE_BPS * 3 / 10, "{then} bits to a peer which has never reported");
+        }
+        talk.run_for(60_000, silent);
+        let after = talk.world.server.sent_datagrams[&talk.from] - datagrams;
+        assert!(after <= 60, "{after} datagrams in a minute of silence");
+        assert_eq!(talk.error(), Some(ConnectionError::TimedOut));
+    }
+}
+
+fn data(talk: &mut Talk, block_id: u32, esi: u32, info: BlockInfo, payload: &[u8]) -> Vec<u8> {
+    let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (block_id, esi, info.to_s2());
+    talk.puppet.seal(Flags::default(), say, payload).unwrap()
+}
+
+/// Bytes of an encoding symbol of a block of several: application bytes and a proof's secret.
+const SYMBOL: usize = 1_420 + 4;
+
+fn block(k: u16, length_bytes: u32, end_of_stream: bool) -> BlockInfo {
+    BlockInfo { k, length_bytes, end_of_stream }
+}
+
+type Poison = fn(&mut Talk) -> Vec<Vec<u8>>;
+
+#[test]
+fn a_poisoned_block_ends_in_a_clear_error() {
+    let poisons: [(&str, Poison); 8] = [
+        ("another K", |talk| {
+            vec![
+                data(talk, 0, 0, block(2, 2_840, false), &[1; SYMBOL]),
+                data(talk, 0, 1, block(3, 4_260, false), &[1; SYMBOL]),
+            ]
+        }),
+        ("another length", |talk| {
+            vec![
+                data(talk, 0, 0, block(2, 2_840, false), &[1; SYMBOL]),
+                data(talk, 0, 1, block(2, 2_839, false), &[1; SYMBOL]),
+            ]
+        }),
+        ("a symbol of another size", |talk| {
+            vec![
+                data(talk, 0, 0, block(2, 2_840, false), &[1; SYMBOL]),
+                data(talk, 0, 1, block(2, 2_840, false), &[1; 900]),
+            ]
+        }),
+        ("a length which K symbols do not hold", |talk| vec![data(talk, 0, 0, block(2, 100_000, false), &[1; SYMBOL])]),
+        ("an empty symbol", |talk| vec![data(talk, 0, 0, block(1, 100, false), &[])]),
+        ("data behind the end", |talk| {
+            vec![
+                data(talk, 3, 0, block(2, 2_840, true), &[1; SYMBOL]),
+                data(talk, 4, 0, block(2, 2_840, false), &[1; SYMBOL]),
+            ]
+        }),
+        ("two ends", |talk| {
+            vec![
+                data(talk, 3, 0, block(2, 2_840, true), &[1; SYMBOL]),
+                data(talk, 2, 0, block(2, 2_840, true), &[1; SYMBOL]),
+            ]
+        }),
+        ("a FIN before data that has come", |talk| {
+            vec![
+                data(talk, 3, 0, block(2, 2_840, false), &[1; SYMBOL]),
+                talk.puppet.seal(Flags::FIN, |head| head.block_id = 1, &[]).unwrap(),
+            ]
+        }),
+    ];
+    for (name, poison) in poisons {
+        let mut talk = Talk::new(9, config(), &MODEST);
+        talk.world.server.to_send = 0;
+        for datagram in poison(&mut talk) {
+            talk.say(datagram);
+        }
+        talk.run_for(2_000, silent);
+        let is_clear = matches!(
+            talk.error(),
+            Some(ConnectionError::PeerMisbehaved(
+                PeerMisbehaved::InconsistentBlock { .. } | PeerMisbehaved::InconsistentEnd { .. }
+            ))
+        );
+        assert!(is_clear, "{name}: {:?}", talk.error());
+        let server = &talk.world.server;
+        assert!(server.read_error.is_some() && server.read_to_end == 0, "{name}: the reader saw no error");
+        let whole_rows = [0, 1_420].contains(&server.read);
+        assert!(whole_rows, "{name}: {} bytes were read", server.read);
+    }
+}
+
+/// Blocks far ahead, and more than the memory holds: dropped, and the window is what it was.
+#[test]
+fn blocks_outside_the_window_or_the_memory_are_dropped() {
+    let config = Config { receive_memory_bytes: 1 << 20, window_blocks: 100, ..config() };
+    let mut talk = Talk::new(10, config, &MODEST);
+    talk.world.server.to_send = 0;
+    talk.run_for(20, silent);
+    let mut given = 0;
+    for number in 0..30_000_u32 {
+        // Block 0 never comes.
+        let block_id = if number % 2 == 0 { 1 + number % 99 } else { number.wrapping_mul(0x0001_0001) | 128 };
+        let datagram = data(&mut talk, block_id, number % 256, block(256, 256 * 1_420, false), &[5; SYMBOL]);
+        let (now, from) = (talk.world.now, talk.from);
+        talk.world.server.receive(now, from, &datagram);
+        given += 1;
+    }
+    talk.run_for(100, silent);
+    let stats = talk.world.server.connection().unwrap().stats();
+    assert_eq!(stats.received.distinct() + stats.received.duplicate, given, "{stats:?}");
+    // 1 MiB holds two blocks of 364 kB, and a block at most 256 symbols.
+    assert!(stats.received.useful <= 3 * 256, "{stats:?}");
+    assert!(stats.received.refused > given / 2, "{stats:?}");
+    assert_eq!((talk.error(), talk.world.server.read), (None, 0));
+}
+
+/// Whatever an authenticated peer says: an error or nothing, and never more bytes than the rate permits.
+#[test]
+fn random_sealed_segments_end_in_an_error_or_nothing() {
+    for seed in 0..30 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut talk = Talk::new(seed, config(), &MODEST);
+        talk.world.server.to_send = 300_000;
+        for _ in 0..300 {
+            let flags = [Flags::default(), Flags::FBK, Flags::ACK, Flags::FIN, Flags::FIN | Flags::ACK, Flags::SYN];
+            let flags = flags[random.random_range(0..flags.len())];
+            let mut payload = vec![0; random.random_range(0..1_400)];
+            random.fill_bytes(&mut payload);
+            let words: [u32; 3] = std::array::from_fn(|_| match random.random_range(0..3) {
+                0 => random.random_range(0..4),
+                1 => random.random_range(0..100_000),
+                _ => random.random(),
+            });
+            let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (words[0], words[1], words[2]);
+            let datagram = talk.puppet.seal(flags, say, &payload).unwrap();
+            talk.say(datagram);
+            talk.run_for(1, silent);
+        }
+        talk.run_for(100_000, silent);
+        assert_eq!(talk.world.server.ended.len(), 1, "seed {seed}");
+        assert!(talk.sent_bits() <= RATE_BPS, "seed {seed}: {} bits", talk.sent_bits());
+    }
+}
+
+/// An authenticated peer which writes somebody else's address on its datagrams.
+#[test]
+fn an_authenticated_peer_cannot_make_the_server_amplify_towards_a_victim() {
+    for s1 in [ACK_KEEP_ALIVE, ACK_PATH_CHALLENGE] {
+        let mut talk = Talk::new(12, config(), &MODEST);
+        talk.run_for(100, |talk, _| vec![talk.nothing_yet(|_| {})]);
+        let victims: Vec<SocketAddr> = (100..102).map(stranger).collect();
+        for round in 0..50_u32 {
+            for victim in &victims {
+                let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (round, s1, 7);
+                let datagram = talk.puppet.seal(Flags::ACK, say, &[]).unwrap();
+                talk.say_from(*victim, datagram);
+            }
+            talk.run_for(25, |talk, _| vec![talk.nothing_yet(|_| {})]);
+        }
+        for victim in victims {
+            let (sent, received) =
+                (talk.world.server.sent_to(victim.ip()), talk.world.server.received_from(victim.ip()));
+            assert!(sent <= received, "S1 {s1}: {sent} bytes to a victim in whose name {received} were sent");
+        }
+        assert_eq!(talk.world.server.connection().map(dfcp_proto::Connection::remote), Some(talk.from));
+    }
+}

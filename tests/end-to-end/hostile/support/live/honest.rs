@@ -1,0 +1,162 @@
+//! Honest transfers: each sends its bytes, gets them back and compares the hashes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use dfcp::{Config, Listener, Stream};
+use dfcp_protocol_tests::Pattern;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+use super::relay::Relay;
+use super::{Size, config};
+
+/// Against hanging only.
+const TRANSFER_MAX: Duration = Duration::from_secs(120);
+
+/// How honest transfers fare.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Connected.
+    pub started: u64,
+    /// Every byte came back, equal.
+    pub finished: u64,
+    /// Not even connected.
+    pub connects_failed: u64,
+    /// Why those which did not finish did not; the first few.
+    pub errors: Vec<String>,
+}
+
+/// Transfers one after the other, several at a time, until told to stop.
+#[derive(Debug)]
+pub struct Honest {
+    tally: Arc<Mutex<Tally>>,
+    stop: Arc<AtomicBool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Sends back what it gets, on every connection.
+pub async fn echo_server(listener: Listener) {
+    while let Ok(stream) = listener.accept().await {
+        tokio::spawn(async move {
+            let (mut reader, mut writer) = stream.into_split();
+            // A client which goes away in mid-transfer knows it itself.
+            if tokio::io::copy(&mut reader, &mut writer).await.is_ok() {
+                let _gone = writer.shutdown().await;
+            }
+        });
+    }
+}
+
+/// Sends `bytes` of a seed's pattern to an echo server and compares what comes back.
+///
+/// # Errors
+/// If the connection fails, or a byte differs.
+pub async fn echo_through(stream: Stream, seed: u64, bytes: u64) -> Result<()> {
+    let (mut reader, mut writer) = stream.into_split();
+    let writing = tokio::spawn(async move {
+        let (mut hasher, mut at, mut chunk) = (blake3::Hasher::new(), 0, vec![0; 32 << 10]);
+        while at < bytes {
+            let length = (bytes - at).min(chunk.len() as u64) as usize;
+            Pattern(seed).fill(at, &mut chunk[..length]);
+            hasher.update(&chunk[..length]);
+            writer.write_all(&chunk[..length]).await?;
+            at += length as u64;
+        }
+        writer.shutdown().await?;
+        Ok::<_, std::io::Error>(hasher.finalize())
+    });
+    let (mut hasher, mut total, mut buffer) = (blake3::Hasher::new(), 0, vec![0; 32 << 10]);
+    loop {
+        let count = reader.read(&mut buffer).await.with_context(|| format!("after {total} bytes"))?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+        total += count as u64;
+    }
+    let sent = writing.await??;
+    ensure!(total == bytes, "{total} of {bytes} bytes came back");
+    ensure!(hasher.finalize() == sent, "the hashes differ");
+    Ok(())
+}
+
+impl Honest {
+    /// Starts them, through `relay`.
+    pub(super) fn start(relay: &Relay, size: Size) -> Self {
+        let (tally, stop) = (Arc::new(Mutex::new(Tally::default())), Arc::new(AtomicBool::new(false)));
+        let tasks = (0..size.transfers)
+            .map(|worker| {
+                let (tally, stop, address) = (Arc::clone(&tally), Arc::clone(&stop), relay.address());
+                tokio::spawn(work(tally, stop, address, config(), worker, size))
+            })
+            .collect();
+        Self { tally, stop, tasks: Mutex::new(tasks) }
+    }
+
+    /// How they fare.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        lock(&self.tally).clone()
+    }
+
+    /// Waits until so many have finished.
+    pub(super) async fn wait_for(&self, finished: u64) -> Result<()> {
+        while self.tally().finished < finished {
+            let errors = self.tally().errors;
+            ensure!(errors.is_empty(), "an honest transfer failed without any attack: {errors:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Lets those which are under way come to their end.
+    pub(super) async fn stop(&self) -> Result<Tally> {
+        self.stop.store(true, Ordering::Relaxed);
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        for task in tasks {
+            task.await?;
+        }
+        Ok(self.tally())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn work(
+    tally: Arc<Mutex<Tally>>,
+    stop: Arc<AtomicBool>,
+    address: SocketAddr,
+    config: Config,
+    worker: u64,
+    size: Size,
+) {
+    let mut seed = size.seed.wrapping_mul(1_000).wrapping_add(worker << 32);
+    while !stop.load(Ordering::Relaxed) {
+        seed += 1;
+        let stream = match Stream::connect(address, config.clone()).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let mut tally = lock(&tally);
+                tally.connects_failed += 1;
+                drop(tally);
+                tracing::debug!(%error, "an honest connection was not opened");
+                continue;
+            }
+        };
+        lock(&tally).started += 1;
+        let done = tokio::time::timeout(TRANSFER_MAX, echo_through(stream, seed, size.transfer_bytes)).await;
+        let mut tally = lock(&tally);
+        match done {
+            Ok(Ok(())) => tally.finished += 1,
+            Ok(Err(error)) if tally.errors.len() < 5 => tally.errors.push(format!("seed {seed}: {error:#}")),
+            Err(_) if tally.errors.len() < 5 => tally.errors.push(format!("seed {seed}: not done in time")),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the process needs, says, and trips over.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Resident memory of this process, KiB; 0 where the system does not tell.
+#[must_use]
+pub fn memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+}
+
+/// Panics of any thread or task since [`Logs::install`].
+#[must_use]
+pub fn panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
+/// Counts what the libraries log.
+#[derive(Debug, Default)]
+pub struct Logs {
+    shown: AtomicU64,
+}
+
+impl Logs {
+    /// Counts from now on, in the whole process; panics too.
+    pub fn install() -> &'static Self {
+        static LOGS: OnceLock<Logs> = OnceLock::new();
+        let logs = LOGS.get_or_init(|| {
+            let previous = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                PANICS.fetch_add(1, Ordering::Relaxed);
+                previous(info);
+            }));
+            Self::default()
+        });
+        let _installed_before = tracing::subscriber::set_global_default(Counter(logs));
+        logs
+    }
+
+    /// Lines of level info and above, which people see unless they ask for more.
+    #[must_use]
+    pub fn shown(&self) -> u64 {
+        self.shown.load(Ordering::Relaxed)
+    }
+}
+
+struct Counter(&'static Logs);
+
+impl Subscriber for Counter {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        if *event.metadata().level() <= Level::INFO {
+            self.0.shown.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    fn enter(&self, _span: &Id) {}
+    fn exit(&self, _span: &Id) {}
+}

@@ -1,0 +1,215 @@
+//! A real listener on loopback: honest transfers go on while somebody attacks it, and what the process needs is
+//! measured.
+
+mod attacker;
+mod honest;
+mod meter;
+pub mod relay;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use dfcp::{Accept, Config, EndpointStats, Listener, PeerKey, Rate};
+use serde::Serialize;
+
+pub use attacker::Attack;
+pub use honest::{Honest, Tally, echo_server, echo_through};
+pub use meter::{Logs, memory_kib, panics};
+
+/// Memory which the process may need beyond what it had before the attack. A connection may hold 1 MiB to send, three
+/// times 1 MiB received and 4 MiB of datagrams which wait; there are four of them, both ends here: 64 MiB, and half as
+/// much again which the allocator keeps of what was freed (without any attack it is about 70 MiB). A half-open connection
+/// counts for nothing beside that.
+pub const GROWTH_KIB_MAX: u64 = 96 << 10;
+
+/// Log lines of a level which is shown by default that a whole attack may cause.
+pub const LOG_LINES_MAX: u64 = 10;
+
+/// Against hanging only.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How a run is sized.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Datagrams of the attack.
+    pub datagrams: u64,
+    /// So many a second at the most.
+    pub datagrams_per_s: u64,
+    /// Bytes of each honest transfer, each way.
+    pub transfer_bytes: u64,
+    /// Honest transfers at a time.
+    pub transfers: u64,
+    /// What the attack is drawn from.
+    pub seed: u64,
+}
+
+/// What an attack did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which one.
+    pub attack: &'static str,
+    /// Datagrams sent by the attacker.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub attack_bytes: u64,
+    /// Addresses which they came from.
+    pub addresses: u64,
+    /// Datagrams which came back to the attacker's addresses, as far as he looked.
+    pub answers: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Resident memory before, MiB.
+    pub memory_before_mib: f64,
+    /// Its peak during the attack, MiB.
+    pub memory_peak_mib: f64,
+    /// The most half-open connections.
+    pub half_open_max: usize,
+    /// The most bytes of one of these.
+    pub half_open_bytes_each_max: usize,
+    /// Cookies asked for.
+    pub cookies_sent: u64,
+    /// Honest transfers which were connected during the attack.
+    pub transfers_started: u64,
+    /// Those which ended with every byte back and equal.
+    pub transfers_finished: u64,
+    /// Honest connections which were opened while the attack lasted.
+    pub opened_meanwhile: u64,
+    /// Honest attempts to connect which failed.
+    pub connects_failed: u64,
+    /// Log lines of level info and above.
+    pub log_lines: u64,
+    /// Panics anywhere in the process.
+    pub panics: u64,
+    /// The seed.
+    pub seed: u64,
+    /// What went wrong; empty if all is well.
+    pub wrong: Vec<String>,
+}
+
+/// What was largest while the attack lasted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peak {
+    memory_kib: u64,
+    half_open: usize,
+    half_open_bytes_each: usize,
+}
+
+impl Peak {
+    fn look(&mut self, stats: EndpointStats) {
+        self.memory_kib = self.memory_kib.max(memory_kib());
+        self.half_open = self.half_open.max(stats.half_open);
+        let each = stats.half_open_bytes.checked_div(stats.half_open).unwrap_or_default();
+        self.half_open_bytes_each = self.half_open_bytes_each.max(each);
+    }
+}
+
+/// What servers and honest clients are configured with.
+#[must_use]
+pub fn config() -> Config {
+    Config {
+        rate: Rate::Fixed { rate_bps: 40_000_000 },
+        send_buffer_bytes: 1 << 20,
+        receive_memory_bytes: 1 << 20,
+        time_wait: Duration::from_secs(1),
+        ..Config::sealed(PeerKey::Any)
+    }
+}
+
+/// An address of this machine, and a port which the system chooses.
+#[must_use]
+pub fn local() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+/// Runs one attack against a server of its own.
+///
+/// # Errors
+/// If the machine lacks something: sockets, or threads. What the attack achieved is in the row.
+pub fn run(attack: Attack, size: Size, logs: &'static Logs) -> Result<Row> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let row = runtime.block_on(async {
+        tokio::time::timeout(TIMEOUT, attack_one(attack, size, logs)).await.context("the attack did not end in time")?
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    row
+}
+
+async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<Row> {
+    let listener = Listener::bind_with(local(), Accept::from(config()))?;
+    let address = listener.local_addr()?;
+    let endpoint = listener.endpoint().clone();
+    let server = tokio::spawn(echo_server(listener));
+    let relay = relay::Relay::start(address).await?;
+    let honest = Arc::new(Honest::start(&relay, size));
+    // In full swing, and something to copy from.
+    honest.wait_for(size.transfers).await?;
+    let (log_lines, panics_before) = (logs.shown(), panics());
+    let before = honest.tally();
+    let mut peak = Peak::default();
+    let memory_before_kib = memory_kib();
+    let started = Instant::now();
+    let captured = relay.captured();
+    ensure!(captured.len() > 20, "only {} datagrams were captured", captured.len());
+    let attacker = tokio::task::spawn_blocking(move || {
+        let result = attacker::attack(attack, size, address, &captured, |_| peak.look(endpoint.stats()));
+        (result, peak, endpoint.stats())
+    });
+    let (result, peak, stats) = attacker.await?;
+    let sent = result?;
+    let at_end = honest.tally();
+    let seconds = started.elapsed().as_secs_f64();
+    let tally = honest.stop().await?;
+    let mut row = Row {
+        attack: attack.name(),
+        datagrams: sent.datagrams,
+        attack_bytes: sent.bytes,
+        addresses: sent.addresses,
+        answers: sent.answers,
+        seconds,
+        memory_before_mib: memory_before_kib as f64 / 1024.0,
+        memory_peak_mib: peak.memory_kib as f64 / 1024.0,
+        half_open_max: peak.half_open,
+        half_open_bytes_each_max: peak.half_open_bytes_each,
+        cookies_sent: stats.cookies_sent,
+        transfers_started: tally.started - before.finished,
+        transfers_finished: tally.finished - before.finished,
+        opened_meanwhile: at_end.started - before.started,
+        connects_failed: tally.connects_failed - before.connects_failed,
+        log_lines: logs.shown() - log_lines,
+        panics: panics() - panics_before,
+        seed: size.seed,
+        wrong: tally.errors,
+    };
+    row.judge(attack, memory_before_kib, peak);
+    server.abort();
+    Ok(row)
+}
+
+impl Row {
+    fn judge(&mut self, attack: Attack, memory_before_kib: u64, peak: Peak) {
+        let mut wrong = |is_wrong: bool, sentence: String| {
+            if is_wrong {
+                self.wrong.push(sentence);
+            }
+        };
+        let (started, finished) = (self.transfers_started, self.transfers_finished);
+        wrong(started != finished, format!("{finished} of {started} honest transfers finished"));
+        wrong(finished == 0, "no honest transfer finished".into());
+        let failed = self.connects_failed;
+        wrong(failed > 0 && !attack.may_deny_entry(), format!("{failed} honest connections were not opened"));
+        let growth_kib = peak.memory_kib.saturating_sub(memory_before_kib);
+        wrong(growth_kib > GROWTH_KIB_MAX, format!("memory grew by {growth_kib} KiB"));
+        wrong(peak.half_open > 512, format!("{} connections were half open", peak.half_open));
+        wrong(self.panics > 0, format!("{} panics", self.panics));
+        let lines = self.log_lines;
+        wrong(lines > LOG_LINES_MAX, format!("{lines} log lines"));
+    }
+
+    /// Whether everything was as it should be.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.wrong.is_empty()
+    }
+}

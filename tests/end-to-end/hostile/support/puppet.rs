@@ -1,0 +1,239 @@
+//! A peer which holds keys and says what it is told to: who attacks as an authenticated peer needs no more than this.
+
+use anyhow::{Context, Result, ensure};
+use dfcp_proto::{Cipher, Pattern, StaticKey};
+use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES};
+use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::handshake::{Offer, Payload};
+use dfcp_wire::{Flags, Header, Options, Profile, Segment, VERSION, encode, option_bytes, write_header};
+
+/// The code id of the random linear fountain.
+const CODE_RANDOM_LINEAR: u8 = 1;
+
+/// An offer which no honest peer would find odd.
+pub const MODEST: Offer =
+    Offer { window_blocks: 4096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 };
+
+/// An initiator which is driven by hand.
+#[derive(Debug)]
+pub struct Puppet {
+    /// The id which the victim puts into its segments.
+    pub id: u32,
+    /// The id which the victim wants to see, once its SYNACK has been read.
+    pub peer_id: u32,
+    /// What the victim has offered.
+    pub peer_offer: Option<Offer>,
+    /// The number of the next datagram.
+    pub next_number: u64,
+    noise: Option<Initiator>,
+    pattern: Pattern,
+    first: Vec<u8>,
+    keys: Option<(SealKeys, OpenKeys)>,
+}
+
+/// A datagram of the victim's, opened.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Its header, SEC included.
+    pub header: Header,
+    /// Its payload in the clear.
+    pub payload: Vec<u8>,
+}
+
+/// A header to the connection `id`.
+#[must_use]
+pub fn header(flags: Flags, id: u32) -> Header {
+    let header = Header {
+        source_port: 0,
+        destination_port: 0,
+        block_id: 0,
+        s1: 0,
+        flags,
+        profile: Profile::Modern,
+        epoch: 0,
+        s2: 0,
+        s3: 0,
+    };
+    header.with_connection_id(id)
+}
+
+/// Keys with which a stranger opens a connection to a server which it has never seen.
+#[must_use]
+pub fn first_contact(seed: u8) -> InitiatorKeys {
+    InitiatorKeys::FirstContact { own: StaticKey::from_seed(&[seed; 32]), expected: None }
+}
+
+fn syn_options() -> Options {
+    Options {
+        version: Some(VERSION),
+        profile: Some(Profile::Modern),
+        code: Some(CODE_RANDOM_LINEAR),
+        symbol_size: Some(1420),
+        ..Options::default()
+    }
+}
+
+fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Result<Vec<u8>> {
+    let mut out = [0; 1500];
+    let length = encode(&mut out, header, options, payload)?;
+    Ok(out[..length].to_vec())
+}
+
+impl Puppet {
+    /// A puppet with the connection id `id`, which offers `offer`.
+    ///
+    /// # Errors
+    /// Only if the cryptography fails.
+    pub fn new(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer) -> Result<Self> {
+        Self::with_extra(id, keys, seed, offer, 0)
+    }
+
+    /// The same with so many bytes more in the first message: a parameter that nobody needs.
+    ///
+    /// # Errors
+    /// Only if the cryptography fails.
+    pub fn with_extra(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer, extra_bytes: usize) -> Result<Self> {
+        let pattern = keys.pattern();
+        let bare = datagram(&header(Flags::SYN, 0), &syn_options(), &[])?;
+        let options = option_bytes(&bare).context("a SYN has options")?;
+        let prologue = [b"DFCP 1".as_slice(), options, &id.to_be_bytes()].concat();
+        let mut noise = Initiator::new(keys, &prologue, seed)?;
+        let ciphers: Vec<u8> = Cipher::ALL.into_iter().map(Cipher::id).collect();
+        let padding_bytes = (extra_bytes > 0).then_some(extra_bytes);
+        let payload = Payload { ciphers: Some(&ciphers), padding_bytes, ..Payload::default() }.with_offer(offer);
+        let (mut plain, mut first) = ([0; MESSAGE_BYTES_MAX], [0; MESSAGE_BYTES_MAX]);
+        let length = payload.encode(&mut plain)?;
+        let length = noise.write_first(&plain[..length], &mut first)?;
+        let first = first[..length].to_vec();
+        Ok(Self { id, peer_id: 0, peer_offer: None, next_number: 0, noise: Some(noise), pattern, first, keys: None })
+    }
+
+    /// A SYN, with a cookie if one was asked for; `padding_bytes` of padding (an honest one has 256 bytes in all).
+    ///
+    /// # Errors
+    /// If it does not fit into a datagram.
+    pub fn syn(&self, cookie: Option<&[u8]>, padding_bytes: usize) -> Result<Vec<u8>> {
+        let payload = Payload {
+            connection_id: Some(self.id),
+            cookie,
+            noise: Some((self.pattern.id(), &self.first)),
+            padding_bytes: (padding_bytes > 0).then_some(padding_bytes),
+            ..Payload::default()
+        };
+        let mut bytes = [0; 1500];
+        let length = payload.encode(&mut bytes)?;
+        datagram(&header(Flags::SYN, 0), &syn_options(), &bytes[..length])
+    }
+
+    /// The cookie which a SYNACK asks for, if it does.
+    #[must_use]
+    pub fn cookie(answer: &[u8]) -> Option<Vec<u8>> {
+        let segment = Segment::decode(answer).ok()?;
+        let payload = Payload::decode(segment.payload).ok()?;
+        payload.noise.is_none().then_some(payload.cookie?.to_vec())
+    }
+
+    /// Reads the SYNACK; returns the third message's datagram if the pattern has one.
+    ///
+    /// # Errors
+    /// If it is no answer to this puppet.
+    pub fn take_answer(&mut self, answer: &[u8]) -> Result<Option<Vec<u8>>> {
+        let segment = Segment::decode(answer)?;
+        ensure!(segment.header.flags == Flags::SYN | Flags::ACK, "the answer is {:?}", segment.header.flags);
+        ensure!(segment.header.connection_id() == self.id, "the answer is for another connection");
+        let (_, message) = Payload::decode(segment.payload)?.noise.context("the answer has no Noise message")?;
+        let mut noise = self.noise.take().context("the handshake is over")?;
+        let mut plain = [0; MESSAGE_BYTES_MAX];
+        let length = noise.read_second(message, &mut plain)?;
+        let inner = Payload::decode(&plain[..length])?;
+        self.peer_id = inner.connection_id()?;
+        self.peer_offer = Some(inner.offer()?);
+        let cipher = inner.ciphers.and_then(|ciphers| Cipher::from_id(*ciphers.first()?)).context("no cipher")?;
+        let third = if self.pattern == Pattern::FirstContact {
+            let mut third = [0; MESSAGE_BYTES_MAX];
+            let length = noise.write_third(&[], &mut third)?;
+            Some(self.third(&third[..length])?)
+        } else {
+            None
+        };
+        self.keys = Some(noise.finish()?.into_keys(cipher));
+        Ok(third)
+    }
+
+    /// The datagram of a third message, which need not be a genuine one.
+    ///
+    /// # Errors
+    /// If it does not fit into a datagram.
+    pub fn third(&self, message: &[u8]) -> Result<Vec<u8>> {
+        let payload = Payload { noise: Some((Pattern::FirstContact.id(), message)), ..Payload::default() };
+        let mut bytes = [0; 1500];
+        let length = payload.encode(&mut bytes)?;
+        datagram(&header(Flags::ACK, self.peer_id), &Options::default(), &bytes[..length])
+    }
+
+    /// Seals a segment: `say` fills in what the header says beyond flags, id and number.
+    ///
+    /// # Errors
+    /// Before the handshake is done, or if it does not fit.
+    pub fn seal(&mut self, flags: Flags, say: impl FnOnce(&mut Header), payload: &[u8]) -> Result<Vec<u8>> {
+        let mut head = header(flags | Flags::SEC, self.peer_id);
+        say(&mut head);
+        head.s3 = self.next_number as u32;
+        let mut out = vec![0; 1500];
+        let offset = write_header(&mut out, &head, &Options::default())?;
+        let end = offset + payload.len();
+        ensure!(end + TAG_BYTES <= out.len(), "{} bytes are too long to be sealed", payload.len());
+        out.truncate(end + TAG_BYTES);
+        out[offset..end].copy_from_slice(payload);
+        let (head, rest) = out.split_at_mut(offset);
+        let (body, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().context("there is room for a tag")?;
+        let (seal, _) = self.keys.as_mut().context("no keys yet")?;
+        seal.seal(self.next_number, head, body, tag)?;
+        self.next_number += 1;
+        Ok(out)
+    }
+
+    /// Opens what the victim has sealed; `None` for anything else.
+    pub fn open(&mut self, datagram: &[u8]) -> Option<Opened> {
+        let segment = Segment::decode(datagram).ok()?;
+        let header = segment.header;
+        let offset = datagram.len() - segment.payload.len();
+        let (head, sealed) = datagram.split_at(offset);
+        let mut payload = sealed.to_vec();
+        let (_, open) = self.keys.as_mut()?;
+        let length = open.open(header.s3.into(), head, &mut payload).ok()?;
+        payload.truncate(length);
+        Some(Opened { header, payload })
+    }
+
+    /// A sealed report which says that all blocks before `next_needed` are decoded, and `runs` of those behind.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn report(&mut self, next_needed: u32, report: &Report, runs: &[Run]) -> Result<Vec<u8>> {
+        let mut payload = [0; 1400];
+        let mut writer = ReportWriter::new(&mut payload, report)?;
+        for run in runs {
+            ensure!(writer.push(*run), "the report is full");
+        }
+        let length = writer.finish();
+        self.seal(Flags::FBK, |head| head.block_id = next_needed, &payload[..length])
+    }
+}
+
+/// A report of somebody who has received every datagram up to `highest` and has room for more than there is.
+#[must_use]
+pub fn boundless_report(highest: u32) -> Report {
+    Report {
+        highest_datagram: highest,
+        datagrams_received: highest.saturating_add(1),
+        bytes_received: u64::from(highest) * 1_400,
+        hold_us: 0,
+        arrival_rate_bps: u64::MAX,
+        window_blocks: u32::MAX,
+        window_bytes: u64::MAX,
+        wasted: Wasted::default(),
+        proof_cumulative: 0,
+        proof_listed: 0,
+    }
+}
