@@ -1,8 +1,5 @@
-//! libFuzzer's door to `crates/wire/tests/fuzz_bodies/options.rs`.
+//! libFuzzer's door to `dfcp_fuzz::wire::options`.
 
 #![no_main]
 
-#[path = "../../crates/wire/tests/fuzz_bodies/options.rs"]
-mod body;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| dfcp_fuzz::wire::options(data));

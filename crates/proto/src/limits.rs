@@ -98,7 +98,10 @@ pub const SEALED_SYN_BYTES_MIN: usize = 256;
 pub const DOUBT: Duration = Duration::from_secs(1);
 
 /// Bytes which one half-open sealed connection takes, all indices included.
-pub const HALF_OPEN_BYTES_MAX: usize = 1_024;
+pub const HALF_OPEN_BYTES_MAX: usize = 512;
+
+/// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
+pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);
 
 /// Half-open sealed connections from which on further initiators must show a cookie.
 pub const HALF_OPEN_WITHOUT_COOKIE_MAX: usize = 256;

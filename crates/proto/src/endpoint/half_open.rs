@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
 
 use dfcp_secure::{
     Answered, Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder, ResponderKeys,
@@ -82,7 +83,7 @@ struct HalfOpen {
     waits: Waits,
     /// The SYNACK's payload: copies of it are the same to the byte.
     answer: Box<[u8]>,
-    answers: u32,
+    answers: u16,
     answered_at: Time,
     offer: Offer,
     symbol_size: u16,
@@ -91,7 +92,8 @@ struct HalfOpen {
     failures: u8,
     /// What this takes, as counted when it was made.
     bytes: u16,
-    retry_at: Time,
+    /// From then on, after the first answer, the next proof is looked at.
+    retry_after_us: u32,
 }
 
 impl HalfOpen {
@@ -175,21 +177,29 @@ impl HalfOpens {
 
     /// Forgets those which have waited too long.
     pub(super) fn expire(&mut self, now: Time) {
-        while let Some(id) = self.queue.front() {
+        while let Some(&id) = self.queue.front() {
             // Those which have proven themselves left their places behind.
-            if self.table.get(id).is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_TIMEOUT) {
+            if self.table.get(&id).is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_TIMEOUT) {
                 return;
             }
-            self.evict_oldest();
+            self.queue.pop_front();
+            self.remove(id);
         }
     }
 
-    fn evict_oldest(&mut self) {
-        while let Some(id) = self.queue.pop_front() {
+    /// Forgets the oldest, unless it is young; whether it did.
+    fn make_room(&mut self, now: Time) -> bool {
+        while let Some(&id) = self.queue.front() {
+            let oldest = self.table.get(&id);
+            if oldest.is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_SPARED) {
+                return false;
+            }
+            self.queue.pop_front();
             if self.remove(id).is_some() {
-                return;
+                return true;
             }
         }
+        true
     }
 
     fn remove(&mut self, id: u32) -> Option<Box<HalfOpen>> {
@@ -239,7 +249,9 @@ impl HalfOpens {
         }
         if self.table.len() >= 2 * self.without_cookie_max {
             // Who hurries completes the handshake within a round trip; who does not makes room.
-            self.evict_oldest();
+            if !self.make_room(now) {
+                return Verdict::Drop;
+            }
         }
         let mut seed = [0; 32];
         random.fill_bytes(&mut seed);
@@ -301,7 +313,7 @@ impl HalfOpens {
             cipher,
             failures: 0,
             bytes: 0,
-            retry_at: now,
+            retry_after_us: 0,
         });
         let verdict = half_open.answer_again(syn, out);
         if half_open.memory_bytes() > limits::HALF_OPEN_BYTES_MAX {
@@ -329,7 +341,7 @@ impl HalfOpens {
     ) -> Option<Opened> {
         let credentials = config.credentials()?;
         let half_open = self.table.get_mut(&id)?;
-        if now < half_open.retry_at {
+        if now < half_open.answered_at + Duration::from_micros(half_open.retry_after_us.into()) {
             return None;
         }
         let proof = match &mut half_open.waits {
@@ -367,14 +379,15 @@ impl HalfOpen {
     /// A copy of the SYN: answered with a copy of the SYNACK.
     fn answer_again(&mut self, syn: &Syn<'_>, out: &mut [u8]) -> Verdict {
         self.answers = self.answers.saturating_add(1);
-        write_synack(syn, self.initiator_id, self.answers - 1, &self.answer, out)
+        write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)
     }
 
     /// What should have been a proof was none: the next one is looked at a little later.
     fn fail(&mut self, now: Time) {
         let wait = limits::PROOF_RETRY_MIN * (1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
-        self.retry_at = now + wait.min(limits::PROOF_RETRY_MAX);
+        let after = now.since(self.answered_at) + wait.min(limits::PROOF_RETRY_MAX);
+        self.retry_after_us = u32::try_from(after.as_micros()).unwrap_or(u32::MAX);
     }
 }
 

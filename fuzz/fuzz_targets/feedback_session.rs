@@ -1,0 +1,5 @@
+//! libFuzzer's door to `dfcp_fuzz::feedback_session::run`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| dfcp_fuzz::feedback_session::run(data));

@@ -1,0 +1,236 @@
+//! Two ends of a connection, and an adversary between them who holds, loses, copies, reorders, changes and invents
+//! datagrams while the applications write, read and close (`spec/protocol.md`).
+//!
+//! Whatever happens: nobody panics; what is delivered is a prefix of what was written; no timer is due which nothing
+//! serves; nobody gets more datagrams than it sent before its address is proven; and when the adversary goes, all that
+//! was written arrives, unless the connection has ended with an error. Profiles without sealing promise nothing about
+//! content once a changed datagram passes its checksum: classic's is weak, modern's CRC would have to be guessed. Sealed
+//! connections promise it always.
+
+use std::time::Duration;
+
+use dfcp_proto::{
+    Config, Credentials, PeerKey, PreSharedKey, Profile, Rate, Schedule, Security, StaticKey, Traffic, limits,
+};
+
+use crate::input::Input;
+use crate::network::Network;
+use crate::side::Action;
+
+const OPERATIONS_MAX: usize = 500;
+/// Bytes which an end may write, and datagrams after which a story ends.
+const MODERN_MAX: (u64, u64) = (400_000, 4_000);
+/// A classic datagram costs a hundred times as much: a graph, and an attempt to decode.
+const CLASSIC_MAX: (u64, u64) = (80_000, 300);
+
+const STEPS: [Duration; 10] = [
+    Duration::from_nanos(1),
+    Duration::from_micros(150),
+    Duration::from_millis(1),
+    Duration::from_millis(4),
+    Duration::from_millis(11),
+    Duration::from_millis(50),
+    Duration::from_millis(300),
+    Duration::from_millis(1_100),
+    Duration::from_secs(11),
+    Duration::from_secs(61),
+];
+
+/// What protects the connections of a story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sealed,
+    Unsealed,
+    Classic,
+}
+
+/// Runs the story which the input tells, of sealed connections.
+pub fn sealed(data: &[u8]) {
+    tell(Kind::Sealed, data);
+}
+
+/// The same of modern ones without seals.
+pub fn unsealed(data: &[u8]) {
+    tell(Kind::Unsealed, data);
+}
+
+/// The same of classic ones.
+pub fn classic(data: &[u8]) {
+    tell(Kind::Classic, data);
+}
+
+/// How the two ends know each other: at first contact, by the server's key, or by a shared key.
+fn security(input: &mut Input<'_>) -> (Security, Security) {
+    let key = StaticKey::from_seed(&[9; 32]);
+    let shared = || Credentials::from(PreSharedKey::from_bytes(&[7; 32]));
+    let server = Credentials { key: Some(key.clone()), ..PeerKey::Any.into() };
+    let (client, server) = match input.below(3) {
+        0 => (PeerKey::Any.into(), server),
+        1 => (PeerKey::Known(key.public()).into(), server),
+        _ => (shared(), shared()),
+    };
+    (Security::Sealed(client), Security::Sealed(server))
+}
+
+/// The network as the story leaves it.
+fn tell(kind: Kind, data: &[u8]) -> Network {
+    let mut input = Input::new(data);
+    let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
+    let (mut client, mut server) = (configuration(&mut input, kind), configuration(&mut input, kind));
+    if kind == Kind::Sealed {
+        (client.security, server.security) = security(&mut input);
+    }
+    let settles = input.bool();
+    let mut network = Network::new(client, server);
+    let (written_max, datagrams_max) = match profile {
+        Profile::Modern => MODERN_MAX,
+        Profile::Classic => CLASSIC_MAX,
+    };
+    network.work();
+    for _ in 0..OPERATIONS_MAX {
+        if input.is_empty() || network.datagrams > datagrams_max {
+            break;
+        }
+        operation(&mut input, &mut network, written_max);
+        network.work();
+    }
+    for side in &mut network.sides {
+        side.read(network.now, usize::MAX);
+    }
+    let untouched = network.sides.iter().all(|side| side.is_checked && !side.is_throttled);
+    if settles && untouched {
+        network.settle(datagrams_max * 2);
+    }
+    network
+}
+
+/// A valid configuration, with small windows and buffers more often than users have them.
+fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
+    let base = match kind {
+        Kind::Sealed => Config::sealed(PeerKey::Any),
+        Kind::Unsealed => Config::danger_unsealed(),
+        Kind::Classic => Config::danger_classic(),
+    };
+    let largest = if kind == Kind::Sealed { 1456 } else { 1472 };
+    let fixed = |rate_bps| Rate::Fixed { rate_bps };
+    let config = Config {
+        rate: input.pick(&[base.rate, Rate::Line, fixed(1_000_000), fixed(10_000_000), fixed(1_000_000_000)]),
+        breaker: input.bool(),
+        traffic: input.pick(&[Traffic::Bulk, Traffic::Prompt]),
+        symbol_size: input.pick(&[1420, 64, 100, largest, 1412]),
+        window_blocks: input.pick(&[base.window_blocks, 1, 2, 5, 40]),
+        send_buffer_bytes: input.pick(&[base.send_buffer_bytes, 1, 700, 10_000, 200_000]),
+        receive_memory_bytes: input.pick(&[base.receive_memory_bytes, limits::RECEIVE_MEMORY_BYTES_MIN]),
+        receive_rate_max_bps: input.pick(&[0, 2_000_000, 50_000_000]),
+        idle_timeout: input.pick(&[base.idle_timeout, Duration::from_millis(100), Duration::from_secs(3)]),
+        keep_alive: input.pick(&[base.keep_alive, None, Some(Duration::from_millis(10))]),
+        schedule: match kind {
+            Kind::Sealed | Kind::Unsealed => base.schedule,
+            Kind::Classic => input.pick(&[base.schedule, Schedule::OpenLoop { redundancy: 0.05 }]),
+        },
+        ..base
+    };
+    config.validate().expect("every choice is in its range");
+    config
+}
+
+/// One thing that an application, the clock or the adversary does.
+fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64) {
+    let choice = input.u8();
+    let side = usize::from(choice >> 7);
+    let now = network.now;
+    match choice % 0x80 % 24 {
+        0..=2 => {
+            let length = if input.bool() { input.u8().into() } else { usize::from(input.u16()) };
+            if network.sides[side].written_max + length as u64 <= written_max {
+                network.sides[side].write(now, length);
+            }
+        }
+        3 | 4 => {
+            let length = input.u16().into();
+            network.sides[side].read(now, length);
+        }
+        5 => network.sides[side].act(now, Action::Flush),
+        6 => {
+            let action = if input.rarely(8) { Action::Abort } else { Action::ShutDown };
+            network.sides[side].act(now, action);
+        }
+        7 => network.sides[side].set_something(input),
+        8 | 9 => network.advance_to_timer(Duration::from_secs(40)),
+        10 | 11 => network.now = now + input.pick(&STEPS),
+        12 => {
+            let index = input.below(network.waiting(side));
+            network.deliver(side, index);
+        }
+        13..=15 => network.deliver_all(side, false),
+        16 => network.deliver_all(side, true),
+        17 => {
+            let index = input.below(network.waiting(side));
+            network.lose(side, index);
+        }
+        18 => network.lose_many(side, input.below(64)),
+        19 => {
+            let index = input.below(network.waiting(side));
+            network.duplicate(side, index);
+        }
+        20 | 21 => {
+            let index = input.below(network.waiting(side));
+            network.change(side, index, input);
+        }
+        22 => {
+            let third = input.bool();
+            let bytes = input.short_bytes();
+            network.inject(side, third, bytes);
+        }
+        _ => {
+            let index = input.below(network.recorded());
+            network.replay(index, input.rarely(4));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds;
+
+    fn seed(target: &str, name: &str) -> Vec<u8> {
+        let found = seeds::all().into_iter().find(|seed| seed.target == target && seed.name == name);
+        found.expect("a seed of this name").bytes
+    }
+
+    /// A driver under which nothing ever arrives would find nothing wrong.
+    #[test]
+    fn the_undisturbed_stories_deliver_everything() {
+        for (kind, target, name, bytes) in [
+            (Kind::Sealed, "connection", "long", 60_000),
+            (Kind::Sealed, "connection", "short", 1),
+            (Kind::Unsealed, "connection_unsealed", "long", 60_000),
+            (Kind::Classic, "connection_classic", "short", 5_000),
+        ] {
+            let network = tell(kind, &seed(target, name));
+            let [client, server] = &network.sides;
+            assert_eq!((client.written_max, server.read_max), (bytes, bytes), "{target} {name}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is not the one that was written")]
+    fn a_wrong_byte_is_noticed() {
+        let network = &mut Network::new(Config::danger_unsealed(), Config::danger_unsealed());
+        network.sides[1] =
+            crate::side::Side::new(network.sides[1].address, Some(Config::danger_unsealed().into()), 2, 99);
+        network.sides[0].write(network.now, 100);
+        network.settle(1_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing was delivered for too long")]
+    fn a_connection_which_hangs_is_noticed() {
+        // Nobody gives up, and the receiver's application never reads: to the driver that is a hang.
+        let patient = Config { idle_timeout: Duration::from_secs(1_000), ..Config::danger_unsealed() };
+        let network = &mut Network::new(patient.clone(), patient);
+        network.sides[0].write(network.now, 100);
+        network.hang();
+    }
+}

@@ -1,0 +1,211 @@
+//! What a modern sender has emitted, against what it may (`spec/protocol.md`, [safe-1]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dfcp_proto::limits;
+use dfcp_time::Time;
+use dfcp_wire::handshake::Parameters;
+use dfcp_wire::{BlockInfo, Flags, Header, Segment, feedback};
+
+/// Lateness which a pacer may catch up in a burst ([rate-1]).
+const CATCH_UP: Duration = Duration::from_millis(4);
+/// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
+const CONTROL_BASE: u64 = 64;
+
+/// The account of one sender.
+#[derive(Debug)]
+pub struct Emission {
+    started: Time,
+    /// When the peer's SYNACK came.
+    pub opened: Option<Time>,
+    own_rate_bps: u64,
+    rate_bps: u64,
+    overhead_bytes: u32,
+    /// One past the highest block which any window ever permitted.
+    block_limit: u64,
+    /// One past the highest block that was sent.
+    pub next_block: u32,
+    /// All datagrams sent.
+    pub datagrams: u64,
+    control: u64,
+    data_bits: u64,
+    data_bits_max: u64,
+    /// K and the symbols sent of each block.
+    blocks: BTreeMap<u32, (u64, u64)>,
+    /// Segments which the peer sent.
+    heard: u64,
+    syn_id: Option<u32>,
+}
+
+impl Emission {
+    /// A sender which starts its handshake at `now`.
+    #[must_use]
+    pub fn new(now: Time, rate_bps: u64, overhead_bytes: u32) -> Self {
+        Self {
+            started: now,
+            opened: None,
+            own_rate_bps: rate_bps,
+            rate_bps,
+            overhead_bytes,
+            block_limit: 0,
+            next_block: 0,
+            datagrams: 0,
+            control: 0,
+            data_bits: 0,
+            data_bits_max: 0,
+            blocks: BTreeMap::new(),
+            heard: 0,
+            syn_id: None,
+        }
+    }
+
+    /// The id which the sender named in its SYN.
+    #[must_use]
+    pub fn syn_id(&self) -> Option<u32> {
+        self.syn_id
+    }
+
+    /// Datagrams with data.
+    #[must_use]
+    pub fn data_datagrams(&self) -> u64 {
+        self.datagrams - self.control
+    }
+
+    /// The peer's SYNACK is about to arrive, with these parameters.
+    pub fn open(&mut self, now: Time, parameters: &Parameters) {
+        self.opened = Some(now);
+        if parameters.offer.rate_max_bps > 0 {
+            self.rate_bps = self.own_rate_bps.min(parameters.offer.rate_max_bps);
+        }
+        self.block_limit = parameters.offer.window_blocks.into();
+    }
+
+    /// The peer is about to say this.
+    pub fn allow(&mut self, header: &Header, payload: &[u8]) {
+        self.heard += 1;
+        if header.flags == Flags::FBK
+            && let Ok((report, _)) = feedback::decode(payload)
+        {
+            let limit = u64::from(header.block_id) + u64::from(report.window_blocks);
+            self.block_limit = self.block_limit.max(limit);
+        }
+    }
+
+    /// The sender has sent this.
+    pub fn note(&mut self, now: Time, datagram: &[u8]) {
+        let segment = Segment::decode(datagram).expect("what is sent can be decoded");
+        let header = segment.header;
+        assert_eq!(u64::from(header.s3), self.datagrams, "datagrams are numbered without gaps");
+        self.datagrams += 1;
+        if !header.flags.is_empty() {
+            self.control += 1;
+            if header.flags == Flags::SYN {
+                self.syn_id = Parameters::decode(segment.payload).ok().map(|parameters| parameters.connection_id);
+            }
+            return;
+        }
+        let opened = self.opened.expect("no data before the peer has answered");
+        let info = BlockInfo::from_s2(header.s2).expect("data name a valid block");
+        let bits = 8 * (datagram.len() as u64 + u64::from(self.overhead_bytes));
+        self.data_bits += bits;
+        self.data_bits_max = self.data_bits_max.max(bits);
+        self.next_block = self.next_block.max(header.block_id + 1);
+        let (k, symbols) = self.blocks.entry(header.block_id).or_insert_with(|| (info.k.into(), 0));
+        *symbols += 1;
+        assert_eq!(*k, u64::from(info.k), "a block has one K");
+
+        // [plan-5]: what the worst loss that is believed asks for, then one per round trip.
+        let factor = limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX);
+        let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
+        let symbols_max = *k * factor.ceil() as u64 + 1 + age as u64;
+        assert!(*symbols <= symbols_max, "{symbols} symbols of block {} with {k}", header.block_id);
+        assert!(
+            u64::from(header.block_id) < self.block_limit,
+            "block {} was sent, {} are permitted",
+            header.block_id,
+            self.block_limit
+        );
+        self.check_rate(now, opened);
+    }
+
+    fn check_rate(&self, now: Time, opened: Time) {
+        let elapsed_ns = (now.since(opened) + CATCH_UP).as_nanos();
+        let paced = elapsed_ns * u128::from(self.rate_bps) / 1_000_000_000;
+        let allowed = paced + 2 * u128::from(self.data_bits_max);
+        assert!(u128::from(self.data_bits) <= allowed, "{} bits of data, {allowed} allowed", self.data_bits);
+    }
+
+    /// Control segments: one answer and one urgent report for each segment heard, a report per millisecond, and the
+    /// repeats and keep-alives, of which ten in a hundred milliseconds are many.
+    pub fn check(&self, now: Time) {
+        let elapsed_ms = now.since(self.started).as_millis() as u64;
+        let allowed = CONTROL_BASE + 2 * self.heard + elapsed_ms + elapsed_ms / 5;
+        assert!(self.control <= allowed, "{} control datagrams, {allowed} allowed", self.control);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_wire::handshake::Offer;
+
+    use super::*;
+    use dfcp_wire::{DATAGRAM_BYTES_MAX, Options, Profile, encode};
+
+    fn datagram(flags: Flags, block_id: u32, number: u32) -> Vec<u8> {
+        let s2 = BlockInfo { k: 1, length_bytes: 1_000, end_of_stream: false }.to_s2();
+        let profile = Profile::Modern;
+        let (source_port, destination_port, s1, epoch, s3) = (1, 2, 0, 0, number);
+        let header = Header { source_port, destination_port, block_id, s1, flags, profile, epoch, s2, s3 };
+        let mut out = [0; DATAGRAM_BYTES_MAX];
+        let length = encode(&mut out, &header, &Options::default(), &[0; 1_000]).expect("a valid segment");
+        out[..length].to_vec()
+    }
+
+    fn account() -> Emission {
+        let mut emission = Emission::new(Time::ZERO, 1_000_000, 28);
+        let parameters = Parameters {
+            connection_id: 1,
+            offer: Offer { window_blocks: 30, receive_memory_bytes: 1 << 20, rate_max_bps: 0, idle_timeout_ms: 0 },
+        };
+        emission.open(Time::ZERO, &parameters);
+        emission
+    }
+
+    #[test]
+    fn a_sender_at_its_rate_passes() {
+        let mut emission = account();
+        // 1056 IP bytes at 1 Mbit/s last 8448 µs.
+        (0..30).for_each(|i| emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i)));
+        emission.check(Time::from_ms(300));
+        assert_eq!(emission.data_datagrams(), 30);
+    }
+
+    #[test]
+    #[should_panic(expected = "bits of data")]
+    fn a_sender_above_its_rate_is_noticed() {
+        let mut emission = account();
+        (0..30).for_each(|i| emission.note(Time::from_us(u64::from(i) * 7_000), &datagram(Flags::NONE, i, i)));
+    }
+
+    #[test]
+    #[should_panic(expected = "symbols of block")]
+    fn a_block_past_its_ceiling_is_noticed() {
+        let mut emission = account();
+        (0..300).for_each(|i| emission.note(Time::from_ms(u64::from(i) * 9), &datagram(Flags::NONE, 5, i)));
+    }
+
+    #[test]
+    #[should_panic(expected = "are permitted")]
+    fn a_block_past_the_window_is_noticed() {
+        account().note(Time::from_ms(1), &datagram(Flags::NONE, 30, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "control datagrams")]
+    fn a_flood_of_control_is_noticed() {
+        let mut emission = account();
+        (0..80).for_each(|i| emission.note(Time::from_ms(1), &datagram(Flags::ACK, 0, i)));
+        emission.check(Time::from_ms(1));
+    }
+}

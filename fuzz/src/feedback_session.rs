@@ -1,0 +1,305 @@
+//! A modern sender whose peer says whatever it likes in well-formed segments: reports, acknowledgements, ends and data
+//! with any values in them (`spec/protocol.md` §5, §6 and §10).
+//!
+//! Whatever it says, the sender must not panic, and must not send more than the rate, the ceiling on symbols per block,
+//! the window and the repeats of control segments permit.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dfcp_proto::{Config, Rate, State, Traffic};
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::handshake::{Offer, Parameters};
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, Header, Options, Profile, VERSION, encode};
+
+use crate::emission::Emission;
+use crate::input::{Input, filler};
+use crate::side::{Action, Side};
+
+const OPERATIONS_MAX: usize = 400;
+const DATAGRAMS_MAX: u64 = 5_000;
+/// Timers served in one run.
+const STEPS_MAX: u32 = 6_000;
+/// What the code id 1 is called in options.
+const CODE_RANDOM_LINEAR: u8 = 1;
+
+const PAUSES: [Duration; 8] = [
+    Duration::from_micros(50),
+    Duration::from_millis(1),
+    Duration::from_millis(7),
+    Duration::from_millis(40),
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(31),
+];
+
+/// Runs the session which the input tells.
+pub fn run(data: &[u8]) {
+    tell(data);
+}
+
+/// The session as the input leaves it.
+fn tell(data: &[u8]) -> Session {
+    let mut input = Input::new(data);
+    let rate_bps = input.pick(&[10_000_000, 1_000, 64_000, 1_000_000, 200_000_000]);
+    let config = Config {
+        rate: Rate::Fixed { rate_bps },
+        breaker: input.bool(),
+        traffic: input.pick(&[Traffic::Bulk, Traffic::Prompt]),
+        symbol_size: input.pick(&[1420, 64, 300]),
+        window_blocks: input.pick(&[4096, 1, 3, 100]),
+        send_buffer_bytes: input.pick(&[32 << 20, 1, 5_000, 300_000]),
+        keep_alive: input.pick(&[Some(Duration::from_secs(10)), None, Some(Duration::from_millis(10))]),
+        ..Config::danger_unsealed()
+    };
+    let mut session = Session::new(config, rate_bps);
+    session.answer(&mut input);
+    for _ in 0..OPERATIONS_MAX {
+        if input.is_empty() || session.is_over() {
+            break;
+        }
+        session.operation(&mut input);
+        session.check();
+    }
+    // What it still does when nobody speaks any more.
+    session.advance(Duration::from_secs(40));
+    session.check();
+    session
+}
+
+struct Session {
+    side: Side,
+    peer: SocketAddr,
+    now: Time,
+    emission: Emission,
+    send_buffer_bytes: u64,
+    /// The id by which the sender is addressed.
+    id: u32,
+    /// The next number of the peer's datagrams.
+    number: u32,
+    steps: u32,
+}
+
+impl Session {
+    /// The sender has sent its SYN.
+    fn new(config: Config, rate_bps: u64) -> Self {
+        let peer = SocketAddr::from(([192, 0, 2, 2], 9_000));
+        let mut side = Side::new(SocketAddr::from(([192, 0, 2, 1], 40_000)), None, 1, 2);
+        let now = Time::from_s(1);
+        let send_buffer_bytes = config.send_buffer_bytes;
+        let emission = Emission::new(now, rate_bps, config.overhead_bytes);
+        side.is_checked = false; // what this peer sends is nobody's stream
+        side.connect(now, peer, config);
+        let mut session = Self { side, peer, now, emission, send_buffer_bytes, id: 0, number: 0, steps: 0 };
+        session.work();
+        session.id = session.emission.syn_id().expect("the first datagram is a SYN");
+        session
+    }
+
+    fn is_over(&self) -> bool {
+        self.side.stream().is_none() || self.emission.datagrams > DATAGRAMS_MAX || self.steps > STEPS_MAX
+    }
+
+    fn work(&mut self) {
+        let mut out = Vec::new();
+        self.side.work(self.now, &mut out);
+        for datagram in out {
+            self.emission.note(self.now, &datagram.bytes);
+        }
+    }
+
+    /// Lets `pause` pass, timer by timer.
+    fn advance(&mut self, pause: Duration) {
+        let end = self.now + pause;
+        while let Some(next) = self.side.next_timeout(self.now).filter(|&next| next <= end) {
+            if self.is_over() {
+                return;
+            }
+            self.steps += 1;
+            self.now = self.now.max(next);
+            self.work();
+        }
+        self.now = end;
+    }
+
+    /// Sends a segment to the sender, with valid integrity.
+    fn send(&mut self, header: Header, options: &Options, payload: &[u8]) {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let Ok(length) = encode(&mut datagram, &header, options, payload) else { return };
+        self.number = self.number.wrapping_add(1);
+        self.emission.allow(&header, payload);
+        let mut out = Vec::new();
+        self.side.receive(self.now, self.peer, &datagram[..length], &mut out);
+        assert!(out.is_empty(), "an initiator has answered a segment without a connection");
+        self.work();
+    }
+
+    fn header(&self, flags: Flags, block_id: u32) -> Header {
+        let header = Header {
+            source_port: 0,
+            destination_port: 0,
+            block_id,
+            s1: 0,
+            flags,
+            profile: Profile::Modern,
+            epoch: 0,
+            s2: 0,
+            s3: self.number,
+        };
+        header.with_connection_id(self.id)
+    }
+
+    /// The SYNACK, with any parameters.
+    fn answer(&mut self, input: &mut Input<'_>) {
+        let parameters = Parameters {
+            connection_id: 77,
+            offer: Offer {
+                window_blocks: input.pick(&[4096, 0, 1, 30, u32::MAX]),
+                receive_memory_bytes: if input.bool() { input.number() } else { 32 << 20 },
+                rate_max_bps: if input.bool() { input.number() } else { 0 },
+                idle_timeout_ms: if input.bool() { input.number32() } else { 30_000 },
+            },
+        };
+        let mut payload = [0; 128];
+        let length = parameters.encode(&mut payload).expect("room for the parameters");
+        let options = Options {
+            version: Some(VERSION),
+            profile: Some(Profile::Modern),
+            code: Some(CODE_RANDOM_LINEAR),
+            symbol_size: Some(input.pick(&[1420, 64, 1472])),
+            ..Options::default()
+        };
+        let header = Header { s2: input.below(3) as u32, ..self.header(Flags::SYN | Flags::ACK, 0) };
+        self.now += Duration::from_millis(input.u8().into());
+        if self.emission.opened.is_none() {
+            self.emission.open(self.now, &parameters);
+        }
+        self.send(header, &options, &payload[..length]);
+    }
+
+    fn operation(&mut self, input: &mut Input<'_>) {
+        match input.below(16) {
+            0..=2 => {
+                let length = if input.bool() { input.u8().into() } else { usize::from(input.u16()) };
+                self.side.write(self.now, length);
+                self.work();
+            }
+            3 | 4 => {
+                let pause = input.pick(&PAUSES);
+                self.advance(pause);
+            }
+            5..=9 => self.report(input),
+            10 => {
+                let s1 = if input.bool() { input.below(3) as u32 } else { input.number32() };
+                let header = self.header(Flags::ACK, self.block_near(input));
+                self.send(Header { s1, s2: input.number32(), ..header }, &Options::default(), &[]);
+            }
+            11 => {
+                let flags = if input.bool() { Flags::FIN } else { Flags::FIN | Flags::ACK };
+                self.send(self.header(flags, self.block_near(input)), &Options::default(), &[]);
+            }
+            12 => self.data(input),
+            13 => {
+                let action = if input.rarely(4) { Action::ShutDown } else { Action::Flush };
+                self.side.act(self.now, action);
+                self.work();
+            }
+            14 if input.rarely(4) => self.answer(input),
+            14 => self.side.read(self.now, usize::from(input.u16())),
+            _ => self.anything(input),
+        }
+    }
+
+    fn block_near(&self, input: &mut Input<'_>) -> u32 {
+        input.number_near(self.emission.next_block.into()) as u32
+    }
+
+    /// A report: near the truth, or not.
+    fn report(&mut self, input: &mut Input<'_>) {
+        let sent = self.emission.datagrams;
+        let honest = input.bool();
+        let highest = sent.saturating_sub(1 + u64::from(input.u8() % 16));
+        let report = Report {
+            highest_datagram: if honest { highest } else { input.number_near(highest) } as u32,
+            datagrams_received: if honest { sent * u64::from(input.u8()) / 255 } else { input.number_near(sent) }
+                as u32,
+            bytes_received: input.number(),
+            hold_us: input.number32(),
+            arrival_rate_bps: input.number(),
+            window_blocks: if honest { 4096 } else { input.number32() },
+            window_bytes: if honest { 32 << 20 } else { input.number() },
+            wasted: Wasted { dependent: input.u8().into(), late: 0, refused: input.number32() },
+            proof_cumulative: 0,
+            proof_listed: 0,
+        };
+        let next = self.emission.next_block.saturating_sub(input.u8().into());
+        let header = self.header(Flags::FBK, if honest { next } else { self.block_near(input) });
+        let mut payload = [0; 1400];
+        let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
+        for _ in 0..input.below(24) {
+            let run = match input.below(4) {
+                0 => Run::Complete(input.u8().into()),
+                1 => Run::Empty(if input.bool() { input.u8().into() } else { 100_000 }),
+                _ => Run::Open { missing: 1 + u16::from(input.u8()) },
+            };
+            if !writer.push(run) {
+                break;
+            }
+        }
+        let length = writer.finish();
+        self.send(header, &Options::default(), &payload[..length]);
+    }
+
+    /// A symbol of a block of the peer's own.
+    fn data(&mut self, input: &mut Input<'_>) {
+        let info = BlockInfo {
+            k: 1 + u16::from(input.u8()),
+            length_bytes: 1 + input.number32() % ((1 << 19) - 1),
+            end_of_stream: input.rarely(8),
+        };
+        let length =
+            if input.rarely(4) { input.u8().into() } else { info.length_bytes.div_ceil(info.k.into()) as usize };
+        let header = self.header(Flags::NONE, input.number32());
+        let header = Header { s1: input.number32(), s2: info.to_s2(), ..header };
+        self.send(header, &Options::default(), &filler(3, length.min(1_476)));
+    }
+
+    /// Any segment at all.
+    fn anything(&mut self, input: &mut Input<'_>) {
+        let flags = Flags::from_bits(input.u8() & 0x3F).unwrap_or_default();
+        let header = self.header(flags, input.number32());
+        let header = Header { s1: input.number32(), s2: input.number32(), epoch: input.u8() & 3, ..header };
+        let number = input.number_near(self.number.into()) as u32;
+        self.send(Header { s3: number, ..header }, &Options::default(), input.short_bytes());
+    }
+
+    /// What holds at every moment.
+    fn check(&self) {
+        self.emission.check(self.now);
+        let Some(stream) = self.side.stream() else { return };
+        let acknowledged = stream.connection.stats().stream_bytes_acknowledged;
+        assert!(acknowledged <= stream.written, "{acknowledged} bytes of {} are acknowledged", stream.written);
+        let held = stream.written - acknowledged;
+        assert!(held <= self.send_buffer_bytes, "{held} bytes wait in a buffer of {}", self.send_buffer_bytes);
+        let open = stream.connection.state() != State::SynSent;
+        assert!(open || self.emission.data_datagrams() == 0, "data before the peer's address was proven");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds;
+
+    /// An account of a sender which sends nothing would never be exceeded.
+    #[test]
+    fn an_honest_session_carries_data() {
+        let all = seeds::all();
+        let seed = all.iter().find(|seed| seed.target == "feedback_session" && seed.name == "honest");
+        let session = tell(&seed.expect("a seed of this name").bytes);
+        assert!(session.emission.data_datagrams() > 45, "{:?}", session.emission);
+        assert!(session.emission.next_block > 0 && session.number > 5);
+    }
+}

@@ -1,0 +1,186 @@
+//! The fuzzer's bytes as a sequence of choices.
+
+/// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
+/// so: a short input is a short story, not an error. Each choice takes few whole bytes, so that a mutation of one byte
+/// changes one choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    /// All of `data`.
+    #[must_use]
+    pub fn new(data: &'a [u8]) -> Self {
+        Self { rest: data }
+    }
+
+    /// Whether all bytes are used up.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        let (taken, rest) = self.rest.split_at(self.rest.len().min(N));
+        out[..taken.len()].copy_from_slice(taken);
+        self.rest = rest;
+        out
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.array())
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.array())
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.array())
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+
+    /// The lowest bit of one byte.
+    pub fn bool(&mut self) -> bool {
+        self.u8() & 1 == 1
+    }
+
+    /// True once in `n` bytes' values, `n` a power of two up to 256; never when the bytes are used up.
+    pub fn rarely(&mut self, n: u16) -> bool {
+        u16::from(self.u8()) % n == n - 1
+    }
+
+    /// A number below `n`; 0 if `n` is 0. Takes one byte for `n` up to 256, else two or four.
+    pub fn below(&mut self, n: usize) -> usize {
+        let choice = match n {
+            0..=1 => return 0,
+            2..=0x100 => usize::from(self.u8()),
+            0x101..=0x1_0000 => usize::from(self.u16()),
+            _ => self.u32() as usize,
+        };
+        choice % n
+    }
+
+    /// One of `choices`, which must not be empty.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    /// At most `n` bytes: what is left of them.
+    pub fn bytes(&mut self, n: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(self.rest.len().min(n));
+        self.rest = rest;
+        taken
+    }
+
+    /// A length byte and as many bytes.
+    pub fn short_bytes(&mut self) -> &'a [u8] {
+        let n = self.u8().into();
+        self.bytes(n)
+    }
+
+    /// Everything that is left.
+    pub fn all(&mut self) -> &'a [u8] {
+        self.bytes(usize::MAX)
+    }
+
+    /// A number of any magnitude: small ones, powers of two and their neighbours, the largest, and arbitrary ones.
+    pub fn number(&mut self) -> u64 {
+        let choice = self.u8();
+        match choice {
+            0..=127 => choice.into(),
+            128..=191 => 1 << (choice - 128),
+            192..=223 => (1 << (2 * (choice - 192))) - 1,
+            224..=231 => u64::MAX - u64::from(choice - 224),
+            232..=235 => u64::from(u32::MAX) - u64::from(choice - 232),
+            236..=247 => self.u16().into(),
+            248..=251 => self.u32().into(),
+            _ => self.u64(),
+        }
+    }
+
+    /// [`Input::number`], its lower half.
+    pub fn number32(&mut self) -> u32 {
+        self.number() as u32
+    }
+
+    /// `near` moved by at most 127 either way, or any number at all.
+    pub fn number_near(&mut self, near: u64) -> u64 {
+        match self.u8() as i8 {
+            i8::MIN => self.number(),
+            step => near.wrapping_add_signed(step.into()),
+        }
+    }
+}
+
+/// Changes `bytes` as the input says, by one to four edits; the result may be the same as before.
+pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
+    for _ in 0..=input.below(4) {
+        let at = input.below(bytes.len());
+        match input.below(7) {
+            0 | 1 if !bytes.is_empty() => bytes[at] ^= 1 << input.below(8),
+            2 if !bytes.is_empty() => bytes[at] = input.u8(),
+            3 => bytes.truncate(at),
+            4 => bytes.extend_from_slice(input.short_bytes()),
+            5 if !bytes.is_empty() => drop(bytes.remove(at)),
+            _ => bytes.insert(at, input.u8()),
+        }
+    }
+}
+
+/// `length` bytes which follow from `seed`.
+#[must_use]
+pub fn filler(seed: u64, length: usize) -> Vec<u8> {
+    (0..length as u64).map(|at| pattern_byte(seed, at)).collect()
+}
+
+/// Byte `at` of an endless stream which follows from `seed`, and has no period which a block's length could hide.
+#[must_use]
+pub fn pattern_byte(seed: u64, at: u64) -> u8 {
+    let word = (seed ^ (at / 8)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let word = (word ^ (word >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (word >> (at % 8 * 8)) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_up_input_gives_zeros() {
+        let mut input = Input::new(&[1, 2, 3]);
+        assert_eq!(input.u16(), 0x0201);
+        assert_eq!((input.u32(), input.u8(), input.number(), input.is_empty()), (3, 0, 0, true));
+        assert_eq!(input.bytes(7), b"");
+        assert!(!input.rarely(2) && !input.bool());
+    }
+
+    #[test]
+    fn numbers_reach_their_ends() {
+        let number = |bytes: &[u8]| Input::new(bytes).number();
+        assert_eq!((number(&[127]), number(&[128]), number(&[191])), (127, 1, 1 << 63));
+        assert_eq!((number(&[192]), number(&[223]), number(&[224])), (0, (1 << 62) - 1, u64::MAX));
+        assert_eq!((number(&[232]), number(&[236, 1, 2])), (u32::MAX.into(), 0x0201));
+        assert_eq!(Input::new(&[0xFF]).number_near(0), u64::MAX);
+    }
+
+    #[test]
+    fn every_edit_keeps_within_the_bytes() {
+        for choice in 0..=u8::MAX {
+            for length in 0..4 {
+                let mut bytes = vec![0; length];
+                mutate(&mut Input::new(&[3, choice, choice, choice, 9, 9, 9, choice, choice]), &mut bytes);
+                assert!(bytes.len() < 32);
+            }
+        }
+    }
+}

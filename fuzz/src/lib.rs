@@ -1,0 +1,44 @@
+//! The bodies of the fuzz targets: plain functions over bytes, which libFuzzer drives (`fuzz_targets/`) and ordinary
+//! tests, too (`tests/targets.rs`).
+//!
+//! A body panics when the code under test does, or breaks the promise which the body's first lines state. Structured
+//! ones read their bytes as choices ([`input`]): every byte string is a story, and a longer one goes on where a shorter
+//! one ended.
+
+#![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod emission;
+pub mod feedback_session;
+pub mod file_framing;
+pub mod fountain_decoder;
+pub mod input;
+pub mod network;
+pub mod raptor_decoder;
+pub mod secure_files;
+pub mod secure_handshake;
+pub mod secure_packets;
+pub mod seeds;
+pub mod side;
+pub mod wire;
+
+/// A target: what it is called, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 14] = [
+    ("wire_segment", wire::segment),
+    ("wire_options", wire::options),
+    ("wire_handshake", wire::handshake),
+    ("wire_feedback", wire::feedback),
+    ("secure_handshake", secure_handshake::run),
+    ("secure_packets", secure_packets::run),
+    ("secure_files", secure_files::run),
+    ("fountain_decoder", fountain_decoder::run),
+    ("raptor_decoder", raptor_decoder::run),
+    ("file_framing", file_framing::run),
+    ("connection", connection::sealed),
+    ("connection_unsealed", connection::unsealed),
+    ("connection_classic", connection::classic),
+    ("feedback_session", feedback_session::run),
+];

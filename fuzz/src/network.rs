@@ -1,0 +1,260 @@
+//! Two ends, and a network between them which belongs to an adversary.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dfcp_proto::{Accept, Config, Profile, Security};
+use dfcp_time::Time;
+use dfcp_wire::{Flags, Segment};
+
+use crate::input::{Input, mutate};
+use crate::side::{Action, Outgoing, Side};
+
+/// Datagrams which wait on a wire; the network loses the oldest beyond.
+const WIRE_DATAGRAMS_MAX: usize = 256;
+/// Datagrams which the adversary remembers, to replay them.
+const RECORDED_MAX: usize = 64;
+/// One way, once the adversary has gone.
+const LATENCY: Duration = Duration::from_millis(2);
+/// Without a byte delivered for so long, on a network which loses nothing, a connection hangs. Longer than any timer.
+const STALLED: Duration = Duration::from_secs(200);
+
+/// A datagram on a wire.
+#[derive(Clone, Debug)]
+struct InTransit {
+    sent: Time,
+    bytes: Vec<u8>,
+}
+
+/// Two ends and the wires between them.
+#[derive(Debug)]
+pub struct Network {
+    /// The simulated time.
+    pub now: Time,
+    /// The connecting end and the accepting one.
+    pub sides: [Side; 2],
+    /// From each end to the other.
+    wires: [VecDeque<InTransit>; 2],
+    recorded: VecDeque<(usize, Vec<u8>)>,
+    third: SocketAddr,
+    to_third: u64,
+    from_third: u64,
+    profile: Profile,
+    is_sealed: bool,
+    /// Datagrams which the ends have sent.
+    pub datagrams: u64,
+}
+
+impl Network {
+    /// A client which calls a server with these configurations of one profile; nothing has been sent.
+    #[must_use]
+    pub fn new(client: Config, server: Config) -> Self {
+        let address = |last, port| SocketAddr::from(([192, 0, 2, last], port));
+        let (profile, now) = (client.profile, Time::from_s(1));
+        let is_sealed = profile == Profile::Modern && matches!(client.security, Security::Sealed(_));
+        let mut sides =
+            [Side::new(address(1, 40_000), None, 1, 2), Side::new(address(2, 9_000), Some(Accept::from(server)), 2, 1)];
+        sides[0].connect(now, address(2, 9_000), client);
+        Self {
+            now,
+            sides,
+            wires: Default::default(),
+            recorded: VecDeque::new(),
+            third: address(3, 666),
+            to_third: 0,
+            from_third: 0,
+            profile,
+            is_sealed,
+            datagrams: 0,
+        }
+    }
+
+    /// Lets both ends work, and puts what they send on the wires.
+    pub fn work(&mut self) {
+        for from in 0..2 {
+            let mut out = Vec::new();
+            self.sides[from].work(self.now, &mut out);
+            self.post(from, out);
+        }
+        self.check_bounds();
+    }
+
+    fn post(&mut self, from: usize, out: Vec<Outgoing>) {
+        for Outgoing { to, bytes } in out {
+            self.datagrams += 1;
+            if to != self.sides[1 - from].address {
+                assert_eq!(to, self.third, "a datagram went to an address nobody has");
+                self.to_third += 1;
+                continue;
+            }
+            if self.recorded.len() == RECORDED_MAX {
+                self.recorded.pop_front();
+            }
+            self.recorded.push_back((from, bytes.clone()));
+            let wire = &mut self.wires[from];
+            if wire.len() == WIRE_DATAGRAMS_MAX {
+                wire.pop_front();
+            }
+            wire.push_back(InTransit { sent: self.now, bytes });
+        }
+    }
+
+    /// What holds at every moment.
+    fn check_bounds(&self) {
+        let [client, server] = &self.sides;
+        for (reader, writer) in [(client, server), (server, client)] {
+            if reader.is_checked {
+                assert!(reader.read_max <= writer.written_max, "more was delivered than written");
+            }
+        }
+        // [open-11]: who has not proven its address gets no more datagrams than it sent.
+        if self.profile == Profile::Modern {
+            assert!(self.to_third <= self.from_third, "{} answers to {}", self.to_third, self.from_third);
+        }
+    }
+
+    /// Hands a datagram to the end `to`.
+    fn hand_over(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
+        let mut out = Vec::new();
+        self.sides[to].receive(self.now, from, bytes, &mut out);
+        self.post(to, out);
+    }
+
+    /// Hands over a datagram which no end sent. Without seals, one that is taken for a genuine one all the same ends the
+    /// comparison: nothing is promised then.
+    fn hand_over_forged(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
+        if !self.is_sealed && Segment::decode(bytes).is_ok_and(|segment| !segment.header.flags.contains(Flags::SEC)) {
+            self.sides.iter_mut().for_each(|side| side.is_checked = false);
+        }
+        if from == self.third {
+            self.from_third += 1;
+        }
+        self.hand_over(to, from, bytes);
+    }
+
+    // ---- the adversary ----
+
+    /// Delivers the datagram at `index` of a wire, out of its turn.
+    pub fn deliver(&mut self, from: usize, index: usize) {
+        if let Some(datagram) = self.wires[from].remove(index) {
+            self.hand_over(1 - from, self.sides[from].address, &datagram.bytes);
+        }
+    }
+
+    /// Delivers everything on a wire, in order or in reverse.
+    pub fn deliver_all(&mut self, from: usize, reversed: bool) {
+        for _ in 0..self.wires[from].len() {
+            let last = self.wires[from].len() - 1;
+            self.deliver(from, if reversed { last } else { 0 });
+        }
+    }
+
+    /// Loses the datagram at `index`.
+    pub fn lose(&mut self, from: usize, index: usize) {
+        self.wires[from].remove(index);
+    }
+
+    /// Loses the oldest `count` datagrams.
+    pub fn lose_many(&mut self, from: usize, count: usize) {
+        let count = count.min(self.wires[from].len());
+        self.wires[from].drain(..count);
+    }
+
+    /// Delivers the datagram at `index`, which stays on the wire.
+    pub fn duplicate(&mut self, from: usize, index: usize) {
+        if let Some(datagram) = self.wires[from].get(index).cloned() {
+            self.hand_over(1 - from, self.sides[from].address, &datagram.bytes);
+        }
+    }
+
+    /// Delivers a changed copy of the datagram at `index`; checksum and CRC are not repaired.
+    pub fn change(&mut self, from: usize, index: usize, input: &mut Input<'_>) {
+        let Some(datagram) = self.wires[from].get(index) else { return };
+        let mut bytes = datagram.bytes.clone();
+        mutate(input, &mut bytes);
+        if bytes != datagram.bytes {
+            self.hand_over_forged(1 - from, self.sides[from].address, &bytes);
+        }
+    }
+
+    /// Delivers bytes of the input's, as if from the other end or from a third address.
+    pub fn inject(&mut self, to: usize, from_third: bool, bytes: &[u8]) {
+        let from = if from_third { self.third } else { self.sides[1 - to].address };
+        self.hand_over_forged(to, from, bytes);
+    }
+
+    /// Delivers a recorded datagram again, to the end that it was for, from its sender's or from a third address.
+    pub fn replay(&mut self, index: usize, from_third: bool) {
+        let Some((from, bytes)) = self.recorded.get(index).cloned() else { return };
+        self.from_third += u64::from(from_third);
+        let address = if from_third { self.third } else { self.sides[from].address };
+        self.hand_over(1 - from, address, &bytes);
+    }
+
+    /// Datagrams on a wire.
+    #[must_use]
+    pub fn waiting(&self, from: usize) -> usize {
+        self.wires[from].len()
+    }
+
+    /// Datagrams remembered.
+    #[must_use]
+    pub fn recorded(&self) -> usize {
+        self.recorded.len()
+    }
+
+    // ---- time ----
+
+    /// Goes to the next timer of either end, but at most `limit` further.
+    pub fn advance_to_timer(&mut self, limit: Duration) {
+        let next = self.sides.iter().filter_map(|side| side.next_timeout(self.now)).min();
+        self.now = next.unwrap_or(self.now).clamp(self.now, self.now + limit);
+    }
+
+    /// The adversary goes, the network delivers everything in order, and both applications read, and end their streams.
+    /// Everything written must arrive then, or the connection end with an error; `datagrams_max` bounds the work, and
+    /// leaves the question open.
+    pub fn settle(&mut self, datagrams_max: u64) {
+        self.run_on(datagrams_max, true);
+        self.sides.iter_mut().for_each(|side| side.read(self.now, usize::MAX));
+        self.check_bounds();
+    }
+
+    fn run_on(&mut self, datagrams_max: u64, reads: bool) {
+        let last = self.datagrams + datagrams_max;
+        let mut progress = (self.now, 0);
+        while !self.sides.iter().any(Side::is_over) && self.datagrams < last {
+            for side in self.sides.iter_mut().filter(|_| reads) {
+                side.read(self.now, usize::MAX);
+                side.act(self.now, Action::ShutDown);
+            }
+            if self.sides.iter().all(Side::has_read_all) {
+                break;
+            }
+            self.work();
+            let delivered = self.sides[0].read_total + self.sides[1].read_total;
+            if delivered > progress.1 || self.sides[1].main.is_none() {
+                progress = (self.now, delivered);
+            }
+            assert!(self.now.since(progress.0) < STALLED, "nothing was delivered for too long: {:?}", self.sides);
+            let timers = self.sides.iter().filter_map(|side| side.next_timeout(self.now));
+            let arrivals = self.wires.iter().filter_map(|wire| wire.front()).map(|datagram| datagram.sent + LATENCY);
+            let Some(next) = timers.chain(arrivals).min() else { break };
+            self.now = next.max(self.now);
+            for from in 0..2 {
+                while self.wires[from].front().is_some_and(|datagram| datagram.sent + LATENCY <= self.now) {
+                    self.deliver(from, 0);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Network {
+    /// As [`Network::settle`], but nobody reads or closes.
+    pub(crate) fn hang(&mut self) {
+        self.run_on(u64::MAX / 2, false);
+    }
+}

@@ -1,0 +1,221 @@
+//! The inputs which fuzzing starts from, kept in `seeds/` and written by `cargo run --example write_seeds`: what random
+//! bytes find slowly, such as whole handshakes and valid texts.
+
+use dfcp_cli::transfer::error::{Failure, FailureCode};
+use dfcp_cli::transfer::frame::{Entry, Progress, Service, ToReceiver, ToSender};
+use dfcp_secure::StaticKey;
+use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
+use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, VERSION, encode};
+
+use crate::input::filler;
+
+/// One seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// The target, which is the folder.
+    pub target: &'static str,
+    /// The file's name.
+    pub name: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// All seeds, always the same.
+#[must_use]
+pub fn all() -> Vec<Seed> {
+    let named = [wire(), texts(), frames(), stories()].concat();
+    let mut seeds: Vec<Seed> =
+        named.into_iter().map(|(target, name, bytes)| Seed { target, name: name.to_owned(), bytes }).collect();
+    for (target, lengths) in [
+        ("secure_handshake", [12, 40, 120]),
+        ("secure_packets", [60, 300, 1_200]),
+        ("fountain_decoder", [40, 300, 900]),
+        ("raptor_decoder", [20, 80, 200]),
+        ("connection", [200, 700, 1_900]),
+        ("connection_unsealed", [200, 700, 1_900]),
+        ("connection_classic", [60, 200, 500]),
+        ("feedback_session", [200, 700, 1_900]),
+    ] {
+        for (salt, length) in (1..).zip(lengths) {
+            seeds.push(Seed { target, name: format!("any-{length}"), bytes: filler(salt, length) });
+        }
+    }
+    seeds
+}
+
+type Named = (&'static str, &'static str, Vec<u8>);
+
+fn parameters() -> Vec<u8> {
+    let parameters = Parameters {
+        connection_id: 7,
+        offer: Offer { window_blocks: 4_096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 },
+    };
+    let mut out = vec![0; PARAMETERS_BYTES];
+    parameters.encode(&mut out).expect("room for the parameters");
+    out
+}
+
+fn report() -> Vec<u8> {
+    let report = Report {
+        highest_datagram: 90,
+        datagrams_received: 80,
+        bytes_received: 100_000,
+        hold_us: 250,
+        arrival_rate_bps: 10_000_000,
+        window_blocks: 4_096,
+        window_bytes: 32 << 20,
+        wasted: Wasted { dependent: 1, late: 2, refused: 3 },
+        proof_cumulative: 0,
+        proof_listed: 0,
+    };
+    let mut out = vec![0; 80];
+    let mut writer = ReportWriter::new(&mut out, &report).expect("room for the report");
+    let runs = [Run::Open { missing: 5 }, Run::Complete(70), Run::Open { missing: 200 }, Run::Empty(256)];
+    let fits = runs.into_iter().all(|run| writer.push(run));
+    let length = writer.finish();
+    out.truncate(if fits { length } else { 0 });
+    out
+}
+
+/// One datagram of each kind, and the payloads by themselves.
+fn wire() -> Vec<Named> {
+    let options = Options {
+        version: Some(VERSION),
+        profile: Some(Profile::Modern),
+        code: Some(1),
+        symbol_size: Some(1_420),
+        ..Options::default()
+    };
+    let plain = Header {
+        source_port: 1,
+        destination_port: 2,
+        block_id: 3,
+        s1: 400,
+        flags: Flags::NONE,
+        profile: Profile::Modern,
+        epoch: 0,
+        s2: BlockInfo { k: 45, length_bytes: 63_900, end_of_stream: true }.to_s2(),
+        s3: 90,
+    };
+    let classic = Header { profile: Profile::Classic, ..plain };
+    let datagram = |header: Header, options: Options, payload: &[u8]| {
+        let mut out = [0; 1_500];
+        let length = encode(&mut out, &header, &options, payload).expect("a valid segment");
+        out[..length].to_vec()
+    };
+    let none = Options::default();
+    let short = Options { block_length: Some(1_000), ..none };
+    let syn = datagram(Header { flags: Flags::SYN, ..plain }, options, &parameters());
+    let area = [&[1][..], &syn[24..24 + options.encoded_bytes()]].concat();
+    vec![
+        ("wire_segment", "syn", syn),
+        ("wire_segment", "data", datagram(plain, none, &filler(1, 100))),
+        ("wire_segment", "report", datagram(Header { flags: Flags::FBK, ..plain }, none, &report())),
+        ("wire_segment", "classic", datagram(classic, short, &filler(2, 60))),
+        ("wire_options", "modern", area),
+        ("wire_options", "classic", vec![0, 5, 4, 0, 0, 3, 0xE8]),
+        ("wire_handshake", "all", parameters()),
+        ("wire_handshake", "unknown", [&parameters()[..], &[100, 0, 2, 1, 2]].concat()),
+        ("wire_feedback", "runs", report()),
+        ("wire_feedback", "no-runs", report()[..52].to_vec()),
+    ]
+}
+
+fn texts() -> Vec<Named> {
+    let key = StaticKey::from_seed(&[1; 32]).public();
+    let with = |choice: u8, text: String| [&[choice][..], text.as_bytes()].concat();
+    let file = "0123456789abcdef0123456789abcdef\r\n".to_owned();
+    vec![
+        ("secure_files", "key", with(0, key.to_string())),
+        ("secure_files", "key-padded", with(0, format!("{key}="))),
+        ("secure_files", "fingerprint", with(0, key.fingerprint().to_string())),
+        ("secure_files", "key-changed", [&[1][..], &key.0, &[1, 0, 9, 0, 3]].concat()),
+        ("secure_files", "key-file", with(2, format!("\0\0\0\0\0{file}"))),
+        ("secure_files", "key-file-changed", with(2, format!("\u{4}\0\u{20}\0\u{1}{file}"))),
+        ("secure_files", "cookie", [&[3, 9, 5, 3][..], b"\x06\xC0\0\x02\x01\x23\x28first\0\x01"].concat()),
+    ]
+}
+
+fn frames() -> Vec<Named> {
+    let entry = Entry {
+        mode: 0o644,
+        mtime_s: -5,
+        mtime_ns: 999_999_999,
+        size_hint_bytes: 11,
+        name: b"music/\xC3\xA9tude no. 3/take..1".to_vec(),
+    };
+    let mut sender = vec![0];
+    for frame in [
+        ToReceiver::Directory(Entry { name: b"music".to_vec(), ..entry.clone() }),
+        ToReceiver::File(entry),
+        ToReceiver::Data(b"eleven byte".to_vec()),
+        ToReceiver::FileEnd { len: 11, hash: [9; 32] },
+        ToReceiver::FileAbort("it went away".to_owned()),
+        ToReceiver::End { entries: 2 },
+    ] {
+        frame.encode(&mut sender);
+    }
+    let mut receiver = vec![0];
+    let progress = Progress { received_bytes: 11, disk_us: 40 };
+    for frame in [
+        ToSender::Verdict { index: 0, outcome: Ok(()) },
+        ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
+        ToSender::Progress(progress),
+        ToSender::Summary { stored: 1, failed: 1, progress },
+        ToSender::Refused(Failure::new(FailureCode::Busy, "come back later")),
+    ] {
+        frame.encode(&mut receiver);
+    }
+    let named = |name: &[u8]| [&[2], name].concat();
+    vec![
+        ("file_framing", "sender", sender),
+        ("file_framing", "receiver", receiver),
+        ("file_framing", "name", named(b"a/b c/..d/...")),
+        ("file_framing", "name-escapes", named(b"a/../../etc/passwd")),
+        ("file_framing", "name-reserved", named(b"a/.dfcp-1.part")),
+        ("file_framing", "preamble", [&[3][..], &Service::Files.preamble()].concat()),
+    ]
+}
+
+/// Transfers which go as they should, so that the fuzzer has whole ones to spoil.
+fn stories() -> Vec<Named> {
+    // Both ends' configurations as they are by default, and a settled end; see `connection`.
+    let modern = [&[0; 20][..], &[1]].concat();
+    let sealed = [&[0; 21][..], &[1]].concat();
+    let classic = [&[0; 22][..], &[1]].concat();
+    const FORTH: u8 = 13;
+    const BACK: u8 = 13 | 0x80;
+    const TIMER: u8 = 8;
+    let opening = [FORTH, BACK, FORTH, BACK];
+    let write = |length: u16| [&[0, 0][..], &length.to_le_bytes()].concat();
+    let turns = |count: usize| [TIMER, FORTH, TIMER, BACK, 3, 0xFF, 0xFF, 0x83, 0xFF, 0xFF].repeat(count);
+    let transfer = |head: &[u8], length: u16| {
+        [head, &opening[..], &write(length), &[5], &turns(12), &[6, 0, 0x86, 0], &turns(8)].concat()
+    };
+    // A session's choices are the SYNACK's, then operations; see `feedback_session::run`.
+    let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
+    // All but a few symbols of the newest block have come; then 200 ms pass.
+    let report = [5, 1, 0, 255, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 4];
+    let session = [&head[..], &[0, 0, 0xFF, 0xFF, 3, 2], &report.repeat(4), &[13, 3, 3, 6], &report.repeat(3)].concat();
+    // Two datagrams a step apart, the newer one delivered first, and each once more; see `secure_packets::run`.
+    let around = |step: u8, more: u8| {
+        let seal_two = [0, 0, 0, 0, 0, 0, 0, step, more, 0, 0, 0];
+        [&seal_two[..], &[3, 0, 3, 1, 3, 0, 3, 1, 6, 0, 3, 0, 0, 0, 1]].concat()
+    };
+    let in_order: Vec<u8> = [&[20, 1, 200, 0, 1, 0][..], &[0; 19]].concat();
+    vec![
+        ("connection", "long", transfer(&sealed, 60_000)),
+        ("connection", "short", transfer(&sealed, 1)),
+        ("connection_unsealed", "long", transfer(&modern, 60_000)),
+        ("connection_classic", "short", transfer(&classic, 5_000)),
+        ("feedback_session", "honest", session),
+        ("fountain_decoder", "in-order", in_order),
+        ("secure_packets", "window-edge", around(4, 1)),
+        ("secure_packets", "window-inside", around(4, 0)),
+        ("secure_packets", "epoch-edge", around(5, 2)),
+        ("secure_packets", "epoch-before", around(5, 0)),
+        ("secure_packets", "previous-epoch", [around(5, 2), around(6, 2)[1..].to_vec()].concat()),
+        ("raptor_decoder", "enough", vec![0, 0, 15, 0, 0, 15, 16, 0, 15, 32, 15, 0, 15, 48]),
+    ]
+}
