@@ -222,7 +222,7 @@ pub(super) fn notes(results: &[RunResult]) -> String {
         "time: from connect to the sender's confirmation of the last byte.".to_owned(),
         "DFCP is told the path's rate; QUIC (quinn) has to find it, with flow-control windows too large to matter."
             .to_owned(),
-        "QUIC encrypts; DFCP does not yet. quinn calls its BBR (version 1) experimental.".to_owned(),
+        "Both encrypt and authenticate. quinn calls its BBR (version 1) experimental.".to_owned(),
     ];
     if results.iter().any(|result| matches!(result.ending, Ending::Cut { .. })) {
         lines.push(

@@ -2,7 +2,7 @@
 //! threshold nothing at all (`spec/security.md`, [trust-1] and §5).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_secure::{
@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::connection::noise::{Proven, RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
 use crate::endpoint::accept::Cookies;
+use crate::endpoint::address::{Address, address_bytes};
 use crate::limits;
 use crate::security::Credentials;
 
@@ -446,59 +447,5 @@ fn write_synack(syn: &Syn<'_>, initiator_id: u32, number: u32, payload: &[u8], o
     match dfcp_wire::encode(out, &header, &Options::default(), payload) {
         Ok(length) if length <= syn.datagram.len() => Verdict::Answer(length),
         Ok(_) | Err(_) => Verdict::Drop,
-    }
-}
-
-/// A [`SocketAddr`] in fewer bytes: cookie form, scope, and whether it is IPv4's.
-#[derive(Clone, Copy, Debug)]
-struct Address {
-    bytes: [u8; 18],
-    scope: [u8; 4],
-    is_v4: bool,
-}
-
-impl From<SocketAddr> for Address {
-    fn from(address: SocketAddr) -> Self {
-        let scope = match address {
-            SocketAddr::V4(_) => 0,
-            SocketAddr::V6(v6) => v6.scope_id(),
-        };
-        Self { bytes: address_bytes(address), scope: scope.to_be_bytes(), is_v4: address.is_ipv4() }
-    }
-}
-
-impl From<Address> for SocketAddr {
-    fn from(address: Address) -> Self {
-        let [ip @ .., high, low] = address.bytes;
-        let (ip, port) = (Ipv6Addr::from(ip), u16::from_be_bytes([high, low]));
-        match ip.to_ipv4_mapped() {
-            Some(v4) if address.is_v4 => Self::new(v4.into(), port),
-            _ => SocketAddrV6::new(ip, port, 0, u32::from_be_bytes(address.scope)).into(),
-        }
-    }
-}
-
-/// An IPv6 address, or an IPv4 one mapped into it, and a port ([cookie-3]).
-fn address_bytes(address: SocketAddr) -> [u8; 18] {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
-    let mut bytes = [0; 18];
-    bytes[..16].copy_from_slice(&ip.octets());
-    bytes[16..].copy_from_slice(&address.port().to_be_bytes());
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_kept_as_they_are() {
-        for text in ["192.0.2.7:4433", "[2001:db8::7]:1", "[::ffff:192.0.2.7]:65535", "[fe80::1%3]:9"] {
-            let address: SocketAddr = text.parse().unwrap();
-            assert_eq!(SocketAddr::from(Address::from(address)), address);
-        }
     }
 }

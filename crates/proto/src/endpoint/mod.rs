@@ -1,6 +1,7 @@
 //! One socket's connections: which datagram belongs to which, and who may come in.
 
 mod accept;
+mod address;
 mod half_open;
 mod stats;
 
