@@ -137,17 +137,7 @@ impl Session {
     }
 
     fn header(&self, flags: Flags, block_id: u32) -> Header {
-        let header = Header {
-            source_port: 0,
-            destination_port: 0,
-            block_id,
-            s1: 0,
-            flags,
-            profile: Profile::Modern,
-            epoch: 0,
-            s2: 0,
-            s3: self.number,
-        };
+        let header = Header { block_id, s3: self.number, ..Header::modern(flags) };
         header.with_connection_id(self.id)
     }
 

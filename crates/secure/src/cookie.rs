@@ -1,6 +1,7 @@
 //! Stateless cookies: proof that who sends from an address also receives there, without a byte of memory per address.
 
-use aws_lc_rs::{constant_time, hmac};
+use ring::hmac;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::keys::sha256;
@@ -79,7 +80,7 @@ impl CookieJar {
             return false;
         };
         let own = self.issue(issued, address, connection_id, message);
-        constant_time::verify_slices_are_equal(&own, cookie).is_ok()
+        own.ct_eq(cookie).into()
     }
 }
 

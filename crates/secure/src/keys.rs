@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aws_lc_rs::digest;
+use ring::digest;
 use thiserror::Error;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 

@@ -1,6 +1,6 @@
 //! Derivation of keys: HKDF-SHA256 (RFC 5869) with labels of this protocol (`spec/security.md` \[key-1\]).
 
-use aws_lc_rs::hkdf;
+use ring::hkdf;
 use zeroize::Zeroizing;
 
 const PREFIX: &[u8] = b"DFCP 1 ";

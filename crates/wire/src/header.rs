@@ -45,6 +45,22 @@ const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
 pub(crate) const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
 
 impl Header {
+    /// A modern segment's header with these flags, in which everything else is zero.
+    #[must_use]
+    pub const fn modern(flags: Flags) -> Self {
+        Self {
+            source_port: 0,
+            destination_port: 0,
+            block_id: 0,
+            s1: 0,
+            flags,
+            profile: Profile::Modern,
+            epoch: 0,
+            s2: 0,
+            s3: 0,
+        }
+    }
+
     /// The modern connection id: both port fields together, big endian (source port in the upper half).
     #[must_use]
     pub const fn connection_id(&self) -> u32 {

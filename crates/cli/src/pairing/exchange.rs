@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use aws_lc_rs::hmac;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use ring::hmac;
 use spake2::{Ed25519Group, Identity, Password, Spake2};
 use zeroize::Zeroizing;
 

@@ -161,17 +161,7 @@ enum AnswerError {
 
 /// The bytes of a SYN's options.
 fn encoded_options(symbol_size: u16) -> Option<Vec<u8>> {
-    let header = Header {
-        source_port: 0,
-        destination_port: 0,
-        block_id: 0,
-        s1: 0,
-        flags: Flags::SYN,
-        profile: Profile::Modern,
-        epoch: 0,
-        s2: 0,
-        s3: 0,
-    };
+    let header = Header::modern(Flags::SYN);
     let mut out = [0; HEADER_BYTES + 36];
     let length = dfcp_wire::write_header(&mut out, &header, &syn_options(symbol_size)).ok()?;
     option_bytes(&out[..length]).map(<[u8]>::to_vec)

@@ -216,6 +216,8 @@ fn keys_change_in_the_middle_of_a_transfer() {
 #[test]
 fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
     let server = |peer| Config::sealed(own(2, peer));
+    let only_pre_shared =
+        || Config::sealed(Credentials { key: Some(key(2)), ..PreSharedKey::from_bytes(&[5; 32]).into() });
     let friend = key(1).public();
     let cases = [
         (PeerKey::Known(key(3).public()), server(PeerKey::Any), ConnectionError::PinnedKeyRefused),
@@ -231,6 +233,8 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
         ),
         (PeerKey::Any, server(PeerKey::Known(key(9).public())), ConnectionError::NotAdmitted),
         (PeerKey::Known(key(2).public()), server(PeerKey::Known(key(9).public())), ConnectionError::NotAdmitted),
+        (PeerKey::Any, only_pre_shared(), ConnectionError::NotAdmitted),
+        (PeerKey::Known(key(2).public()), only_pre_shared(), ConnectionError::NotAdmitted),
         (PeerKey::Any, Config::danger_unsealed(), ConnectionError::Refused),
     ];
     for (peer, server, expected) in cases {
@@ -238,6 +242,14 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
         world.run_for(Duration::from_secs(2));
         assert_eq!(world.error(), Some(expected), "{peer:?}");
         assert!(world.servers.iter().all(|server| !server.state().is_open()), "{peer:?}");
+    }
+    // Where no static key will do, the first message is not answered, so there is no third.
+    let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), only_pre_shared());
+    world.run_for(ONE_WAY * 3);
+    let answers = world.sent_to.iter().filter(|(_, to, _)| *to != at_server());
+    assert!(answers.clone().count() > 0);
+    for (_, _, bytes) in answers {
+        assert_eq!(*bytes, dfcp_wire::HEADER_BYTES + dfcp_wire::CRC_BYTES);
     }
     let mut world = World::new(Config::sealed(own(1, PeerKey::Any)), server(PeerKey::Known(friend)));
     world.transfer(10);
@@ -273,17 +285,7 @@ fn a_forged_refusal_does_not_keep_a_genuine_answer_away() {
     let mut world = World::new(client, server);
     world.step();
     for reason in 0..4 {
-        let header = dfcp_wire::Header {
-            source_port: 0,
-            destination_port: 0,
-            block_id: 0,
-            s1: reason,
-            flags: Flags::RST,
-            profile: Profile::Modern,
-            epoch: 0,
-            s2: 0,
-            s3: 0,
-        };
+        let header = dfcp_wire::Header { s1: reason, ..dfcp_wire::Header::modern(Flags::RST) };
         let mut out = [0; 100];
         let header = header.with_connection_id(world.client.local_id());
         let length = dfcp_wire::encode(&mut out, &header, &dfcp_wire::Options::default(), &[]).unwrap();

@@ -105,13 +105,8 @@ impl Connection {
         let header = Header {
             source_port: self.ports.local,
             destination_port: self.ports.remote,
-            block_id: 0,
-            s1: 0,
-            flags,
-            profile: Profile::Modern,
-            epoch: 0,
-            s2: 0,
             s3: self.handshake.next_number(),
+            ..Header::modern(flags)
         };
         self.handshake.peer_id.map_or(header, |id| header.with_connection_id(id))
     }

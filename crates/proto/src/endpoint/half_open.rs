@@ -11,7 +11,7 @@ use dfcp_secure::{
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::{Flags, Header, Options, Profile, Segment, option_bytes};
+use dfcp_wire::{Flags, Header, Options, Segment, option_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -21,7 +21,7 @@ use crate::connection::noise::{Proven, RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::{Address, address_bytes};
 use crate::limits;
-use crate::security::Credentials;
+use crate::security::{Credentials, PeerKey};
 
 /// A sealed SYN which has come.
 #[derive(Clone, Copy, Debug)]
@@ -136,9 +136,11 @@ impl HalfOpens {
         let (mut key_seed, mut jar_seed) = ([0; 32], [0; 32]);
         random.fill_bytes(&mut key_seed);
         random.fill_bytes(&mut jar_seed);
-        let own = credentials.key.clone().unwrap_or_else(|| StaticKey::from_seed(&key_seed));
+        // Whom nobody's static key satisfies has none to show: a first message which asks for it is refused at once.
+        let own = (!matches!(credentials.peer, PeerKey::Undecided))
+            .then(|| credentials.key.clone().unwrap_or_else(|| StaticKey::from_seed(&key_seed)));
         Self {
-            keys: ResponderKeys { own: Some(own), pre_shared: credentials.pre_shared.clone() },
+            keys: ResponderKeys { own, pre_shared: credentials.pre_shared.clone() },
             jar: CookieJar::new(jar_seed),
             cookies,
             without_cookie_max,
@@ -273,7 +275,10 @@ impl HalfOpens {
         let first = Responder::read_first(&self.keys, pattern, &prologue, seed, message, &mut plain);
         let (responder, length) = match first {
             Ok(first) => first,
-            Err(HandshakeError::Refused | HandshakeError::NoKey(_)) => return Verdict::Refuse(RST_CANNOT_READ),
+            Err(HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared)) => {
+                return Verdict::Refuse(RST_CANNOT_READ);
+            }
+            Err(HandshakeError::NoKey(_)) => return Verdict::Refuse(RST_NOT_ADMITTED),
             Err(_) => return Verdict::Drop,
         };
         if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
@@ -432,18 +437,7 @@ fn opens(established: &Established, cipher: Cipher, datagram: &[u8]) -> Proof {
 
 /// Writes a SYNACK, unless it would be longer than what it answers.
 fn write_synack(syn: &Syn<'_>, initiator_id: u32, number: u32, payload: &[u8], out: &mut [u8]) -> Verdict {
-    let header = Header {
-        source_port: 0,
-        destination_port: 0,
-        block_id: 0,
-        s1: 0,
-        flags: Flags::SYN | Flags::ACK,
-        profile: Profile::Modern,
-        epoch: 0,
-        s2: 0,
-        s3: number,
-    };
-    let header = header.with_connection_id(initiator_id);
+    let header = Header { s3: number, ..Header::modern(Flags::SYN | Flags::ACK) }.with_connection_id(initiator_id);
     match dfcp_wire::encode(out, &header, &Options::default(), payload) {
         Ok(length) if length <= syn.datagram.len() => Verdict::Answer(length),
         Ok(_) | Err(_) => Verdict::Drop,

@@ -415,13 +415,8 @@ impl Endpoint {
         let header = Header {
             source_port: syn.destination_port,
             destination_port: syn.source_port,
-            block_id: 0,
-            s1: 0,
-            flags: Flags::RST,
             profile: syn.profile,
-            epoch: 0,
-            s2: 0,
-            s3: 0,
+            ..Header::modern(Flags::RST)
         };
         let header = match syn_id {
             Some(id) => Header { s1: reason, ..header.with_connection_id(id) },

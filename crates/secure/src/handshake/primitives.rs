@@ -1,9 +1,9 @@
-//! What Noise computes with, by the library that also seals datagrams: faster than the primitives which come with the
-//! Noise library, without a second set of them in the program, and it wipes its memory when it frees it.
+//! What Noise computes with: the library that also seals datagrams, and X25519 by the one which the pairing code's group
+//! comes from, so that there is one set of primitives in the program.
 
-use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey};
-use aws_lc_rs::{aead, digest};
+use ring::{aead, digest};
 use snow::types::{Cipher, Dh, Hash, Random};
+use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
 use crate::packet::TAG_BYTES;
@@ -13,26 +13,21 @@ const BYTES: usize = 32;
 /// A key pair, or none yet.
 #[derive(Default)]
 pub(super) struct X25519 {
-    private: Zeroizing<[u8; BYTES]>,
-    key: Option<PrivateKey>,
+    /// Wiped when dropped.
+    private: Option<StaticSecret>,
     public: [u8; BYTES],
 }
 
 impl X25519 {
     fn set_bytes(&mut self, private: &[u8; BYTES]) {
-        *self.private = *private;
-        let key = PrivateKey::from_private_key(&agreement::X25519, private).expect("any 32 bytes are a private key");
-        let public = key.compute_public_key().expect("every private key has a public one");
-        self.public.copy_from_slice(public.as_ref());
-        self.key = Some(key);
+        self.public = public_of(private);
+        self.private = Some(StaticSecret::from(*private));
     }
 }
 
 /// The public half of a private key (RFC 7748).
 pub(crate) fn public_of(private: &[u8; BYTES]) -> [u8; BYTES] {
-    let mut key = X25519::default();
-    key.set_bytes(private);
-    key.public
+    PublicKey::from(&StaticSecret::from(*private)).to_bytes()
 }
 
 impl Dh for X25519 {
@@ -64,18 +59,20 @@ impl Dh for X25519 {
     }
 
     fn privkey(&self) -> &[u8] {
-        &*self.private
+        self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
     /// Fails if the shared secret is all zero (RFC 7748 §6.1): the peer's public key was of low order then, and the
     /// secret would depend on nothing that is secret.
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        let key = self.key.as_ref().ok_or(snow::Error::Dh)?;
-        let peer = UnparsedPublicKey::new(&agreement::X25519, pubkey.get(..BYTES).ok_or(snow::Error::Dh)?);
-        agreement::agree(key, peer, snow::Error::Dh, |secret| {
-            out[..BYTES].copy_from_slice(secret);
-            Ok(())
-        })
+        let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
+        let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;
+        let secret = private.diffie_hellman(&PublicKey::from(peer));
+        if !secret.was_contributory() {
+            return Err(snow::Error::Dh);
+        }
+        out[..BYTES].copy_from_slice(secret.as_bytes());
+        Ok(())
     }
 }
 
@@ -149,7 +146,9 @@ impl Cipher for ChaChaPoly {
         let length = ciphertext.len().checked_sub(TAG_BYTES).ok_or(snow::Error::Decrypt)?;
         let (text, tag) = ciphertext.split_at(length);
         let out = out.get_mut(..length).ok_or(snow::Error::Decrypt)?;
-        let opened = key.open_separate_gather(nonce(number), aead::Aad::from(authtext), text, tag, out);
-        opened.map(|()| length).map_err(|_| snow::Error::Decrypt)
+        let tag = aead::Tag::try_from(tag).map_err(|_| snow::Error::Decrypt)?;
+        out.copy_from_slice(text);
+        let opened = key.open_in_place_separate_tag(nonce(number), aead::Aad::from(authtext), tag, out, 0..);
+        opened.map(|_| length).map_err(|_| snow::Error::Decrypt)
     }
 }

@@ -24,7 +24,7 @@ mod seal;
 #[cfg(test)]
 mod tests;
 
-use aws_lc_rs::aead;
+use ring::aead;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::schedule;
@@ -139,9 +139,11 @@ impl Chain {
     }
 }
 
-/// An epoch's key, ready for use. The AEAD's library wipes its memory when it is freed.
+/// An epoch's key, ready for use. Boxed, so that it is in one place, which is overwritten when it is dropped: the
+/// library does not do that.
 struct EpochKey {
-    key: aead::LessSafeKey,
+    cipher: Cipher,
+    key: Box<aead::LessSafeKey>,
     iv: [u8; aead::NONCE_LEN],
 }
 
@@ -149,17 +151,12 @@ impl EpochKey {
     fn new(cipher: Cipher, secret: &Secret, context: &[u8; 2]) -> Self {
         let iv = *schedule::expand(&secret.0, "iv", context);
         let key = match cipher {
-            Cipher::Aes128Gcm => {
-                aead::UnboundKey::new(&aead::AES_128_GCM, &*schedule::expand::<16>(&secret.0, "key", context))
-            }
-            Cipher::Aes256Gcm => {
-                aead::UnboundKey::new(&aead::AES_256_GCM, &*schedule::expand::<32>(&secret.0, "key", context))
-            }
-            Cipher::ChaCha20Poly1305 => {
-                aead::UnboundKey::new(&aead::CHACHA20_POLY1305, &*schedule::expand::<32>(&secret.0, "key", context))
+            Cipher::Aes128Gcm => keyed(cipher, &*schedule::expand::<16>(&secret.0, "key", context)),
+            Cipher::Aes256Gcm | Cipher::ChaCha20Poly1305 => {
+                keyed(cipher, &*schedule::expand::<32>(&secret.0, "key", context))
             }
         };
-        Self { key: aead::LessSafeKey::new(key.expect("the key has the cipher's length")), iv }
+        Self { cipher, key: Box::new(key), iv }
     }
 
     fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
@@ -175,8 +172,23 @@ impl EpochKey {
     }
 }
 
+/// The library's key from `bytes`, of which there are as many as the cipher takes.
+fn keyed(cipher: Cipher, bytes: &[u8]) -> aead::LessSafeKey {
+    let algorithm = match cipher {
+        Cipher::Aes128Gcm => &aead::AES_128_GCM,
+        Cipher::Aes256Gcm => &aead::AES_256_GCM,
+        Cipher::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+    };
+    aead::LessSafeKey::new(aead::UnboundKey::new(algorithm, bytes).expect("the key has the cipher's length"))
+}
+
 impl Drop for EpochKey {
+    /// A key of zeros, of the same cipher and so of the same size, over the expanded one.
     fn drop(&mut self) {
         self.iv.zeroize();
+        let zeros = [0; 32];
+        *self.key = keyed(self.cipher, if self.cipher == Cipher::Aes128Gcm { &zeros[..16] } else { &zeros });
+        // Without it the compiler may leave out a write which nobody reads.
+        std::hint::black_box(&self.key);
     }
 }

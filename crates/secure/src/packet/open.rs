@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead;
+use ring::aead;
 use thiserror::Error;
 
 use super::{Chain, Cipher, Direction, EPOCH_SHIFT, EpochKey, Secret, TAG_BYTES, epoch_of};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead;
+use ring::aead;
 use thiserror::Error;
 
 use super::{Chain, Cipher, Direction, EpochKey, SEALED_BYTES_MAX, Secret, TAG_BYTES, epoch_of};

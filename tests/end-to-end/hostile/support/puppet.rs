@@ -43,18 +43,7 @@ pub struct Opened {
 /// A header to the connection `id`.
 #[must_use]
 pub fn header(flags: Flags, id: u32) -> Header {
-    let header = Header {
-        source_port: 0,
-        destination_port: 0,
-        block_id: 0,
-        s1: 0,
-        flags,
-        profile: Profile::Modern,
-        epoch: 0,
-        s2: 0,
-        s3: 0,
-    };
-    header.with_connection_id(id)
+    Header::modern(flags).with_connection_id(id)
 }
 
 /// Keys with which a stranger opens a connection to a server which it has never seen.
