@@ -1,5 +1,6 @@
 //! Every bound on what a peer, a file tree or the command line can make this program hold or do.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Largest body of a data frame, bytes. At 1 Gbit/s a frame then lasts 2 ms: few system calls, smooth progress.
@@ -74,6 +75,19 @@ pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;
 /// How much longer than asked a measurement's source sends while nobody tells it that the time is up: the receiver's
 /// clock starts with the first byte that arrives.
 pub const PERF_OVERTIME_MAX: Duration = Duration::from_secs(10);
+
+/// Shortest and longest measurement of `perf local`.
+pub const PERF_LOCAL_DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+
+/// Rounds of `perf local` unless told otherwise.
+pub const PERF_LOCAL_ROUNDS_DEFAULT: u32 = 3;
+
+/// Most rounds of `perf local`; all their figures are kept until the end.
+pub const PERF_LOCAL_ROUNDS_MAX: u32 = 100;
+
+/// How much longer than asked a measurement of `perf local` may take, before it starts and until all is confirmed: the
+/// buffers of both ends, 64 MiB, at 20 Mbit/s.
+pub const PERF_LOCAL_OVERTIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a measurement which is over waits for what was under way, and for the last figures behind it.
 pub const PERF_TAIL_MAX: Duration = Duration::from_secs(3);

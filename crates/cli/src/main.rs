@@ -77,6 +77,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Perf(args) => match args.side {
             PerfSide::Server(args) => perf::server::run(args).await,
             PerfSide::Client(args) => perf::client::run(args).await,
+            PerfSide::Local(args) => perf::local::run(args).await,
         },
     }
 }

@@ -116,6 +116,32 @@ impl PathSample {
         })
     }
 
+    /// What was sent, wasted and acknowledged since `earlier` on the same connection; loss and round-trip time as they
+    /// are.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (sent, before) = (self.data_datagrams, earlier.data_datagrams);
+        let (wasted, wasted_before) = (self.wasted, earlier.wasted);
+        Self {
+            loss: self.loss,
+            rtt_ms: self.rtt_ms,
+            datagrams_sent: self.datagrams_sent.saturating_sub(earlier.datagrams_sent),
+            data_datagrams: DataDatagrams {
+                source: sent.source.saturating_sub(before.source),
+                repair: sent.repair.saturating_sub(before.repair),
+                proactive: sent.proactive.saturating_sub(before.proactive),
+                probe: sent.probe.saturating_sub(before.probe),
+            },
+            wasted: Wasted {
+                dependent: wasted.dependent.saturating_sub(wasted_before.dependent),
+                late: wasted.late.saturating_sub(wasted_before.late),
+                refused: wasted.refused.saturating_sub(wasted_before.refused),
+            },
+            ip_bytes_sent: self.ip_bytes_sent.saturating_sub(earlier.ip_bytes_sent),
+            bytes_acknowledged: self.bytes_acknowledged.saturating_sub(earlier.bytes_acknowledged),
+        }
+    }
+
     /// Loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
     pub fn describe(&self) -> Vec<String> {
         let figures =
@@ -253,5 +279,20 @@ mod tests {
         assert_eq!((waste.share, waste.data_datagrams), (0.01, 1000));
         assert_eq!((waste.dependent, waste.late, waste.refused, waste.proactive, waste.probe), (3, 6, 1, 15, 5));
         assert_eq!(path.describe(), ["loss 10.0 %", "overhead 25.0 %", "waste 1.0 %"]);
+    }
+
+    #[test]
+    fn a_part_of_a_connection_is_the_difference_of_its_counters() {
+        let counted = |by: u64| PathSample {
+            loss: Some(by as f64),
+            rtt_ms: None,
+            datagrams_sent: by,
+            data_datagrams: DataDatagrams { source: 2 * by, repair: 3 * by, proactive: 4 * by, probe: 5 * by },
+            wasted: Wasted { dependent: 6 * by, late: 7 * by, refused: 8 * by },
+            ip_bytes_sent: 9 * by,
+            bytes_acknowledged: 10 * by,
+        };
+        assert_eq!(counted(7).since(&counted(5)), PathSample { loss: Some(7.0), ..counted(2) });
+        assert_eq!(counted(5).since(&counted(7)), PathSample { loss: Some(5.0), ..counted(0) });
     }
 }

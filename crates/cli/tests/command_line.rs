@@ -10,7 +10,8 @@ fn dfcp(args: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn every_help_has_an_example_and_exit_code_0() {
-    for command in [&[][..], &["send"], &["receive"], &["relay"], &["perf"], &["perf", "server"], &["perf", "client"]] {
+    let perf = [&["perf"][..], &["perf", "server"], &["perf", "client"], &["perf", "local"]];
+    for command in [&[][..], &["send"], &["receive"], &["relay"]].into_iter().chain(perf) {
         let (code, out, err) = dfcp(&[command, &["--help"]].concat());
         assert_eq!((code, err.as_str()), (0, ""), "{command:?}");
         assert!(out.contains("Example"), "{command:?}: {out}");
@@ -36,6 +37,13 @@ fn wrong_arguments_are_one_sentence_and_exit_code_2() {
         &["receive", "--listen", "0.0.0.0:1", "--output", "d", "--max-senders", "0"],
         &["perf", "client", "host:1", "--duration", "-1"],
         &["perf", "client", "host:1", "--bytes", "many"],
+        &["perf", "local", "--duration", "0.05"],
+        &["perf", "local", "--duration", "1h"],
+        &["perf", "local", "--rounds", "0"],
+        &["perf", "local", "--rounds", "101"],
+        &["perf", "local", "--cipher", "aes-128-gcm,rot13"],
+        &["perf", "local", "--cipher", ""],
+        &["perf", "local", "--insecure-unsealed"],
         &["frobnicate"],
     ] {
         let (code, out, err) = dfcp(args);

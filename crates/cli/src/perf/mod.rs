@@ -1,6 +1,7 @@
 //! `dfcp perf`: how fast a path is, as counted by the side that receives. Specified in `spec/file-transfer.md`.
 
 pub mod client;
+pub mod local;
 pub mod server;
 pub mod sink;
 pub mod source;

@@ -1,0 +1,97 @@
+//! `dfcp perf local`: what this machine can do, with both ends of a connection in this program, and what sealing costs.
+
+mod measure;
+mod table;
+
+use dfcp::{Cipher, Ciphers};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use self::measure::{Figures, Protection};
+use crate::args::PerfLocalArgs;
+use crate::units::{human_duration, human_rate};
+use crate::{output, seal};
+
+/// Runs all rounds and prints what they measured.
+///
+/// # Errors
+/// The system gives no sockets, or a connection to ourselves broke or stalled.
+pub async fn run(args: PerfLocalArgs) -> anyhow::Result<()> {
+    let protections = protections(&args.cipher).await?;
+    if !args.json {
+        output::note(&describe(&args, &protections));
+    }
+    let bar = progress_bar(args.json);
+    let mut measured = Vec::new();
+    for round in 1..=args.rounds {
+        for &protection in &protections {
+            let what = format!("round {round} of {}  {:<17}", args.rounds, protection.name());
+            bar.set_message(what.clone());
+            let on_progress = |goodput_bps| bar.set_message(format!("{what}  {:>11}", human_rate(goodput_bps)));
+            let figures = measure::measure(protection, round, args.duration, on_progress).await?;
+            if !args.json {
+                bar.suspend(|| output::line(&format!("{what}  {}", figures.describe())));
+            }
+            measured.push(figures);
+        }
+    }
+    bar.finish_and_clear();
+    print(&args, &measured);
+    Ok(())
+}
+
+/// What one round measures, in this order: the ciphers, each once, and nothing.
+async fn protections(asked: &[Cipher]) -> anyhow::Result<Vec<Protection>> {
+    let mut ciphers: Vec<Cipher> = Vec::new();
+    for &cipher in asked {
+        if !ciphers.contains(&cipher) {
+            ciphers.push(cipher);
+        }
+    }
+    if ciphers.is_empty() {
+        ciphers.push(measure::negotiated(Ciphers::Fastest).await?);
+    }
+    Ok(ciphers.into_iter().map(Protection::Sealed).chain([Protection::Unsealed]).collect())
+}
+
+fn describe(args: &PerfLocalArgs, protections: &[Protection]) -> String {
+    let names: Vec<_> = protections.iter().map(|protection| protection.name()).collect();
+    let rounds = if args.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", args.rounds) };
+    format!(
+        "both ends in this program, over loopback, rate line; {rounds} of {}, {} each",
+        names.join(", "),
+        human_duration(args.duration)
+    )
+}
+
+fn progress_bar(json: bool) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if json {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn print(args: &PerfLocalArgs, measured: &[Figures]) {
+    let summaries = table::summaries(measured);
+    if args.json {
+        output::json(&table::json(args, measured, &summaries));
+    } else {
+        output::line(&format!("\n{}\n\n{}", table::table(&summaries), table::notes(&summaries)));
+    }
+}
+
+impl Protection {
+    /// As RFCs write a cipher.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sealed(cipher) => seal::cipher_name(cipher),
+            Self::Unsealed => "unsealed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
