@@ -11,7 +11,8 @@ use dfcp_secure::Cipher;
 
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{
-    PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT, PERF_LOCAL_ROUNDS_MAX, SENDERS_DEFAULT,
+    MTU_DEFAULT_BYTES, MTU_MIN_BYTES, PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT,
+    PERF_LOCAL_ROUNDS_MAX, SENDERS_DEFAULT,
 };
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
@@ -75,6 +76,11 @@ pub struct PathArgs {
     /// cap_net_raw+ep on the program) and seldom passes address translation
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
+    /// Largest IP packet of data, 1280 to 1500 bytes, for paths on which longer ones are lost (tunnels, PPPoE); one side's
+    /// is enough for both directions
+    #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
+    #[arg(conflicts_with = "insecure_classic")]
+    pub mtu: u16,
     /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
     #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub cipher: Option<Cipher>,
@@ -342,6 +348,13 @@ fn carrier(text: &str) -> Result<CarrierArg, String> {
     }
 }
 
+fn mtu(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(bytes @ MTU_MIN_BYTES..=MTU_DEFAULT_BYTES) => Ok(bytes),
+        _ => Err(format!("expected a number of bytes from {MTU_MIN_BYTES} to {MTU_DEFAULT_BYTES}")),
+    }
+}
+
 fn host_port(text: &str) -> Result<String, String> {
     let valid = text.rsplit_once(':').is_some_and(|(host, port)| {
         let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
@@ -431,6 +444,21 @@ mod tests {
         for bad in ["", "tcp", "raw-ip:6", "raw-ip:"] {
             assert!(parse(&["--carrier", bad]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn packets_have_1500_bytes_unless_told_otherwise() {
+        let parse = |more: &[&str]| {
+            let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;
+            let Command::Send(send) = cli.command else { panic!("not send") };
+            Ok::<_, clap::Error>(send.path.mtu)
+        };
+        assert_eq!((parse(&[]).unwrap(), parse(&["--mtu", "1280"]).unwrap()), (1500, 1280));
+        assert_eq!(parse(&["--insecure-classic"]).unwrap(), 1500);
+        for bad in ["1279", "1501", "-1", "70000", "x", ""] {
+            assert!(parse(&["--mtu", bad]).is_err(), "{bad}");
+        }
+        assert!(parse(&["--mtu", "1400", "--insecure-classic"]).is_err(), "classic segments have one length");
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub const SENDERS_DEFAULT: usize = 16;
 /// Clients served at once by `perf server` unless told otherwise.
 pub const PERF_CLIENTS_DEFAULT: usize = 4;
 
-/// Connections which are not admitted yet; those beyond are told that the server is busy.
+/// Connections which are not admitted yet. When there are so many, the address which has most of them gives one up for a
+/// newcomer from another ([`crate::serving::places`]), or the newcomer is told that the server is busy.
 pub const UNADMITTED_MAX: usize = 64;
 
 /// How long a listener waits for the first bytes of a connection, which a sender writes at once.
@@ -120,9 +121,10 @@ pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
 /// Wrong guesses after which a pairing code is void. With 6 553 600 codes, who guesses has a chance of 1 in 2 million.
 pub const PAIRING_GUESSES_MAX: u8 = 3;
 
-/// Codes that may become void by wrong guesses before a listener makes no more: whoever guesses for as long as it runs
-/// has a chance of 1 in 200 000.
-pub const PAIRING_CODES_GUESSED_MAX: u32 = 10;
+/// Wrong guesses after which a listener makes no more codes, over all codes of its life, whether they were used, expired or
+/// became void: whoever guesses for as long as it runs has a chance of 30 in 6 553 600, 1 in 218 000, and people who
+/// mistype have ten times what one code allows.
+pub const PAIRING_WRONG_MAX: u32 = 30;
 
 /// How long a pairing code is good for: to say it on the telephone and type it, not to forget it.
 pub const PAIRING_CODE_AGE_MAX: Duration = Duration::from_secs(15 * 60);
@@ -132,3 +134,9 @@ pub const PAIRING_RUN_MAX: Duration = Duration::from_secs(30);
 
 /// Longest line that is read as an answer from a terminal, bytes.
 pub const ANSWER_BYTES_MAX: u64 = 1024;
+
+/// Bytes of an IP packet unless `--mtu` says less: what Ethernet carries.
+pub const MTU_DEFAULT_BYTES: u16 = 1500;
+
+/// The least that `--mtu` takes, bytes: what every path of IPv6 carries (RFC 8200).
+pub const MTU_MIN_BYTES: u16 = 1280;

@@ -1,12 +1,16 @@
 //! Opens and accepts connections of the `dfcp` crate for the commands.
 
 mod attempts;
+#[cfg(test)]
+mod tests;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use anyhow::Context;
-use dfcp::{Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Stream};
+use dfcp::{
+    Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Security, Stream,
+};
 use serde_json::json;
 
 use crate::admission::Ways;
@@ -88,7 +92,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
     let config = with_rate(config, args);
-    let call = |address| Stream::connect_over(carrier, address, config.clone());
+    let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
     let advice = advice(carrier);
     let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
         output::note(silent);
@@ -136,7 +140,8 @@ pub fn listen(address: SocketAddr, args: &PathArgs, ways: Option<&Ways>) -> anyh
             })
         },
     );
-    let listener = Listener::bind_over(carrier(args), address, with_rate(config, args)).map_err(|error| {
+    let config = within_mtu(with_rate(config, args), args, address);
+    let listener = Listener::bind_over(carrier(args), address, config).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
             io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, 0.0.0.0 or [::]",
@@ -191,6 +196,16 @@ fn with_rate(mut config: Config, args: &PathArgs) -> Config {
     config
 }
 
+/// Symbols which make IP packets of at most `--mtu` bytes to or from `address`, or a little shorter ones.
+fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Config {
+    // A segment's header, and behind the symbol the secret and the tag of a sealed one, or a CRC-32C
+    // (`spec/wire-format.md` §1, `spec/protocol.md` §6.1).
+    let around_bytes = 24 + if matches!(config.security, Security::Sealed(_)) { 4 + 16 } else { 4 };
+    let symbol_bytes = u32::from(args.mtu).saturating_sub(carrier(args).overhead_bytes(address) + around_bytes);
+    config.symbol_size = config.symbol_size.min(u16::try_from(symbol_bytes).unwrap_or(u16::MAX));
+    config
+}
+
 /// Accepts connections of the `dfcp` crate.
 #[derive(Debug)]
 pub struct Server(Listener);
@@ -242,6 +257,10 @@ impl Transport for Stream {
             ip_bytes_sent: stats.bytes_sent + headers,
             bytes_acknowledged: stats.stream_bytes_acknowledged,
         })
+    }
+
+    fn peer_address(&self) -> Option<IpAddr> {
+        Some(self.remote_addr().ip())
     }
 
     fn seal(&self) -> Option<Seal> {

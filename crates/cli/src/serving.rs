@@ -1,14 +1,19 @@
 //! The accept loop that `receive` and `perf server` share: many peers at once, but not more than allowed.
 
+pub mod places;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::places::{Network, Place, Places};
 use crate::admission::Admission;
 use crate::admission::opening::Opening;
-use crate::limits::{REFUSALS_MAX, UNADMITTED_MAX};
+use crate::limits::REFUSALS_MAX;
 use crate::transfer::error::{Failure, FailureCode};
 use crate::transfer::frame::Service;
 use crate::transfer::receive::refuse;
@@ -26,7 +31,8 @@ pub struct Serving {
 }
 
 /// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first session
-/// ends; returns whether that one succeeded. Without an `admission` everyone is admitted.
+/// ends; returns whether that one succeeded. Without an `admission` everyone is admitted. When nobody can be admitted any
+/// more, the sessions under way go on to their end first: no stranger ends them by guessing.
 ///
 /// # Errors
 /// The acceptor's; or nobody can be admitted any more.
@@ -42,34 +48,37 @@ where
     S: Future<Output = bool> + Send + 'static,
 {
     let admission = admission.map(Arc::new);
-    let unadmitted = Arc::new(Semaphore::new(UNADMITTED_MAX));
+    let places = Arc::new(Places::default());
     let peers = Arc::new(Semaphore::new(serving.peers_max));
-    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let mut refusals = Refusals::new(serving.service);
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     loop {
+        let closed = admission.as_ref().is_some_and(|admission| admission.is_closed());
+        // Who is entering may have been admitted before the last wrong guess.
+        if closed && entering.is_empty() && sessions.is_empty() {
+            return Err(io::Error::other(
+                "nobody can be admitted any more after too many wrong codes; start again with another port, or admit by keys",
+            ));
+        }
         let (connection, peer) = tokio::select! {
             accepted = acceptor.accept() => {
                 let (connection, peer) = accepted?;
-                match Arc::clone(&unadmitted).try_acquire_owned() {
-                    Ok(permit) => {
-                        entering.spawn(enter(admission.clone(), connection, peer, permit));
+                let network = connection.peer_address().map(Network::of);
+                match if closed { None } else { places.take(network) } {
+                    Some(place) => {
+                        entering.spawn(enter(admission.clone(), connection, peer, place));
                     }
-                    Err(_) => turn_away(&mut sessions, &refusals, serving.service, connection, &peer),
+                    None => refusals.turn_away(connection, &peer),
                 }
                 continue;
             }
             Some(entered) = entering.join_next() => match entered {
                 Ok(Some(admitted)) => admitted,
-                _ if admission.as_ref().is_some_and(|admission| admission.is_closed()) => {
-                    return Err(io::Error::other(
-                        "nobody can be admitted any more after too many wrong codes; start again with another port, or admit \
-                         by keys",
-                    ));
-                }
                 _ => continue,
             },
             Some(_ended) = sessions.join_next() => continue,
+            Some(_told) = refusals.tasks.join_next() => continue,
         };
         if serving.once {
             return Ok(session(connection, peer).await);
@@ -81,38 +90,49 @@ where
                 drop(permit);
             });
         } else {
-            turn_away(&mut sessions, &refusals, serving.service, connection, &peer);
+            refusals.turn_away(connection, &peer);
         }
     }
 }
 
-/// Lets a connection in, if it is admitted.
+/// Lets a connection in, if it is admitted, and unless it loses its place before.
 async fn enter<T: Transport>(
     admission: Option<Arc<Admission>>,
     connection: T,
     peer: String,
-    _permit: OwnedSemaphorePermit,
+    mut place: Place,
 ) -> Option<(Opening<T>, String)> {
-    let opening = match admission {
-        Some(admission) => admission.admit(connection, &peer).await?,
-        None => Opening::new(connection),
+    let Some(admission) = admission else { return Some((Opening::new(connection), peer)) };
+    let speaks = place.voice();
+    let opening = tokio::select! {
+        biased;
+        opening = admission.admit(connection, &peer, speaks) => opening?,
+        () = place.lost() => {
+            tracing::info!(peer, "not admitted yet, and gone to make room");
+            return None;
+        }
     };
     Some((opening, peer))
 }
 
-/// Tells a peer that there is no room, unless too many are being told so.
-fn turn_away<T: Transport>(
-    sessions: &mut JoinSet<()>,
-    refusals: &Arc<Semaphore>,
+/// Peers being told that there is no room.
+struct Refusals {
     service: Service,
-    connection: T,
-    peer: &str,
-) {
-    let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
-    tracing::info!(peer, "turned away: busy");
-    let busy = Failure::new(FailureCode::Busy, "it serves as many peers as it may; try again later");
-    sessions.spawn(async move {
-        refuse(connection, service, busy).await;
-        drop(permit);
-    });
+    tasks: JoinSet<()>,
+}
+
+impl Refusals {
+    fn new(service: Service) -> Self {
+        Self { service, tasks: JoinSet::new() }
+    }
+
+    /// Tells a peer, unless too many are being told.
+    fn turn_away<T: Transport>(&mut self, connection: T, peer: &str) {
+        if self.tasks.len() >= REFUSALS_MAX {
+            return;
+        }
+        tracing::info!(peer, "turned away: busy");
+        let busy = Failure::new(FailureCode::Busy, "it serves as many peers as it may; try again later");
+        self.tasks.spawn(refuse(connection, self.service, busy));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -156,6 +157,11 @@ impl PathSample {
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// The figures of this moment, or `None` where the transport keeps none.
     fn path_sample(&self) -> Option<PathSample> {
+        None
+    }
+
+    /// Where the peer is now, or `None` where it has no address.
+    fn peer_address(&self) -> Option<IpAddr> {
         None
     }
 

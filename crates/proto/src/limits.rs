@@ -87,7 +87,7 @@ pub const PATH_CANDIDATES_MAX: usize = 4;
 /// Answers to the peer's path challenges which wait to be sent.
 pub const PATH_RESPONSES_MAX: usize = 8;
 
-/// How often the same unproven address is asked, at the most.
+/// How often unproven addresses are asked, all of a connection's together, at the most.
 pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 
 /// The least length of a sealed connection's SYN, bytes: longer than any answer, so that a forged SYN gains nothing by
@@ -103,7 +103,7 @@ pub const HALF_OPEN_BYTES_MAX: usize = 512;
 /// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
 pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);
 
-/// Half-open sealed connections from which on further initiators must show a cookie.
+/// Half-open sealed connections from which on further initiators must show a cookie; there are as many again for these.
 pub const HALF_OPEN_WITHOUT_COOKIE_MAX: usize = 256;
 
 /// First messages in one time step of cookies which were read in vain: from then on until its end, initiators must show a
@@ -123,6 +123,18 @@ pub const PROOF_RETRY_MIN: Duration = Duration::from_millis(1);
 
 /// The doubling ends here.
 pub const PROOF_RETRY_MAX: Duration = Duration::from_millis(64);
+
+/// Proofs of half-open connections which have had a false one before, over all of them: an endpoint looks at so many per
+/// second which are false again. With 0.2 ms each that is a twentieth of a core. The first proof of each needs none of
+/// these, so that nobody's false ones keep another's genuine one out.
+pub const PROOF_RETRIES_PER_S: u32 = 200;
+
+/// How many of these may come at once, when none came before.
+pub const PROOF_RETRIES_BURST: u32 = 32;
+
+/// One IP address (IPv6: a prefix of 64 bits) gets one in so many of the places of half-open connections, with and without
+/// a cookie, and of [`PROOF_RETRIES_PER_S`].
+pub const ADDRESS_SHARE: usize = 4;
 
 /// Connections which an endpoint accepts from one address unless configured otherwise.
 pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 256;

@@ -396,6 +396,35 @@ fn our_own_reports_fit_a_datagram_however_many_blocks_are_open() {
     assert!(sent.len() < 10, "{} answers", sent.len());
 }
 
+/// [report-9], [close-2]: what was overtaken on its way is no sign of progress.
+#[test]
+fn reports_which_are_ignored_do_not_prolong_the_end() {
+    for (is_stale, given_up) in [(true, true), (false, false)] {
+        let mut server = Server::new(unsealed(GIB));
+        let mut rogue = Rogue::new(1);
+        assert!(rogue.open(&mut server));
+        let handle = rogue.handle.unwrap();
+        let now = server.now;
+        let connection = server.connections.get_mut(&handle).unwrap();
+        assert_eq!(connection.write(now, &[7; 10_000]), Ok(10_000));
+        connection.shutdown(now);
+        let highest = server.sent(handle).iter().map(|it| Segment::decode(it).unwrap().header.s3).max().unwrap();
+        rogue.number = 100_000;
+        for second in 0..35 {
+            let open = report_payload(&report(highest, 1), std::iter::once(Run::Open { missing: 8 }));
+            let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &open);
+            server.take(rogue.address, &datagram);
+            if second == 0 && is_stale {
+                rogue.number = 99_000;
+            }
+            server.wait(Duration::from_secs(1));
+        }
+        let why = server.closed(handle);
+        let expected = given_up.then_some(Event::Closed(Some(ConnectionError::CloseTimeout)));
+        assert_eq!(why, expected, "stale: {is_stale}");
+    }
+}
+
 /// A peer which reports that all is lost, as often as it can.
 #[test]
 fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
@@ -512,5 +541,5 @@ fn what_is_configured_keeps_to_its_limits() {
     }
     let accept = Accept::from(Config::danger_unsealed());
     assert!(Accept { connections_max: limits::CONNECTIONS_MAX + 1, ..accept.clone() }.validate().is_err());
-    assert!(Accept { half_open_max: limits::HALF_OPEN_MAX / 2 + 1, ..accept }.validate().is_err());
+    assert!(Accept { half_open_max: limits::HALF_OPEN_WITHOUT_COOKIE_MAX + 1, ..accept }.validate().is_err());
 }

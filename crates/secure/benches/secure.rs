@@ -36,6 +36,7 @@ fn main() {
     for pattern in Pattern::ALL {
         handshakes(pattern, rounds.min(41));
     }
+    strangers(rounds.min(41));
     cookies(rounds);
 }
 
@@ -164,6 +165,52 @@ fn handshakes(pattern: Pattern, rounds: usize) {
         responder.as_secs_f64() * 1e6,
         1.0 / responder.as_secs_f64(),
     );
+}
+
+/// What a responder does for somebody of whom it knows nothing.
+fn strangers(rounds: usize) {
+    const MESSAGES: u32 = 20;
+    let (initiator_keys, responder_keys) = keys(Pattern::FirstContact);
+    let (mut first, mut misdirected, mut out) = ([0; 300], [0; 300], [0; 300]);
+    let mut initiator = Initiator::new(initiator_keys, PROLOGUE, [4; 32]).expect("keys fit");
+    let first_bytes = initiator.write_first(&PAYLOAD, &mut first).expect("first");
+    let elsewhere = InitiatorKeys::Pinned {
+        own: StaticKey::from_seed(&[1; 32]),
+        responder: StaticKey::from_seed(&[99; 32]).public(),
+    };
+    let mut initiator = Initiator::new(elsewhere, PROLOGUE, [4; 32]).expect("keys fit");
+    let misdirected_bytes = initiator.write_first(&PAYLOAD, &mut misdirected).expect("first");
+    let mut half_open = half_open().0;
+    let false_third = [7; 64];
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        let read = |pattern, message: &[u8], out: &mut [u8]| {
+            Responder::read_first(&responder_keys, pattern, PROLOGUE, [5; 32], message, out)
+        };
+        let started = Instant::now();
+        for _ in 0..MESSAGES {
+            assert!(read(Pattern::Pinned, &misdirected[..misdirected_bytes], &mut out).is_err());
+        }
+        times[0].push(started.elapsed() / MESSAGES);
+        let started = Instant::now();
+        for _ in 0..MESSAGES {
+            let (responder, _) = read(Pattern::FirstContact, &first[..first_bytes], &mut out).expect("first");
+            black_box(responder.write_second(&PAYLOAD, &mut out).expect("second"));
+        }
+        times[1].push(started.elapsed() / MESSAGES);
+        let started = Instant::now();
+        for _ in 0..MESSAGES {
+            assert!(half_open.read_third(&responder_keys, &false_third, &mut out).is_err());
+        }
+        times[2].push(started.elapsed() / MESSAGES);
+    }
+    println!();
+    for (what, times) in ["IK, first message for another key", "XX, first message answered", "XX, false third message"]
+        .iter()
+        .zip(&mut times)
+    {
+        println!("{what:<36} {:4.0} us", median(times).as_secs_f64() * 1e6);
+    }
 }
 
 fn cookies(rounds: usize) {

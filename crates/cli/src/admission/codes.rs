@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use crate::limits::{PAIRING_CODE_AGE_MAX, PAIRING_CODES_GUESSED_MAX};
-use crate::pairing::{Code, OneTimeCode, PairingError, Refusal, pair_as_receiver};
+use crate::limits::PAIRING_CODE_AGE_MAX;
+use crate::pairing::{Code, GuessTally, OneTimeCode, PairingError, Refusal, pair_as_receiver};
 use crate::transport::Transport;
 
 /// Something that people have to be told about the codes.
@@ -18,13 +18,15 @@ pub enum News {
         /// What became of the one before.
         before: Option<Refusal>,
     },
-    /// There will be no further code: too many were guessed at.
+    /// There will be no further code: too many guesses were wrong.
     Closed,
 }
 
 /// Makes codes, tells them to `tell`, and lets senders pair by them.
-pub struct CodeDesk<F> {
+pub struct CodeDesk<F: Fn(News) + Send + Sync> {
     state: Mutex<State>,
+    /// Over all codes.
+    tally: Arc<GuessTally>,
     tell: F,
     once: bool,
 }
@@ -32,8 +34,6 @@ pub struct CodeDesk<F> {
 #[derive(Debug)]
 struct State {
     code: Arc<OneTimeCode>,
-    /// Codes which became void by wrong guesses.
-    guessed: u32,
     closed: bool,
 }
 
@@ -43,9 +43,10 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
     /// # Errors
     /// The system gives no random numbers.
     pub fn open(once: bool, tell: F) -> Result<Self, PairingError> {
-        let (code, shown) = fresh()?;
+        let tally = Arc::default();
+        let (code, shown) = fresh(&tally)?;
         tell(News::Code { code: shown, before: None });
-        Ok(Self { state: Mutex::new(State { code, guessed: 0, closed: false }), tell, once })
+        Ok(Self { state: Mutex::new(State { code, closed: false }), tally, tell, once })
     }
 
     /// Whether nobody can pair any more.
@@ -53,36 +54,38 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
         self.state().closed
     }
 
-    /// Pairs with a sender over an encrypted connection with this handshake hash.
+    /// Pairs with a sender over an encrypted connection with this handshake hash. May be dropped at any time.
     ///
     /// # Errors
     /// They are not paired.
     pub async fn pair<T: Transport>(&self, stream: &mut T, handshake_hash: &[u8; 32]) -> Result<(), PairingError> {
         let code = Arc::clone(&self.state().code);
+        let run = Run { desk: self, code: &code };
         let outcome = pair_as_receiver(stream, &code, handshake_hash).await;
-        self.replace(&code)?;
+        run.desk.replace(&code)?;
         outcome
     }
 
-    /// Makes a new code if `tried` is the present one and has become void.
+    /// Makes a new code if `tried` is the present one and has become void; none any more after too many wrong guesses, at
+    /// whichever code.
     fn replace(&self, tried: &Arc<OneTimeCode>) -> Result<(), PairingError> {
         let mut state = self.state();
-        if state.closed || !Arc::ptr_eq(&state.code, tried) {
+        if state.closed {
+            return Ok(());
+        }
+        if self.tally.is_spent() {
+            state.closed = true;
+            (self.tell)(News::Closed);
+            return Ok(());
+        }
+        if !Arc::ptr_eq(&state.code, tried) {
             return Ok(());
         }
         let Some(why) = tried.void(Instant::now().into_std()) else { return Ok(()) };
         if why == Refusal::Used && self.once {
             return Ok(());
         }
-        if why == Refusal::Guessed {
-            state.guessed += 1;
-            if state.guessed >= PAIRING_CODES_GUESSED_MAX {
-                state.closed = true;
-                (self.tell)(News::Closed);
-                return Ok(());
-            }
-        }
-        let (code, shown) = fresh()?;
+        let (code, shown) = fresh(&self.tally)?;
         state.code = code;
         (self.tell)(News::Code { code: shown, before: Some(why) });
         Ok(())
@@ -94,14 +97,28 @@ impl<F: Fn(News) + Send + Sync> CodeDesk<F> {
     }
 }
 
-impl<F> std::fmt::Debug for CodeDesk<F> {
+impl<F: Fn(News) + Send + Sync> std::fmt::Debug for CodeDesk<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CodeDesk").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
-fn fresh() -> Result<(Arc<OneTimeCode>, Code), PairingError> {
+/// A run under way. Dropped before its end, it may have made the code void all the same, which must not stay the present one.
+struct Run<'a, F: Fn(News) + Send + Sync> {
+    desk: &'a CodeDesk<F>,
+    code: &'a Arc<OneTimeCode>,
+}
+
+impl<F: Fn(News) + Send + Sync> Drop for Run<'_, F> {
+    fn drop(&mut self) {
+        if let Err(error) = self.desk.replace(self.code) {
+            tracing::warn!(%error, "there is no further pairing code");
+        }
+    }
+}
+
+fn fresh(tally: &Arc<GuessTally>) -> Result<(Arc<OneTimeCode>, Code), PairingError> {
     let code = Code::random()?;
     let expires = (Instant::now() + PAIRING_CODE_AGE_MAX).into_std();
-    Ok((Arc::new(OneTimeCode::new(code.clone(), expires)), code))
+    Ok((Arc::new(OneTimeCode::new(code.clone(), expires, Arc::clone(tally))), code))
 }

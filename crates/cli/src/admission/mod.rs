@@ -16,7 +16,7 @@
 pub mod codes;
 pub mod opening;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -184,10 +184,11 @@ impl Admission {
         !others && self.desk.as_ref().is_none_or(CodeDesk::is_closed)
     }
 
-    /// Decides about one connection, tells its peer if it is turned away, and says what was decided.
-    pub async fn admit<T: Transport>(&self, transport: T, peer: &str) -> Option<Opening<T>> {
+    /// Decides about one connection, tells its peer if it is turned away, and says what was decided. Calls `speaks` when
+    /// the peer has said its first words. May be dropped at any time: the peer is not admitted then.
+    pub async fn admit<T: Transport>(&self, transport: T, peer: &str, speaks: impl FnOnce()) -> Option<Opening<T>> {
         let seal = transport.seal();
-        let (event, outcome, text) = match self.decide(transport).await {
+        let (event, outcome, text) = match self.decide(transport, speaks).await {
             Ok((opening, by)) => ("admitted", Some(opening), by.describe().to_owned()),
             Err(NotAdmitted::Silent) => {
                 tracing::debug!(peer, "a peer left before it said anything");
@@ -209,10 +210,11 @@ impl Admission {
         outcome
     }
 
-    async fn decide<T: Transport>(&self, transport: T) -> Result<(Opening<T>, By), NotAdmitted> {
+    async fn decide<T: Transport>(&self, transport: T, speaks: impl FnOnce()) -> Result<(Opening<T>, By), NotAdmitted> {
         let seal = transport.seal().ok_or(NotAdmitted::Unsealed)?;
         let mut opening = Opening::new(transport);
         let Ok(Ok(first)) = timeout(OPENING_MAX, opening.peek()).await else { return Err(NotAdmitted::Silent) };
+        speaks();
         if pairing::begins_with(&first) {
             return match self.pair(&mut opening, &seal).await {
                 Ok(()) => Ok((opening, By::Code)),
@@ -235,6 +237,7 @@ impl Admission {
         Err(NotAdmitted::Unknown(key))
     }
 
+    /// Whatever the pattern of the handshake: its hash is of this connection alone, and the pairing is bound to it.
     async fn pair<T: Transport>(&self, opening: &mut Opening<T>, seal: &Seal) -> Result<(), PairingError> {
         match &self.desk {
             Some(desk) => desk.pair(opening, &seal.handshake_hash).await,

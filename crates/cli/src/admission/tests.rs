@@ -7,14 +7,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::codes::{CodeDesk, News};
 use super::*;
+use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX};
+use crate::pairing::exchange::SenderPairing;
 use crate::pairing::{Code, pair_as_sender};
 use crate::transfer::frame::{ToSender, read_frame, read_preamble};
 
-const HASH: [u8; 32] = [9; 32];
+pub(crate) const HASH: [u8; 32] = [9; 32];
 
 /// A stream in memory with a seal.
 #[derive(Debug)]
-struct Sealed(DuplexStream, Seal);
+pub(crate) struct Sealed(pub(crate) DuplexStream, pub(crate) Seal);
 
 impl Transport for Sealed {
     fn seal(&self) -> Option<Seal> {
@@ -43,26 +45,29 @@ impl tokio::io::AsyncWrite for Sealed {
     }
 }
 
-fn key(seed: u8) -> PublicKey {
+pub(crate) fn key(seed: u8) -> PublicKey {
     StaticKey::from_seed(&[seed; 32]).public()
 }
 
-fn ways() -> Ways {
+pub(crate) fn ways() -> Ways {
     let content = format!("{} a friend\n", key(1));
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("authorized_keys");
-    std::fs::write(&file, content).unwrap();
+    // Whatever the umask, it is made for its owner alone.
+    let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
+    directory.create().unwrap();
+    let mut file = tempfile::NamedTempFile::new_in(directory.path()).unwrap();
+    io::Write::write_all(&mut file, content.as_bytes()).unwrap();
     Ways {
         own: StaticKey::from_seed(&[7; 32]),
         pre_shared: None,
-        authorized: Arc::new(AuthorizedKeys::load(&file).unwrap()),
+        authorized: Arc::new(AuthorizedKeys::load(file.path()).unwrap()),
         any: false,
         codes: false,
     }
 }
 
 /// An admission which keeps its codes for the test.
-fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
+pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let herald: Herald = Box::new(move |news| tell.lock().unwrap().push(news));
@@ -70,7 +75,7 @@ fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     (Admission { ways, desk, service: Service::Files, json: false }, told)
 }
 
-fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {
+pub(crate) fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {
     let of = |news: &News| match news {
         News::Code { code, before } => Some((code.clone(), *before)),
         News::Closed => None,
@@ -79,12 +84,12 @@ fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {
 }
 
 /// Another code than `code`.
-fn other(code: &Code) -> Code {
+pub(crate) fn other(code: &Code) -> Code {
     let candidates = [Code::from_bits(0), Code::from_bits(1)];
     candidates.into_iter().find(|candidate| candidate != code).unwrap()
 }
 
-fn connection(peer: Option<PublicKey>) -> (DuplexStream, Sealed) {
+pub(crate) fn connection(peer: Option<PublicKey>) -> (DuplexStream, Sealed) {
     let (ours, theirs) = duplex(4096);
     let pattern = if peer.is_some() { Pattern::FirstContact } else { Pattern::PreShared };
     (ours, Sealed(theirs, Seal { pattern, peer, handshake_hash: HASH, cipher: Cipher::Aes128Gcm }))
@@ -94,7 +99,7 @@ fn connection(peer: Option<PublicKey>) -> (DuplexStream, Sealed) {
 async fn knock(admission: &Admission, key: Option<PublicKey>) -> Result<By, String> {
     let (mut ours, theirs) = connection(key);
     ours.write_all(&Service::Files.preamble()).await.unwrap();
-    match admission.decide(theirs).await {
+    match admission.decide(theirs, || ()).await {
         Ok((mut opening, by)) => {
             let mut first = [0; 8];
             opening.read_exact(&mut first).await.unwrap();
@@ -123,7 +128,7 @@ async fn try_code(admission: &Admission, code: &Code) -> (Result<By, String>, Re
         outcome
     };
     let receiver = async {
-        match admission.decide(theirs).await {
+        match admission.decide(theirs, || ()).await {
             Ok((mut opening, by)) => {
                 let mut rest = [0; 8];
                 opening.read_exact(&mut rest).await.unwrap();
@@ -174,10 +179,10 @@ async fn a_code_admits_once_and_is_then_replaced() {
 #[tokio::test]
 async fn three_wrong_guesses_void_a_code_and_too_many_end_it() {
     let (admission, told) = admission(Ways { codes: true, authorized: Arc::default(), ..ways() });
-    for round in 0..crate::limits::PAIRING_CODES_GUESSED_MAX as usize {
+    for round in 0..(PAIRING_WRONG_MAX / u32::from(PAIRING_GUESSES_MAX)) as usize {
         assert!(!admission.is_closed());
         let (code, _) = codes(&told)[round].clone();
-        for _ in 0..crate::limits::PAIRING_GUESSES_MAX {
+        for _ in 0..PAIRING_GUESSES_MAX {
             let (decided, learned) = try_code(&admission, &other(&code)).await;
             assert!(decided.is_err());
             assert!(matches!(learned, Err(PairingError::PeerRefused(Refusal::WrongCode))), "{learned:?}");
@@ -188,6 +193,69 @@ async fn three_wrong_guesses_void_a_code_and_too_many_end_it() {
     let (last, _) = codes(&told).last().unwrap().clone();
     let (_, learned) = try_code(&admission, &last).await;
     assert!(matches!(learned, Err(PairingError::PeerRefused(Refusal::Guessed))), "{learned:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_guesses_count_over_codes_which_were_used_or_have_expired() {
+    let (admission, told) = admission(Ways { codes: true, authorized: Arc::default(), ..ways() });
+    // One guess fewer than voids a code, so none ever is.
+    for wrong in 1..=PAIRING_WRONG_MAX {
+        assert!(!admission.is_closed(), "after {} wrong guesses", wrong - 1);
+        let (code, _) = codes(&told).last().unwrap().clone();
+        let (_, learned) = try_code(&admission, &other(&code)).await;
+        assert!(matches!(learned, Err(PairingError::PeerRefused(Refusal::WrongCode))), "{learned:?}");
+        if wrong % u32::from(PAIRING_GUESSES_MAX - 1) != 0 || wrong == PAIRING_WRONG_MAX {
+            continue;
+        }
+        let expires = wrong % 4 == 0;
+        if expires {
+            tokio::time::advance(PAIRING_CODE_AGE_MAX).await;
+        }
+        assert_eq!(try_code(&admission, &code).await.1.is_err(), expires);
+        let why = if expires { Refusal::Expired } else { Refusal::Used };
+        assert_eq!(codes(&told).last().unwrap().1, Some(why));
+    }
+    assert!(admission.is_closed());
+    assert_eq!(told.lock().unwrap().last(), Some(&News::Closed));
+    let (last, _) = codes(&told).last().unwrap().clone();
+    assert!(try_code(&admission, &last).await.0.is_err(), "the right code comes too late");
+}
+
+#[tokio::test]
+async fn a_code_pairs_over_any_handshake_and_over_no_other_connection() {
+    for pattern in [Pattern::FirstContact, Pattern::Pinned, Pattern::PreShared] {
+        for (theirs, right) in [(HASH, true), ([8; 32], false)] {
+            let pre_shared = Some(PreSharedKey::from_bytes(&[1; 32]));
+            let (admission, told) = admission(Ways { codes: true, pre_shared, ..ways() });
+            let (code, _) = codes(&told)[0].clone();
+            let (mut ours, Sealed(stream, seal)) = connection((pattern != Pattern::PreShared).then(|| key(2)));
+            let sealed = Sealed(stream, Seal { pattern, ..seal });
+            let sender = pair_as_sender(&mut ours, &code, &theirs);
+            let (paired, decided) = tokio::join!(sender, admission.decide(sealed, || ()));
+            assert_eq!((paired.is_ok(), decided.is_ok()), (right, right), "{pattern:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_which_is_dropped_leaves_no_void_code_behind() {
+    let (admission, told) = admission(Ways { codes: true, ..ways() });
+    let (code, _) = codes(&told)[0].clone();
+    // Too small for a frame, and the sender does not read the receiver's confirmation.
+    let (mut ours, theirs) = duplex(39);
+    let sealed = Sealed(theirs, connection(Some(key(2))).1.1);
+    let sender = async {
+        let (pairing, element) = SenderPairing::start(&code, &HASH, &[5; 32]);
+        ours.write_all(&[b"DFCPK\x01\x01\x00", &element[..]].concat()).await.unwrap();
+        let mut answer = [0; 40];
+        ours.read_exact(&mut answer).await.unwrap();
+        let (_, confirmation) = pairing.finish(answer.last_chunk().unwrap()).unwrap();
+        ours.write_all(&[b"DFCPK\x01\x02\x00", &confirmation[..]].concat()).await.unwrap();
+        std::future::pending::<()>().await;
+    };
+    let both = async { tokio::join!(sender, admission.decide(sealed, || ())) };
+    assert!(timeout(CLOSE_WAIT_MAX, both).await.is_err(), "it is stuck, and dropped");
+    assert_eq!(codes(&told).get(1).map(|(_, before)| *before), Some(Some(Refusal::Used)));
 }
 
 #[tokio::test]
@@ -202,11 +270,11 @@ async fn a_code_where_none_is_in_use_is_declined() {
 async fn who_says_nothing_is_left() {
     let (admission, _) = admission(Ways { any: true, ..ways() });
     let (_silent, theirs) = connection(Some(key(1)));
-    assert!(matches!(admission.decide(theirs).await, Err(NotAdmitted::Silent)));
+    assert!(matches!(admission.decide(theirs, || ()).await, Err(NotAdmitted::Silent)));
     let (gone, theirs) = connection(Some(key(1)));
     drop(gone);
-    assert!(matches!(admission.decide(theirs).await, Err(NotAdmitted::Silent)));
+    assert!(matches!(admission.decide(theirs, || ()).await, Err(NotAdmitted::Silent)));
     let (mut open, theirs) = duplex(64);
     open.write_all(&Service::Files.preamble()).await.unwrap();
-    assert!(matches!(admission.decide(theirs).await, Err(NotAdmitted::Unsealed)));
+    assert!(matches!(admission.decide(theirs, || ()).await, Err(NotAdmitted::Unsealed)));
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use super::*;
 use crate::args::CarrierArg;
+use crate::limits::MTU_DEFAULT_BYTES;
 
 fn contact(directory: &std::path::Path, expected: Expected) -> Contact {
     Contact {
@@ -57,6 +58,7 @@ async fn insecure_connections_have_no_contact() {
     let path = |insecure_classic| PathArgs {
         rate: None,
         carrier: CarrierArg::Udp,
+        mtu: MTU_DEFAULT_BYTES,
         cipher: None,
         insecure_classic,
         insecure_unsealed: !insecure_classic,

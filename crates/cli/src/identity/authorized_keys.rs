@@ -7,7 +7,8 @@ use dfcp_secure::{Fingerprint, PublicKey};
 
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
-use super::read::{Guard, lines, read, wrong_line};
+use super::guard::Guard;
+use super::read::{lines, read, wrong_line};
 use crate::limits::AUTHORIZED_KEYS_BYTES_MAX;
 
 /// A set of keys, some known by their fingerprints alone.
@@ -30,7 +31,8 @@ impl AuthorizedKeys {
     /// The keys in the file at `path`.
     ///
     /// # Errors
-    /// The file is missing, too large, can be changed by others, or has a line which does not parse.
+    /// The file is missing, too large, can be changed by others, or replaced in its directory, or has a line which does not
+    /// parse.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let Some(content) = read(path, AUTHORIZED_KEYS_BYTES_MAX, Guard::Trusted)? else {
             return Err(IdentityError::io("read", path, std::io::ErrorKind::NotFound.into()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 
 use super::error::IdentityError;
-use super::read::Guard;
+use super::guard::Guard;
 
 /// The variable which names another directory.
 pub const VARIABLE: &str = "DFCP_CONFIG_DIR";
@@ -57,10 +57,12 @@ impl ConfigDir {
         self.0.join("authorized_keys")
     }
 
-    /// Makes the directory, for its owner alone, unless it is there.
+    /// Makes the directory, for its owner alone, unless it is there. One that is there may be read by others: a secret in
+    /// it has a mode of its own.
     ///
     /// # Errors
-    /// It cannot be made, or others can write to it and so replace the files in it.
+    /// It cannot be made, or somebody else than this user and root owns it or can write to it, and so replace the files in
+    /// it.
     pub fn create(&self) -> Result<(), IdentityError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -70,7 +72,7 @@ impl ConfigDir {
         self.check()
     }
 
-    /// Whether others can replace the files in it. A directory which is not there is in order.
+    /// Whether others than root can replace the files in it. A directory which is not there is in order.
     ///
     /// # Errors
     /// They can, or the directory cannot be looked at.

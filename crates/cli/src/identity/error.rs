@@ -29,7 +29,7 @@ pub enum IdentityError {
     /// A secret file which others can read.
     #[error(
         "{} has mode {mode:04o}, so others can read the secret in it; replace the secret if they may have done so, or \
-         else run: chmod {hint} {}",
+         else run: chmod 600 {}",
         shown(path),
         quoted(path)
     )]
@@ -38,10 +38,8 @@ pub enum IdentityError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
-        /// What `chmod` has to be told.
-        hint: &'static str,
     },
-    /// A file or directory which says whom to trust, and which others can write.
+    /// A file which says whom to trust, or the directory of any file, which others can write.
     #[error(
         "{} has mode {mode:04o}, so others can change whom it trusts; look through it, then run: chmod go-w {}",
         shown(path),
@@ -52,6 +50,21 @@ pub enum IdentityError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// A file or directory of somebody else.
+    #[error(
+        "{} belongs to user {owner}, who is neither you (user {user}) nor root and can change it; use one of your own, or \
+         look through it, then run: sudo chown {user} {}",
+        shown(path),
+        quoted(path)
+    )]
+    Foreign {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+        /// This user's number.
+        user: u32,
     },
     /// A file larger than its kind may be.
     #[error("{} is larger than the {bytes_max} bytes allowed; is it the right file?", shown(path))]

@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
-use super::read::{Guard, lines, read};
+use super::guard::Guard;
+use super::read::{lines, read};
 use crate::limits::KEY_FILE_BYTES_MAX;
 
 const HEADER: &str = "# DFCP private key. Who reads it can pose as you. Its public half: dfcp id\n";

@@ -11,7 +11,8 @@ use tempfile::NamedTempFile;
 
 use super::config_dir::ConfigDir;
 use super::error::{ChangedKey, IdentityError};
-use super::read::{Guard, lines, read, wrong_line};
+use super::guard::Guard;
+use super::read::{lines, read, wrong_line};
 use crate::limits::{COMMENT_BYTES_MAX, HOST_NAME_BYTES_MAX, KNOWN_HOSTS_BYTES_MAX};
 use crate::output::printable;
 use crate::transfer::error::truncate;

@@ -6,15 +6,17 @@
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
 //! | `authorized_keys` | who may connect to this user's `receive` and `perf server` | [`authorized_keys`] |
 //!
-//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a limit (`limits.rs`), a private one only if
-//! nobody else can read it, and one that says whom to trust only if nobody else can write it. A line which does not
-//! parse is an error with its number, never skipped: a lost line of `known_hosts` would look like a new host.
+//! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a limit (`limits.rs`), a secret one only if
+//! nobody else can read it, and any of them only if nobody else than root can write it or replace it in its directory
+//! (`guard.rs`). A line which does not parse is an error with its number, never skipped: a lost line of `known_hosts`
+//! would look like a new host.
 //!
-//! File modes are checked on Unix only; elsewhere the access rights of the user's profile directory have to do.
+//! Owners and modes are checked on Unix only; elsewhere the access rights of the user's profile directory have to do.
 
 pub mod authorized_keys;
 pub mod config_dir;
 mod error;
+mod guard;
 pub mod key_file;
 pub mod known_hosts;
 pub mod psk;

@@ -5,11 +5,20 @@ use dfcp_secure::{PublicKey, StaticKey};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use super::guard::Guard;
 use super::*;
 use crate::limits;
 
-fn directory() -> (TempDir, ConfigDir) {
+/// A directory which nobody else can write, whatever the umask.
+fn private_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
+    set_mode(folder.path(), 0o700);
+    folder
+}
+
+fn directory() -> (TempDir, ConfigDir) {
+    let folder = private_folder();
     let directory = ConfigDir::at(&folder.path().join("made/dfcp")).unwrap();
     (folder, directory)
 }
@@ -122,14 +131,115 @@ fn secrets_that_others_can_read_are_refused() {
     assert_eq!(load_or_create(&directory).unwrap().key.public(), own.key.public());
     let psk = directory.path().join("shared key");
     write(&psk, [b'x'; 32]);
-    for (given, allowed) in [(0o600, true), (0o640, true), (0o644, false), (0o660, false), (0o606, false)] {
+    for (given, allowed) in
+        [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o660, false), (0o610, false)]
+    {
         set_mode(&psk, given);
         let loaded = load_psk(&psk);
         assert_eq!(loaded.is_ok(), allowed, "{given:o}");
         if let Err(error) = loaded {
-            assert!(error.to_string().ends_with(&format!("chmod g-w,o= '{}'", psk.display())), "{error}");
+            assert!(error.to_string().ends_with(&format!("chmod 600 '{}'", psk.display())), "{error}");
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn only_this_user_and_root_may_own_a_file_or_its_directory() {
+    let (user, other, path) = (1000, 1001, Path::new("/a/file"));
+    for guard in [Guard::Private, Guard::Trusted] {
+        for owner in [user, 0] {
+            assert!(guard.judge(path, owner, 0o600, user).is_ok(), "{owner}");
+        }
+        assert!(guard.judge(path, user, 0o600, 0).is_err(), "root does not trust everyone");
+        let error = guard.judge(path, other, 0o600, user).unwrap_err();
+        assert!(matches!(error, IdentityError::Foreign { owner: 1001, user: 1000, .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.ends_with("sudo chown 1000 /a/file") && !text.contains('\n'), "{text}");
+    }
+    // Only root can give files away; for others the judgement above has to do.
+    let (folder, directory) = directory();
+    directory.create().unwrap();
+    let list = directory.authorized_keys();
+    write(&list, public(1).to_string());
+    assert!(AuthorizedKeys::of(&directory).is_ok());
+    for given_away in [list.as_path(), directory.path()] {
+        if std::os::unix::fs::chown(given_away, Some(12_345), None).is_ok() {
+            let error = AuthorizedKeys::load(&list).unwrap_err();
+            assert!(matches!(&error, IdentityError::Foreign { path, .. } if path == given_away), "{error}");
+            std::os::unix::fs::chown(given_away, Some(0), None).unwrap();
+        }
+    }
+    drop(folder);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_refused_in_a_directory_that_others_can_write() {
+    let folder = private_folder();
+    let open = folder.path().join("open");
+    fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o700);
+    let (list, psk) = (open.join("list"), open.join("psk"));
+    write(&list, public(1).to_string());
+    write(&psk, [b'x'; 32]);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&list, &link).unwrap();
+    for (mode, good) in [(0o700, true), (0o755, true), (0o775, false), (0o757, false), (0o1777, false)] {
+        set_mode(&open, mode);
+        let outcomes = [AuthorizedKeys::load(&list).err(), AuthorizedKeys::load(&link).err(), load_psk(&psk).err()];
+        for error in outcomes {
+            assert_eq!(error.is_none(), good, "{mode:o}");
+            if let Some(error) = error {
+                let text = error.to_string();
+                assert!(text.ends_with(&format!("chmod go-w {}", open.display())) && !text.contains('\n'), "{text}");
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_linked_known_hosts_is_refused_where_others_can_replace_it() {
+    let (folder, directory) = directory();
+    directory.create().unwrap();
+    let hosts = KnownHosts::of(&directory);
+    let open = folder.path().join("open");
+    fs::create_dir(&open).unwrap();
+    set_mode(&open, 0o700);
+    write(&open.join("real"), format!("a:1 {}\n", public(1)));
+    std::os::unix::fs::symlink(open.join("real"), hosts.path()).unwrap();
+    set_mode(&open, 0o777);
+    let looked = hosts.lookup(&host("a:1")).unwrap_err();
+    let added = hosts.add(&host("b:1"), &public(1), "").unwrap_err();
+    for error in [looked, added] {
+        assert!(matches!(&error, IdentityError::Writable { path, .. } if *path == open), "{error}");
+    }
+    set_mode(&open, 0o700);
+    assert_eq!(hosts.lookup(&host("a:1")).unwrap(), Lookup::Known(public(1)));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_existing_configuration_directory_may_be_read_but_not_written_by_others() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    for (mode, good) in [(0o755, true), (0o700, true), (0o720, false), (0o702, false), (0o777, false)] {
+        set_mode(directory.path(), mode);
+        assert_eq!(directory.create().is_ok(), good, "{mode:o}");
+        assert_eq!(load_or_create(&directory).is_ok(), good, "{mode:o}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pre_shared_key_may_come_through_a_pipe() {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'x'; 40]).unwrap();
+    drop(writer);
+    assert!(load_psk(Path::new(&format!("/dev/fd/{}", reader.as_raw_fd()))).is_ok());
 }
 
 #[cfg(unix)]
@@ -300,7 +410,7 @@ fn names_of_hosts_have_one_form() {
 
 #[test]
 fn pre_shared_keys_have_a_size() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_folder();
     let path = folder.path().join("psk");
     let error = load_psk(&path).unwrap_err();
     assert!(error.to_string().contains("psk"), "{error}");

@@ -1,9 +1,9 @@
 //! Pairing: two people without keys, one of whom tells the other a short code, make sure that an encrypted connection is
 //! between the two of them (`spec/pairing.md`).
 //!
-//! The connection is a Noise XX session in which neither side knows the other's key: nobody can listen, but anybody
-//! could be at the far end, or in the middle with a session towards each of the two. The code, about 22 bits, shows
-//! who has it: by SPAKE2, which turns a short common secret into a long one without letting anybody test guesses offline,
+//! The connection is a sealed one in which, most often, neither side knows the other's key: nobody can listen, but anybody
+//! could be at the far end, or in the middle with a session towards each of the two. Which Noise pattern it was opened with
+//! does not matter: all that is used of it is its handshake hash. The code, about 22 bits, shows who has it: by SPAKE2, which turns a short common secret into a long one without letting anybody test guesses offline,
 //! and two confirmations under the long one.
 //!
 //! # Why there is one guess in a run
@@ -32,6 +32,7 @@ pub mod exchange;
 mod frame;
 mod one_time;
 mod stream;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -40,3 +41,4 @@ pub use code::{CODES, Code, CodeError};
 pub use error::{PairingError, Refusal};
 pub use one_time::{Attempt, OneTimeCode};
 pub use stream::{begins_with, decline, pair_as_receiver, pair_as_sender};
+pub use tally::GuessTally;

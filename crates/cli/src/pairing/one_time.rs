@@ -1,10 +1,11 @@
 //! A code that is good for one success, a few wrong guesses and a while, whoever tries it and however many at once.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::code::Code;
 use super::error::Refusal;
+use super::tally::GuessTally;
 use crate::limits::PAIRING_GUESSES_MAX;
 
 /// A receiver's code. Share it by reference or `Arc` between all connections that may try it.
@@ -12,11 +13,13 @@ use crate::limits::PAIRING_GUESSES_MAX;
 /// A run takes one of the guesses when it begins, before anything is sent which depends on the code, and gives it back
 /// only if it ends before a confirmation came: such a run has told the peer nothing, and paths that lose connections
 /// must not cost guesses. So wrong guesses and runs under way are never more than [`PAIRING_GUESSES_MAX`] together, and
-/// runs side by side cannot guess more often than runs one by one.
+/// runs side by side cannot guess more often than runs one by one. The same holds, over all codes of the receiver, for the
+/// [`GuessTally`].
 #[derive(Debug)]
 pub struct OneTimeCode {
     code: Code,
     expires: Instant,
+    tally: Arc<GuessTally>,
     state: Mutex<State>,
 }
 
@@ -27,28 +30,18 @@ struct State {
     under_way: u8,
 }
 
-impl State {
-    fn void(&self, expires: Instant, now: Instant) -> Option<Refusal> {
-        match () {
-            () if self.used => Some(Refusal::Used),
-            () if self.wrong >= PAIRING_GUESSES_MAX => Some(Refusal::Guessed),
-            () if now >= expires => Some(Refusal::Expired),
-            () => None,
-        }
-    }
-}
-
 impl OneTimeCode {
-    /// `code` is good until `expires`; see [`crate::limits::PAIRING_CODE_AGE_MAX`].
+    /// `code` is good until `expires`, see [`crate::limits::PAIRING_CODE_AGE_MAX`], and while `tally`, that of all the
+    /// receiver's codes, is not spent.
     #[must_use]
-    pub fn new(code: Code, expires: Instant) -> Self {
-        Self { code, expires, state: Mutex::default() }
+    pub fn new(code: Code, expires: Instant, tally: Arc<GuessTally>) -> Self {
+        Self { code, expires, tally, state: Mutex::default() }
     }
 
     /// Why the code is good for nothing any more, if so: then nobody need wait for it.
     #[must_use]
     pub fn void(&self, now: Instant) -> Option<Refusal> {
-        self.state().void(self.expires, now)
+        self.why_void(&self.state(), now)
     }
 
     /// Takes one of the guesses that are left.
@@ -57,14 +50,23 @@ impl OneTimeCode {
     /// The code is void, or [`Refusal::Busy`]: all guesses left are being made.
     pub fn attempt(&self, now: Instant) -> Result<Attempt<'_>, Refusal> {
         let mut state = self.state();
-        if let Some(refusal) = state.void(self.expires, now) {
+        if let Some(refusal) = self.why_void(&state, now) {
             return Err(refusal);
         }
-        if state.wrong + state.under_way >= PAIRING_GUESSES_MAX {
+        if state.wrong + state.under_way >= PAIRING_GUESSES_MAX || !self.tally.begin() {
             return Err(Refusal::Busy);
         }
         state.under_way += 1;
-        Ok(Attempt { one_time: self })
+        Ok(Attempt { one_time: self, wrong: false })
+    }
+
+    fn why_void(&self, state: &State, now: Instant) -> Option<Refusal> {
+        match () {
+            () if state.used => Some(Refusal::Used),
+            () if state.wrong >= PAIRING_GUESSES_MAX || self.tally.is_spent() => Some(Refusal::Guessed),
+            () if now >= self.expires => Some(Refusal::Expired),
+            () => None,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,6 +79,7 @@ impl OneTimeCode {
 #[derive(Debug)]
 pub struct Attempt<'a> {
     one_time: &'a OneTimeCode,
+    wrong: bool,
 }
 
 impl Attempt<'_> {
@@ -90,11 +93,12 @@ impl Attempt<'_> {
     ///
     /// # Errors
     /// [`Refusal::WrongCode`]; or the code has become void while this run was under way.
-    pub fn settle(self, right: bool, now: Instant) -> Result<(), Refusal> {
+    pub fn settle(mut self, right: bool, now: Instant) -> Result<(), Refusal> {
         let mut state = self.one_time.state();
-        let void = state.void(self.one_time.expires, now);
+        let void = self.one_time.why_void(&state, now);
         if !right {
             state.wrong += 1;
+            self.wrong = true;
         }
         match void {
             Some(refusal) => Err(refusal),
@@ -111,6 +115,7 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         // `settle` has let the lock go by the time that its `self` is dropped: locals go before parameters.
         self.one_time.state().under_way -= 1;
+        self.one_time.tally.end(self.wrong);
     }
 }
 
@@ -119,13 +124,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::limits::PAIRING_WRONG_MAX;
     use proptest::prelude::*;
 
     const LIFE: Duration = Duration::from_secs(900);
 
     fn one_time() -> (OneTimeCode, Instant) {
         let now = Instant::now();
-        (OneTimeCode::new(Code::from_bits(7), now + LIFE), now)
+        (OneTimeCode::new(Code::from_bits(7), now + LIFE, Arc::default()), now)
     }
 
     #[test]
@@ -163,6 +169,26 @@ mod tests {
         assert_eq!(run.settle(true, now + LIFE), Err(Refusal::Expired));
         assert_eq!(code.attempt(now + LIFE).err(), Some(Refusal::Expired));
         assert!(code.attempt(now + LIFE - Duration::from_nanos(1)).is_ok());
+    }
+
+    #[test]
+    fn wrong_guesses_count_over_all_codes_and_so_do_runs_under_way() {
+        let (tally, now) = (Arc::new(GuessTally::default()), Instant::now());
+        let fresh = || OneTimeCode::new(Code::from_bits(7), now + LIFE, Arc::clone(&tally));
+        for _ in 2..PAIRING_WRONG_MAX {
+            let code = fresh();
+            assert_eq!(code.attempt(now).unwrap().settle(false, now), Err(Refusal::WrongCode));
+            assert_eq!(code.attempt(now).unwrap().settle(true, now), Ok(()));
+        }
+        let (old, new) = (fresh(), fresh());
+        let (first, second) = (old.attempt(now).unwrap(), new.attempt(now).unwrap());
+        assert_eq!(new.attempt(now).err(), Some(Refusal::Busy), "the last two guesses are being made");
+        // Compared too late, it counts nonetheless: an expired code is no way to guess for nothing.
+        assert_eq!(first.settle(false, now + LIFE), Err(Refusal::Expired));
+        assert!(!tally.is_spent());
+        assert_eq!(second.settle(false, now), Err(Refusal::WrongCode));
+        assert!(tally.is_spent());
+        assert_eq!(fresh().attempt(now).err(), Some(Refusal::Guessed));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Pairings over streams in memory; the clock is tokio's paused one, so nothing waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ fn code(bits: u64) -> Code {
 }
 
 fn one_time(bits: u64) -> OneTimeCode {
-    OneTimeCode::new(code(bits), Instant::now().into_std() + Duration::from_secs(900))
+    OneTimeCode::new(code(bits), Instant::now().into_std() + Duration::from_secs(900), Arc::default())
 }
 
 fn pipe() -> (DuplexStream, DuplexStream) {

@@ -95,9 +95,9 @@ impl Handshake {
         self.third = None;
     }
 
-    /// Handshake segments of a sealed connection sent so far.
-    pub(crate) fn sent(&self) -> u32 {
-        self.sent
+    /// Copies of our segment which have left by themselves, and not because somebody's made them.
+    pub(crate) fn timed_copies(&self) -> u32 {
+        self.repeats.map_or(0, |repeats| repeats.sent())
     }
 
     /// The number of the next one.

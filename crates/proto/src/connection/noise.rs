@@ -20,7 +20,7 @@ use crate::connection::protection::Protection;
 use crate::connection::{Connection, Phase, Ports, Seal};
 use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
-use crate::security::Credentials;
+use crate::security::{Credentials, PeerKey};
 
 /// What an RST says in S1.
 pub(crate) const RST_NOT_ADMITTED: u32 = 1;
@@ -53,6 +53,7 @@ pub(crate) struct Opening {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
+    /// Each made us send one SYN more.
     cookies_taken: u32,
     /// An answer which nobody vouches for says that the attempt is in vain; unless a genuine one comes until then, that
     /// is believed.
@@ -108,8 +109,13 @@ impl Opening {
         Payload { padding_bytes, ..payload }.encode(out).ok()
     }
 
-    /// Reads the second message.
-    fn answer(&mut self, credentials: &Credentials, payload: &Payload<'_>) -> Result<Answer, AnswerError> {
+    /// Reads the second message, the answer to a SYN which offered symbols of this size.
+    fn answer(
+        &mut self,
+        credentials: &Credentials,
+        symbol_size: u16,
+        payload: &Payload<'_>,
+    ) -> Result<Answer, AnswerError> {
         let (pattern, message) = payload.noise.ok_or(AnswerError::Ignored)?;
         if pattern != self.noise.pattern().id() {
             return Err(AnswerError::Ignored);
@@ -122,22 +128,31 @@ impl Opening {
             }
             Err(_) => return Err(AnswerError::Ignored),
         };
-        // From here on it is the peer's own doing.
-        let inner = Payload::decode(&plain[..length]).map_err(|_| AnswerError::Final(ConnectionError::Incompatible))?;
-        let peer = self.noise.peer();
-        if !credentials.admits(self.noise.pattern(), peer.as_ref()) {
-            let fingerprint =
-                peer.map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
-            return Err(AnswerError::Final(fingerprint));
+        let (pattern, peer) = (self.noise.pattern(), self.noise.peer());
+        let is_admitted = credentials.admits(pattern, peer.as_ref());
+        let answer = if is_admitted { self.accepted(credentials, symbol_size, &plain[..length]) } else { None };
+        if let Some(answer) = answer {
+            return Ok(answer);
         }
-        self.accepted(credentials, &inner).ok_or(AnswerError::Final(ConnectionError::Incompatible))
+        let why = peer
+            .filter(|_| !is_admitted)
+            .map_or(ConnectionError::Incompatible, |key| ConnectionError::UnexpectedKey(key.fingerprint()));
+        // At first contact anybody can write such a message. Only if nobody but the peer can it is the peer's own doing.
+        let is_anybodys = pattern == Pattern::FirstContact && matches!(credentials.peer, PeerKey::Any);
+        if (is_admitted && !is_anybodys) || self.noise.refuse_second().is_err() {
+            return Err(AnswerError::Final(why));
+        }
+        Err(AnswerError::Doubtful(why))
     }
 
-    fn accepted(&mut self, credentials: &Credentials, inner: &Payload<'_>) -> Option<Answer> {
+    /// What the payload of the second message says, and the third message.
+    fn accepted(&mut self, credentials: &Credentials, offered_size: u16, plain: &[u8]) -> Option<Answer> {
+        let inner = Payload::decode(plain).ok()?;
         let &[cipher] = inner.ciphers? else { return None };
         let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
-        let (peer_id, offer) = (inner.connection_id?, inner.offer().ok()?);
-        let symbol_size = inner.symbol_size.filter(|size| (64..=SYMBOL_SIZE_MAX).contains(size))?;
+        let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
+        let symbol_size = inner.symbol_size.filter(|size| (64..=offered_size.min(SYMBOL_SIZE_MAX)).contains(size))?;
+        // Last, as there is no way back over a message that was written.
         let third = if self.noise.pattern() == Pattern::FirstContact {
             let mut third = [0; MESSAGE_BYTES_MAX];
             let length = self.noise.write_third(&[], &mut third).ok()?;
@@ -145,7 +160,7 @@ impl Opening {
         } else {
             None
         };
-        Some(Answer { third, cipher, peer_id, offer, symbol_size, echo: inner.echo? })
+        Some(Answer { third, cipher, peer_id, offer, symbol_size, echo })
     }
 }
 
@@ -207,6 +222,15 @@ impl Connection {
         connection
     }
 
+    /// Ends a connection for which there is no room before it has begun, and tells its initiator, unless it has been told
+    /// something else.
+    pub(crate) fn refuse(&mut self) {
+        if !matches!(self.phase, Phase::Closed(_)) {
+            self.reset = Some(0);
+            self.close(Some(ConnectionError::Refused));
+        }
+    }
+
     pub(super) fn sealed_syn(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         let header = self.handshake_header(Flags::SYN);
         self.handshake.answer();
@@ -251,8 +275,8 @@ impl Connection {
         }
         let payload = Payload::decode(segment.payload)?;
         if let (Some(cookie), None) = (payload.cookie, payload.noise) {
-            // Nobody vouches for this: it makes us send no more often than we have sent by ourselves.
-            if opening.cookies_taken >= self.handshake.sent() {
+            // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
+            if opening.cookies_taken >= self.handshake.timed_copies() {
                 return Err(Dropped::Unexpected);
             }
             opening.cookies_taken += 1;
@@ -261,7 +285,7 @@ impl Connection {
             return Ok(());
         }
         let Some(credentials) = self.config.credentials() else { return Err(Dropped::Unexpected) };
-        match opening.answer(credentials, &payload) {
+        match opening.answer(credentials, self.config.symbol_size, &payload) {
             Ok(answer) => {
                 self.take_answer(now, answer);
                 Ok(())
@@ -286,8 +310,7 @@ impl Connection {
         if let Some(sample) = self.handshake.rtt(now, answer.echo) {
             self.rtt.sample(sample);
         }
-        let symbol_size = self.config.symbol_size.min(answer.symbol_size);
-        self.config.symbol_size = symbol_size;
+        self.config.symbol_size = answer.symbol_size;
         self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_repeats(now, Profile::Modern);
@@ -298,7 +321,7 @@ impl Connection {
             self.handshake.owe(0);
         }
         self.handshake.third = answer.third;
-        self.establish(now, PeerLimits::from(&answer.offer), symbol_size);
+        self.establish(now, PeerLimits::from(&answer.offer), answer.symbol_size);
     }
 
     /// When a doubtful answer is believed.

@@ -36,12 +36,15 @@ pub(crate) struct Paths {
     active: SocketAddr,
     candidates: VecDeque<Candidate>,
     responses: VecDeque<(SocketAddr, u64)>,
+    /// When the last challenge left, to whichever address: a candidate which comes again after it was forgotten does not
+    /// begin anew.
+    asked_at: Option<Time>,
     changes: u64,
 }
 
 impl Paths {
     pub(crate) fn new(remote: SocketAddr) -> Self {
-        Self { active: remote, candidates: VecDeque::new(), responses: VecDeque::new(), changes: 0 }
+        Self { active: remote, candidates: VecDeque::new(), responses: VecDeque::new(), asked_at: None, changes: 0 }
     }
 
     /// The proven address, to which everything goes but what is said about other paths.
@@ -92,7 +95,8 @@ impl Paths {
         if !self.responses.is_empty() {
             return Some(Time::ZERO);
         }
-        self.candidates.iter().filter_map(Candidate::due_at).min()
+        let owed = self.candidates.iter().any(|candidate| candidate.owed);
+        owed.then(|| self.asked_at.map_or(Time::ZERO, |at| at + limits::PATH_CHALLENGE_INTERVAL_MIN))
     }
 
     /// The next thing to say, and to whom.
@@ -102,17 +106,14 @@ impl Paths {
             self.candidates.iter_mut().filter(|it| it.remote == remote).for_each(|it| it.owed = false);
             return Some((remote, PathMessage::Response(challenge)));
         }
-        let due = |candidate: &&mut Candidate| candidate.due_at().is_some_and(|at| now >= at);
-        let candidate = self.candidates.iter_mut().find(due)?;
+        self.due_at().filter(|&at| now >= at)?;
+        // In turn, beginning with who was never asked.
+        let owed = self.candidates.iter_mut().filter(|candidate| candidate.owed);
+        let candidate = owed.min_by_key(|candidate| candidate.asked_at)?;
         candidate.owed = false;
         candidate.asked_at = Some(now);
+        self.asked_at = Some(now);
         Some((candidate.remote, PathMessage::Challenge(candidate.challenge)))
-    }
-}
-
-impl Candidate {
-    fn due_at(&self) -> Option<Time> {
-        self.owed.then(|| self.asked_at.map_or(Time::ZERO, |at| at + limits::PATH_CHALLENGE_INTERVAL_MIN))
     }
 }
 
@@ -158,6 +159,47 @@ mod tests {
         assert_eq!(sent, 10);
     }
 
+    /// [path-2]: whoever makes candidates come and go, and come again, makes us ask no more often.
+    #[test]
+    fn all_candidates_together_are_asked_once_in_20_ms() {
+        for addresses in [1, 3, 4, 50] {
+            let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
+            let mut asked_at = Vec::new();
+            for us in (0..1_000_000).step_by(250) {
+                let now = Time::from_s(1) + Duration::from_micros(us);
+                paths.on_newest(at(2 + (us / 250 % addresses) as u16), &mut random);
+                asked_at.extend(paths.next_message(now).map(|_| now));
+            }
+            assert_eq!(asked_at.len(), 50, "{addresses} addresses");
+            assert!(asked_at.windows(2).all(|pair| pair[1].since(pair[0]) >= limits::PATH_CHALLENGE_INTERVAL_MIN));
+        }
+    }
+
+    #[test]
+    fn candidates_are_asked_in_turn() {
+        let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
+        let ask = |paths: &mut Paths, random: &mut ChaCha20Rng, step: u64| {
+            (2..6).for_each(|port| paths.on_newest(at(port), random));
+            challenge(paths.next_message(Time::from_ms(1_000 + 20 * step))).0.port()
+        };
+        let ports: Vec<_> = (0..8).map(|step| ask(&mut paths, &mut random, step)).collect();
+        assert_eq!(ports, [2, 3, 4, 5, 2, 3, 4, 5]);
+    }
+
+    /// [path-4]
+    #[test]
+    fn a_proven_address_makes_the_other_candidates_forgotten() {
+        let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
+        let [first, second] = [2_u16, 3].map(|port| {
+            paths.on_newest(at(port), &mut random);
+            challenge(paths.next_message(Time::from_ms(20 * u64::from(port))))
+        });
+        assert_eq!((first.0, second.0), (at(2), at(3)));
+        assert_eq!(paths.on_response(Time::from_ms(90), second.1), Some(Duration::from_millis(30)));
+        assert_eq!((paths.on_response(Time::from_ms(91), first.1), paths.active()), (None, at(3)));
+        assert_eq!(paths.due_at(), None);
+    }
+
     #[test]
     fn many_addresses_take_bounded_memory_and_each_can_still_prove_itself() {
         let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
@@ -169,7 +211,8 @@ mod tests {
         assert!(paths.responses.len() <= limits::PATH_RESPONSES_MAX);
         while let Some((_, PathMessage::Response(_))) = paths.next_message(Time::ZERO) {}
         paths.on_newest(at(77), &mut random);
-        let asked = std::iter::from_fn(|| paths.next_message(Time::from_s(1))).find(|(remote, _)| *remote == at(77));
+        let mut times = (0..100).map(|step| Time::from_ms(1_000 + 20 * step));
+        let asked = times.find_map(|now| paths.next_message(now).filter(|(remote, _)| *remote == at(77)));
         let (_, number) = challenge(asked);
         assert!(paths.on_response(Time::from_s(2), number).is_some());
         assert_eq!(paths.active(), at(77));

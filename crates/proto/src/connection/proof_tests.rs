@@ -65,13 +65,18 @@ fn read_all(server: &mut Connection, now: Time, bytes: &mut Vec<u8>) {
 /// A client sends [`data`] to a server over a path which loses a share of both directions; where `late`, also all data
 /// behind the first two blocks.
 fn run(seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
+    run_between(with_proofs, seed, loss, late, answers)
+}
+
+/// The same where each end is made ready by `prepare`.
+fn run_between(prepare: fn(Connection, u8) -> Connection, seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut now = Time::from_s(1);
     let mut server_end = Endpoint::new(9, Some(Accept::from(Config::danger_unsealed())), [2; 32]);
     let (at_client, at_server) = (([192, 0, 2, 1], 8).into(), ([192, 0, 2, 2], 9).into());
     let mut client_end = Endpoint::new(8, None, [1; 32]);
     let (_, client) = client_end.connect(now, at_server, Config::danger_unsealed()).unwrap();
-    let mut client = with_proofs(client, 1);
+    let mut client = prepare(client, 1);
     let mut server: Option<Connection> = None;
     let (mut to_server, mut to_client) = (VecDeque::new(), VecDeque::new());
     let (mut liar, mut lied) = (Liar::default(), false);
@@ -97,7 +102,7 @@ fn run(seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
         }
         for datagram in to_server.drain(..) {
             match (server_end.handle_datagram(now, at_client, &datagram, &mut reply), &mut server) {
-                (Routed::Opened(_, opened), _) => server = Some(with_proofs(*opened, 2)),
+                (Routed::Opened(_, opened), _) => server = Some(prepare(*opened, 2)),
                 (Routed::Connection(_, from), Some(server)) => {
                     server.handle_datagram(now, from, &mut datagram.to_vec());
                 }
@@ -160,6 +165,34 @@ fn honest_ends_close_with_every_byte_delivered() {
         assert_eq!(ended.error, None, "seed {seed}");
         assert!(ended.bytes == data(), "seed {seed}: {} bytes", ended.bytes.len());
     }
+}
+
+/// [proof-1]
+#[test]
+fn ends_without_seals_ignore_proofs() {
+    let nonsense: Answers = |_, datagram| {
+        Some(changed(&datagram, |header, payload| {
+            if header.flags == Flags::FBK {
+                let proofs = dfcp_wire::feedback::REPORT_BYTES - 8..dfcp_wire::feedback::REPORT_BYTES;
+                assert!(payload[proofs.clone()].iter().all(|byte| *byte == 0), "they are sent as 0");
+                payload[proofs].fill(0xa5);
+            } else if header.flags.contains(Flags::FIN) || header.s1 == ACK_OF_FIN {
+                assert_eq!(header.s2, 0);
+                header.s2 = 0x1234_5678;
+            }
+        }))
+    };
+    let ended = run_between(|connection, _| connection, 5, 0.1, false, nonsense);
+    assert_eq!(ended.error, None);
+    assert!(ended.bytes == data(), "{} bytes", ended.bytes.len());
+    let honest = run(5, 0.1, false, nonsense_to_proofs);
+    assert!(is_caught(&honest), "with proofs the same is no proof: {:?}", honest.error);
+}
+
+fn nonsense_to_proofs(_: &mut Liar, datagram: Vec<u8>) -> Option<Vec<u8>> {
+    let is_report = flags(&datagram) == Flags::FBK;
+    let spoil = |payload: &mut Vec<u8>| payload[dfcp_wire::feedback::REPORT_BYTES - 8] ^= 1;
+    Some(if is_report { changed(&datagram, |_, payload| spoil(payload)) } else { datagram })
 }
 
 #[test]

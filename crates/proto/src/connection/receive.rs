@@ -62,16 +62,12 @@ impl Connection {
         }
         header.flags = header.flags.without(Flags::SEC);
         if !self.arrivals.is_new(number) {
-            self.count_duplicate(header.flags);
+            // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
             return Err(Dropped::Duplicate);
         }
         let length = match protection.open(number, head, sealed) {
             Ok(length) => length,
-            Err(OpenError::ForgeryLimit) => {
-                self.close(Some(ConnectionError::ForgeryLimit));
-                return Ok(());
-            }
-            Err(_) => return Err(Dropped::Forged),
+            Err(error) => return self.on_unopened(&error),
         };
         let newest = self.arrivals.is_newest(number);
         self.arrivals.observe(now, number, bytes);
@@ -90,6 +86,15 @@ impl Connection {
             return self.take_path_message(now, remote, &segment);
         }
         self.take_open_segment(now, &segment)
+    }
+
+    /// A datagram which is not authentic has no effect, until there have been too many of them ([seal-7]).
+    pub(super) fn on_unopened(&mut self, error: &OpenError) -> Result<(), Dropped> {
+        if *error != OpenError::ForgeryLimit {
+            return Err(Dropped::Forged);
+        }
+        self.close(Some(ConnectionError::ForgeryLimit));
+        Ok(())
     }
 
     fn take_path_message(&mut self, now: Time, remote: SocketAddr, segment: &Segment<'_>) -> Result<(), Dropped> {
@@ -220,11 +225,12 @@ impl Connection {
         let progress = sender.counters().acknowledged_bytes > before;
         self.stats.acks_received += 1;
         self.may_send = true;
-        // FIN cannot be acknowledged before the last block is decoded, however long that takes.
-        if !was_drained {
-            self.closing.progress(now);
-        }
         if let Some(sample) = news {
+            // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
+            // on its way shows nothing.
+            if !was_drained {
+                self.closing.progress(now);
+            }
             self.stats.arrival_rate_bps = report.arrival_rate_bps;
             if let Some(sample) = sample {
                 self.rtt.sample(sample);

@@ -35,6 +35,11 @@ impl Repeats {
         Self { profile, started: now, sent: 0, wait, next: now }
     }
 
+    /// Copies which have left at their time.
+    pub(crate) fn sent(&self) -> u32 {
+        self.sent
+    }
+
     /// When the next copy, or giving up, is due.
     pub(crate) fn next_at(&self) -> Time {
         self.next

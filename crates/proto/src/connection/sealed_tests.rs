@@ -308,6 +308,26 @@ fn with_cookies_the_server_keeps_nothing_and_one_round_trip_is_added() {
     }
 }
 
+/// [state-4]: a number which was seen is all that such a datagram has, and nobody vouches for it.
+#[test]
+fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
+    let [(_, client, server), ..] = ways();
+    let mut world = World::new(client, server);
+    world.transfer(50_000);
+    let before = world.servers[0].stats();
+    let header = dfcp_wire::Header { s3: 3, ..dfcp_wire::Header::modern(Flags::SEC) };
+    let header = header.with_connection_id(world.servers[0].local_id());
+    let mut out = [0; 200];
+    let length = dfcp_wire::encode(&mut out, &header, &dfcp_wire::Options::default(), &[7; 100]).unwrap();
+    for _ in 0..10 {
+        let now = world.now;
+        world.servers[0].handle_datagram(now, at_client(), &mut out[..length].to_vec());
+    }
+    let after = world.servers[0].stats();
+    assert_eq!(after.segments_dropped, before.segments_dropped + 10);
+    assert_eq!((after.received, after.segments_forged), (before.received, before.segments_forged));
+}
+
 #[test]
 fn data_follow_a_peer_which_moves_once_its_address_is_proven() {
     let [(_, client, server), ..] = ways();

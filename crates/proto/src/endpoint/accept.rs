@@ -26,8 +26,8 @@ pub struct Accept {
     pub classic: Option<Config>,
     /// When cookies are asked for. Sealed connections only.
     pub cookies: Cookies,
-    /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default 256,
-    /// at most 512.
+    /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default
+    /// and upper limit 256. One IP address gets a quarter of both.
     pub half_open_max: usize,
     /// Connections in any state, at most. Default and upper limit 16 384.
     pub connections_max: usize,
@@ -86,7 +86,7 @@ impl Accept {
             let (value, max) = (value as u64, max as u64);
             if (1..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min: 1, max }) }
         };
-        range("half_open_max", self.half_open_max, limits::HALF_OPEN_MAX / 2)?;
+        range("half_open_max", self.half_open_max, limits::HALF_OPEN_WITHOUT_COOKIE_MAX)?;
         range("connections_max", self.connections_max, limits::CONNECTIONS_MAX)?;
         range("connections_per_address_max", self.connections_per_address_max, limits::CONNECTIONS_MAX)?;
         let (value, min) = (self.memory_budget_bytes(), self.configs().map(reserve_bytes).max().unwrap_or_default());

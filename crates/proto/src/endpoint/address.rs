@@ -1,4 +1,4 @@
-//! Addresses in the form which cookies are bound to, and in few bytes.
+//! Addresses in the form which cookies are bound to, in few bytes, and as far as they are one party's.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -31,6 +31,27 @@ impl From<Address> for SocketAddr {
     }
 }
 
+/// What counts as one address where addresses have shares: all of an IPv4 address, and the first 64 bits of an IPv6 one, of
+/// which whoever has one has as many as he likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Prefix(u64);
+
+impl From<Address> for Prefix {
+    fn from(address: Address) -> Self {
+        let [ip @ .., _, _] = address.bytes;
+        let ip = Ipv6Addr::from(ip);
+        // An IPv4 address with those bits above it which it has as an IPv6 one: nobody's own begins with them.
+        let v4 = ip.to_ipv4_mapped().map(|v4| 0xffff_0000_0000 | u64::from(v4.to_bits()));
+        Self(v4.unwrap_or_else(|| (ip.to_bits() >> 64) as u64))
+    }
+}
+
+impl From<SocketAddr> for Prefix {
+    fn from(address: SocketAddr) -> Self {
+        Address::from(address).into()
+    }
+}
+
 /// An IPv6 address, or an IPv4 one mapped into it, and a port ([cookie-3]).
 pub(super) fn address_bytes(address: SocketAddr) -> [u8; 18] {
     let ip = match address.ip() {
@@ -53,5 +74,17 @@ mod tests {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(SocketAddr::from(Address::from(address)), address);
         }
+    }
+
+    #[test]
+    fn an_ipv4_address_is_one_party_and_so_are_64_bits_of_an_ipv6_one() {
+        let same = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| Prefix::from(text.parse::<SocketAddr>().unwrap()));
+            one == other
+        };
+        assert!(same("192.0.2.7:1", "192.0.2.7:9") && same("192.0.2.7:1", "[::ffff:192.0.2.7]:1"));
+        assert!(!same("192.0.2.7:1", "192.0.2.8:1") && !same("[::ffff:192.0.2.7]:1", "[::ffff:192.0.2.8]:1"));
+        assert!(same("[2001:db8:0:1::7]:1", "[2001:db8:0:1:ffff::8]:2"));
+        assert!(!same("[2001:db8:0:1::7]:1", "[2001:db8:0:2::7]:1"));
     }
 }

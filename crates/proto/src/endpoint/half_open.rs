@@ -19,7 +19,8 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::connection::noise::{Proven, RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
 use crate::endpoint::accept::Cookies;
-use crate::endpoint::address::{Address, address_bytes};
+use crate::endpoint::address::{Address, Prefix, address_bytes};
+use crate::endpoint::retries::{Retries, share_of};
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
 
@@ -93,7 +94,7 @@ struct HalfOpen {
     failures: u8,
     /// What this takes, as counted when it was made.
     bytes: u16,
-    /// From then on, after the first answer, the next proof is looked at.
+    /// So long after the first answer the next proof is looked at; [`limits::HALF_OPEN_TIMEOUT`] at the most.
     retry_after_us: u32,
 }
 
@@ -119,6 +120,7 @@ pub(super) struct HalfOpens {
     table: BTreeMap<u32, Box<HalfOpen>>,
     /// Oldest first; all wait equally long.
     queue: VecDeque<u32>,
+    retries: Retries,
     memory_bytes: usize,
     cookies_sent: u64,
     proofs_failed: u64,
@@ -146,6 +148,7 @@ impl HalfOpens {
             without_cookie_max,
             table: BTreeMap::new(),
             queue: VecDeque::new(),
+            retries: Retries::default(),
             memory_bytes: 0,
             cookies_sent: 0,
             proofs_failed: 0,
@@ -190,19 +193,28 @@ impl HalfOpens {
         }
     }
 
-    /// Forgets the oldest, unless it is young; whether it did.
-    fn make_room(&mut self, now: Time) -> bool {
-        while let Some(&id) = self.queue.front() {
-            let oldest = self.table.get(&id);
-            if oldest.is_some_and(|half_open| now < half_open.answered_at + limits::HALF_OPEN_SPARED) {
-                return false;
-            }
-            self.queue.pop_front();
-            if self.remove(id).is_some() {
-                return true;
-            }
+    fn is_full(&self) -> bool {
+        self.table.len() >= 2 * self.without_cookie_max
+    }
+
+    /// Whether there is room, or the oldest is old enough to make it.
+    fn can_make_room(&self, now: Time) -> bool {
+        let oldest = self.queue.iter().find_map(|id| self.table.get(id));
+        !self.is_full() || oldest.is_none_or(|oldest| now >= oldest.answered_at + limits::HALF_OPEN_SPARED)
+    }
+
+    /// Forgets the oldest if there is no room otherwise.
+    fn make_room(&mut self) {
+        while self.is_full() {
+            let Some(id) = self.queue.pop_front() else { return };
+            self.remove(id);
         }
-        true
+    }
+
+    /// Places which this address has. Counted when it asks for one more, which costs a handshake's computation anyway.
+    fn places(&self, remote: SocketAddr) -> usize {
+        let prefix = Prefix::from(remote);
+        self.table.values().filter(|half_open| Prefix::from(half_open.remote) == prefix).count()
     }
 
     fn remove(&mut self, id: u32) -> Option<Box<HalfOpen>> {
@@ -241,7 +253,9 @@ impl HalfOpens {
         let step = now.as_ns() / limits::COOKIE_STEP.as_nanos() as u64;
         let shown = syn.payload.cookie.is_some_and(|it| self.jar.verify(step, &address, initiator_id, message, it));
         let failing = self.failed.0 == step && self.failed.1 >= limits::FIRST_MESSAGES_FAILED_MAX;
-        let full = self.table.len() >= self.without_cookie_max || failing;
+        let full = failing
+            || self.table.len() >= self.without_cookie_max
+            || self.places(syn.remote) >= share_of(self.without_cookie_max);
         if !shown && (full || self.cookies == Cookies::Always) {
             let cookie = self.jar.issue(step, &address, initiator_id, message);
             self.cookies_sent += 1;
@@ -250,11 +264,10 @@ impl HalfOpens {
             let length = payload.encode(&mut bytes).unwrap_or_default();
             return write_synack(syn, initiator_id, 0, &bytes[..length], out);
         }
-        if self.table.len() >= 2 * self.without_cookie_max {
-            // Who hurries completes the handshake within a round trip; who does not makes room.
-            if !self.make_room(now) {
-                return Verdict::Drop;
-            }
+        // Who hurries completes the handshake within a round trip; who does not makes room, but not before the first
+        // message has been read: nothing that makes no sense may cost anybody a place.
+        if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
+            return Verdict::Drop;
         }
         let mut seed = [0; 32];
         random.fill_bytes(&mut seed);
@@ -322,9 +335,10 @@ impl HalfOpens {
             retry_after_us: 0,
         });
         let verdict = half_open.answer_again(syn, out);
-        if half_open.memory_bytes() > limits::HALF_OPEN_BYTES_MAX {
+        if verdict == Verdict::Drop || half_open.memory_bytes() > limits::HALF_OPEN_BYTES_MAX {
             return Verdict::Drop;
         }
+        self.make_room();
         half_open.bytes = half_open.memory_bytes() as u16;
         self.memory_bytes += usize::from(half_open.bytes);
         self.table.insert(local_id, half_open);
@@ -345,9 +359,12 @@ impl HalfOpens {
         datagram: &[u8],
         seed: [u8; 32],
     ) -> Option<Opened> {
+        self.expire(now);
         let credentials = config.credentials()?;
         let half_open = self.table.get_mut(&id)?;
-        if now < half_open.answered_at + Duration::from_micros(half_open.retry_after_us.into()) {
+        let (prefix, is_retry) = (Prefix::from(half_open.remote), half_open.failures > 0);
+        // The first proof of each is always looked at, whatever others do: only who has had a false one has to wait.
+        if now < half_open.retry_at() || (is_retry && !self.retries.is_one_left(now, prefix)) {
             return None;
         }
         let proof = match &mut half_open.waits {
@@ -358,6 +375,9 @@ impl HalfOpens {
         if matches!(proof, Proof::Failed) {
             half_open.fail(now);
             self.proofs_failed += 1;
+            if is_retry {
+                self.retries.on_failed(now, prefix);
+            }
         }
         let remote = half_open.remote.into();
         let (has_datagram, established) = match proof {
@@ -393,7 +413,11 @@ impl HalfOpen {
         let wait = limits::PROOF_RETRY_MIN * (1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         let after = now.since(self.answered_at) + wait.min(limits::PROOF_RETRY_MAX);
-        self.retry_after_us = u32::try_from(after.as_micros()).unwrap_or(u32::MAX);
+        self.retry_after_us = after.min(limits::HALF_OPEN_TIMEOUT).as_micros() as u32;
+    }
+
+    fn retry_at(&self) -> Time {
+        self.answered_at + Duration::from_micros(self.retry_after_us.into())
     }
 }
 

@@ -3,6 +3,9 @@
 mod accept;
 mod address;
 mod half_open;
+mod retries;
+mod sealed;
+
 mod stats;
 
 use std::collections::BTreeMap;
@@ -17,10 +20,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::config::Config;
-use crate::connection::handshake::CODE_RANDOM_LINEAR;
-use crate::connection::noise::SYMBOL_SIZE_MAX;
 use crate::connection::{Connection, Ports};
-use crate::endpoint::half_open::{HalfOpens, Syn, Verdict};
+use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::limits;
 use crate::recv::budget::{Account, MemoryBudget};
 use crate::recv::reserve_bytes;
@@ -219,7 +220,7 @@ impl Endpoint {
     }
 
     /// Finds out where a datagram from `remote` belongs. An answer which needs no connection is written into `reply`,
-    /// which should hold 1500 bytes.
+    /// which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
         let Some(peeked) = peek(datagram) else { return Routed::Dropped };
         let mut remote = remote;
@@ -239,7 +240,7 @@ impl Endpoint {
         };
         match handle {
             Some(&handle) => Routed::Connection(handle, self.path_of(handle, remote)),
-            None if peeked.profile == Profile::Modern => self.handle_proof(now, peeked.connection_id, datagram),
+            None if peeked.profile == Profile::Modern => self.handle_proof(now, peeked.connection_id, datagram, reply),
             None => Routed::Dropped,
         }
     }
@@ -252,34 +253,6 @@ impl Endpoint {
             remote.set_port(entry.remote.port());
         }
         remote
-    }
-
-    /// A datagram for an initiator which has yet to prove itself.
-    fn handle_proof(&mut self, now: Time, id: u32, datagram: &[u8]) -> Routed {
-        if !self.half_opens.as_ref().is_some_and(|half_opens| half_opens.contains(id)) {
-            return Routed::Dropped;
-        }
-        let seed = self.seed();
-        let (Some(half_opens), Some(config)) =
-            (&mut self.half_opens, self.accept.as_ref().and_then(|accept| accept.modern.as_ref()))
-        else {
-            return Routed::Dropped;
-        };
-        let reserve = reserve_bytes(config);
-        let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
-        let mut connection = opened.connection;
-        let remote = connection.remote();
-        let account = self.has_room(remote).then(|| Account::open(&self.memory, reserve)).flatten();
-        let Some(account) = account else {
-            self.refused += 1;
-            return Routed::Dropped;
-        };
-        connection.pay_from(account);
-        if opened.has_datagram {
-            connection.handle_datagram(now, remote, &mut datagram.to_vec());
-        }
-        let handle = self.insert(remote, &connection, None, Entered::Proven);
-        Routed::Opened(handle, connection)
     }
 
     /// Whether one more connection may be accepted from `remote`.
@@ -353,43 +326,6 @@ impl Endpoint {
         connection.pay_from(account);
         let handle = self.insert(remote, &connection, syn_id, Entered::HalfOpen);
         Routed::Opened(handle, Box::new(connection))
-    }
-
-    fn handle_sealed_syn(&mut self, now: Time, syn: Syn<'_>, reply: &mut [u8]) -> Routed {
-        let accept = self.accept.as_ref().and_then(|accept| accept.modern.as_ref().map(|config| (accept, config)));
-        // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
-        let Some((accept, config)) = accept else { return self.refuse_if_listening(&syn, reply) };
-        let Some(half_opens) = &mut self.half_opens else { return self.refuse_if_listening(&syn, reply) };
-        if self.entries.len() >= accept.connections_max || self.memory.free_bytes() < reserve_bytes(config) {
-            self.refused += 1;
-            return Routed::Dropped;
-        }
-        let options = &syn.segment.options;
-        let spoken = options.version == Some(dfcp_wire::VERSION)
-            && options.profile == Some(Profile::Modern)
-            && options.code == Some(CODE_RANDOM_LINEAR)
-            && options.symbol_size.is_some_and(|size| (64..=SYMBOL_SIZE_MAX).contains(&size));
-        let verdict = if spoken {
-            let by_id = &self.by_id;
-            half_opens.take_syn(now, config, &syn, |id| by_id.contains_key(&id), &mut self.random, reply)
-        } else {
-            Verdict::Refuse(0)
-        };
-        match verdict {
-            Verdict::Answer(length) => Routed::Reply(length),
-            Verdict::Refuse(reason) => self.refuse(&syn.segment.header, syn.payload.connection_id, reason, reply),
-            Verdict::Drop => {
-                self.refused += 1;
-                Routed::Dropped
-            }
-        }
-    }
-
-    fn refuse_if_listening(&mut self, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
-        if self.accept.is_none() {
-            return Routed::Dropped;
-        }
-        self.refuse(&syn.segment.header, syn.payload.connection_id, 0, reply)
     }
 
     /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.

@@ -19,7 +19,8 @@ pub struct EndpointStats {
     /// SYNs refused, or dropped for want of room.
     pub refused: u64,
     /// Datagrams which should have proven an initiator and did not. Each cost up to three multiplications on the curve;
-    /// those which [`PROOF_RETRY_MIN`](crate::limits::PROOF_RETRY_MIN) holds off cost nothing and are not counted.
+    /// those which [`PROOF_RETRY_MIN`](crate::limits::PROOF_RETRY_MIN) or
+    /// [`PROOF_RETRIES_PER_S`](crate::limits::PROOF_RETRIES_PER_S) holds off cost nothing and are not counted.
     pub proofs_failed: u64,
     /// Connections accepted at once, at the most: [`Accept::connections_max`], or as many as have a reserve of memory.
     pub connections_max: usize,

@@ -115,6 +115,17 @@ impl Initiator {
         Ok(length)
     }
 
+    /// Goes back to where [`read_second`](Self::read_second) was called, for a caller who does not believe what he read:
+    /// at first contact anybody can write a second message, with a key of his own. The genuine one can still be read.
+    ///
+    /// # Errors
+    /// [`HandshakeError::OutOfTurn`] unless the second message was the last.
+    pub fn refuse_second(&mut self) -> Result<(), HandshakeError> {
+        self.noise.require(2)?;
+        self.noise = self.rebuilt()?;
+        Ok(())
+    }
+
     /// The responder's static key: with a pinned key from the start, at first contact once the second message was
     /// read. So a user can be asked before the third is written.
     #[must_use]

@@ -119,6 +119,28 @@ fn is_refusal(error: HandshakeError) -> bool {
     matches!(error, HandshakeError::Refused | HandshakeError::Length(_) | HandshakeError::WeakKey)
 }
 
+/// At first contact anybody can answer: who does not believe it goes on waiting, and takes the genuine answer.
+#[test]
+fn a_second_message_can_be_refused_after_it_was_read() {
+    let mut initiator = initiator(Pattern::FirstContact);
+    assert_eq!(initiator.refuse_second(), Err(HandshakeError::OutOfTurn));
+    let first = written(|out| initiator.write_first(b"one", out)).unwrap();
+    assert_eq!(initiator.refuse_second(), Err(HandshakeError::OutOfTurn));
+    let (second, answered) = answer(read_first(Pattern::FirstContact, &first).unwrap().0, b"two");
+    for _ in 0..2 {
+        assert_eq!(written(|out| initiator.read_second(&second, out)).unwrap(), b"two");
+        assert!(initiator.peer().is_some());
+        assert_eq!(initiator.refuse_second(), Ok(()));
+        assert_eq!(initiator.peer(), None);
+        assert!(written(|out| initiator.write_third(b"three", out)).is_err());
+    }
+    assert_eq!(written(|out| initiator.read_second(&second, out)).unwrap(), b"two");
+    let third = written(|out| initiator.write_third(b"three", out)).unwrap();
+    let Answered::HalfOpen(mut half_open) = answered else { panic!("it waits for the third message") };
+    let (responder, _) = read_third(&mut half_open, &third).unwrap();
+    assert_eq!(responder.handshake_hash(), initiator.finish().unwrap().handshake_hash());
+}
+
 #[test]
 fn both_ends_agree() {
     for pattern in Pattern::ALL {

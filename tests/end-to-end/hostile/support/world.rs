@@ -262,7 +262,6 @@ impl Node {
             stats.bytes_received = 0;
             stats.segments_dropped = 0;
             stats.segments_forged = 0;
-            stats.received.duplicate = 0;
             (connection.state(), connection.next_timeout(now), connection.remote(), stats)
         };
         self.connections.values().map(masked).collect()

@@ -1,0 +1,115 @@
+//! Connections over loopback, past a socket which sees every datagram.
+
+use std::net::Ipv6Addr;
+
+use clap::Parser;
+use dfcp::PeerKey;
+use dfcp_secure::StaticKey;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UdpSocket as Socket;
+
+use super::*;
+use crate::args::{Cli, Command};
+
+/// Several blocks, the last one odd.
+const BYTES: usize = 300_001;
+
+fn path(more: &[&str]) -> PathArgs {
+    let cli = Cli::try_parse_from([&["dfcp", "send", "file", "host:1"], more].concat()).unwrap();
+    let Command::Send(send) = cli.command else { panic!("not send") };
+    send.path
+}
+
+/// The largest UDP payload each way, forth and back, while [`BYTES`] go there and come back.
+async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
+    let sealed = here.insecure_flag().is_none();
+    let config = |seed, peer| {
+        let credentials = Credentials { key: Some(StaticKey::from_seed(&[seed; 32])), peer, ..Credentials::default() };
+        if sealed { Config::sealed(credentials) } else { Config::danger_unsealed() }
+    };
+    let any = SocketAddr::new(ip, 0);
+    let listener = Listener::bind(any, within_mtu(with_rate(config(1, PeerKey::Any), there), there, any)).unwrap();
+    let to = listener.local_addr().unwrap();
+    let (near, far) = (Socket::bind(any).await.unwrap(), Socket::bind(any).await.unwrap());
+    let between = near.local_addr().unwrap();
+    let echo = async {
+        let (mut reader, mut writer) = tokio::io::split(listener.accept().await.unwrap());
+        let mut data = vec![0; BYTES];
+        reader.read_exact(&mut data).await.unwrap();
+        writer.write_all(&data).await.unwrap();
+        writer.shutdown().await.unwrap();
+    };
+    let client = async {
+        let config = within_mtu(with_rate(config(2, PeerKey::Any), here), here, between);
+        let mut stream = Stream::connect(between, config).await.unwrap();
+        let data: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
+        stream.write_all(&data).await.unwrap();
+        let mut back = vec![0; BYTES];
+        stream.read_exact(&mut back).await.unwrap();
+        assert!(back == data);
+        stream.shutdown().await.unwrap();
+    };
+    let mut most = [0; 2];
+    let watch = async {
+        let (mut forth, mut back, mut client) = ([0; 2048], [0; 2048], None);
+        loop {
+            tokio::select! {
+                got = near.recv_from(&mut forth) => {
+                    let (bytes, from) = got.unwrap();
+                    client = Some(from);
+                    most[0] = most[0].max(bytes);
+                    far.send_to(&forth[..bytes], to).await.unwrap();
+                }
+                got = far.recv_from(&mut back) => {
+                    let (bytes, _) = got.unwrap();
+                    most[1] = most[1].max(bytes);
+                    near.send_to(&back[..bytes], client.unwrap()).await.unwrap();
+                }
+            }
+        }
+    };
+    tokio::select! {
+        _ = async { tokio::join!(echo, client) } => {}
+        () = watch => {}
+    }
+    most
+}
+
+#[tokio::test]
+async fn no_datagram_is_larger_than_the_path_takes_whichever_side_knows() {
+    let addresses: [(IpAddr, usize); 2] = [([127, 0, 0, 1].into(), 28), (Ipv6Addr::LOCALHOST.into(), 48)];
+    for (ip, overhead_bytes) in addresses {
+        if UdpSocket::bind((ip, 0)).is_err() {
+            continue; // a machine without this version of IP
+        }
+        for unsealed in [&[][..], &["--insecure-unsealed"]] {
+            let (small, default) = (path(&[&["--mtu", "1280"], unsealed].concat()), path(unsealed));
+            for (here, there) in [(&small, &small), (&small, &default), (&default, &small)] {
+                let packets = largest(ip, here, there).await.map(|bytes| bytes + overhead_bytes);
+                assert_eq!(packets, [1280; 2], "{ip} {unsealed:?}: full packets, and none is longer");
+            }
+        }
+    }
+}
+
+#[test]
+fn symbols_follow_from_carrier_ip_version_and_sealing() {
+    let (v4, v6): (SocketAddr, SocketAddr) = (([192, 0, 2, 1], 1).into(), (Ipv6Addr::LOCALHOST, 1).into());
+    let mapped: SocketAddr = (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201), 1).into();
+    let symbol = |more: &[&str], config: Config, address| within_mtu(config, &path(more), address).symbol_size;
+    let sealed = || Config::sealed(Credentials::default());
+    for (more, address, in_seal, plain) in [
+        (&["--mtu", "1280"][..], v4, 1208, 1224),
+        (&["--mtu", "1280"], mapped, 1208, 1224),
+        (&["--mtu", "1280"], v6, 1188, 1204),
+        (&["--mtu", "1280", "--carrier", "raw-ip"], v4, 1216, 1232),
+        (&["--mtu", "1280", "--carrier", "raw-ip"], v6, 1196, 1212),
+        (&["--mtu", "1491"], v4, 1419, 1420),
+        // What the library chooses by itself.
+        (&[], v4, 1420, 1420),
+        (&[], v6, 1408, 1420),
+    ] {
+        assert_eq!(symbol(more, sealed(), address), in_seal, "{more:?} {address}");
+        assert_eq!(symbol(more, Config::danger_unsealed(), address), plain, "{more:?} {address}");
+    }
+}

@@ -1,0 +1,190 @@
+//! The places of connections which are not admitted yet, and who gives one up when all are taken.
+//!
+//! A silent connection may keep its place for half a minute, so whoever takes them all would turn everybody else away.
+//! Therefore the address which has most places gives one up for a newcomer from another: its oldest connection that has
+//! said nothing, or else, if it has two more than the newcomer's address, its oldest. So one host, however often it
+//! connects, is in nobody's way, and nobody is thrown out in the middle of a pairing for a newcomer no better off.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::limits::UNADMITTED_MAX;
+
+/// What counts as one address: over IPv6 the 64 bits which a site hands to each of its hosts, or to one with all the
+/// addresses behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network(IpAddr);
+
+impl Network {
+    /// That of `address`.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
+            v4 => v4,
+        })
+    }
+}
+
+/// At most [`UNADMITTED_MAX`] places.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The oldest first.
+    taken: Mutex<Vec<Taken>>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    place: Arc<()>,
+    network: Option<Network>,
+    silent: bool,
+    /// Dropped together with this entry, which tells the connection that it has lost its place.
+    _held: oneshot::Sender<Infallible>,
+}
+
+impl Places {
+    /// Takes a place for a connection from `network`, perhaps another one's; `None` if there is none for it. All
+    /// connections without a network count as one's.
+    pub fn take(self: &Arc<Self>, network: Option<Network>) -> Option<Place> {
+        let mut taken = self.taken();
+        if taken.len() >= UNADMITTED_MAX {
+            let victim = victim(&taken, network)?;
+            taken.remove(victim);
+        }
+        let (held, lost) = oneshot::channel();
+        let place = Place { places: Arc::clone(self), id: Arc::new(()), lost };
+        taken.push(Taken { place: Arc::clone(&place.id), network, silent: true, _held: held });
+        Some(place)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<Taken>> {
+        // Every change is complete before the lock is let go.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which connection makes room for one from `newcomer`.
+fn victim(taken: &[Taken], newcomer: Option<Network>) -> Option<usize> {
+    let held = |network| taken.iter().filter(|taken| taken.network == network).count();
+    let own = held(newcomer);
+    let most = taken.iter().map(|taken| held(taken.network)).max()?;
+    // Who has most places competes with nobody but itself.
+    let gives = |taken: &Taken| if own == most { taken.network == newcomer } else { held(taken.network) == most };
+    let silent = taken.iter().position(|taken| taken.silent && gives(taken));
+    silent.or_else(|| if most > own + 1 { taken.iter().position(gives) } else { None })
+}
+
+/// A place, given back when dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    id: Arc<()>,
+    lost: oneshot::Receiver<Infallible>,
+}
+
+impl Place {
+    /// What tells the others that this connection is no longer silent.
+    pub fn voice(&self) -> impl Fn() + Send + Sync + use<> {
+        let (places, id) = (Arc::clone(&self.places), Arc::clone(&self.id));
+        move || {
+            if let Some(own) = places.taken().iter_mut().find(|taken| Arc::ptr_eq(&taken.place, &id)) {
+                own.silent = false;
+            }
+        }
+    }
+
+    /// Waits until the place has been given to another connection, which may never be.
+    pub async fn lost(&mut self) {
+        let Err(_gone) = (&mut self.lost).await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken().retain(|taken| !Arc::ptr_eq(&taken.place, &self.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+
+    fn from(text: &str) -> Option<Network> {
+        Some(Network::of(text.parse().unwrap()))
+    }
+
+    fn host(number: usize) -> Option<Network> {
+        from(&format!("192.0.2.{number}"))
+    }
+
+    /// `count` places for connections from `network`.
+    fn take(places: &Arc<Places>, network: Option<Network>, count: usize) -> Vec<Place> {
+        (0..count).map(|_| places.take(network).unwrap()).collect()
+    }
+
+    /// Which of these have lost their place.
+    fn lost(held: &mut [Place]) -> Vec<usize> {
+        let is_lost = |place: &mut Place| matches!(place.lost.try_recv(), Err(TryRecvError::Closed));
+        held.iter_mut().enumerate().filter_map(|(i, place)| is_lost(place).then_some(i)).collect()
+    }
+
+    #[test]
+    fn what_counts_as_one_address() {
+        assert_eq!(from("2001:db8:1:2::3"), from("2001:db8:1:2:ffff::4"));
+        assert_ne!(from("2001:db8:1:2::3"), from("2001:db8:1:3::3"));
+        assert_eq!(from("::ffff:192.0.2.1"), host(1));
+        assert_ne!(host(1), host(2));
+    }
+
+    #[test]
+    fn a_host_with_every_place_makes_room_for_others_and_its_newest_for_nobody() {
+        let places = Arc::new(Places::default());
+        let mut attacker = take(&places, host(1), UNADMITTED_MAX);
+        let honest = take(&places, host(2), 3);
+        assert_eq!(lost(&mut attacker), [0, 1, 2]);
+        let _more = take(&places, host(1), 10);
+        assert_eq!(lost(&mut attacker), (0..13).collect::<Vec<_>>(), "it is in its own way only");
+        assert_eq!(places.taken().len(), UNADMITTED_MAX);
+        drop(honest);
+        assert_eq!(places.taken().len(), UNADMITTED_MAX - 3);
+    }
+
+    #[test]
+    fn a_host_whose_connections_all_speak_makes_room_too_but_not_for_itself() {
+        let places = Arc::new(Places::default());
+        let mut attacker = take(&places, host(1), UNADMITTED_MAX);
+        attacker.iter().for_each(|place| place.voice()());
+        assert!(places.take(host(1)).is_none());
+        let _honest = places.take(host(2)).unwrap();
+        assert_eq!(lost(&mut attacker), [0]);
+    }
+
+    #[test]
+    fn among_equals_only_who_is_silent_makes_room() {
+        let places = Arc::new(Places::default());
+        let mut held: Vec<_> = (0..UNADMITTED_MAX).map(|i| places.take(host(i)).unwrap()).collect();
+        for place in held.iter().filter(|place| !Arc::ptr_eq(&place.id, &held[40].id)) {
+            place.voice()();
+        }
+        let newcomer = places.take(host(200)).unwrap();
+        assert_eq!(lost(&mut held), [40], "the silent one");
+        newcomer.voice()();
+        assert!(places.take(host(201)).is_none(), "all of them are in the middle of something");
+        assert!(places.take(host(0)).is_none());
+        held.remove(7);
+        assert!(places.take(host(201)).is_some(), "a place was given back");
+    }
+
+    #[tokio::test]
+    async fn who_loses_its_place_is_told() {
+        let places = Arc::new(Places::default());
+        let mut attacker = take(&places, None, UNADMITTED_MAX);
+        let _honest = places.take(host(2)).unwrap();
+        attacker[0].lost().await;
+    }
+}

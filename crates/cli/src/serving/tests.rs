@@ -1,0 +1,229 @@
+//! The accept loop over connections in memory.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::sync::{Notify, mpsc};
+
+use super::*;
+use crate::admission::Ways;
+use crate::admission::codes::News;
+use crate::admission::tests::{HASH, Sealed, admission, codes, connection, key, other, ways};
+use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
+use crate::pairing::{Code, pair_as_sender};
+use crate::seal::Seal;
+use crate::transfer::frame::{ToSender, read_frame, read_preamble};
+
+/// A connection in memory from an address.
+struct From(Sealed, IpAddr);
+
+impl Transport for From {
+    fn peer_address(&self) -> Option<IpAddr> {
+        Some(self.1)
+    }
+
+    fn seal(&self) -> Option<Seal> {
+        self.0.seal()
+    }
+}
+
+impl AsyncRead for From {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for From {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Accepts what is put into the channel, and never fails.
+struct Door(mpsc::UnboundedReceiver<From>);
+
+impl Acceptor for Door {
+    type Connection = From;
+
+    async fn accept(&mut self) -> io::Result<(From, String)> {
+        match self.0.recv().await {
+            Some(from) => {
+                let peer = from.1.to_string();
+                Ok((from, peer))
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The peers of a listener.
+struct Street(mpsc::UnboundedSender<From>);
+
+impl Street {
+    fn new() -> (Self, Door) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), Door(receiver))
+    }
+
+    /// Connects from 192.0.2.`host` with a key.
+    fn connect(&self, host: u8, seed: u8) -> DuplexStream {
+        let (ours, theirs) = connection(Some(key(seed)));
+        assert!(self.0.send(From(theirs, [192, 0, 2, host].into())).is_ok());
+        ours
+    }
+
+    async fn try_code(&self, code: &Code) -> (DuplexStream, bool) {
+        let mut ours = self.connect(9, 2);
+        let paired = pair_as_sender(&mut ours, code, &HASH).await.is_ok();
+        (ours, paired)
+    }
+}
+
+const SERVING: Serving = Serving { service: Service::Files, peers_max: 16, once: false };
+
+fn last_code(told: &Mutex<Vec<News>>) -> Code {
+    codes(told).last().unwrap().0.clone()
+}
+
+/// Lets everything run which does not wait for time.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
+    let (street, door) = Street::new();
+    let (admission, told) = admission(Ways { codes: true, authorized: Arc::default(), ..ways() });
+    let may_end = Arc::new(Notify::new());
+    let (ended, mut log) = mpsc::unbounded_channel();
+    let session = {
+        let may_end = Arc::clone(&may_end);
+        move |mut opening: Opening<From>, _| {
+            let (may_end, ended) = (Arc::clone(&may_end), ended.clone());
+            async move {
+                may_end.notified().await;
+                assert!(ended.send(opening.read_u8().await.ok()).is_ok());
+                true
+            }
+        }
+    };
+    let mut serving = tokio::spawn(serve(door, SERVING, Some(admission), session));
+    let (mut transfer, paired) = street.try_code(&last_code(&told)).await;
+    assert!(paired);
+    settle().await;
+    for _ in 0..PAIRING_WRONG_MAX {
+        assert!(!street.try_code(&other(&last_code(&told))).await.1);
+    }
+    assert_eq!(told.lock().unwrap().last(), Some(&News::Closed));
+    assert!(!street.try_code(&last_code(&told)).await.1, "nobody enters any more");
+    // Long after the strangers have been turned away.
+    assert!(tokio::time::timeout(Duration::from_secs(3600), &mut serving).await.is_err(), "the transfer goes on");
+    transfer.write_u8(42).await.unwrap();
+    may_end.notify_one();
+    let error = serving.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("too many wrong codes"), "{error}");
+    assert_eq!(log.try_recv(), Ok(Some(42)), "it ended by itself, on a living connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_silent_host_turns_nobody_away() {
+    let (street, door) = Street::new();
+    // By key: the key of seed 1 is authorized.
+    let (admission, _) = admission(ways());
+    let (entered, mut log) = mpsc::unbounded_channel();
+    let session = move |_, peer: String| {
+        assert!(entered.send(peer).is_ok());
+        std::future::ready(true)
+    };
+    let serving = tokio::spawn(serve(door, SERVING, Some(admission), session));
+    let mut silent: Vec<_> = (0..UNADMITTED_MAX).map(|_| street.connect(1, 2)).collect();
+    settle().await;
+    let mut honest: Vec<_> = (2..12).map(|host| street.connect(host, 1)).collect();
+    settle().await;
+    for ours in &mut honest {
+        ours.write_all(&Service::Files.preamble()).await.unwrap();
+    }
+    settle().await;
+    let mut peers: Vec<String> = std::iter::from_fn(|| log.try_recv().ok()).collect();
+    peers.sort_by_key(|peer| peer.rsplit('.').next().and_then(|last| last.parse::<u8>().ok()));
+    let expected: Vec<String> = (2..12).map(|host| format!("192.0.2.{host}")).collect();
+    assert_eq!(peers, expected);
+    // The silent host's oldest have made room, the others wait on.
+    for (i, ours) in silent.iter_mut().enumerate() {
+        let gone = tokio::time::timeout(Duration::from_millis(1), ours.read_u8()).await.is_ok();
+        assert_eq!(gone, i < honest.len(), "{i}");
+    }
+    serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_every_place_is_in_use_a_newcomer_is_told() {
+    let (street, door) = Street::new();
+    let (admission, _) = admission(Ways { codes: true, ..ways() });
+    let serving = tokio::spawn(serve(door, SERVING, Some(admission), |_, _| std::future::ready(true)));
+    // Each from an address of its own, and in the middle of a pairing.
+    let mut busy: Vec<_> = (0..UNADMITTED_MAX).map(|host| street.connect(host as u8, 2)).collect();
+    for ours in &mut busy {
+        ours.write_all(b"DFCPK\x01\x01\x00").await.unwrap();
+    }
+    settle().await;
+    let mut newcomer = street.connect(200, 1);
+    read_preamble(&mut newcomer, Service::Files).await.unwrap();
+    let mut body = Vec::new();
+    let kind = read_frame(&mut newcomer, &mut body).await.unwrap().unwrap();
+    let ToSender::Refused(failure) = ToSender::decode(kind, &body).unwrap() else { panic!("not refused") };
+    assert_eq!(failure.code, FailureCode::Busy);
+    // Whoever says nothing more is left in time, and there is room again.
+    tokio::time::sleep(OPENING_MAX * 2).await;
+    let mut later = street.connect(200, 2);
+    later.write_all(&Service::Files.preamble()).await.unwrap();
+    read_preamble(&mut later, Service::Files).await.unwrap();
+    let kind = read_frame(&mut later, &mut body).await.unwrap().unwrap();
+    let ToSender::Refused(failure) = ToSender::decode(kind, &body).unwrap() else { panic!("not refused") };
+    assert_eq!(failure.code, FailureCode::NotAdmitted, "looked at, and not turned away unseen");
+    serving.abort();
+}
+
+#[tokio::test]
+async fn past_the_refusals_a_connection_is_dropped_without_a_word() {
+    let mut refusals = Refusals::new(Service::Files);
+    let mut all = Vec::new();
+    for _ in 0..=REFUSALS_MAX {
+        let (ours, Sealed(stream, _)) = connection(Some(key(1)));
+        refusals.turn_away(stream, "somebody");
+        all.push(ours);
+    }
+    assert_eq!(refusals.tasks.len(), REFUSALS_MAX);
+    while refusals.tasks.join_next().await.is_some() {}
+    for (i, ours) in all.iter_mut().enumerate() {
+        assert_eq!(read_preamble(ours, Service::Files).await.is_ok(), i < REFUSALS_MAX, "{i}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_peers_than_are_served_at_once_are_told() {
+    let (street, door) = Street::new();
+    let one = Serving { peers_max: 1, ..SERVING };
+    let session = |held: Opening<From>, _| async move {
+        std::future::pending::<()>().await;
+        drop(held);
+        true
+    };
+    let serving = tokio::spawn(serve(door, one, None, session));
+    let mut served = street.connect(1, 1);
+    settle().await;
+    let mut further = street.connect(2, 1);
+    read_preamble(&mut further, Service::Files).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), served.read_u8()).await.is_err(), "nothing is said to it yet");
+    serving.abort();
+}

@@ -1,0 +1,260 @@
+//! An initiator, and responders who answer it as they like.
+
+use std::time::Duration;
+
+use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
+use dfcp_wire::handshake::{Offer, Payload};
+use dfcp_wire::{Flags, Header, Options, Segment, encode, option_bytes};
+
+use super::*;
+use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
+use crate::error::Dropped;
+use crate::security::{Credentials, PeerKey, Verifier};
+
+const OFFER: Offer =
+    Offer { window_blocks: 4096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 };
+const MS: Duration = Duration::from_millis(1);
+
+fn start() -> Time {
+    Time::from_s(1)
+}
+
+fn at_server() -> SocketAddr {
+    ([198, 51, 100, 1], 9).into()
+}
+
+fn friend() -> StaticKey {
+    StaticKey::from_seed(&[2; 32])
+}
+
+fn verified() -> PeerKey {
+    let known = friend().public();
+    PeerKey::Verified(Verifier::new(move |key| *key == known))
+}
+
+fn initiator(credentials: impl Into<Credentials>) -> Connection {
+    let ports = Ports { local: 4_000, remote: 9 };
+    Connection::connect(start(), Config::sealed(credentials.into()), ports, at_server(), [3; 32]).unwrap()
+}
+
+fn sent(connection: &mut Connection, now: Time) -> Vec<Vec<u8>> {
+    let mut out = [0; DATAGRAM_BUFFER_BYTES];
+    let next = || connection.poll_transmit(now, &mut out).map(|it| out[..it.length].to_vec());
+    std::iter::from_fn(next).take(1_000).collect()
+}
+
+fn error(connection: &Connection) -> Option<ConnectionError> {
+    match &connection.phase {
+        Phase::Closed(error) => error.clone(),
+        _ => None,
+    }
+}
+
+fn datagram(flags: Flags, id: u32, s1: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = [0; DATAGRAM_BUFFER_BYTES];
+    let header = Header { s1, ..Header::modern(flags) }.with_connection_id(id);
+    let length = encode(&mut out, &header, &Options::default(), payload).unwrap();
+    out[..length].to_vec()
+}
+
+/// What a second message says: nothing that the initiator would not take, unless it is changed.
+fn modest<'a>() -> Payload<'a> {
+    Payload {
+        connection_id: Some(77),
+        ciphers: Some(&[1]),
+        symbol_size: Some(1_420),
+        echo: Some(0),
+        ..Payload::default()
+    }
+    .with_offer(&OFFER)
+}
+
+/// The SYNACK of somebody with this key.
+fn answer(syn: &[u8], key: StaticKey, inner: &[u8]) -> Vec<u8> {
+    let payload = Payload::decode(Segment::decode(syn).unwrap().payload).unwrap();
+    let (pattern, message) = payload.noise.unwrap();
+    let (pattern, id) = (Pattern::from_id(pattern).unwrap(), payload.connection_id.unwrap());
+    let prologue = noise::prologue(option_bytes(syn).unwrap(), id);
+    let keys = ResponderKeys { own: Some(key), pre_shared: None };
+    let mut plain = [0; MESSAGE_BYTES_MAX];
+    let (responder, _) = Responder::read_first(&keys, pattern, &prologue, [8; 32], message, &mut plain).unwrap();
+    let mut second = [0; MESSAGE_BYTES_MAX];
+    let (length, kept) = responder.write_second(inner, &mut second).unwrap();
+    assert_eq!(matches!(kept, Answered::HalfOpen(_)), pattern == Pattern::FirstContact);
+    let payload = Payload { noise: Some((pattern.id(), &second[..length])), ..Payload::default() };
+    let length = payload.encode(&mut plain).unwrap();
+    datagram(Flags::SYN | Flags::ACK, id, 0, &plain[..length])
+}
+
+fn encoded(payload: &Payload<'_>) -> Vec<u8> {
+    let mut out = [0; MESSAGE_BYTES_MAX];
+    let length = payload.encode(&mut out).unwrap();
+    out[..length].to_vec()
+}
+
+fn take(connection: &mut Connection, now: Time, mut datagram: Vec<u8>) {
+    connection.handle_datagram(now, at_server(), &mut datagram);
+}
+
+/// [open-34]: answers which anybody can write, and what they say.
+fn rogue_answers() -> [(PeerKey, StaticKey, Vec<u8>, ConnectionError); 4] {
+    let rogue = || StaticKey::from_seed(&[66; 32]);
+    let unexpected = || ConnectionError::UnexpectedKey(rogue().public().fingerprint());
+    [
+        (verified(), rogue(), encoded(&modest()), unexpected()),
+        (verified(), rogue(), vec![5; 9], unexpected()),
+        (PeerKey::Any, rogue(), vec![5; 9], ConnectionError::Incompatible),
+        (PeerKey::Fingerprint(friend().public().fingerprint()), rogue(), encoded(&modest()), unexpected()),
+    ]
+}
+
+#[test]
+fn an_answer_which_anybody_can_write_does_not_keep_the_genuine_one_away() {
+    for (peer, key, inner, _) in rogue_answers() {
+        let mut initiator = initiator(peer.clone());
+        let syn = sent(&mut initiator, start()).remove(0);
+        (0..3).for_each(|_| take(&mut initiator, start(), answer(&syn, key.clone(), &inner)));
+        assert_eq!((initiator.state(), error(&initiator)), (State::SynSent, None), "{peer:?}");
+        take(&mut initiator, start() + MS, answer(&syn, friend(), &encoded(&modest())));
+        assert_eq!(initiator.state(), State::Established, "{peer:?}");
+        assert_eq!(initiator.identity().unwrap().peer, Some(friend().public()));
+    }
+}
+
+#[test]
+fn what_nobody_vouches_for_ends_the_attempt_after_one_second() {
+    let mut cases: Vec<(Connection, ConnectionError)> = Vec::new();
+    for (peer, key, inner, why) in rogue_answers() {
+        let mut initiator = initiator(peer);
+        let syn = sent(&mut initiator, start()).remove(0);
+        take(&mut initiator, start(), answer(&syn, key, &inner));
+        cases.push((initiator, why));
+    }
+    let reasons = [ConnectionError::Refused, ConnectionError::NotAdmitted, ConnectionError::PinnedKeyRefused];
+    for (s1, why) in (0..).zip(reasons) {
+        let mut initiator = initiator(verified());
+        sent(&mut initiator, start());
+        let id = initiator.local_id();
+        take(&mut initiator, start(), datagram(Flags::RST, id, s1, &[]));
+        cases.push((initiator, why));
+    }
+    for (mut initiator, why) in cases {
+        initiator.handle_timeout(start() + MS * 999);
+        assert_eq!((initiator.state(), error(&initiator)), (State::SynSent, None), "{why}");
+        initiator.handle_timeout(start() + MS * 1_000);
+        assert_eq!(error(&initiator), Some(why));
+    }
+}
+
+/// [noise-3], [open-37]: what the expected peer itself says, and nobody else can say.
+#[test]
+fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
+    let wrong: [fn(&mut Payload<'_>); 9] = [
+        |inner| inner.symbol_size = Some(1_421),
+        |inner| inner.symbol_size = Some(63),
+        |inner| inner.symbol_size = None,
+        |inner| inner.ciphers = Some(&[9]),
+        |inner| inner.ciphers = Some(&[1, 3]),
+        |inner| inner.ciphers = Some(&[]),
+        |inner| inner.connection_id = None,
+        |inner| inner.echo = None,
+        |inner| inner.window_blocks = None,
+    ];
+    for peer in [verified(), PeerKey::Known(friend().public()), PeerKey::Fingerprint(friend().public().fingerprint())] {
+        for (case, change) in wrong.iter().enumerate() {
+            let mut initiator = initiator(peer.clone());
+            let syn = sent(&mut initiator, start()).remove(0);
+            let mut inner = modest();
+            change(&mut inner);
+            take(&mut initiator, start(), answer(&syn, friend(), &encoded(&inner)));
+            assert_eq!(error(&initiator), Some(ConnectionError::Incompatible), "{peer:?}, case {case}");
+        }
+        for size in [64, 1_000, 1_420] {
+            let mut initiator = initiator(peer.clone());
+            let syn = sent(&mut initiator, start()).remove(0);
+            take(
+                &mut initiator,
+                start(),
+                answer(&syn, friend(), &encoded(&Payload { symbol_size: Some(size), ..modest() })),
+            );
+            assert_eq!((initiator.state(), initiator.config.symbol_size), (State::Established, size), "{peer:?}");
+        }
+    }
+}
+
+/// [cookie-1], [cookie-4]
+#[test]
+fn bogus_cookies_make_an_initiator_send_twice_as_much_and_no_more() {
+    let mut caller = initiator(verified());
+    let id = caller.local_id();
+    let (mut copies, mut now) = (0, start());
+    let mut first = Vec::new();
+    while error(&caller).is_none() {
+        for syn in sent(&mut caller, now) {
+            copies += 1;
+            assert_eq!(Segment::decode(&syn).unwrap().header.flags, Flags::SYN);
+            first = if first.is_empty() { syn } else { first };
+        }
+        for byte in 0..10 {
+            take(&mut caller, now, datagram(Flags::SYN | Flags::ACK, id, 0, &[16, 0, 2, byte, byte]));
+        }
+        now += MS;
+        caller.handle_timeout(now);
+    }
+    let timed = {
+        let mut undisturbed = initiator(verified());
+        let times = (0..30_000).map(|ms| start() + MS * ms);
+        times.map(|now| sent(&mut undisturbed, now).len()).sum::<usize>()
+    };
+    assert!((timed + 10..=2 * timed).contains(&copies), "{copies} copies, {timed} of them by themselves");
+    let mut done = initiator(verified());
+    take(&mut done, start(), answer(&first, friend(), &encoded(&modest())));
+    let sent_before = sent(&mut done, start()).len();
+    assert!(done.state() == State::Established && sent_before > 0);
+    take(&mut done, start(), datagram(Flags::SYN | Flags::ACK, id, 0, &[16, 0, 2, 1, 1]));
+    assert!(sent(&mut done, start()).is_empty(), "who has accepted a message ignores them");
+}
+
+#[test]
+fn too_many_forgeries_end_a_connection() {
+    let mut initiator = initiator(verified());
+    let syn = sent(&mut initiator, start()).remove(0);
+    take(&mut initiator, start(), answer(&syn, friend(), &encoded(&modest())));
+    assert_eq!(initiator.on_unopened(&OpenError::Forged), Err(Dropped::Forged));
+    assert_eq!(initiator.state(), State::Established);
+    assert_eq!(initiator.on_unopened(&OpenError::ForgeryLimit), Ok(()));
+    assert_eq!(error(&initiator), Some(ConnectionError::ForgeryLimit));
+}
+
+/// [close-6]
+#[test]
+fn time_wait_lasts_32_seconds_in_modern_and_60_in_classic() {
+    let configs = [(Config::sealed(verified()), 32), (Config::danger_unsealed(), 32), (Config::danger_classic(), 60)];
+    for (config, seconds) in configs {
+        let ports = Ports { local: 4_000, remote: 9 };
+        let profile = config.profile;
+        let mut connection = Connection::new(start(), config, ports, at_server(), Role::Initiator, [3; 32]);
+        connection.phase = Phase::Open;
+        connection.closing.start(start(), 0, profile);
+        connection.closing.on_fin_acknowledged(Some(0));
+        connection.closing.on_peer_fin(0);
+        connection.closing.on_peer_done();
+        connection.update_closing(start());
+        assert_eq!(connection.state(), State::TimeWait);
+        connection.handle_timeout(start() + Duration::from_secs(seconds) - MS);
+        assert_eq!(connection.state(), State::TimeWait, "{profile:?}");
+        connection.handle_timeout(start() + Duration::from_secs(seconds));
+        assert_eq!((connection.state(), error(&connection)), (State::Closed, None), "{profile:?}");
+    }
+}
+
+#[test]
+fn a_cipher_which_was_offered_can_be_chosen() {
+    for cipher in Cipher::ALL {
+        let mut initiator = initiator(verified());
+        let syn = sent(&mut initiator, start()).remove(0);
+        let inner = encoded(&Payload { ciphers: Some(&[cipher.id()]), ..modest() });
+        take(&mut initiator, start(), answer(&syn, friend(), &inner));
+        assert_eq!(initiator.identity().unwrap().cipher, cipher);
+    }
+}

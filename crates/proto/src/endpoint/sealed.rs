@@ -1,0 +1,96 @@
+//! Sealed SYNs and the proofs of their initiators, as far as all of an endpoint's connections matter (`spec/protocol.md`
+//! §2.4).
+
+use dfcp_secure::Pattern;
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+
+use crate::connection::handshake::CODE_RANDOM_LINEAR;
+use crate::connection::noise::SYMBOL_SIZE_MAX;
+use crate::endpoint::half_open::{Syn, Verdict};
+use crate::endpoint::{Endpoint, Entered, Routed};
+use crate::recv::budget::Account;
+use crate::recv::reserve_bytes;
+
+impl Endpoint {
+    /// A datagram for an initiator which has yet to prove itself.
+    pub(super) fn handle_proof(&mut self, now: Time, id: u32, datagram: &[u8], reply: &mut [u8]) -> Routed {
+        if !self.half_opens.as_ref().is_some_and(|half_opens| half_opens.contains(id)) {
+            return Routed::Dropped;
+        }
+        let seed = self.seed();
+        let (Some(half_opens), Some(config)) =
+            (&mut self.half_opens, self.accept.as_ref().and_then(|accept| accept.modern.as_ref()))
+        else {
+            return Routed::Dropped;
+        };
+        let reserve = reserve_bytes(config);
+        let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
+        let mut connection = opened.connection;
+        let remote = connection.remote();
+        let account = self.has_room(remote).then(|| Account::open(&self.memory, reserve)).flatten();
+        let Some(account) = account else {
+            // Its initiator believes that it is connected, and nothing is left here that could tell it later.
+            self.refused += 1;
+            connection.refuse();
+            let told = connection.poll_transmit(now, reply);
+            return told.map_or(Routed::Dropped, |transmit| Routed::Reply(transmit.length));
+        };
+        connection.pay_from(account);
+        if opened.has_datagram {
+            connection.handle_datagram(now, remote, &mut datagram.to_vec());
+        }
+        let handle = self.insert(remote, &connection, None, Entered::Proven);
+        Routed::Opened(handle, connection)
+    }
+
+    pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: Syn<'_>, reply: &mut [u8]) -> Routed {
+        // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
+        let Some(config) = self.accept.as_ref().and_then(|accept| accept.modern.as_ref()) else {
+            return self.refuse_if_listening(&syn, reply);
+        };
+        if self.half_opens.is_none() {
+            return self.refuse_if_listening(&syn, reply);
+        }
+        let has_room = self.has_room(syn.remote) && self.memory.free_bytes() >= reserve_bytes(config);
+        if !has_room || self.is_reflected(&syn) {
+            self.refused += 1;
+            return Routed::Dropped;
+        }
+        let options = &syn.segment.options;
+        let spoken = options.version == Some(dfcp_wire::VERSION)
+            && options.profile == Some(Profile::Modern)
+            && options.code == Some(CODE_RANDOM_LINEAR)
+            && options.symbol_size.is_some_and(|size| (64..=SYMBOL_SIZE_MAX).contains(&size));
+        let by_id = &self.by_id;
+        let verdict = match &mut self.half_opens {
+            Some(half_opens) if spoken => {
+                half_opens.take_syn(now, config, &syn, |id| by_id.contains_key(&id), &mut self.random, reply)
+            }
+            Some(_) | None => Verdict::Refuse(0),
+        };
+        match verdict {
+            Verdict::Answer(length) => Routed::Reply(length),
+            Verdict::Refuse(reason) => self.refuse(&syn.segment.header, syn.payload.connection_id, reason, reply),
+            Verdict::Drop => {
+                self.refused += 1;
+                Routed::Dropped
+            }
+        }
+    }
+
+    /// Whether a SYN with the pre-shared key is one which went out from here: somebody sends it back, and we would answer
+    /// ourselves ([noise-11]). Its message authenticates the id, so it cannot have been changed.
+    fn is_reflected(&self, syn: &Syn<'_>) -> bool {
+        let is_pre_shared = syn.payload.noise.is_some_and(|(pattern, _)| pattern == Pattern::PreShared.id());
+        let of_id = syn.payload.connection_id.and_then(|id| self.by_id.get(&id));
+        is_pre_shared && of_id.and_then(|handle| self.entries.get(handle.0)).is_some_and(|entry| !entry.accepted)
+    }
+
+    fn refuse_if_listening(&mut self, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
+        if self.accept.is_none() {
+            return Routed::Dropped;
+        }
+        self.refuse(&syn.segment.header, syn.payload.connection_id, 0, reply)
+    }
+}
