@@ -93,7 +93,7 @@ impl Connection {
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
         if !matches!(self.phase, Phase::Closed(_)) {
-            self.reset = Some(0);
+            self.reset_peer();
             self.close(Some(ConnectionError::Aborted));
         }
     }

@@ -340,6 +340,13 @@ impl Connection {
         self.push_event(Event::Closed(error));
     }
 
+    /// Before the connection is closed: the peer is to be told by an RST, unless that would be more than its SYNs have
+    /// earned while its address is not proven ([open-11]).
+    fn reset_peer(&mut self) {
+        let is_unproven = self.phase == Phase::SynReceived && self.config.profile == Profile::Modern;
+        self.reset = (!is_unproven).then_some(0);
+    }
+
     /// After anything that can end a direction: reach the states which follow.
     fn update_closing(&mut self, now: Time) {
         if self.phase != Phase::Open {

@@ -258,3 +258,30 @@ fn a_cipher_which_was_offered_can_be_chosen() {
         assert_eq!(initiator.identity().unwrap().cipher, cipher);
     }
 }
+
+/// [open-11]
+#[test]
+fn giving_up_a_connection_whose_peer_has_proven_nothing_sends_nothing() {
+    let config = Config::danger_unsealed();
+    let accept = crate::endpoint::Accept { modern: Some(config.clone()), ..Default::default() };
+    let ports = Ports { local: 4_000, remote: 9 };
+    for is_proven in [false, true] {
+        let mut client = Connection::connect(start(), config.clone(), ports, at_server(), [3; 32]).unwrap();
+        let mut server = crate::endpoint::Endpoint::new(9, Some(accept.clone()), [4; 32]);
+        let syn = sent(&mut client, start()).swap_remove(0);
+        let from = ([203, 0, 113, 7], 4_000).into();
+        let opened = server.handle_datagram(start() + MS, from, &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
+        let crate::endpoint::Routed::Opened(_, mut connection) = opened else { panic!("{opened:?}") };
+        let answers = sent(&mut connection, start() + MS);
+        assert_eq!(answers.len(), 1);
+        if is_proven {
+            take(&mut client, start() + MS * 2, answers[0].clone());
+            let ack = sent(&mut client, start() + MS * 2).swap_remove(0);
+            connection.handle_datagram(start() + MS * 2, from, &mut ack.clone());
+            sent(&mut connection, start() + MS * 2);
+        }
+        connection.abort();
+        let last = sent(&mut connection, start() + MS * 3);
+        assert_eq!(last.len(), usize::from(is_proven), "{last:?}");
+    }
+}

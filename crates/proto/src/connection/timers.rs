@@ -51,7 +51,7 @@ impl Connection {
                 Phase::SynSent => return self.close(Some(ConnectionError::HandshakeTimeout)),
                 Phase::SynReceived => {
                     // Thesis §3.6: the initiator may believe that it is connected, so it is told.
-                    self.reset = Some(0);
+                    self.reset_peer();
                     return self.close(Some(ConnectionError::HandshakeTimeout));
                 }
                 Phase::Open | Phase::Closed(_) => self.handshake.repeats = None,
