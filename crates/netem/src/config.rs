@@ -6,6 +6,7 @@ use std::time::Duration;
 use dfcp_time::Time;
 
 use crate::loss::Loss;
+use crate::queue::Discipline;
 
 /// Packets that may wait unless told otherwise: 15 MB of full-sized ones, 120 ms at 1 Gbit/s.
 pub const QUEUE_PACKETS_DEFAULT: usize = 10_000;
@@ -38,6 +39,16 @@ impl QueueLimit {
     pub const fn bytes(bytes: u64) -> Self {
         Self { packets: None, bytes: Some(bytes) }
     }
+
+    /// Whether `packets` of altogether `bytes` may wait.
+    pub(crate) fn allows(self, packets: usize, bytes: u64) -> bool {
+        self.packets.is_none_or(|limit| packets <= limit) && self.bytes.is_none_or(|limit| bytes <= limit)
+    }
+
+    /// Whether one more packet of `size_bytes` may join `packets` of altogether `bytes`.
+    pub(crate) fn admits(self, packets: usize, bytes: u64, size_bytes: u32) -> bool {
+        self.allows(packets.saturating_add(1), bytes.saturating_add(u64::from(size_bytes)))
+    }
 }
 
 impl Default for QueueLimit {
@@ -61,8 +72,10 @@ pub struct LinkConfig {
     pub jitter: Duration,
     /// Which packets are lost, after they have used the bottleneck.
     pub loss: Loss,
-    /// How much may wait for the bottleneck; beyond it arriving packets are dropped (DropTail).
+    /// How much may wait for the bottleneck; beyond it packets are dropped.
     pub queue: QueueLimit,
+    /// In which order they are sent, and which are dropped.
+    pub discipline: Discipline,
     /// Probability that a packet arrives later by `reorder_delay`, so that those behind it overtake it. (At 1 all are
     /// late alike and the order stays.)
     pub reorder: f64,
@@ -88,6 +101,7 @@ impl Default for LinkConfig {
             jitter: Duration::ZERO,
             loss: Loss::None,
             queue: QueueLimit::default(),
+            discipline: Discipline::default(),
             reorder: 0.0,
             reorder_delay: REORDER_DELAY_DEFAULT,
             duplicate: 0.0,
@@ -134,6 +148,13 @@ impl LinkConfig {
         self
     }
 
+    /// Sets the discipline of the queue.
+    #[must_use]
+    pub fn with_discipline(mut self, discipline: Discipline) -> Self {
+        self.discipline = discipline;
+        self
+    }
+
     /// Lets a share `probability` of the packets arrive later by `delay`.
     #[must_use]
     pub fn with_reorder(mut self, probability: f64, delay: Duration) -> Self {
@@ -177,6 +198,7 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         checked_rate(self.rate_bps)?;
         self.loss.validate()?;
+        self.discipline.validate()?;
         checked_probability("reorder", self.reorder)?;
         checked_probability("duplicate", self.duplicate)?;
         checked_probability("corrupt", self.corrupt)?;
@@ -232,6 +254,35 @@ pub enum ConfigError {
         /// End of the one at fault.
         end: Time,
     },
+    /// A parameter of a queue discipline outside its range.
+    #[error("{name} is {value}, but must be {min} to {max}")]
+    OutOfRange {
+        /// Which one.
+        name: &'static str,
+        /// What it was.
+        value: u64,
+        /// The least that is possible.
+        min: u64,
+        /// The most that is possible.
+        max: u64,
+    },
+    /// A time of zero where something would happen without end.
+    #[error("{name} must be above zero")]
+    ZeroDuration {
+        /// Which one.
+        name: &'static str,
+    },
+    /// RED's thresholds are equal or the wrong way round.
+    #[error("RED's lower threshold of {min} must be below its upper one of {max}")]
+    RedThresholds {
+        /// The lower one.
+        min: u64,
+        /// The upper one.
+        max: u64,
+    },
+    /// A moving average that never moves.
+    #[error("RED's weight must be above zero, or its average never follows the queue")]
+    ZeroRedWeight,
 }
 
 pub(crate) fn checked_probability(name: &'static str, value: f64) -> Result<(), ConfigError> {

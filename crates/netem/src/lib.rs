@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! push ─► queue ─► serialisation ─► blackout ─► loss ─► duplication ─► delay + jitter, reordering, corruption ─► pop
-//!       (DropTail)  (at rate_bps)
+//!     (discipline)  (at rate_bps)
 //! ```
 //!
 //! * **Loss comes after the bottleneck.** A lost packet has used its share of the rate, so a path of rate C and loss p
@@ -16,6 +16,8 @@
 //! * **Serialisation is exact.** N packets of s bytes sent back to back leave after ⌈N·8·s·10⁹ / C⌉ ns: the part of a
 //!   nanosecond left by one packet is carried to the next.
 //! * **Order is kept** unless reordering is asked for: jitter never lets a packet overtake another.
+//! * **The queue's order is a choice**: DropTail, or a [`Discipline`] that is fair to flows or drops early. A [`Queue`] may
+//!   also be used without a link.
 //! * **Each impairment draws from its own generator**, so switching jitter on does not change which packets are lost.
 //!
 //! ```
@@ -43,6 +45,7 @@ mod flight;
 mod link;
 mod loss;
 mod packet;
+mod queue;
 mod random;
 mod stats;
 mod transmitter;
@@ -53,4 +56,8 @@ pub use config::{
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};
+pub use queue::{
+    Discipline, DropCause, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, Queue, Red, RedUnit, Sfq,
+    Wfq,
+};
 pub use stats::{Count, LinkStats};

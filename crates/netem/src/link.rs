@@ -1,6 +1,5 @@
 //! The link itself: wiring between queue, transmitter, impairments and flight.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_time::{Time, duration_ns};
@@ -9,6 +8,7 @@ use crate::config::{ConfigError, LinkConfig, checked_rate};
 use crate::flight::Flight;
 use crate::loss::{Loss, LossProcess};
 use crate::packet::Packet;
+use crate::queue::{DropCause, Queue};
 use crate::random::{Random, Stream};
 use crate::stats::{Count, LinkStats};
 use crate::transmitter::Transmitter;
@@ -21,8 +21,7 @@ use crate::transmitter::Transmitter;
 pub struct Link<P> {
     config: LinkConfig,
     now: Time,
-    queue: VecDeque<P>,
-    queued: Count,
+    queue: Queue<P>,
     transmitter: Transmitter<P>,
     flight: Flight<P>,
     held: Count,
@@ -45,8 +44,7 @@ impl<P: Packet> Link<P> {
         config.validate()?;
         Ok(Self {
             now: Time::ZERO,
-            queue: VecDeque::new(),
-            queued: Count::default(),
+            queue: Queue::new(config.discipline.clone(), config.queue, config.rate_bps, seed)?,
             transmitter: Transmitter::new(checked_rate(config.rate_bps)?),
             flight: Flight::new(),
             held: Count::default(),
@@ -66,18 +64,20 @@ impl<P: Packet> Link<P> {
         self.advance(now);
         let size_bytes = packet.size_bytes();
         self.stats.offered.add(size_bytes);
-        if !self.has_room_for(size_bytes) {
+        if self.held.bytes.saturating_add(u64::from(size_bytes)) > self.config.held_bytes_max {
             self.stats.queue_drops.add(size_bytes);
             return;
         }
         self.held.add(size_bytes);
         if self.config.rate_bps.is_none() {
             self.depart(self.now, packet);
-        } else if self.transmitter.is_idle() {
-            self.transmitter.start(self.now, size_bytes, packet);
-        } else {
-            self.queued.add(size_bytes);
-            self.queue.push_back(packet);
+            return;
+        }
+        let mut on_drop = drop_counter(&mut self.stats, &mut self.held);
+        if !self.transmitter.is_idle() {
+            self.queue.push(self.now, packet, &mut on_drop);
+        } else if let Some(packet) = self.queue.pass(self.now, packet, &mut on_drop) {
+            self.transmitter.start(self.now, packet.size_bytes(), packet);
         }
     }
 
@@ -88,6 +88,12 @@ impl<P: Packet> Link<P> {
         let next_departure = self.transmitter.finish_time();
         let next_sent = next_departure.map(|finish| self.flight.in_order_arrival(finish + self.config.delay));
         [next_sent, self.flight.next_arrival()].into_iter().flatten().min()
+    }
+
+    /// When the packet being sent will have left; `None` while none is.
+    #[must_use]
+    pub fn sent_at(&self) -> Option<Time> {
+        self.transmitter.finish_time()
     }
 
     /// The next packet whose arrival is not after `now`, in order of arrival, first in first out among equals.
@@ -106,10 +112,9 @@ impl<P: Packet> Link<P> {
         self.now = self.now.max(now);
         while let Some((finish, packet)) = self.transmitter.finish(self.now) {
             self.depart(finish, packet);
-            if let Some(next) = self.queue.pop_front() {
-                let size_bytes = next.size_bytes();
-                self.queued.remove(size_bytes);
-                self.transmitter.continue_with(finish, size_bytes, next);
+            let mut on_drop = drop_counter(&mut self.stats, &mut self.held);
+            if let Some(next) = self.queue.pop(finish, &mut on_drop) {
+                self.transmitter.continue_with(finish, next.size_bytes(), next);
             }
         }
     }
@@ -122,6 +127,7 @@ impl<P: Packet> Link<P> {
         let rate = checked_rate(rate_bps)?;
         self.advance(now);
         self.config.rate_bps = rate_bps;
+        self.queue.set_rate_bps(self.now, rate_bps)?;
         self.transmitter.set_rate(self.now, rate);
         // Without a rate, all that waited leaves now.
         self.advance(now);
@@ -168,26 +174,13 @@ impl<P: Packet> Link<P> {
     /// Bytes waiting for the transmitter, as of the latest time given to the link.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
-        self.queued.bytes
+        self.queue.bytes()
     }
 
     /// All that is in the link: waiting, being sent, travelling.
     #[must_use]
     pub fn held(&self) -> Count {
         self.held
-    }
-
-    fn has_room_for(&self, size_bytes: u32) -> bool {
-        let size_bytes = u64::from(size_bytes);
-        if self.held.bytes.saturating_add(size_bytes) > self.config.held_bytes_max {
-            return false;
-        }
-        if self.transmitter.is_idle() {
-            return true;
-        }
-        let limit = self.config.queue;
-        limit.packets.is_none_or(|packets| self.queue.len() < packets)
-            && limit.bytes.is_none_or(|bytes| self.queued.bytes.saturating_add(size_bytes) <= bytes)
     }
 
     /// The last bit of `packet` has left the transmitter at `at`.
@@ -240,6 +233,18 @@ impl<P: Packet> Link<P> {
             self.blackout += 1;
         }
         false
+    }
+}
+
+/// Counts what the queue drops, for as long as the two counters are at hand.
+fn drop_counter<P: Packet>(stats: &mut LinkStats, held: &mut Count) -> impl FnMut(P, DropCause) {
+    move |packet, cause| {
+        let size_bytes = packet.size_bytes();
+        held.remove(size_bytes);
+        stats.queue_drops.add(size_bytes);
+        if cause == DropCause::Early {
+            stats.early_drops.add(size_bytes);
+        }
     }
 }
 

@@ -8,11 +8,11 @@
 use rand::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-/// One impairment's own stream of random numbers.
+/// One impairment's (or the queue's) own stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Pcg64Mcg);
 
-/// Which impairment a stream belongs to. The numbers enter the seed and must never change.
+/// What a stream belongs to. The numbers enter the seed and must never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Loss = 1,
@@ -20,6 +20,7 @@ pub(crate) enum Stream {
     Reorder = 3,
     Duplicate = 4,
     Corrupt = 5,
+    Queue = 6,
 }
 
 impl Random {
@@ -50,7 +51,11 @@ impl Random {
 /// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 fn split_mix_64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
+    mix(*state)
+}
+
+/// SplitMix64's output function: a bijection that spreads every bit of its argument over all of the result.
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -88,7 +93,8 @@ mod tests {
     #[test]
     fn streams_of_one_seed_differ() {
         let first = |stream| Random::new(9, stream).bits();
-        let all = [Stream::Loss, Stream::Jitter, Stream::Reorder, Stream::Duplicate, Stream::Corrupt].map(first);
+        let all = [Stream::Loss, Stream::Jitter, Stream::Reorder, Stream::Duplicate, Stream::Corrupt, Stream::Queue]
+            .map(first);
         for (index, value) in all.iter().enumerate() {
             assert!(!all[..index].contains(value));
         }

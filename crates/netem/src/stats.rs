@@ -37,8 +37,10 @@ impl AddAssign for Count {
 pub struct LinkStats {
     /// Pushed into the link.
     pub offered: Count,
-    /// Refused at the entrance because the queue, or all that the link may hold, was full.
+    /// Dropped by the queue, on arrival or later: because it, or all that the link may hold, was full, or early.
     pub queue_drops: Count,
+    /// Those of `queue_drops` which RED or CoDel dropped though there was room.
+    pub early_drops: Count,
     /// Sent, but the link was dark when the last bit left.
     pub blackout_drops: Count,
     /// Sent, but lost by the loss model.

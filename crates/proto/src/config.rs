@@ -48,6 +48,20 @@ pub enum Traffic {
     Prompt,
 }
 
+/// Whether symbols have bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// They do.
+    #[default]
+    Real,
+    /// **For simulators alone:** nothing is coded, copied or kept. Data segments end behind their options, and count as if
+    /// their symbols were there ([`Transmit::elided_bytes`](crate::Transmit::elided_bytes)); a block counts as decoded as
+    /// soon as it has had K different symbols (modern), or *Redundancy* bytes of them (classic); what is written is
+    /// forgotten, and what is read is zeros. Both ends must have chosen it; not for sealed connections, and never over sockets:
+    /// the crate `dfcp` sets `Real`.
+    Counted,
+}
+
 /// A connection's configuration. Start from [`Config::modern`].
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -95,6 +109,8 @@ pub struct Config {
     pub coding: bool,
     /// Classic only: decode blocks (`true`), or only count their bytes and deliver zeros (thesis §3.12.1).
     pub decoding: bool,
+    /// Whether symbols have bytes. Default: they do.
+    pub content: Content,
 }
 
 impl Config {
@@ -120,6 +136,7 @@ impl Config {
             redundancy_bytes: dfcp_fountain::raptor::REDUNDANCY_DEFAULT_BYTES as u32,
             coding: true,
             decoding: true,
+            content: Content::Real,
         }
     }
 
@@ -180,6 +197,9 @@ impl Config {
             (Profile::Classic, Schedule::OpenLoop { redundancy }) if (0.0..=16.0).contains(&redundancy) => {}
             (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
             (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
+        }
+        if self.content == Content::Counted && self.credentials().is_some() {
+            return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate()?;
         let symbol_size_max = match self.credentials() {

@@ -21,7 +21,7 @@ mod send;
 mod state;
 mod stats;
 
-pub use config::{Config, Profile, Rate, Schedule, Traffic};
+pub use config::{Config, Content, Profile, Rate, Schedule, Traffic};
 pub use connection::application::Read;
 pub use connection::protection::Identity;
 pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};

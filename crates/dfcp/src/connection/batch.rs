@@ -114,7 +114,7 @@ mod tests {
             }
             let (length, port) = datagrams.remove(0);
             out[..length].fill((length % 251) as u8);
-            Some(Datagram { length, remote: at(port) })
+            Some(Datagram { length, remote: at(port), elided_bytes: 0 })
         });
         let state = (batch.end, batch.segment_size, batch.destination.port());
         batch.start = batch.end;

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dfcp_proto::{Accept, Config, Connection, ConnectionError, EndpointStats, Handle, PeerKey, Security};
+use dfcp_proto::{Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security};
 use tokio::runtime;
 use tokio::sync::{Notify, mpsc};
 
@@ -269,9 +269,10 @@ fn asking_for_the_key(mut config: Config) -> Option<Config> {
     Some(config)
 }
 
-/// Sets what depends on carrier and IP version.
+/// Sets what depends on carrier and IP version. Sockets carry bytes: a content which is only counted is for simulators.
 fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
     config.overhead_bytes = carrier.overhead_bytes(remote);
+    config.content = Content::Real;
     if remote.ip().to_canonical().is_ipv6() {
         // Header, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
         config.symbol_size = config.symbol_size.min(match config.security {

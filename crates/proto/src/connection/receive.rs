@@ -3,10 +3,12 @@
 
 use std::net::SocketAddr;
 
+use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
 use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment, feedback};
 
+use crate::config::Content;
 use crate::connection::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
 use crate::connection::noise::RST_NOT_ADMITTED;
 use crate::connection::{Connection, Event, Phase, Receiver, Seal, Sender, protection};
@@ -35,7 +37,9 @@ impl Connection {
             return Err(Dropped::Unexpected);
         }
         if self.config.credentials().is_none() {
-            return self.handle_segment(now, &segment, datagram.len());
+            let elided_bytes = self.elided_bytes(&segment);
+            self.stats.bytes_received += elided_bytes as u64;
+            return self.handle_segment(now, &segment, datagram.len() + elided_bytes);
         }
         if !segment.header.flags.contains(Flags::SEC) {
             return self.take_clear(now, &segment);
@@ -43,6 +47,18 @@ impl Connection {
         let Segment { header, options, payload } = segment;
         let (head, sealed) = datagram.split_at_mut(datagram.len() - payload.len());
         self.open_datagram(now, remote, (header, options), head, sealed)
+    }
+
+    /// Bytes of the symbol which a data segment stands for without having it.
+    fn elided_bytes(&self, segment: &Segment<'_>) -> usize {
+        if self.config.content == Content::Real || !segment.header.flags.is_empty() {
+            return 0;
+        }
+        match self.config.profile {
+            Profile::Classic => SEGMENT_BYTES,
+            Profile::Modern => BlockInfo::from_s2(segment.header.s2)
+                .map_or(0, |info| info.length_bytes.div_ceil(u32::from(info.k)) as usize),
+        }
     }
 
     /// Opens a sealed datagram, whose header and options have been read from `head`, and takes its segment.

@@ -8,6 +8,7 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
 use dfcp_wire::{Flags, Header, Options, Profile, finish, write_header};
 
+use crate::config::Content;
 use crate::connection::handshake::{
     ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE, Role,
 };
@@ -33,6 +34,15 @@ pub struct Transmit {
     pub length: usize,
     /// Where it goes.
     pub remote: SocketAddr,
+    /// As many bytes more count as sent ([`Content::Counted`](crate::Content::Counted)); otherwise 0.
+    pub elided_bytes: u32,
+}
+
+/// A data segment which has been written.
+#[derive(Clone, Copy, Debug)]
+struct Data {
+    length: usize,
+    elided_bytes: u32,
 }
 
 impl Connection {
@@ -52,9 +62,10 @@ impl Connection {
             .or_else(|| self.fin_ack_segment(out))
             .or_else(|| self.fin_segment(now, out));
         let data = if control.is_none() { self.data_segment(now, out) } else { None };
-        let length = control.or(data).or_else(|| self.keep_alive_segment(now, out))?;
+        let elided_bytes = data.map_or(0, |data| data.elided_bytes);
+        let length = control.or_else(|| data.map(|data| data.length)).or_else(|| self.keep_alive_segment(now, out))?;
         let overhead_bytes = u64::from(self.config.overhead_bytes);
-        let ip_bytes = length as u64 + overhead_bytes;
+        let ip_bytes = length as u64 + u64::from(elided_bytes) + overhead_bytes;
         if data.is_some() {
             self.pacer.sent(now, ip_bytes);
         } else {
@@ -62,9 +73,9 @@ impl Connection {
         }
         self.sent_bits += ip_bytes * 8;
         self.stats.segments_sent += 1;
-        self.stats.bytes_sent += length as u64;
+        self.stats.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
-        Some(Transmit { length, remote })
+        Some(Transmit { length, remote, elided_bytes })
     }
 
     /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
@@ -322,7 +333,7 @@ impl Connection {
         self.emit(out, &header, &[])
     }
 
-    fn data_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn data_segment(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
         if self.phase != Phase::Open || self.state() == State::TimeWait {
             return None;
         }
@@ -335,21 +346,21 @@ impl Connection {
             self.may_send = true;
             return None;
         }
-        let length = match self.config.profile {
+        let data = match self.config.profile {
             Profile::Classic => self.classic_data(now, out),
             Profile::Modern => self.modern_data(now, out),
         };
-        self.may_send = length.is_some();
-        self.was_idle = length.is_none();
+        self.may_send = data.is_some();
+        self.was_idle = data.is_none();
         self.sender_asked_at = now;
         // The last block may just have been cut: FIN follows at once.
         if self.was_idle || !self.closing.is_started() {
             self.update_closing(now);
         }
-        length
+        data
     }
 
-    fn classic_data(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn classic_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
         let Sender::Classic(sender) = &mut self.sender else { return None };
         let segment = sender.next_segment(now, &self.rtt)?;
         let mut header = self.header(Flags::default(), segment.block_id);
@@ -357,16 +368,18 @@ impl Connection {
         let options = Options { block_length: segment.short_length, ..Options::default() };
         let offset = write_header(out, &header, &options).ok()?;
         let Sender::Classic(sender) = &mut self.sender else { return None };
-        let end = offset + SEGMENT_BYTES;
+        let payload_bytes = if self.config.content == Content::Counted { 0 } else { SEGMENT_BYTES };
+        let end = offset + payload_bytes;
         if !sender.write_segment(segment, out.get_mut(offset..end)?) {
             return None;
         }
         sender.on_sent(now, segment);
         self.bucket.take(SEGMENT_BYTES as u32);
-        self.complete(out, offset, end)
+        let length = self.complete(out, offset, end)?;
+        Some(Data { length, elided_bytes: (SEGMENT_BYTES - payload_bytes) as u32 })
     }
 
-    fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
         let Sender::Modern(sender) = &mut self.sender else { return None };
         let symbol = sender.next_symbol(now, &self.rtt)?;
         let mut header = self.header(Flags::default(), symbol.block_id);
@@ -375,11 +388,12 @@ impl Connection {
         let number = self.next_number - 1;
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let Sender::Modern(sender) = &mut self.sender else { return None };
-        let end = offset + symbol.symbol_size;
+        let end = offset + symbol.payload_bytes;
         if !sender.write_symbol(symbol, out.get_mut(offset..end)?) {
             return None;
         }
         sender.on_sent(now, symbol, number);
-        self.complete(out, offset, end)
+        let length = self.complete(out, offset, end)?;
+        Some(Data { length, elided_bytes: (symbol.symbol_size - symbol.payload_bytes) as u32 })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, SegmentGraph, State};
 use dfcp_time::Time;
 
-use crate::config::Config;
+use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::recv::budget::Account;
@@ -54,8 +54,10 @@ enum RecvQueue {
         counter: CountingDecoder,
         length_bytes: u32,
     },
+    /// No block if its bytes were only counted.
     Complete {
-        block: Vec<u8>,
+        block: Option<Vec<u8>>,
+        length_bytes: usize,
         shared_bytes: u64,
     },
 }
@@ -75,6 +77,7 @@ pub(crate) struct ClassicReceiver {
     on_reserve: Option<u32>,
     redundancy_bytes: u32,
     decoding: bool,
+    content: Content,
     window_blocks: u32,
     queues: VecDeque<RecvQueue>,
     /// The block of `queues[0]`: the oldest not wholly read.
@@ -99,7 +102,8 @@ impl ClassicReceiver {
             account: Account::default(),
             on_reserve: None,
             redundancy_bytes: config.redundancy_bytes,
-            decoding: config.decoding,
+            decoding: config.decoding && config.content == Content::Real,
+            content: config.content,
             window_blocks: config.window_blocks,
             queues: VecDeque::new(),
             first_id: 0,
@@ -152,7 +156,8 @@ impl ClassicReceiver {
         }
         let length_bytes = block_length.unwrap_or(SOURCE_BYTES as u32);
         let state = State::new(state[0], state[1], state[2]);
-        let (Some(state), true) = (state, payload.len() == SEGMENT_BYTES && length_bytes <= SOURCE_BYTES as u32) else {
+        let (Some(state), true) = (state, payload.len() == self.payload_bytes() && length_bytes <= SOURCE_BYTES as u32)
+        else {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::Unexpected));
         };
@@ -169,6 +174,11 @@ impl ClassicReceiver {
             self.acknowledge(now, block_id);
         }
         Ok(complete)
+    }
+
+    /// Bytes of a data segment's payload.
+    fn payload_bytes(&self) -> usize {
+        if self.content == Content::Counted { 0 } else { SEGMENT_BYTES }
     }
 
     /// Associates an empty recv_queue with the block if it has none.
@@ -291,14 +301,14 @@ impl ClassicReceiver {
 
     fn complete(&mut self, index: usize) {
         let queue = std::mem::replace(&mut self.queues[index], RecvQueue::Empty);
-        let (block, shared_bytes) = match queue {
+        let (block, length_bytes, shared_bytes) = match queue {
             RecvQueue::Open { decoder, length_bytes, shared_bytes, .. } => {
                 let mut block = decoder.into_source().unwrap_or_default();
                 block.truncate(length_bytes as usize);
-                (block, shared_bytes)
+                (Some(block), length_bytes as usize, shared_bytes)
             }
-            RecvQueue::Counting { length_bytes, .. } => (vec![0; length_bytes as usize], 0),
-            RecvQueue::Complete { block, shared_bytes } => (block, shared_bytes),
+            RecvQueue::Counting { length_bytes, .. } => (None, length_bytes as usize, 0),
+            RecvQueue::Complete { block, length_bytes, shared_bytes } => (block, length_bytes, shared_bytes),
             RecvQueue::Empty => return,
         };
         // What a decoded block takes is less than its segments did; where the reserve has paid, that stays until it is read.
@@ -308,7 +318,7 @@ impl ClassicReceiver {
         if kept == COMPLETE_MEMORY_BYTES && self.on_reserve == Some(block_id) {
             self.release_reserve();
         }
-        self.queues[index] = RecvQueue::Complete { block, shared_bytes: kept };
+        self.queues[index] = RecvQueue::Complete { block, length_bytes, shared_bytes: kept };
         self.blocks_decoded += 1;
         while let Some(RecvQueue::Complete { .. }) = self.queues.get((self.next_needed - self.first_id) as usize) {
             self.next_needed += 1;
@@ -375,13 +385,16 @@ impl ClassicReceiver {
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < out.len() {
-            let Some(RecvQueue::Complete { block, shared_bytes }) = self.queues.front() else { break };
-            let fresh = &block[self.read_offset..];
-            let take = fresh.len().min(out.len() - copied);
-            out[copied..copied + take].copy_from_slice(&fresh[..take]);
+            let Some(RecvQueue::Complete { block, length_bytes, shared_bytes }) = self.queues.front() else { break };
+            let take = (length_bytes - self.read_offset).min(out.len() - copied);
+            let into = &mut out[copied..copied + take];
+            match block {
+                Some(block) => into.copy_from_slice(&block[self.read_offset..self.read_offset + take]),
+                None => into.fill(0),
+            }
             copied += take;
             self.read_offset += take;
-            if self.read_offset == block.len() {
+            if self.read_offset == *length_bytes {
                 self.account.give_back(*shared_bytes);
                 if self.on_reserve == Some(self.first_id) {
                     self.release_reserve();

@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod classic;
+pub(crate) mod collector;
 pub(crate) mod modern;
 pub(crate) mod reporter;
 

@@ -3,21 +3,22 @@
 use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
-use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
+use dfcp_fountain::random_linear::{BlockShape, Pushed};
 use dfcp_wire::BlockInfo;
 use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
 
-use crate::config::Config;
+use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::proof::{self, Layout};
 use crate::recv::budget::Account;
+use crate::recv::collector::Collector;
 use crate::stats::ReceivedSymbols;
 
 #[derive(Debug)]
 enum Slot {
     Empty,
-    Open(Box<Decoder>, Layout),
+    Open(Collector, Layout),
     Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
 }
 
@@ -40,7 +41,7 @@ fn memory_bytes(shape: BlockShape) -> u64 {
 }
 
 /// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
-/// decoder.
+/// collector.
 fn open_bytes(k: usize, symbol_size: usize) -> u64 {
     (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
 }
@@ -75,6 +76,7 @@ pub(crate) enum PushError {
 pub(crate) struct RecvWindow {
     kernel: Kernel,
     symbol_size: usize,
+    content: Content,
     /// Whether source symbols end with secrets, whose XOR proves that a block was decoded.
     proofs: bool,
     /// XOR of the proofs of all blocks before `next_needed`.
@@ -107,6 +109,7 @@ impl RecvWindow {
         Self {
             kernel,
             symbol_size: proof::data_bytes_max(config.symbol_size, proofs),
+            content: config.content,
             proofs,
             proof: 0,
             window_blocks_max: config.window_blocks,
@@ -144,7 +147,7 @@ impl RecvWindow {
             return Err(PushError::Misbehaved(PeerMisbehaved::InconsistentEnd { earlier, later: block_id }));
         }
         let index = self.open(block_id, info, payload.len())?;
-        let Some(Slot::Open(decoder, layout)) = self.slots.get_mut(index) else {
+        let Some(Slot::Open(collector, layout)) = self.slots.get_mut(index) else {
             self.symbols.late += 1;
             return Ok(false);
         };
@@ -153,14 +156,14 @@ impl RecvWindow {
         if shape.k() != usize::from(info.k) || shape.length_bytes() != info.length_bytes as usize {
             return Err(inconsistent);
         }
-        match decoder.push(esi, payload) {
+        match collector.push(esi, payload) {
             Ok(Pushed::Useful) => self.symbols.useful += 1,
             Ok(Pushed::Redundant) => self.symbols.dependent += 1,
             Ok(Pushed::Complete) => self.symbols.late += 1,
             Ok(Pushed::Duplicate) => self.symbols.duplicate += 1,
             Err(_) => return Err(inconsistent),
         }
-        let complete = decoder.is_complete();
+        let complete = collector.is_complete();
         if complete {
             self.complete(index);
         }
@@ -184,7 +187,8 @@ impl RecvWindow {
         // it is accounted for.
         let cut = shape.length_bytes().div_ceil(self.symbol_size);
         let layout = Layout::new(shape, self.proofs);
-        if layout.symbol_size() != payload_bytes || shape.k() != cut {
+        let payload_bytes_due = if self.content == Content::Counted { 0 } else { layout.symbol_size() };
+        if payload_bytes != payload_bytes_due || shape.k() != cut {
             return Err(inconsistent);
         }
         let coded = layout.coded().map_err(|_| inconsistent)?;
@@ -199,7 +203,11 @@ impl RecvWindow {
             self.slots.push_back(Slot::Empty);
         }
         self.memory_used += memory_bytes(shape);
-        self.slots[index] = Slot::Open(Box::new(Decoder::new(self.kernel, coded)), layout);
+        let collector = match self.content {
+            Content::Real => Collector::real(self.kernel, coded),
+            Content::Counted => Collector::counted(coded),
+        };
+        self.slots[index] = Slot::Open(collector, layout);
         Ok(index)
     }
 
@@ -226,12 +234,12 @@ impl RecvWindow {
     fn complete(&mut self, index: usize) {
         let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
         self.memory_used -= slot.memory_bytes();
-        let Slot::Open(decoder, layout) = slot else { return };
+        let Slot::Open(collector, layout) = slot else { return };
         if self.on_reserve != Some(self.first_id + index as u32) {
             let before = open_bytes(layout.data().k(), layout.symbol_size());
             self.account.give_back(before.saturating_sub(complete_bytes(layout)));
         }
-        let rows = decoder.into_block().unwrap_or_default();
+        let rows = collector.into_rows();
         let proof = layout.proof(&rows);
         self.slots[index] = Slot::Complete { rows, layout, proof };
         self.memory_used += self.slots[index].memory_bytes();
@@ -282,7 +290,7 @@ impl RecvWindow {
     pub(crate) fn is_readable(&self) -> bool {
         match self.slots.front() {
             Some(Slot::Complete { .. }) => true,
-            Some(Slot::Open(decoder, layout)) => layout.data_bytes(decoder.available_bytes()) > self.read_offset,
+            Some(Slot::Open(collector, layout)) => layout.data_bytes(collector.available_bytes()) > self.read_offset,
             Some(Slot::Empty) | None => false,
         }
     }
@@ -293,12 +301,20 @@ impl RecvWindow {
         while copied < out.len() {
             let (rows, layout, known) = match self.slots.front() {
                 Some(Slot::Complete { rows, layout, .. }) => (rows.as_slice(), layout, layout.data().length_bytes()),
-                Some(Slot::Open(decoder, layout)) => {
-                    (decoder.data(), layout, layout.data_bytes(decoder.available_bytes()))
+                Some(Slot::Open(collector, layout)) => {
+                    (collector.rows(), layout, layout.data_bytes(collector.available_bytes()))
                 }
                 Some(Slot::Empty) | None => break,
             };
-            let take = layout.copy(rows, self.read_offset..known, &mut out[copied..]);
+            let out = &mut out[copied..];
+            let take = match self.content {
+                Content::Real => layout.copy(rows, self.read_offset..known, out),
+                Content::Counted => {
+                    let take = out.len().min(known - self.read_offset);
+                    out[..take].fill(0);
+                    take
+                }
+            };
             copied += take;
             self.read_offset += take;
             let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
@@ -355,7 +371,7 @@ impl RecvWindow {
             let (run, proof) = match slot {
                 Slot::Empty => (Run::Empty(1), 0),
                 Slot::Complete { proof, .. } => (Run::Complete(1), *proof),
-                Slot::Open(decoder, _) => (Run::Open { missing: decoder.missing().max(1) as u16 }, 0),
+                Slot::Open(collector, _) => (Run::Open { missing: collector.missing().max(1) as u16 }, 0),
             };
             if !writer.push(run) {
                 return writer.set_proof_listed(listed);

@@ -14,14 +14,14 @@ use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 use dfcp_wire::BlockInfo;
 
-use crate::config::{Config, Traffic};
+use crate::config::{Config, Content, Traffic};
 use crate::limits;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::proof::{self, Layout};
 use crate::send::aims::ProactiveAims;
-use crate::send::block::SendBlock;
+use crate::send::block::{Rows, SendBlock};
 use crate::send::counters::SendCounters;
 use crate::send::plan;
 use crate::send::proofs::Proofs;
@@ -55,6 +55,7 @@ pub(crate) struct Adaptive {
     window_blocks: u32,
     send_buffer_bytes: u64,
     traffic: Traffic,
+    content: Content,
     source: Source,
     proofs: Proofs,
     /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
@@ -91,7 +92,8 @@ impl Adaptive {
             window_blocks: config.window_blocks,
             send_buffer_bytes: config.send_buffer_bytes,
             traffic: config.traffic,
-            source: Source::new(symbol_size, proofs.are_on()),
+            content: config.content,
+            source: Source::new(symbol_size, proofs.are_on(), config.content),
             proofs,
             blocks: VecDeque::new(),
             first_id: 0,
@@ -223,7 +225,8 @@ impl Adaptive {
             end_of_stream: block.end_of_stream,
         };
         let symbol_size = block.layout.symbol_size();
-        Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size })
+        let payload_bytes = if matches!(block.rows, Rows::Counted) { 0 } else { symbol_size };
+        Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
     }
 
     fn window_is_open(&self, bytes: u64) -> bool {
@@ -241,11 +244,8 @@ impl Adaptive {
         let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(now) else { return false };
         let Ok(shape) = BlockShape::for_length(data_bytes, self.symbol_size) else { return false };
         let layout = Layout::new(shape, self.proofs.are_on());
-        let Ok(coded) = layout.coded() else { return false };
-        let mut rows = layout.lay_out(laid, self.symbol_size);
-        self.proofs.seal(layout, &mut rows);
-        let Ok(encoder) = Encoder::new(self.kernel, coded, rows) else { return false };
-        let mut block = SendBlock::new(encoder, layout, end_of_stream);
+        let Some(rows) = self.rows(layout, laid) else { return false };
+        let mut block = SendBlock::new(rows, layout, end_of_stream);
         block.target = plan::round_size(block.missing, self.round_loss(), plan::margin(self.traffic, 0));
         block.round = 1;
         self.open_bytes += bytes as u64;
@@ -253,6 +253,16 @@ impl Adaptive {
         self.due.insert(self.next_id());
         self.blocks.push_back(block);
         true
+    }
+
+    /// What the symbols of a block are made of.
+    fn rows(&mut self, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
+        if self.content == Content::Counted {
+            return Some(Rows::Counted);
+        }
+        let mut rows = layout.lay_out(laid, self.symbol_size);
+        self.proofs.seal(layout, &mut rows);
+        Encoder::new(self.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
     }
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
@@ -292,10 +302,13 @@ impl Adaptive {
         self.last_sent = now;
     }
 
-    /// Writes the symbol's payload; `out` has its size.
+    /// Writes the symbol's payload; `out` has room for it, and no more.
     pub(crate) fn write_symbol(&self, symbol: Symbol, out: &mut [u8]) -> bool {
-        let encoder = self.get(symbol.block_id).and_then(|block| block.encoder.as_ref());
-        encoder.is_some_and(|encoder| encoder.write_symbol(symbol.esi, out).is_ok())
+        match self.get(symbol.block_id).map(|block| &block.rows) {
+            Some(Rows::Coded(encoder)) => encoder.write_symbol(symbol.esi, out).is_ok(),
+            Some(Rows::Counted) => true,
+            Some(Rows::Acknowledged) | None => false,
+        }
     }
 
     /// The loss that a round is planned for.

@@ -7,11 +7,21 @@ use crate::proof::Layout;
 use crate::send::aims::ProactiveAims;
 use crate::send::plan;
 
+/// What a block's symbols are made of.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    /// Its bytes.
+    Coded(Encoder<Vec<u8>>),
+    /// Nothing: they are only counted.
+    Counted,
+    /// The block is acknowledged, while older blocks are still open.
+    Acknowledged,
+}
+
 /// A block from its first symbol until it is acknowledged.
 #[derive(Debug)]
 pub(crate) struct SendBlock {
-    /// The block's rows; `None` once it is acknowledged, while older blocks are still open.
-    pub(crate) encoder: Option<Encoder<Vec<u8>>>,
+    pub(crate) rows: Rows,
     pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
     /// The encoding symbol to send next. Source symbols come first, then repair symbols without end.
@@ -30,9 +40,9 @@ pub(crate) struct SendBlock {
 }
 
 impl SendBlock {
-    pub(crate) fn new(encoder: Encoder<Vec<u8>>, layout: Layout, end_of_stream: bool) -> Self {
+    pub(crate) fn new(rows: Rows, layout: Layout, end_of_stream: bool) -> Self {
         Self {
-            encoder: Some(encoder),
+            rows,
             layout,
             end_of_stream,
             next_esi: 0,
@@ -46,12 +56,15 @@ impl SendBlock {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.encoder.is_some()
+        !matches!(self.rows, Rows::Acknowledged)
     }
 
     /// Drops its bytes because the receiver has them; their number, unless that was known before.
     pub(crate) fn complete(&mut self) -> Option<u64> {
-        self.encoder.take()?;
+        if !self.is_open() {
+            return None;
+        }
+        self.rows = Rows::Acknowledged;
         self.target = 0;
         self.missing = 0;
         Some(self.length_bytes())

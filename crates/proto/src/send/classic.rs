@@ -8,7 +8,7 @@ use dfcp_fountain::raptor::{
 };
 use dfcp_time::Time;
 
-use crate::config::{Config, Schedule};
+use crate::config::{Config, Content, Schedule};
 use crate::limits;
 use crate::path::rtt::RttEstimator;
 use crate::send::source::{Cut, Source};
@@ -54,6 +54,7 @@ pub(crate) struct ClassicSender {
     graphs: GraphCache,
     schedule: Schedule,
     coding: bool,
+    content: Content,
     offline: Option<OfflineEncoder>,
     window_blocks: u32,
     send_buffer_bytes: u64,
@@ -80,10 +81,11 @@ impl ClassicSender {
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX.min(POOL_STATES)),
             schedule: config.schedule,
             coding: config.coding,
+            content: config.content,
             offline: None,
             window_blocks: config.window_blocks,
             send_buffer_bytes: config.send_buffer_bytes,
-            source: Source::new(SOURCE_BYTES, false),
+            source: Source::new(SOURCE_BYTES, false, config.content),
             queues: VecDeque::new(),
             first_id: 0,
             turn: 0,
@@ -154,16 +156,15 @@ impl ClassicSender {
     /// Fills empty send_queues with what the application wrote.
     fn fill(&mut self, now: Time) {
         while (self.queues.len() as u32) < self.window_blocks && self.next_id() < u32::MAX {
-            let Some(Cut { laid: data, .. }) = self.source.take_block(now) else { return };
+            let Some(Cut { laid, data_bytes, .. }) = self.source.take_block(now) else { return };
             if self.queues.is_empty() {
                 // Nothing was waited for until now.
                 self.last_acknowledged = now;
                 self.segments_unanswered = 0;
             }
             let block_id = self.next_id();
-            let encoder = (self.coding || self.offline.is_none())
-                .then(|| Encoder::new(self.initial, block_id, &data).ok())
-                .flatten();
+            let coded = self.content == Content::Real && (self.coding || self.offline.is_none());
+            let encoder = coded.then(|| Encoder::new(self.initial, block_id, &laid).ok()).flatten();
             if !self.coding
                 && let Some(first) = &encoder
             {
@@ -174,8 +175,8 @@ impl ClassicSender {
                 Schedule::OpenLoop { redundancy } => Self::quota(redundancy),
                 Schedule::Flood | Schedule::Adaptive => u32::MAX,
             };
-            self.open_bytes += data.len() as u64;
-            let length_bytes = data.len() as u32;
+            self.open_bytes += data_bytes as u64;
+            let length_bytes = data_bytes as u32;
             let encoder = encoder.filter(|_| self.coding);
             self.queues.push_back(SendQueue {
                 encoder,
@@ -210,9 +211,12 @@ impl ClassicSender {
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
+        // Cheapest first: the queues are counted only when it is nearly certain.
+        if self.queues.is_empty() || now.since(self.last_acknowledged) <= SILENCE_MIN.max(rtt.smoothed() * 8) {
+            return false;
+        }
         let open = self.queues.iter().filter(|queue| !queue.acknowledged).count();
-        let enough = self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * open as u64;
-        enough && !self.queues.is_empty() && now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8)
+        self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * open as u64
     }
 
     fn next_round_robin(&self) -> Option<u32> {
@@ -251,6 +255,9 @@ impl ClassicSender {
     }
 
     pub(crate) fn write_segment(&mut self, segment: ClassicSegment, out: &mut [u8]) -> bool {
+        if self.content == Content::Counted {
+            return true;
+        }
         if !self.coding
             && let Some(offline) = &self.offline
         {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::config::Content;
 use crate::proof;
 
 /// Cuts a stream of writes into blocks: full ones at once, a partial one when it is flushed or has lingered.
@@ -15,6 +16,8 @@ pub(crate) struct Source {
     filling_since: Time,
     /// Bytes of data per symbol of a full block.
     row_bytes: usize,
+    /// Whether bytes are kept, or only their number.
+    content: Content,
     /// Whether each row is followed by room for its secret, so that a full block need not be laid out anew.
     proofs: bool,
     /// Bytes the block being filled will have when full.
@@ -50,12 +53,13 @@ const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {
     /// Blocks have symbols of `row_bytes` of data.
-    pub(crate) fn new(row_bytes: usize, proofs: bool) -> Self {
+    pub(crate) fn new(row_bytes: usize, proofs: bool, content: Content) -> Self {
         Self {
             ready: VecDeque::new(),
             filling: Waiting::default(),
             filling_since: Time::ZERO,
             row_bytes,
+            content,
             proofs,
             target_bytes: row_bytes,
             flushed: false,
@@ -69,31 +73,44 @@ impl Source {
         let take = data.len().min(usize::try_from(space_bytes).unwrap_or(usize::MAX));
         let mut rest = &data[..take];
         while !rest.is_empty() {
-            if self.filling.data_bytes == 0 {
-                self.target_bytes = target_bytes;
-                self.filling_since = now;
-                let soon = target_bytes.min(rest.len().max(4096));
-                let secrets = if self.proofs { soon.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
-                self.filling.laid.reserve_exact(soon + secrets);
+            let (now_in, later) = rest.split_at(self.room(now, rest.len(), target_bytes));
+            match self.content {
+                Content::Counted => {}
+                Content::Real if self.proofs => {
+                    proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, now_in);
+                }
+                Content::Real => self.filling.laid.extend_from_slice(now_in),
             }
-            let room = self.target_bytes.saturating_sub(self.filling.data_bytes);
-            let (now_in, later) = rest.split_at(room.min(rest.len()));
-            if self.proofs {
-                proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, now_in);
-            } else {
-                self.filling.laid.extend_from_slice(now_in);
-            }
-            self.filling.data_bytes += now_in.len();
+            self.added(now_in.len());
             rest = later;
-            if self.filling.data_bytes >= self.target_bytes {
-                self.ready.push_back(std::mem::take(&mut self.filling));
-            }
         }
         if take > 0 {
             self.flushed = false;
-            self.waiting_bytes += take as u64;
         }
         take
+    }
+
+    /// How many of `bytes` more the block being filled takes; begins one if there is none.
+    fn room(&mut self, now: Time, bytes: usize, target_bytes: usize) -> usize {
+        if self.filling.data_bytes == 0 {
+            self.target_bytes = target_bytes;
+            self.filling_since = now;
+            if self.content == Content::Real {
+                let soon = target_bytes.min(bytes.max(4096));
+                let secrets = if self.proofs { soon.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
+                self.filling.laid.reserve_exact(soon + secrets);
+            }
+        }
+        self.target_bytes.saturating_sub(self.filling.data_bytes).min(bytes)
+    }
+
+    /// So many bytes have been added to the block being filled.
+    fn added(&mut self, bytes: usize) {
+        self.filling.data_bytes += bytes;
+        self.waiting_bytes += bytes as u64;
+        if self.filling.data_bytes >= self.target_bytes {
+            self.ready.push_back(std::mem::take(&mut self.filling));
+        }
     }
 
     /// Cuts what is waiting anew, into blocks of `target_bytes` whose symbols have `row_bytes` of data.
@@ -104,6 +121,15 @@ impl Source {
         let flushed = self.flushed;
         self.waiting_bytes = 0;
         for block in ready.iter().chain([&filling]) {
+            if self.content == Content::Counted {
+                let mut left = block.data_bytes;
+                while left > 0 {
+                    let bytes = self.room(now, left, target_bytes);
+                    self.added(bytes);
+                    left -= bytes;
+                }
+                continue;
+            }
             if !self.proofs {
                 self.write(now, &block.laid, u64::MAX, target_bytes);
                 continue;
@@ -178,7 +204,7 @@ mod tests {
 
     #[test]
     fn full_blocks_leave_at_once_and_partial_ones_linger() {
-        let mut source = Source::new(10, false);
+        let mut source = Source::new(10, false, Content::Real);
         assert_eq!(source.write(Time::ZERO, &[1; 25], 100, 10), 25);
         assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
         assert_eq!(source.take_block(Time::ZERO), cut(&[1; 10], false));
@@ -191,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_last_block_knows_that_it_is_the_last() {
-        let mut source = Source::new(10, false);
+        let mut source = Source::new(10, false, Content::Real);
         source.write(Time::ZERO, &[2; 10], 100, 10);
         source.shut_down();
         assert_eq!(source.take_block(Time::ZERO), cut(&[2; 10], true));
@@ -200,14 +226,14 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_there_is_space() {
-        let mut source = Source::new(10, false);
+        let mut source = Source::new(10, false, Content::Real);
         assert_eq!(source.write(Time::ZERO, &[0; 9], 4, 10), 4);
         assert_eq!(source.waiting_bytes(), 4);
     }
 
     #[test]
     fn with_proofs_full_rows_are_followed_by_room_and_cut_anew_without_it() {
-        let mut source = Source::new(4, true);
+        let mut source = Source::new(4, true, Content::Real);
         source.write(Time::ZERO, &[1, 2, 3, 4, 5, 6], 100, 8);
         source.write(Time::ZERO, &[7, 8, 9, 10, 11], 100, 8);
         source.recut(Time::ZERO, 3, 6);

@@ -19,4 +19,6 @@ pub(crate) struct Symbol {
     pub(crate) reason: Reason,
     /// Bytes of the encoding symbol, secret included.
     pub(crate) symbol_size: usize,
+    /// As many of them are written; the others are only counted.
+    pub(crate) payload_bytes: usize,
 }

@@ -1,0 +1,280 @@
+//! The packets that wait, one list per flow, and which list is the longest.
+//!
+//! All lists share one table of packets whose entries are used again, so that in steady state no packet costs an
+//! allocation and the memory of many flows is that of the packets which wait, not of every flow's worst moment.
+
+use std::cmp::Reverse;
+
+use super::heap::SlotHeap;
+use crate::config::QueueLimit;
+use crate::packet::Packet;
+
+/// Ends a list.
+const NONE: u32 = u32::MAX;
+
+/// What a packet costs its flow: its bytes, but never nothing, or a flow of empty packets would be served for ever.
+pub(super) fn cost_bytes(size_bytes: u32) -> u32 {
+    size_bytes.max(1)
+}
+
+/// Lists of packets by slot (a flow or a hash bucket), each packet with a tag that its discipline chose.
+#[derive(Clone, Debug)]
+pub(super) struct Backlog<P, T> {
+    nodes: Vec<Node<P, T>>,
+    /// First node that is free; the others follow by `next`.
+    free: u32,
+    lists: Vec<List>,
+    /// Lists with packets by their bytes.
+    longest: SlotHeap<Reverse<u64>>,
+    packets: usize,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Node<P, T> {
+    /// `None` while the node is free.
+    entry: Option<(P, T)>,
+    previous: u32,
+    next: u32,
+}
+
+#[derive(Clone, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    packets: u32,
+    bytes: u64,
+}
+
+impl List {
+    const EMPTY: Self = Self { first: NONE, last: NONE, packets: 0, bytes: 0 };
+}
+
+/// A packet taken out to make room for another.
+#[derive(Debug)]
+pub(super) struct Evicted<P, T> {
+    pub(super) slot: usize,
+    pub(super) packet: P,
+    pub(super) tag: T,
+    /// It was the last of its list.
+    pub(super) emptied: bool,
+}
+
+impl<P: Packet, T: Copy> Backlog<P, T> {
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NONE, lists: Vec::new(), longest: SlotHeap::new(), packets: 0, bytes: 0 }
+    }
+
+    /// Packets in all lists.
+    pub(super) fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes in all lists.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Packets in one list.
+    pub(super) fn slot_len(&self, slot: usize) -> usize {
+        self.lists.get(slot).map_or(0, |list| list.packets as usize)
+    }
+
+    /// Bytes in one list.
+    pub(super) fn slot_bytes(&self, slot: usize) -> u64 {
+        self.lists.get(slot).map_or(0, |list| list.bytes)
+    }
+
+    /// The oldest packet of a list, and its tag.
+    pub(super) fn front(&self, slot: usize) -> Option<(&P, T)> {
+        let node = self.nodes.get(self.lists.get(slot)?.first as usize)?;
+        node.entry.as_ref().map(|(packet, tag)| (packet, *tag))
+    }
+
+    /// The slot with the most bytes, the lowest among equals. `None` when nothing waits.
+    pub(super) fn longest(&self) -> Option<usize> {
+        self.longest.peek().map(|(_, slot)| slot)
+    }
+
+    /// Whether a packet of `size_bytes` could wait if no other did, and the table has an entry for it.
+    pub(super) fn can_hold(&self, limit: QueueLimit, size_bytes: u32) -> bool {
+        self.packets < NONE as usize && limit.admits(0, 0, size_bytes)
+    }
+
+    /// Makes room for a packet of `size_bytes` in `slot` by taking packets from the tail of the longest list. False
+    /// when the arriving packet is the one to be dropped: its own list would be the longest, or nothing helps.
+    pub(super) fn make_room(
+        &mut self,
+        limit: QueueLimit,
+        slot: usize,
+        size_bytes: u32,
+        mut on_evicted: impl FnMut(Evicted<P, T>),
+    ) -> bool {
+        if !self.can_hold(limit, size_bytes) {
+            return false;
+        }
+        let own_bytes = self.slot_bytes(slot).saturating_add(u64::from(size_bytes));
+        while !limit.admits(self.packets, self.bytes, size_bytes) {
+            let Some((Reverse(longest_bytes), longest)) = self.longest.peek() else { return false };
+            if own_bytes >= longest_bytes {
+                return false;
+            }
+            let Some((packet, tag)) = self.pop_back(longest) else { return false };
+            on_evicted(Evicted { slot: longest, packet, tag, emptied: self.slot_len(longest) == 0 });
+        }
+        true
+    }
+
+    /// Appends a packet to a list. The caller has made sure of the room.
+    pub(super) fn push_back(&mut self, slot: usize, packet: P, tag: T) {
+        if slot >= self.lists.len() {
+            self.lists.resize(slot + 1, List::EMPTY);
+        }
+        let size_bytes = u64::from(packet.size_bytes());
+        let last = self.lists[slot].last;
+        let index = self.occupy(Node { entry: Some((packet, tag)), previous: last, next: NONE });
+        let list = &mut self.lists[slot];
+        match self.nodes.get_mut(last as usize) {
+            Some(before) => before.next = index,
+            None => list.first = index,
+        }
+        list.last = index;
+        list.packets += 1;
+        list.bytes += size_bytes;
+        self.longest.set(slot, Reverse(list.bytes));
+        self.packets += 1;
+        self.bytes += size_bytes;
+    }
+
+    /// Takes the oldest packet of a list.
+    pub(super) fn pop_front(&mut self, slot: usize) -> Option<(P, T)> {
+        let index = self.lists.get(slot)?.first;
+        self.take(slot, index)
+    }
+
+    /// Takes the newest packet of a list.
+    pub(super) fn pop_back(&mut self, slot: usize) -> Option<(P, T)> {
+        let index = self.lists.get(slot)?.last;
+        self.take(slot, index)
+    }
+
+    fn occupy(&mut self, node: Node<P, T>) -> u32 {
+        let index = self.free;
+        if let Some(free) = self.nodes.get_mut(index as usize) {
+            self.free = free.next;
+            *free = node;
+            return index;
+        }
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    fn take(&mut self, slot: usize, index: u32) -> Option<(P, T)> {
+        let node = self.nodes.get_mut(index as usize)?;
+        let entry = node.entry.take()?;
+        let (previous, next) = (node.previous, node.next);
+        node.next = self.free;
+        self.free = index;
+        let list = &mut self.lists[slot];
+        match self.nodes.get_mut(previous as usize) {
+            Some(before) => before.next = next,
+            None => list.first = next,
+        }
+        match self.nodes.get_mut(next as usize) {
+            Some(behind) => behind.previous = previous,
+            None => list.last = previous,
+        }
+        let size_bytes = u64::from(entry.0.size_bytes());
+        list.packets -= 1;
+        list.bytes -= size_bytes;
+        if list.packets > 0 {
+            self.longest.set(slot, Reverse(list.bytes));
+        } else {
+            self.longest.remove(slot);
+        }
+        self.packets -= 1;
+        self.bytes -= size_bytes;
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push { slot: usize, size_bytes: usize },
+        PopFront(usize),
+        PopBack(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0usize..5, 0usize..50).prop_map(|(slot, size_bytes)| Step::Push { slot, size_bytes }),
+            1 => (0usize..6).prop_map(Step::PopFront),
+            1 => (0usize..6).prop_map(Step::PopBack),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_one_deque_per_slot(steps in prop::collection::vec(step(), 0..300)) {
+            let mut backlog = Backlog::new();
+            let mut model: Vec<VecDeque<(Vec<u8>, usize)>> = vec![VecDeque::new(); 6];
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Push { slot, size_bytes } => {
+                        backlog.push_back(slot, vec![0; size_bytes], number);
+                        model[slot].push_back((vec![0; size_bytes], number));
+                    }
+                    Step::PopFront(slot) => prop_assert_eq!(backlog.pop_front(slot), model[slot].pop_front()),
+                    Step::PopBack(slot) => prop_assert_eq!(backlog.pop_back(slot), model[slot].pop_back()),
+                }
+                let bytes = |slot: usize| model[slot].iter().map(|(packet, _)| packet.len() as u64).sum::<u64>();
+                for (slot, list) in model.iter().enumerate() {
+                    prop_assert_eq!((backlog.slot_len(slot), backlog.slot_bytes(slot)), (list.len(), bytes(slot)));
+                    prop_assert_eq!(backlog.front(slot), list.front().map(|(packet, tag)| (packet, *tag)));
+                }
+                prop_assert_eq!(backlog.len(), model.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(backlog.bytes(), (0..6).map(bytes).sum::<u64>());
+                let filled = (0..6).filter(|&slot| !model[slot].is_empty());
+                prop_assert_eq!(backlog.longest(), filled.min_by_key(|&slot| (Reverse(bytes(slot)), slot)));
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_are_used_again() {
+        let mut backlog = Backlog::new();
+        for round in 0..1000 {
+            for slot in 0..3 {
+                backlog.push_back(slot, vec![0u8; 10], round);
+            }
+            for slot in 0..3 {
+                assert_eq!(backlog.pop_front(slot), Some((vec![0u8; 10], round)));
+            }
+        }
+        assert_eq!(backlog.nodes.len(), 3);
+    }
+
+    #[test]
+    fn room_is_taken_from_the_tail_of_the_longest_list() {
+        // 300 bytes in slot 0, 200 in slot 1; at most 500. Slot 1 with 150 more would be the longest: refused. Slot 2 with
+        // 150 takes two packets of 100 from slot 0, newest first; then slot 1 would be next, but there is room.
+        let mut backlog = Backlog::new();
+        for (slot, tag) in [(0, 'a'), (0, 'b'), (0, 'c'), (1, 'd'), (1, 'e')] {
+            backlog.push_back(slot, vec![0u8; 100], tag);
+        }
+        let limit = QueueLimit::bytes(500);
+        assert!(!backlog.make_room(limit, 1, 150, |_| unreachable!()));
+        assert!(!backlog.make_room(limit, 2, 501, |_| unreachable!()));
+        let mut evicted = Vec::new();
+        assert!(backlog.make_room(limit, 2, 150, |victim| evicted.push((victim.slot, victim.tag, victim.emptied))));
+        assert_eq!(evicted, [(0, 'c', false), (0, 'b', false)]);
+    }
+}

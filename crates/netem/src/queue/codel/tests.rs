@@ -1,0 +1,107 @@
+use super::*;
+use crate::queue::tests::Item;
+
+const PARAMS: Params = Params { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+const SIZE_BYTES: u32 = 1000;
+
+/// A CoDel of which every look at the queue finds the waiting time that the test wants.
+#[derive(Default)]
+struct Bench {
+    codel: Codel,
+    drops_ms: Vec<u64>,
+}
+
+impl Bench {
+    /// Pops once, at `now_ms`, from a queue of `count` packets that have waited for `wait_ms` each.
+    fn pop(&mut self, now_ms: u64, wait_ms: u64, count: usize) -> Option<Item> {
+        let mut backlog = Backlog::new();
+        for number in 0..count {
+            let item = Item { flow: 0, number, size_bytes: SIZE_BYTES };
+            backlog.push_back(0, item, Time::from_ms(now_ms - wait_ms));
+        }
+        let drops_ms = &mut self.drops_ms;
+        let on_drop = &mut |_, cause| {
+            assert_eq!(cause, DropCause::Early);
+            drops_ms.push(now_ms);
+        };
+        self.codel.pop(Time::from_ms(now_ms), PARAMS, SIZE_BYTES, &mut backlog, 0, on_drop)
+    }
+
+    /// Pops every millisecond.
+    fn run(&mut self, from_ms: u64, to_ms: u64, wait_ms: u64) {
+        for now_ms in from_ms..to_ms {
+            assert!(self.pop(now_ms, wait_ms, 10).is_some());
+        }
+    }
+}
+
+/// The waiting time is above target from 1000 ms on, so the first drop is at 1100. The next is due 100 ms later, at 1200,
+/// and from then on 100/√2, 100/√3, ... after the time the last was due: 1270.7, 1328.4, 1378.4, 1423.2; packets are
+/// looked at once a millisecond.
+#[test]
+fn drops_follow_the_control_law() {
+    let mut bench = Bench::default();
+    bench.run(1000, 1424, 6);
+    assert_eq!(bench.drops_ms, [1100, 1200, 1271, 1329, 1379]);
+    bench.run(1424, 1425, 6);
+    assert_eq!(bench.drops_ms.last(), Some(&1424));
+}
+
+#[test]
+fn the_control_law_is_the_inverse_square_root() {
+    for (count, ns) in [(0, 100_000_000), (1, 100_000_000), (2, 70_710_678), (4, 50_000_000), (100, 10_000_000)] {
+        assert_eq!(control_law(Time::ZERO, PARAMS.interval, count), Time::from_ns(ns));
+    }
+}
+
+#[test]
+fn nothing_is_dropped_below_target_or_before_the_interval() {
+    let mut bench = Bench::default();
+    bench.run(1000, 3000, 4);
+    bench.run(3000, 3100, 50);
+    // One packet below target, and the interval starts again.
+    bench.run(3100, 3101, 4);
+    bench.run(3101, 3201, 50);
+    assert_eq!(bench.drops_ms, [0; 0]);
+    bench.run(3201, 3202, 50);
+    assert_eq!(bench.drops_ms, [3201]);
+}
+
+#[test]
+fn the_last_packets_are_left_alone() {
+    let mut bench = Bench::default();
+    for now_ms in 1000..3000 {
+        // One packet behind the one in hand is no more than a largest packet.
+        assert_eq!(bench.pop(now_ms, 900, 2).map(|item| item.number), Some(0));
+    }
+    assert_eq!(bench.drops_ms, [0; 0]);
+    assert_eq!(bench.pop(3000, 900, 0), None);
+}
+
+/// Five drops are counted until the waiting time falls. When it is above target again soon after, drops go on at the rate
+/// of 5 − 1 = 4 per √: 50 ms apart at first. After a long rest they start anew.
+#[test]
+fn a_rate_of_drops_is_remembered_for_a_while() {
+    for (rest_until_ms, second_gap_ms) in [(1400, 50), (4000, 100)] {
+        let mut bench = Bench::default();
+        bench.run(1000, 1380, 6);
+        assert_eq!((bench.codel.count, bench.codel.last_count), (5, 1));
+        bench.run(1380, rest_until_ms, 1);
+        bench.drops_ms.clear();
+        bench.run(rest_until_ms, rest_until_ms + 155, 6);
+        let first_ms = rest_until_ms + 100;
+        let expected = [first_ms, first_ms + second_gap_ms];
+        assert!(expected.starts_with(&bench.drops_ms), "{:?}", bench.drops_ms);
+        assert_eq!(bench.drops_ms.len(), if second_gap_ms == 50 { 2 } else { 1 });
+    }
+}
+
+/// Looked at late, the law has several drops due at once.
+#[test]
+fn overdue_drops_are_made_up_for() {
+    let mut bench = Bench::default();
+    bench.run(1000, 1101, 6);
+    // Due at 1200, 1270.7 and 1328.4.
+    assert_eq!(bench.pop(1330, 6, 10).map(|item| item.number), Some(3));
+    assert_eq!(bench.drops_ms, [1100, 1330, 1330, 1330]);
+}

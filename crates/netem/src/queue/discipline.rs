@@ -1,0 +1,285 @@
+//! The choice of a queue discipline and its parameters.
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, checked_probability};
+use crate::random::mix;
+
+/// Flows which [`Discipline::Drr`] and [`Discipline::Wfq`] tell apart. Number them from 0: tables grow to the highest
+/// number seen. A flow with a number n at or above this limit shares queue and weight with flow n mod `FLOWS_MAX`.
+pub const FLOWS_MAX: usize = 65_536;
+
+/// The least quantum, bytes. A quantum below the largest packet takes several rounds over all flows to send one, so it
+/// is bounded from below; at or above the largest packet every packet costs O(1), as the papers advise.
+pub const QUANTUM_BYTES_MIN: u32 = 64;
+
+/// The quantum unless told otherwise, bytes: one full Ethernet frame without its checksum, as in Linux.
+pub const QUANTUM_BYTES_DEFAULT: u32 = 1514;
+
+/// Who is served next, and who is dropped. All share the limit given beside it ([`QueueLimit`](crate::QueueLimit)).
+///
+/// What happens when the queue is full: DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest
+/// packet of the flow with the most bytes, the arriving one included; FQ-CoDel drops the oldest packets of that flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Discipline {
+    /// First in, first out.
+    #[default]
+    DropTail,
+    /// Deficit round robin (Shreedhar and Varghese 1996).
+    Drr(Drr),
+    /// Stochastic fair queueing (McKenney 1990).
+    Sfq(Sfq),
+    /// Weighted fair queueing (Demers, Keshav and Shenker 1989) by exact virtual time.
+    Wfq(Wfq),
+    /// Flow queues with CoDel (RFC 8290).
+    FqCodel(FqCodel),
+    /// Random early detection (Floyd and Jacobson 1993).
+    Red(Red),
+}
+
+/// Parameters of deficit round robin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drr {
+    /// What a flow of weight 1 may send in each round, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    pub quantum_bytes: u32,
+    /// Weight of flow n at index n, 1 to 65 535; flows beyond the end have weight 1. At most [`FLOWS_MAX`] entries.
+    pub weights: Vec<u16>,
+}
+
+impl Default for Drr {
+    /// Equal shares by quanta of [`QUANTUM_BYTES_DEFAULT`].
+    fn default() -> Self {
+        Self { quantum_bytes: QUANTUM_BYTES_DEFAULT, weights: Vec::new() }
+    }
+}
+
+/// Parameters of stochastic fair queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sfq {
+    /// Buckets that flows are hashed into, 1 to 65 536. Flows in one bucket share its turn.
+    pub buckets: u32,
+    /// What a bucket may send in each turn, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    pub quantum_bytes: u32,
+    /// How often the hash changes, so that no two flows share a bucket for long; `None` for never. Above zero.
+    pub perturbation: Option<Duration>,
+}
+
+impl Default for Sfq {
+    /// 1024 buckets, a quantum of [`QUANTUM_BYTES_DEFAULT`], no perturbation, as in Linux.
+    fn default() -> Self {
+        Self { buckets: 1024, quantum_bytes: QUANTUM_BYTES_DEFAULT, perturbation: None }
+    }
+}
+
+/// Parameters of weighted fair queueing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wfq {
+    /// Weight of flow n at index n, 1 to 65 535; flows beyond the end have weight 1. At most [`FLOWS_MAX`] entries.
+    pub weights: Vec<u16>,
+}
+
+/// Parameters of FQ-CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCodel {
+    /// Queues that flows are hashed into, 1 to 65 536.
+    pub queues: u32,
+    /// What a queue may send in each round, bytes; [`QUANTUM_BYTES_MIN`] at least.
+    pub quantum_bytes: u32,
+    /// The standing waiting time that is acceptable. Above zero.
+    pub target: Duration,
+    /// How long the waiting time must stay above `target` before the first drop. Above zero.
+    pub interval: Duration,
+    /// Most packets dropped at once from the longest queue when the limit is reached; 1 at least.
+    pub drop_batch_packets: u32,
+}
+
+impl Default for FqCodel {
+    /// The values of RFC 8290, section 5.2: 1024 queues, quantum 1514 bytes, target 5 ms, interval 100 ms, batch 64.
+    fn default() -> Self {
+        Self {
+            queues: 1024,
+            quantum_bytes: QUANTUM_BYTES_DEFAULT,
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            drop_batch_packets: 64,
+        }
+    }
+}
+
+/// What RED counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedUnit {
+    /// Thresholds in packets; every packet is as likely to be dropped as any other.
+    #[default]
+    Packets,
+    /// Thresholds in bytes; the probability of a drop goes with the packet's size, being the one stated for a packet of
+    /// `mean_packet_bytes`.
+    Bytes,
+}
+
+/// Parameters of random early detection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Unit of the thresholds.
+    pub unit: RedUnit,
+    /// Average length below which nothing is dropped early.
+    pub min_threshold: u64,
+    /// Average length at which the probability is `max_probability`. Above `min_threshold`.
+    pub max_threshold: u64,
+    /// Probability of an early drop just below `max_threshold`, 0 to 1.
+    pub max_probability: f64,
+    /// Weight of the newest length in the moving average, above 0 and at most 1.
+    pub weight: f64,
+    /// Above `max_threshold` the probability rises linearly to 1 at twice that average, instead of at once.
+    pub gentle: bool,
+    /// Size of a typical packet, bytes, 1 at least: the pace at which the average falls while the link is idle, and the
+    /// scale of [`RedUnit::Bytes`].
+    pub mean_packet_bytes: u32,
+}
+
+impl Default for Red {
+    /// Thresholds of 5 and 15 packets, weight 0.002 (the paper's), maximum probability 0.1 and gentle (Floyd's later
+    /// advice), packets of 1000 bytes.
+    fn default() -> Self {
+        Self {
+            unit: RedUnit::Packets,
+            min_threshold: 5,
+            max_threshold: 15,
+            max_probability: 0.1,
+            weight: 0.002,
+            gentle: true,
+            mean_packet_bytes: 1000,
+        }
+    }
+}
+
+impl Discipline {
+    /// Checks every parameter, as [`Queue::new`](crate::Queue::new) does.
+    ///
+    /// # Errors
+    /// The first parameter that makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::DropTail => Ok(()),
+            Self::Drr(drr) => {
+                checked_quantum(drr.quantum_bytes)?;
+                checked_weights(&drr.weights)
+            }
+            Self::Wfq(wfq) => checked_weights(&wfq.weights),
+            Self::Sfq(sfq) => {
+                checked_range("SFQ's number of buckets", sfq.buckets.into(), 1, FLOWS_MAX as u64)?;
+                checked_quantum(sfq.quantum_bytes)?;
+                sfq.perturbation.map_or(Ok(()), |interval| checked_duration("SFQ's perturbation interval", interval))
+            }
+            Self::FqCodel(fq_codel) => {
+                checked_range("FQ-CoDel's number of queues", fq_codel.queues.into(), 1, FLOWS_MAX as u64)?;
+                checked_quantum(fq_codel.quantum_bytes)?;
+                checked_duration("CoDel's target", fq_codel.target)?;
+                checked_duration("CoDel's interval", fq_codel.interval)?;
+                checked_range("FQ-CoDel's drop batch", fq_codel.drop_batch_packets.into(), 1, u32::MAX.into())
+            }
+            Self::Red(red) => red.validate(),
+        }
+    }
+}
+
+impl Red {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.min_threshold >= self.max_threshold {
+            return Err(ConfigError::RedThresholds { min: self.min_threshold, max: self.max_threshold });
+        }
+        checked_probability("RED's maximum probability", self.max_probability)?;
+        checked_probability("RED's weight", self.weight)?;
+        if self.weight == 0.0 {
+            return Err(ConfigError::ZeroRedWeight);
+        }
+        checked_range("RED's mean packet size", self.mean_packet_bytes.into(), 1, u32::MAX.into())
+    }
+}
+
+fn checked_range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(ConfigError::OutOfRange { name, value, min, max }) }
+}
+
+fn checked_quantum(quantum_bytes: u32) -> Result<(), ConfigError> {
+    checked_range("the quantum in bytes", quantum_bytes.into(), QUANTUM_BYTES_MIN.into(), u32::MAX.into())
+}
+
+fn checked_duration(name: &'static str, duration: Duration) -> Result<(), ConfigError> {
+    if duration.is_zero() { Err(ConfigError::ZeroDuration { name }) } else { Ok(()) }
+}
+
+fn checked_weights(weights: &[u16]) -> Result<(), ConfigError> {
+    checked_range("the number of weights", weights.len() as u64, 0, FLOWS_MAX as u64)?;
+    weights.iter().try_for_each(|&weight| checked_range("a flow's weight", weight.into(), 1, u16::MAX.into()))
+}
+
+/// The queue of a flow where each has its own.
+pub(super) fn flow_slot(flow: u64) -> usize {
+    (flow % FLOWS_MAX as u64) as usize
+}
+
+/// The queue of a flow where it is drawn by a hash; `slots` is above zero.
+pub(super) fn hash_slot(flow: u64, key: u64, slots: u32) -> usize {
+    ((u128::from(mix(flow ^ key)) * u128::from(slots)) >> 64) as usize
+}
+
+pub(super) fn weight_of(weights: &[u16], slot: usize) -> u16 {
+    weights.get(slot).copied().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        for discipline in [
+            Discipline::DropTail,
+            Discipline::Drr(Drr::default()),
+            Discipline::Sfq(Sfq::default()),
+            Discipline::Wfq(Wfq::default()),
+            Discipline::FqCodel(FqCodel::default()),
+            Discipline::Red(Red::default()),
+        ] {
+            assert_eq!(discipline.validate(), Ok(()), "{discipline:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let (sfq, fq_codel, red) = (Sfq::default(), FqCodel::default(), Red::default());
+        for discipline in [
+            Discipline::Drr(Drr { quantum_bytes: 63, weights: vec![] }),
+            Discipline::Drr(Drr { quantum_bytes: 64, weights: vec![3, 0] }),
+            Discipline::Wfq(Wfq { weights: vec![0] }),
+            Discipline::Wfq(Wfq { weights: vec![1; FLOWS_MAX + 1] }),
+            Discipline::Sfq(Sfq { buckets: 0, ..sfq }),
+            Discipline::Sfq(Sfq { buckets: 65_537, ..sfq }),
+            Discipline::Sfq(Sfq { quantum_bytes: 0, ..sfq }),
+            Discipline::Sfq(Sfq { perturbation: Some(Duration::ZERO), ..sfq }),
+            Discipline::FqCodel(FqCodel { queues: 0, ..fq_codel }),
+            Discipline::FqCodel(FqCodel { quantum_bytes: 1, ..fq_codel }),
+            Discipline::FqCodel(FqCodel { target: Duration::ZERO, ..fq_codel }),
+            Discipline::FqCodel(FqCodel { interval: Duration::ZERO, ..fq_codel }),
+            Discipline::FqCodel(FqCodel { drop_batch_packets: 0, ..fq_codel }),
+            Discipline::Red(Red { max_threshold: 5, ..red }),
+            Discipline::Red(Red { max_probability: 1.5, ..red }),
+            Discipline::Red(Red { weight: 0.0, ..red }),
+            Discipline::Red(Red { weight: f64::NAN, ..red }),
+            Discipline::Red(Red { mean_packet_bytes: 0, ..red }),
+        ] {
+            assert!(discipline.validate().is_err(), "{discipline:?}");
+        }
+    }
+
+    #[test]
+    fn hashed_slots_are_in_range_and_even() {
+        let mut counts = [0u32; 7];
+        for flow in 0..70_000 {
+            counts[hash_slot(flow, 99, 7)] += 1;
+        }
+        // Five standard deviations of a binomial count (n = 70 000, p = 1/7) are 463.
+        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 463), "{counts:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! Flow queues with CoDel, RFC 8290.
+//!
+//! Flows are hashed into queues, each under its own CoDel. Queues that have just become busy are served before the
+//! others, for one quantum; then they join them in a deficit round robin. When the whole is full, the queue with the most
+//! bytes loses packets from its head: half of its bytes, but no more packets than the batch. CoDel looks at its own queue's
+//! bytes alone. Packets carry no congestion marks here, so every signal is a drop.
+
+use std::collections::VecDeque;
+
+use dfcp_time::Time;
+
+use super::DropCause;
+use super::backlog::{Backlog, cost_bytes};
+use super::codel::{Codel, Params};
+use super::discipline::{FqCodel, hash_slot};
+use crate::config::QueueLimit;
+use crate::packet::Packet;
+use crate::random::{Random, Stream};
+
+#[derive(Clone, Debug)]
+pub(super) struct FqCodelQueue<P> {
+    config: FqCodel,
+    hash_key: u64,
+    /// Each packet with its arrival.
+    backlog: Backlog<P, Time>,
+    queues: Vec<FlowQueue>,
+    new_queues: VecDeque<u32>,
+    old_queues: VecDeque<u32>,
+    /// The largest packet seen.
+    largest_bytes: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct FlowQueue {
+    deficit_bytes: i64,
+    /// It is in one of the two lists, perhaps without packets until its turn.
+    listed: bool,
+    codel: Codel,
+}
+
+impl<P: Packet> FqCodelQueue<P> {
+    pub(super) fn new(config: FqCodel, seed: u64) -> Self {
+        Self {
+            config,
+            hash_key: Random::new(seed, Stream::Queue).bits(),
+            backlog: Backlog::new(),
+            queues: vec![FlowQueue::default(); config.queues as usize],
+            new_queues: VecDeque::new(),
+            old_queues: VecDeque::new(),
+            largest_bytes: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.backlog.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.backlog.bytes()
+    }
+
+    pub(super) fn flow_len(&self, flow: u64) -> usize {
+        self.backlog.slot_len(self.queue_of(flow))
+    }
+
+    pub(super) fn push(&mut self, now: Time, packet: P, limit: QueueLimit, on_drop: &mut impl FnMut(P, DropCause)) {
+        let size_bytes = packet.size_bytes();
+        if !self.backlog.can_hold(limit, size_bytes) {
+            on_drop(packet, DropCause::Full);
+            return;
+        }
+        let slot = self.queue_of(packet.flow());
+        self.largest_bytes = self.largest_bytes.max(size_bytes);
+        let queue = &mut self.queues[slot];
+        if !queue.listed {
+            queue.listed = true;
+            queue.deficit_bytes = i64::from(self.config.quantum_bytes);
+            self.new_queues.push_back(slot as u32);
+        }
+        self.backlog.push_back(slot, packet, now);
+        while !limit.allows(self.backlog.len(), self.backlog.bytes()) {
+            let Some(longest) = self.backlog.longest() else { return };
+            self.drop_batch(longest, on_drop);
+        }
+    }
+
+    pub(super) fn pop(&mut self, now: Time, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
+        let params = Params { target: self.config.target, interval: self.config.interval };
+        loop {
+            let is_new = !self.new_queues.is_empty();
+            let list = if is_new { &mut self.new_queues } else { &mut self.old_queues };
+            let slot = *list.front()?;
+            let queue = &mut self.queues[slot as usize];
+            if queue.deficit_bytes <= 0 {
+                queue.deficit_bytes += i64::from(self.config.quantum_bytes);
+                list.pop_front();
+                self.old_queues.push_back(slot);
+                continue;
+            }
+            let popped = queue.codel.pop(now, params, self.largest_bytes, &mut self.backlog, slot as usize, on_drop);
+            if let Some(packet) = popped {
+                queue.deficit_bytes -= i64::from(cost_bytes(packet.size_bytes()));
+                return Some(packet);
+            }
+            // A new queue that ran dry waits for a turn among the old ones before it may be new again, or a flow that
+            // sends one packet whenever the last has left would always go first.
+            list.pop_front();
+            if is_new && !self.old_queues.is_empty() {
+                self.old_queues.push_back(slot);
+            } else {
+                queue.listed = false;
+            }
+        }
+    }
+
+    fn queue_of(&self, flow: u64) -> usize {
+        hash_slot(flow, self.hash_key, self.config.queues)
+    }
+
+    fn drop_batch(&mut self, slot: usize, on_drop: &mut impl FnMut(P, DropCause)) {
+        let half_bytes = self.backlog.slot_bytes(slot) / 2;
+        for _ in 0..self.config.drop_batch_packets {
+            let Some((packet, _)) = self.backlog.pop_front(slot) else { return };
+            on_drop(packet, DropCause::Full);
+            if self.backlog.slot_bytes(slot) <= half_bytes {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Queue disciplines: which packet a link sends next, and which it drops.
+//!
+//! A [`Queue`] holds the packets that wait for a transmitter. A [`Link`](crate::Link) has one; a simulator with
+//! transmitters of its own may use it alone:
+//!
+//! * a packet that finds the transmitter idle goes through [`pass`](Queue::pass), any other through
+//!   [`push`](Queue::push);
+//! * whenever the transmitter has sent a packet, [`pop`](Queue::pop) says which comes next, and `None` that it is idle
+//!   from then on.
+//!
+//! Cost of a packet, dropped or not: O(1) for DropTail and RED, O(log flows) for the others, given a quantum no smaller
+//! than the largest packet. In steady state nothing is allocated. The exception is SFQ's perturbation, which moves all that
+//! waits.
+//!
+//! ```
+//! use dfcp_netem::{Datagram, Discipline, Drr, Queue, QueueLimit};
+//! use dfcp_time::Time;
+//!
+//! let packet = |flow| Datagram { bytes: vec![0u8; 1500], flow, ..Datagram::<()>::default() };
+//! let mut queue = Queue::new(Discipline::Drr(Drr::default()), QueueLimit::packets(3), None, 1)?;
+//! let mut dropped = Vec::new();
+//! for flow in [0, 0, 0, 1] {
+//!     queue.push(Time::ZERO, packet(flow), &mut |packet, _cause| dropped.push(packet.flow));
+//! }
+//! // Flow 0 has filled the queue, so it makes room for flow 1; then they take turns.
+//! assert_eq!(dropped, [0]);
+//! let sent: Vec<u64> =
+//!     std::iter::from_fn(|| queue.pop(Time::ZERO, &mut |_, _| {})).map(|packet| packet.flow).collect();
+//! assert_eq!(sent, [0, 1, 0]);
+//! # Ok::<(), dfcp_netem::ConfigError>(())
+//! ```
+
+mod backlog;
+mod codel;
+mod discipline;
+mod drop_tail;
+mod drr;
+mod fq_codel;
+mod gps;
+mod heap;
+mod red;
+mod sfq;
+mod wfq;
+
+use dfcp_time::Time;
+
+pub use self::discipline::{
+    Discipline, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, Red, RedUnit, Sfq, Wfq,
+};
+use self::drop_tail::DropTailQueue;
+use self::drr::DrrQueue;
+use self::fq_codel::FqCodelQueue;
+use self::red::RedQueue;
+use self::sfq::SfqQueue;
+use self::wfq::WfqQueue;
+use crate::config::{ConfigError, QueueLimit, checked_rate};
+use crate::packet::Packet;
+
+/// No limit: for the packet that passes.
+const UNLIMITED: QueueLimit = QueueLimit { packets: None, bytes: None };
+
+/// Why a queue dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropCause {
+    /// The queue was full.
+    Full,
+    /// RED's average or CoDel's waiting time called for it, though there was room.
+    Early,
+}
+
+/// Packets waiting for one transmitter, under a [`Discipline`] and a [`QueueLimit`]. The same parameters, seed and
+/// sequence of calls give the same result on every machine. Times must not run backwards.
+#[derive(Clone, Debug)]
+pub struct Queue<P> {
+    limit: QueueLimit,
+    scheduler: Scheduler<P>,
+}
+
+#[derive(Clone, Debug)]
+enum Scheduler<P> {
+    DropTail(DropTailQueue<P>),
+    Drr(DrrQueue<P>),
+    Sfq(SfqQueue<P>),
+    Wfq(WfqQueue<P>),
+    FqCodel(FqCodelQueue<P>),
+    Red(RedQueue<P>),
+}
+
+impl<P: Packet> Queue<P> {
+    /// An empty queue. `rate_bps` is the transmitter's rate in bit/s, which WFQ needs to follow its fluid model and RED
+    /// to know how much an idle link could have sent; without it both take the link to be infinitely fast, and WFQ
+    /// becomes first in, first out. `seed` decides SFQ's and FQ-CoDel's hashes and RED's drops. A `limit` without either
+    /// bound leaves it to the caller to bound memory.
+    ///
+    /// # Errors
+    /// When a parameter of `discipline` makes no sense or the rate is zero: see [`ConfigError`].
+    pub fn new(
+        discipline: Discipline,
+        limit: QueueLimit,
+        rate_bps: Option<u64>,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        discipline.validate()?;
+        let rate_bps = checked_rate(rate_bps)?;
+        let scheduler = match discipline {
+            Discipline::DropTail => Scheduler::DropTail(DropTailQueue::new()),
+            Discipline::Drr(drr) => Scheduler::Drr(DrrQueue::new(drr)),
+            Discipline::Sfq(sfq) => Scheduler::Sfq(SfqQueue::new(sfq, seed)),
+            Discipline::Wfq(wfq) => Scheduler::Wfq(WfqQueue::new(wfq, rate_bps)),
+            Discipline::FqCodel(fq_codel) => Scheduler::FqCodel(FqCodelQueue::new(fq_codel, seed)),
+            Discipline::Red(red) => Scheduler::Red(RedQueue::new(red, rate_bps, seed)),
+        };
+        Ok(Self { limit, scheduler })
+    }
+
+    /// Offers a packet. `on_drop` gets every packet dropped for it, which may be the packet itself or others.
+    pub fn push(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) {
+        self.push_within(now, packet, self.limit, on_drop);
+    }
+
+    /// Offers a packet to a transmitter that is idle: what to send now, which is the packet unless others wait. The limit
+    /// does not apply, since nothing waits longer for it; but the discipline takes note, and RED may drop the packet.
+    pub fn pass(&mut self, now: Time, packet: P, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
+        self.push_within(now, packet, UNLIMITED, on_drop);
+        self.pop(now, on_drop)
+    }
+
+    /// The packet to be sent from `now` on; `None` when nothing waits, and so the transmitter falls idle. `on_drop` gets
+    /// the packets which CoDel drops before it.
+    pub fn pop(&mut self, now: Time, on_drop: &mut impl FnMut(P, DropCause)) -> Option<P> {
+        match &mut self.scheduler {
+            Scheduler::DropTail(queue) => queue.pop(),
+            Scheduler::Drr(queue) => queue.pop(),
+            Scheduler::Sfq(queue) => queue.pop(now),
+            Scheduler::Wfq(queue) => queue.pop(),
+            Scheduler::FqCodel(queue) => queue.pop(now, on_drop),
+            Scheduler::Red(queue) => queue.pop(now),
+        }
+    }
+
+    /// Tells the queue that the transmitter's rate changes.
+    ///
+    /// # Errors
+    /// When the rate is zero; the queue is then unchanged.
+    pub fn set_rate_bps(&mut self, now: Time, rate_bps: Option<u64>) -> Result<(), ConfigError> {
+        let rate_bps = checked_rate(rate_bps)?;
+        match &mut self.scheduler {
+            Scheduler::Wfq(queue) => queue.set_rate(now, rate_bps),
+            Scheduler::Red(queue) => queue.set_rate(now, rate_bps),
+            Scheduler::DropTail(_) | Scheduler::Drr(_) | Scheduler::Sfq(_) | Scheduler::FqCodel(_) => (),
+        }
+        Ok(())
+    }
+
+    /// Packets waiting.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.scheduler {
+            Scheduler::DropTail(queue) => queue.len(),
+            Scheduler::Drr(queue) => queue.len(),
+            Scheduler::Sfq(queue) => queue.len(),
+            Scheduler::Wfq(queue) => queue.len(),
+            Scheduler::FqCodel(queue) => queue.len(),
+            Scheduler::Red(queue) => queue.len(),
+        }
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes waiting.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match &self.scheduler {
+            Scheduler::DropTail(queue) => queue.bytes(),
+            Scheduler::Drr(queue) => queue.bytes(),
+            Scheduler::Sfq(queue) => queue.bytes(),
+            Scheduler::Wfq(queue) => queue.bytes(),
+            Scheduler::FqCodel(queue) => queue.bytes(),
+            Scheduler::Red(queue) => queue.bytes(),
+        }
+    }
+
+    /// Packets waiting in the queue of `flow`, which it may share with others where flows are hashed; `None` where all
+    /// share one.
+    #[must_use]
+    pub fn flow_len(&self, flow: u64) -> Option<usize> {
+        match &self.scheduler {
+            Scheduler::DropTail(_) | Scheduler::Red(_) => None,
+            Scheduler::Drr(queue) => Some(queue.flow_len(flow)),
+            Scheduler::Sfq(queue) => Some(queue.flow_len(flow)),
+            Scheduler::Wfq(queue) => Some(queue.flow_len(flow)),
+            Scheduler::FqCodel(queue) => Some(queue.flow_len(flow)),
+        }
+    }
+
+    fn push_within(&mut self, now: Time, packet: P, limit: QueueLimit, on_drop: &mut impl FnMut(P, DropCause)) {
+        match &mut self.scheduler {
+            Scheduler::DropTail(queue) => queue.push(packet, limit, on_drop),
+            Scheduler::Drr(queue) => queue.push(packet, limit, on_drop),
+            Scheduler::Sfq(queue) => queue.push(now, packet, limit, on_drop),
+            Scheduler::Wfq(queue) => queue.push(now, packet, limit, on_drop),
+            Scheduler::FqCodel(queue) => queue.push(now, packet, limit, on_drop),
+            Scheduler::Red(queue) => queue.push(now, packet, limit, on_drop),
+        }
+    }
+}
+
+/// The state of a slot in a table that grows to the highest one used.
+fn make_slot<T: Clone + Default>(table: &mut Vec<T>, slot: usize) -> &mut T {
+    if slot >= table.len() {
+        table.resize(slot + 1, T::default());
+    }
+    &mut table[slot]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Random early detection.
+//!
+//! S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on
+//! Networking 1(4), 1993: one first-in-first-out queue which drops arriving packets with a probability that grows with a
+//! moving average of its length. The code follows the paper's figure 2. After a drop, the number of packets until the next
+//! one is uniform over 1 to 1/p − 1 (the figure counts the packet in hand before it divides, so 1/p itself is not reached).
+
+use std::num::NonZeroU64;
+
+use dfcp_time::{Time, duration_ns};
+
+use super::DropCause;
+use super::discipline::{Red, RedUnit};
+use super::drop_tail::DropTailQueue;
+use crate::config::QueueLimit;
+use crate::packet::Packet;
+use crate::random::{Random, Stream};
+
+#[derive(Clone, Debug)]
+pub(super) struct RedQueue<P> {
+    config: Red,
+    rate_bps: Option<NonZeroU64>,
+    random: Random,
+    queue: DropTailQueue<P>,
+    /// Moving average of the queue's length, in the unit of the thresholds.
+    average: f64,
+    /// Packets since the last drop, or since the average came above the lower threshold (then the first counts as 0).
+    count: i64,
+    /// Since when the link has had nothing to send, as far as the average does not know it yet.
+    idle_since: Option<Time>,
+}
+
+/// What the average says about arriving packets.
+enum Verdict {
+    Keep,
+    Drop,
+    /// Drop with this probability, evenly spread.
+    Spread(f64),
+}
+
+impl<P: Packet> RedQueue<P> {
+    pub(super) fn new(config: Red, rate_bps: Option<NonZeroU64>, seed: u64) -> Self {
+        Self {
+            config,
+            rate_bps,
+            random: Random::new(seed, Stream::Queue),
+            queue: DropTailQueue::new(),
+            average: 0.0,
+            count: -1,
+            idle_since: Some(Time::ZERO),
+        }
+    }
+
+    pub(super) fn set_rate(&mut self, now: Time, rate_bps: Option<NonZeroU64>) {
+        self.decay(now);
+        self.rate_bps = rate_bps;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    pub(super) fn push(&mut self, now: Time, packet: P, limit: QueueLimit, on_drop: &mut impl FnMut(P, DropCause)) {
+        if self.idle_since.is_some() {
+            self.decay(now);
+        } else {
+            let length = match self.config.unit {
+                RedUnit::Packets => self.queue.len() as f64,
+                RedUnit::Bytes => self.queue.bytes() as f64,
+            };
+            self.average += self.config.weight * (length - self.average);
+        }
+        if self.drops_early(packet.size_bytes()) {
+            on_drop(packet, DropCause::Early);
+            return;
+        }
+        let before = self.queue.len();
+        self.queue.push(packet, limit, on_drop);
+        if self.queue.len() == before {
+            self.count = 0;
+        } else {
+            self.idle_since = None;
+        }
+    }
+
+    /// The link asks for a packet: when there is none it falls idle.
+    pub(super) fn pop(&mut self, now: Time) -> Option<P> {
+        let packet = self.queue.pop();
+        if packet.is_none() && self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+        packet
+    }
+
+    /// Lets the average fall as if it had seen an empty queue at each of the packets which could have been sent in the
+    /// idle time up to `now`.
+    fn decay(&mut self, now: Time) {
+        let Some(since) = self.idle_since else { return };
+        self.idle_since = Some(since.max(now));
+        self.average *= match self.rate_bps {
+            None => 0.0,
+            Some(rate) => {
+                let sent = u128::from(duration_ns(now - since)) * u128::from(rate.get()) / 8 / 1_000_000_000;
+                let packets = sent / u128::from(self.config.mean_packet_bytes);
+                power(1.0 - self.config.weight, u64::try_from(packets).unwrap_or(u64::MAX))
+            }
+        };
+    }
+
+    fn drops_early(&mut self, size_bytes: u32) -> bool {
+        let drops = match self.verdict() {
+            Verdict::Keep => {
+                self.count = -1;
+                return false;
+            }
+            Verdict::Drop => true,
+            Verdict::Spread(probability) => {
+                self.count += 1;
+                let scaled = match self.config.unit {
+                    RedUnit::Packets => probability,
+                    RedUnit::Bytes => probability * f64::from(size_bytes) / f64::from(self.config.mean_packet_bytes),
+                };
+                let left = 1.0 - self.count as f64 * scaled;
+                let spread = if left > 0.0 { (scaled / left).min(1.0) } else { 1.0 };
+                self.random.chance(spread)
+            }
+        };
+        if drops {
+            self.count = 0;
+        }
+        drops
+    }
+
+    /// The paper's p_b, and its extension by Floyd ("gentle", 2000) above the upper threshold.
+    fn verdict(&self) -> Verdict {
+        let (min, max) = (self.config.min_threshold as f64, self.config.max_threshold as f64);
+        let p_max = self.config.max_probability;
+        if self.average < min {
+            Verdict::Keep
+        } else if self.average < max {
+            Verdict::Spread(p_max * (self.average - min) / (max - min))
+        } else if self.config.gentle && self.average < 2.0 * max {
+            Verdict::Spread(p_max + (1.0 - p_max) * (self.average - max) / max)
+        } else {
+            Verdict::Drop
+        }
+    }
+}
+
+/// `base` to the power of `exponent`, by multiplications alone: unlike `powf`, the same on every platform.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests;

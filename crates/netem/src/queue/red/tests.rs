@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::queue::UNLIMITED;
+use crate::queue::tests::{Item, RATE_BPS};
+
+/// An average that does not move by itself.
+const FROZEN: f64 = 1e-18;
+
+fn red(config: Red) -> RedQueue<Item> {
+    RedQueue::new(config, NonZeroU64::new(RATE_BPS), 3)
+}
+
+fn item(size_bytes: u32) -> Item {
+    Item { flow: 0, number: 0, size_bytes }
+}
+
+/// Pushes at `ns` and says why the packet was dropped, if it was.
+fn push(red: &mut RedQueue<Item>, ns: u64, size_bytes: u32, limit: QueueLimit) -> Option<DropCause> {
+    let mut dropped = None;
+    red.push(Time::from_ns(ns), item(size_bytes), limit, &mut |_, cause| dropped = Some(cause));
+    dropped
+}
+
+/// The paper's p_b at an average; `None` for certain drops.
+fn probability(config: Red, average: f64) -> Option<f64> {
+    let mut red = red(config);
+    red.average = average;
+    match red.verdict() {
+        Verdict::Keep => Some(0.0),
+        Verdict::Drop => None,
+        Verdict::Spread(probability) => Some(probability),
+    }
+}
+
+/// Thresholds 5 and 15, maximum 0.1: 0 below 5, 0.05 at 10, 0.1 at 15; gentle: 0.1 + 0.9 · 7.5/15 = 0.55 at 22.5, 1 at 30.
+#[test]
+fn the_probability_is_the_papers() {
+    let gentle = Red::default();
+    for (average, expected) in
+        [(0.0, 0.0), (4.99, 0.0), (5.0, 0.0), (7.5, 0.025), (10.0, 0.05), (15.0, 0.1), (22.5, 0.55)]
+    {
+        let probability = probability(gentle, average).unwrap();
+        assert!((probability - expected).abs() < 1e-12, "{probability} at {average}");
+    }
+    assert_eq!(probability(gentle, 30.0), None);
+    assert_eq!(probability(Red { gentle: false, ..gentle }, 15.0), None);
+}
+
+/// At p_b = 1/20 the paper spreads drops: the packets from one to the next are uniform over 1 to 19, mean 10.
+#[test]
+fn drops_at_a_fixed_average_are_spread_evenly() {
+    let mut red = red(Red { weight: FROZEN, ..Red::default() });
+    (red.average, red.idle_since) = (10.0, None);
+    let mut gaps = [0u32; 20];
+    let (mut gap, mut drops) = (0, 0);
+    while drops < 19_000 {
+        gap += 1;
+        if push(&mut red, 0, 1000, UNLIMITED).is_some() {
+            drops += 1;
+            // The very first also counts the packet that found the average above the threshold.
+            if drops > 1 {
+                gaps[gap] += 1;
+            }
+            gap = 0;
+        } else {
+            red.pop(Time::ZERO);
+        }
+    }
+    // Five standard deviations of a binomial count (n = 19 000, p = 1/19) are 154.
+    assert!(gaps[0] == 0 && gaps[1..].iter().all(|count| count.abs_diff(1000) < 154), "{gaps:?}");
+}
+
+/// The probability of a packet's first chance, with nothing counted yet, is p_b: in bytes p_b times its size over the mean.
+#[test]
+fn bytes_make_large_packets_more_likely_to_go() {
+    let in_bytes = Red { unit: RedUnit::Bytes, min_threshold: 5_000, max_threshold: 15_000, ..Red::default() };
+    for (config, average, size_bytes, expected) in [
+        (Red::default(), 10.0, 2000, 0.05),
+        (in_bytes, 10_000.0, 1000, 0.05),
+        (in_bytes, 10_000.0, 2000, 0.1),
+        (in_bytes, 10_000.0, 100, 0.005),
+    ] {
+        let mut red = red(Red { weight: FROZEN, ..config });
+        red.average = average;
+        let n = 200_000;
+        let mut drops = 0;
+        for _ in 0..n {
+            red.count = -1;
+            drops += u32::from(red.drops_early(size_bytes));
+        }
+        let five_sigma = 5.0 * (expected * (1.0 - expected) / f64::from(n)).sqrt();
+        let share = f64::from(drops) / f64::from(n);
+        assert!((share - expected).abs() < five_sigma, "{share} instead of {expected} for {size_bytes} bytes");
+    }
+}
+
+/// Weight 1/2. Pushed at once, lengths 0, 1, 2, 3 are seen: the first finds the link idle and the average at 0, then (0 +
+/// 1)/2 = 0.5, (0.5 + 2)/2 = 1.25, (1.25 + 3)/2 = 2.125.
+#[test]
+fn the_average_follows_the_length() {
+    let mut red = red(Red { weight: 0.5, ..Red::default() });
+    for expected in [0.0, 0.5, 1.25, 2.125] {
+        assert_eq!(push(&mut red, 0, 1000, UNLIMITED), None);
+        assert_eq!(red.average, expected);
+    }
+}
+
+/// Weight 1/2, packets of 1000 bytes: a link of 1 byte per ns that is idle for 3500 ns could have sent 3, so the average
+/// falls to an eighth. A link that is busy with its last packet is not idle.
+#[test]
+fn idle_time_lets_the_average_fall() {
+    let mut red = red(Red { weight: 0.5, ..Red::default() });
+    red.average = 4.0;
+    assert_eq!(push(&mut red, 0, 1000, UNLIMITED), None);
+    assert_eq!(red.pop(Time::ZERO), Some(item(1000)));
+    assert_eq!(push(&mut red, 500, 1000, UNLIMITED), None);
+    assert_eq!(red.average, 2.0, "the queue was empty, but the transmitter busy");
+    assert!(red.pop(Time::from_ns(1000)).is_some() && red.pop(Time::from_ns(2000)).is_none());
+    assert_eq!(push(&mut red, 5500, 1000, UNLIMITED), None);
+    assert_eq!(red.average, 0.25);
+}
+
+/// Without a rate an idle link could have sent any number.
+#[test]
+fn idle_time_without_a_rate_clears_the_average() {
+    let mut red = RedQueue::<Item>::new(Red::default(), None, 0);
+    red.average = 12.0;
+    assert_eq!(push(&mut red, 1, 1000, UNLIMITED), None);
+    assert_eq!(red.average, 0.0);
+}
+
+#[test]
+fn powers_are_those_of_the_library() {
+    for exponent in [0, 1, 2, 3, 10, 347, 5_000] {
+        let expected = 0.998f64.powi(exponent);
+        assert!((power(0.998, exponent as u64) / expected - 1.0).abs() < 1e-12);
+    }
+    assert_eq!(power(0.998, u64::MAX), 0.0);
+    assert_eq!(power(0.0, 0), 1.0);
+}
+
+proptest! {
+    /// Early drops happen at or above the lower threshold only, and without exception at the end of the range; what is
+    /// dropped below it was refused by the limit.
+    #[test]
+    fn the_thresholds_bound_early_drops(
+        steps in prop::collection::vec((0u64..2_000, any::<bool>()), 1..400),
+        weight in 0.01..=1.0,
+        limit in 1usize..40,
+    ) {
+        let config = Red { weight, ..Red::default() };
+        let mut red = red(config);
+        let mut now = 0;
+        for (gap, pops) in steps {
+            now += gap;
+            if pops {
+                red.pop(Time::from_ns(now));
+            }
+            let before = red.len();
+            match push(&mut red, now, 1000, QueueLimit::packets(limit)) {
+                None => prop_assert!(red.average < 30.0 && red.len() == before + 1),
+                Some(DropCause::Early) => prop_assert!(red.average >= 5.0 && red.len() == before),
+                Some(DropCause::Full) => prop_assert!(red.average < 30.0 && before == limit),
+            }
+        }
+    }
+}

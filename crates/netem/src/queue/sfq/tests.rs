@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use dfcp_time::Time;
+use proptest::prelude::*;
+
+use super::SfqQueue;
+use crate::queue::tests::{Item, drain, fill, numbers, queue, serve, unlimited, widest_gap};
+use crate::queue::{Discipline, Sfq, UNLIMITED};
+use crate::{Queue, QueueLimit};
+
+fn sfq(quantum_bytes: u32) -> Queue<Item> {
+    unlimited(Discipline::Sfq(Sfq { quantum_bytes, ..Sfq::default() }))
+}
+
+/// Seed 7 puts flows 0 to 4 into buckets of their own, which the tests below rely on.
+#[test]
+fn the_first_flows_have_buckets_of_their_own() {
+    let sfq = SfqQueue::<Item>::new(Sfq::default(), 7);
+    let mut buckets: Vec<usize> = (0..5).map(|flow| sfq.bucket_of(flow)).collect();
+    buckets.sort_unstable();
+    buckets.dedup();
+    assert_eq!(buckets.len(), 5);
+}
+
+/// Quantum 500. Flow 0: 200, 400, 300; flow 1: 500, 500.
+///
+/// Flow 0 may send 500: sends 200 (300 left) and 400 (100 overdrawn), so its next turn has 400. Flow 1 sends 500 (0 left),
+/// its next turn has 500. Flow 0 sends 300 and is empty; flow 1 sends 500.
+#[test]
+fn a_schedule_worked_out_by_hand() {
+    let mut queue = sfq(500);
+    fill(&mut queue, &[(0, 200), (0, 400), (0, 300), (1, 500), (1, 500)]);
+    assert_eq!(numbers(&drain(&mut queue)), [0, 1, 3, 2, 4]);
+}
+
+#[test]
+fn a_full_queue_drops_the_newest_packet_of_the_longest_bucket() {
+    let mut queue = queue(Discipline::Sfq(Sfq::default()), QueueLimit::packets(4));
+    // Flow 2 replaces flow 0's newest, #2; then flow 1 would be the longest itself.
+    assert_eq!(fill(&mut queue, &[(0, 300), (0, 300), (0, 300), (1, 400), (2, 100), (1, 500)]), [2, 5]);
+    assert_eq!(queue.flow_len(0), Some(2));
+}
+
+#[test]
+fn flows_in_one_bucket_share_its_turn() {
+    let mut queue = unlimited(Discipline::Sfq(Sfq { buckets: 1, ..Sfq::default() }));
+    fill(&mut queue, &[(0, 1500), (0, 1500), (1, 1500), (0, 1500)]);
+    assert_eq!(numbers(&drain(&mut queue)), [0, 1, 2, 3]);
+}
+
+/// With two buckets three flows cannot but share, yet which do changes with the hash.
+#[test]
+fn perturbation_changes_who_shares() {
+    let config = Sfq { buckets: 2, perturbation: Some(Duration::from_micros(10)), ..Sfq::default() };
+    let mut sfq = SfqQueue::<Item>::new(config, 1);
+    let mut shared = 0;
+    for step in 0..1000 {
+        assert_eq!(sfq.pop(Time::from_us(10 * step)), None);
+        shared += u32::from(sfq.bucket_of(0) == sfq.bucket_of(1));
+    }
+    // Half of the time; five standard deviations are 79.
+    assert!(shared.abs_diff(500) < 79, "{shared}");
+    let key = sfq.hash_key;
+    sfq.perturb(Time::from_us(9_999));
+    assert_eq!(sfq.hash_key, key, "nothing changes between the times");
+}
+
+/// Waiting packets move along: once the hash separates the two flows, both are served, though one came far ahead.
+#[test]
+fn packets_that_wait_move_to_their_new_buckets() {
+    let config = Sfq { buckets: 2, perturbation: Some(Duration::from_nanos(30_000)), ..Sfq::default() };
+    let mut arrivals = vec![(0, 0, 1500); 100];
+    arrivals.extend([(1, 1, 1500); 20]);
+    // A seed under which the flows share at first and not after the first change.
+    let seed = (0..100)
+        .find(|&seed| {
+            let mut sfq = SfqQueue::<Item>::new(config, seed);
+            let shared = sfq.bucket_of(0) == sfq.bucket_of(1);
+            sfq.perturb(Time::from_ns(30_000));
+            shared && sfq.bucket_of(0) != sfq.bucket_of(1)
+        })
+        .unwrap();
+    let mut queue = Queue::new(Discipline::Sfq(config), UNLIMITED, None, seed).unwrap();
+    let outcome = serve(&mut queue, &arrivals);
+    let first = outcome.sent.iter().find(|sent| sent.item.flow == 1).unwrap();
+    assert!((30_000..34_500).contains(&first.start), "{first:?}");
+}
+
+proptest! {
+    /// Each turn gives a bucket its quantum less the overdraft of its last, which is less than Max; turns taken differ by
+    /// one at most: so what busy buckets send differs by 2 Max + Quantum at most.
+    #[test]
+    fn busy_buckets_send_alike(
+        quantum_bytes in 64u32..3000,
+        packets in prop::collection::vec((0u64..5, 1u32..=1500), 50..300),
+    ) {
+        let mut queue = sfq(quantum_bytes);
+        prop_assert_eq!(fill(&mut queue, &packets), Vec::<usize>::new());
+        let (gap, _) = widest_gap(&drain(&mut queue), &[1; 5]);
+        let max_bytes = packets.iter().map(|&(_, size_bytes)| size_bytes).max().unwrap_or(0);
+        prop_assert!(gap <= 2 * i64::from(max_bytes) + i64::from(quantum_bytes), "{gap}");
+    }
+}

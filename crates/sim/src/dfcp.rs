@@ -1,0 +1,215 @@
+//! An end which runs DFCP's own code, and an application which writes and reads as fast as it can.
+
+use std::net::SocketAddr;
+
+use dfcp_proto::{
+    Accept, Config, ConfigError, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Profile, Rate,
+    Read, Routed, State, Stats,
+};
+use dfcp_time::Time;
+
+/// The two ends' settings.
+#[derive(Clone, Debug)]
+pub struct DfcpConfig {
+    /// Of the sender, which opens the connection.
+    pub sender: Config,
+    /// Of the receiver; its profile must be the sender's.
+    pub receiver: Config,
+}
+
+impl DfcpConfig {
+    /// Both ends alike.
+    #[must_use]
+    pub fn both(config: Config) -> Self {
+        Self { sender: config.clone(), receiver: config }
+    }
+}
+
+/// What the application of an end does.
+#[derive(Debug)]
+enum Application {
+    /// Writes so many bytes (`None`: without end), then shuts down.
+    Write { left: Option<u64>, is_writable: bool },
+    /// Reads.
+    Read { bytes: u64 },
+}
+
+/// One end of a DFCP flow.
+#[derive(Debug)]
+pub struct DfcpEnd {
+    endpoint: Endpoint,
+    remote: SocketAddr,
+    /// To be opened at the first timeout.
+    opens: Option<Config>,
+    connection: Option<(Handle, Box<Connection>)>,
+    application: Application,
+    overhead_bytes: u32,
+    waits_for_uplink: bool,
+    /// An answer of the endpoint's, without a connection.
+    reply: Option<Vec<u8>>,
+    closed: Option<Option<ConnectionError>>,
+    failure: Option<ConnectError>,
+    buffer: Box<[u8]>,
+}
+
+const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
+const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
+/// What is written or read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+/// No datagram is longer.
+const DATAGRAM_BYTES_MAX: usize = 1_500;
+
+fn seed32(seed: u64, salt: u8) -> [u8; 32] {
+    let mut out = [salt; 32];
+    out[..8].copy_from_slice(&seed.to_le_bytes());
+    out
+}
+
+impl DfcpEnd {
+    pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
+        let DfcpConfig { sender, receiver } = config;
+        sender.validate()?;
+        receiver.validate()?;
+        let accept = match receiver.profile {
+            Profile::Classic => Accept { classic: Some(receiver.clone()), ..Accept::default() },
+            Profile::Modern => Accept { modern: Some(receiver.clone()), ..Accept::default() },
+        };
+        let base = |endpoint, remote, config: &Config, application| Self {
+            endpoint,
+            remote: SocketAddr::from(remote),
+            opens: None,
+            connection: None,
+            application,
+            overhead_bytes: config.overhead_bytes,
+            waits_for_uplink: config.rate == Rate::Line,
+            reply: None,
+            closed: None,
+            failure: None,
+            buffer: vec![0; BUFFER_BYTES].into(),
+        };
+        let write = Application::Write { left: bytes, is_writable: true };
+        let read = Application::Read { bytes: 0 };
+        let caller = base(Endpoint::new(SENDER.1, None, seed32(seed, 1)), RECEIVER, &sender, write);
+        let listener = base(Endpoint::new(RECEIVER.1, Some(accept), seed32(seed, 2)), SENDER, &receiver, read);
+        Ok([Self { opens: Some(sender), ..caller }, Self { waits_for_uplink: false, ..listener }])
+    }
+
+    /// Counters of the connection.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
+    }
+
+    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
+        let mut reply = [0; DATAGRAM_BYTES_MAX];
+        match self.endpoint.handle_datagram(now, self.remote, datagram, &mut reply) {
+            Routed::Connection(handle, remote) => {
+                if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
+                    connection.handle_datagram(now, remote, datagram);
+                }
+            }
+            Routed::Opened(handle, connection) if self.connection.is_none() => {
+                self.connection = Some((handle, connection));
+            }
+            Routed::Reply(length) => self.reply = Some(reply[..length].to_vec()),
+            _ => {}
+        }
+        self.work(now);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if let Some(config) = self.opens.take() {
+            match self.endpoint.connect(now, self.remote, config) {
+                Ok((handle, connection)) => self.connection = Some((handle, Box::new(connection))),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(now);
+        }
+        self.work(now);
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
+        let mut elided_bytes = 0;
+        if let Some(reply) = self.reply.take() {
+            *out = reply;
+        } else {
+            let (_, connection) = self.connection.as_mut()?;
+            let transmit = connection.poll_transmit(now, &mut self.buffer[..DATAGRAM_BYTES_MAX])?;
+            out.clear();
+            out.extend_from_slice(&self.buffer[..transmit.length]);
+            elided_bytes = transmit.elided_bytes;
+        }
+        Some(out.len() as u32 + elided_bytes + self.overhead_bytes)
+    }
+
+    pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {
+        if self.reply.is_some() || self.opens.is_some() {
+            return Some(now);
+        }
+        let (_, connection) = self.connection.as_ref()?;
+        connection.next_timeout(now)
+    }
+
+    pub(crate) fn waits_for_uplink(&self) -> bool {
+        self.waits_for_uplink
+    }
+
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        match self.application {
+            Application::Write { .. } => 0,
+            Application::Read { bytes } => bytes,
+        }
+    }
+
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.connection.as_ref().is_some_and(|(_, connection)| connection.is_drained())
+    }
+
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.failure.as_ref().map(ToString::to_string);
+        failed.or_else(|| self.closed.as_ref()?.as_ref().map(ToString::to_string))
+    }
+
+    /// Lets the application write and read.
+    fn work(&mut self, now: Time) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_event() {
+            match (event, &mut self.application) {
+                (Event::Connected, _) => self.endpoint.established(*handle),
+                (Event::Writable, Application::Write { is_writable, .. }) => *is_writable = true,
+                (Event::Closed(error), _) => self.closed = Some(error),
+                _ => {}
+            }
+        }
+        match &mut self.application {
+            Application::Write { left, is_writable } => {
+                while *is_writable && *left != Some(0) {
+                    let most = left.map_or(BUFFER_BYTES, |left| left.min(BUFFER_BYTES as u64) as usize);
+                    let Ok(taken) = connection.write(now, &self.buffer[..most]) else { break };
+                    *is_writable = taken == most;
+                    if let Some(left) = left {
+                        *left -= taken as u64;
+                    }
+                }
+                let unshut = matches!(connection.state(), State::Established | State::SynSent);
+                if *left == Some(0) && unshut {
+                    connection.shutdown(now);
+                }
+            }
+            Application::Read { bytes } => {
+                while connection.is_readable() {
+                    match connection.read(now, &mut self.buffer) {
+                        Ok(Read::Bytes(count)) => *bytes += count as u64,
+                        Ok(Read::Blocked | Read::End) => break,
+                        Err(error) => {
+                            self.closed.get_or_insert(Some(error));
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

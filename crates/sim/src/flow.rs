@@ -1,0 +1,129 @@
+//! A flow: two ends, the way between them, and what became of it.
+
+use dfcp_time::Time;
+
+use crate::agenda::Slot;
+use crate::dfcp::DfcpConfig;
+use crate::end::End;
+use crate::simulation::LinkId;
+use crate::tcp;
+
+/// What carries a flow.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// A model of TCP.
+    Tcp(tcp::Config),
+    /// DFCP's own code.
+    Dfcp(Box<DfcpConfig>),
+}
+
+/// A transfer in one direction.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// When the sender opens the connection.
+    pub start: Time,
+    /// Application bytes to be sent, or `None` for as many as the time permits.
+    pub bytes: Option<u64>,
+    /// The links from sender to receiver, at least one.
+    pub forward: Vec<LinkId>,
+    /// The links back, at least one.
+    pub back: Vec<LinkId>,
+    /// What carries it.
+    pub transport: Transport,
+}
+
+/// Why a flow cannot be added.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// A route has no links, or too many to count.
+    #[error("a flow's routes need at least one link each, and at most 65535")]
+    EmptyRoute,
+    /// A route leads over a link which does not exist.
+    #[error("there is no link number {0} to route a flow over")]
+    NoLink(usize),
+    /// TCP's settings make no sense.
+    #[error(transparent)]
+    Tcp(#[from] tcp::ConfigError),
+    /// DFCP's settings make no sense.
+    #[error(transparent)]
+    Dfcp(#[from] dfcp_proto::ConfigError),
+}
+
+/// How a flow has fared up to now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowReport {
+    /// When its sender opened the connection.
+    pub started_at: Time,
+    /// When the receiver had the first byte.
+    pub first_byte_at: Option<Time>,
+    /// When the receiver had the last byte; only of a flow with a size.
+    pub completed_at: Option<Time>,
+    /// When the sender knew of that.
+    pub confirmed_at: Option<Time>,
+    /// Application bytes which the receiver has been given, in order.
+    pub delivered_bytes: u64,
+    /// Why it ended early.
+    pub failure: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// Sender, receiver.
+    pub(crate) ends: [End; 2],
+    pub(crate) slots: [Slot; 2],
+    /// From the sender, from the receiver.
+    pub(crate) routes: [Vec<LinkId>; 2],
+    /// Buffers of datagrams which have arrived, to be used again.
+    pub(crate) spare: Vec<Vec<u8>>,
+    bytes: Option<u64>,
+    started_at: Time,
+    first_byte_at: Option<Time>,
+    completed_at: Option<Time>,
+    confirmed_at: Option<Time>,
+}
+
+impl Flow {
+    pub(crate) fn new(config: FlowConfig, seed: u64, slots: [Slot; 2]) -> Result<Self, FlowError> {
+        Ok(Self {
+            ends: End::pair(config.transport, config.bytes, seed)?,
+            slots,
+            routes: [config.forward, config.back],
+            spare: Vec::new(),
+            bytes: config.bytes,
+            started_at: config.start,
+            first_byte_at: None,
+            completed_at: None,
+            confirmed_at: None,
+        })
+    }
+
+    /// After something was delivered to an end.
+    pub(crate) fn note_progress(&mut self, now: Time) {
+        if self.confirmed_at.is_some() {
+            return;
+        }
+        let delivered_bytes = self.ends[1].delivered_bytes();
+        if delivered_bytes == 0 {
+            return;
+        }
+        self.first_byte_at.get_or_insert(now);
+        if self.bytes == Some(delivered_bytes) {
+            self.completed_at.get_or_insert(now);
+            if self.ends[0].is_confirmed() {
+                self.confirmed_at = Some(now);
+            }
+        }
+    }
+
+    pub(crate) fn report(&self) -> FlowReport {
+        FlowReport {
+            started_at: self.started_at,
+            first_byte_at: self.first_byte_at,
+            completed_at: self.completed_at,
+            confirmed_at: self.confirmed_at,
+            delivered_bytes: self.ends[1].delivered_bytes(),
+            failure: self.ends.iter().find_map(End::failure),
+        }
+    }
+}

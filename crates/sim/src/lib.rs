@@ -1,0 +1,28 @@
+//! A discrete-event simulator which runs DFCP's own code beside models of TCP, over the links of `dfcp-netem`.
+//!
+//! Time is integer nanoseconds, and events at the same nanosecond happen in the order in which they were planned; so a
+//! seed decides everything, on every machine and in every build.
+
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod dfcp;
+mod end;
+mod flow;
+mod observer;
+mod packet;
+mod pcapng;
+mod simulation;
+pub mod tcp;
+mod topology;
+mod verifier;
+
+pub use dfcp::{DfcpConfig, DfcpEnd};
+pub use end::End;
+pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
+pub use observer::{Fingerprint, Nobody, Observer};
+pub use packet::{Body, Packet};
+pub use pcapng::Pcapng;
+pub use simulation::{FlowId, LinkId, Simulation};
+pub use topology::{Edge, Graph, Network, Node, Pair, Row};
+pub use verifier::Verifier;

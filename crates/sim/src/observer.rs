@@ -1,0 +1,112 @@
+//! Who is told what happens. Chosen at compile time, so that nobody costs nothing.
+
+use dfcp_time::Time;
+
+use crate::packet::Packet;
+use crate::simulation::LinkId;
+
+/// Is told of every packet's way, in order of time.
+pub trait Observer {
+    /// An end sent `packet`.
+    fn sent(&mut self, _now: Time, _packet: &Packet) {}
+
+    /// `packet` came to the entrance of `link`, which may drop it.
+    fn offered(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
+
+    /// `packet` came out of `link`.
+    fn arrived(&mut self, _now: Time, _link: LinkId, _packet: &Packet) {}
+
+    /// `packet` reached its end.
+    fn delivered(&mut self, _now: Time, _packet: &Packet) {}
+}
+
+/// Looks away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Observer for Nobody {}
+
+/// An observer who comes and goes.
+impl<A: Observer> Observer for Option<A> {
+    fn sent(&mut self, now: Time, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.sent(now, packet));
+    }
+
+    fn offered(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.offered(now, link, packet));
+    }
+
+    fn arrived(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.arrived(now, link, packet));
+    }
+
+    fn delivered(&mut self, now: Time, packet: &Packet) {
+        self.iter_mut().for_each(|observer| observer.delivered(now, packet));
+    }
+}
+
+/// Two observers.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn sent(&mut self, now: Time, packet: &Packet) {
+        self.0.sent(now, packet);
+        self.1.sent(now, packet);
+    }
+
+    fn offered(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.0.offered(now, link, packet);
+        self.1.offered(now, link, packet);
+    }
+
+    fn arrived(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.0.arrived(now, link, packet);
+        self.1.arrived(now, link, packet);
+    }
+
+    fn delivered(&mut self, now: Time, packet: &Packet) {
+        self.0.delivered(now, packet);
+        self.1.delivered(now, packet);
+    }
+}
+
+/// A hash of the whole course of events: equal for equal seeds, in every build and on every machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// The hash of what has happened so far.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0
+    }
+
+    fn add(&mut self, what: u64, now: Time, packet: &Packet) {
+        // FNV-1a over words, with a rotation so that high bits come down.
+        for word in [now.as_ns(), packet.id << 3 | what, u64::from(packet.flow) << 32 | u64::from(packet.size_bytes)] {
+            self.0 = (self.0 ^ word).wrapping_mul(0x100_0000_01B3).rotate_left(23);
+        }
+    }
+}
+
+impl Observer for Fingerprint {
+    fn sent(&mut self, now: Time, packet: &Packet) {
+        self.add(0, now, packet);
+    }
+
+    fn offered(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.add(1 + 8 * u64::from(link.0), now, packet);
+    }
+
+    fn arrived(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        self.add(2 + 8 * u64::from(link.0), now, packet);
+    }
+
+    fn delivered(&mut self, now: Time, packet: &Packet) {
+        self.add(3, now, packet);
+    }
+}

@@ -1,0 +1,280 @@
+//! The event loop.
+
+use dfcp_netem::{ConfigError, Link, LinkConfig, LinkStats, Loss};
+use dfcp_time::Time;
+
+use crate::agenda::{Agenda, Slot};
+use crate::end::End;
+use crate::flow::{Flow, FlowConfig, FlowError, FlowReport};
+use crate::observer::{Nobody, Observer};
+use crate::packet::Packet;
+
+/// A link of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId(pub(crate) u32);
+
+/// A flow of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub(crate) u32);
+
+impl LinkId {
+    /// Its place in the order in which links were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl FlowId {
+    /// Its place in the order in which flows were added.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a slot of the agenda stands for.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Link(u32),
+    End { flow: u32, is_receiver: bool },
+}
+
+/// Links, and flows over them. The same calls in the same order, with the same seed, give the same events on every
+/// machine.
+#[derive(Debug)]
+pub struct Simulation<O = Nobody> {
+    now: Time,
+    seed: u64,
+    agenda: Agenda,
+    sources: Vec<Source>,
+    links: Vec<(Link<Packet>, Slot)>,
+    flows: Vec<Flow>,
+    packets: u64,
+    hops: u64,
+    observer: O,
+}
+
+impl<O: Observer> Simulation<O> {
+    /// An empty simulation. `seed` decides every random event in it; `observer` is told all that happens.
+    #[must_use]
+    pub fn new(seed: u64, observer: O) -> Self {
+        Self {
+            now: Time::ZERO,
+            seed,
+            agenda: Agenda::default(),
+            sources: Vec::new(),
+            links: Vec::new(),
+            flows: Vec::new(),
+            packets: 0,
+            hops: 0,
+            observer,
+        }
+    }
+
+    fn add_slot(&mut self, source: Source) -> Slot {
+        self.sources.push(source);
+        self.agenda.add_slot()
+    }
+
+    /// A seed for something random, different for each `what` and place.
+    fn seed_of(&self, what: u64, place: usize) -> u64 {
+        // SplitMix64's steps: far apart for neighbouring arguments.
+        let mut z = self.seed ^ (what << 48 | place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Adds one direction of a link.
+    ///
+    /// # Errors
+    /// When a field of `config` makes no sense.
+    pub fn add_link(&mut self, config: LinkConfig) -> Result<LinkId, ConfigError> {
+        let id = LinkId(self.links.len() as u32);
+        let link = Link::new(config, self.seed_of(1, id.index()))?;
+        let slot = self.add_slot(Source::Link(id.0));
+        self.links.push((link, slot));
+        Ok(id)
+    }
+
+    /// Adds a flow, which begins at its start time.
+    ///
+    /// # Errors
+    /// When its configuration makes no sense, or its routes are empty or lead over links which do not exist.
+    pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, FlowError> {
+        for route in [&config.forward, &config.back] {
+            if route.is_empty() || route.len() > usize::from(u16::MAX) {
+                return Err(FlowError::EmptyRoute);
+            }
+            if let Some(link) = route.iter().find(|link| link.index() >= self.links.len()) {
+                return Err(FlowError::NoLink(link.index()));
+            }
+        }
+        let id = FlowId(self.flows.len() as u32);
+        let seed = self.seed_of(2, id.index());
+        let slots = [false, true].map(|is_receiver| self.add_slot(Source::End { flow: id.0, is_receiver }));
+        self.agenda.set(slots[0], Some(config.start.max(self.now)));
+        self.flows.push(Flow::new(config, seed, slots)?);
+        Ok(id)
+    }
+
+    /// The time up to which everything has happened.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Packets which ends have sent, and how often a link has delivered one.
+    #[must_use]
+    pub fn packets_and_hops(&self) -> (u64, u64) {
+        (self.packets, self.hops)
+    }
+
+    /// What happened at `link`, up to now.
+    pub fn link(&mut self, link: LinkId) -> &Link<Packet> {
+        let link = &mut self.links[link.index()].0;
+        link.advance(self.now);
+        link
+    }
+
+    /// The counters of `link`, up to now.
+    pub fn link_stats(&mut self, link: LinkId) -> LinkStats {
+        self.link(link).stats()
+    }
+
+    /// How `flow` has fared.
+    #[must_use]
+    pub fn flow(&self, flow: FlowId) -> FlowReport {
+        self.flows[flow.index()].report()
+    }
+
+    /// The observer.
+    #[must_use]
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// The observer, to be changed.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// Changes the rate of `link` from now on.
+    ///
+    /// # Errors
+    /// When the rate is zero.
+    pub fn set_rate_bps(&mut self, link: LinkId, rate_bps: Option<u64>) -> Result<(), ConfigError> {
+        let (link, slot) = &mut self.links[link.index()];
+        link.set_rate_bps(self.now, rate_bps)?;
+        self.agenda.set(*slot, link.next_time());
+        Ok(())
+    }
+
+    /// Changes the delay of `link` for packets which leave from now on.
+    pub fn set_delay(&mut self, link: LinkId, delay: std::time::Duration) {
+        let (link, slot) = &mut self.links[link.index()];
+        link.set_delay(self.now, delay);
+        self.agenda.set(*slot, link.next_time());
+    }
+
+    /// Changes the loss of `link` for packets which leave from now on.
+    ///
+    /// # Errors
+    /// When the model makes no sense.
+    pub fn set_loss(&mut self, link: LinkId, loss: Loss) -> Result<(), ConfigError> {
+        self.links[link.index()].0.set_loss(self.now, loss)
+    }
+
+    /// Lets everything happen up to and including `until`.
+    pub fn run_until(&mut self, until: Time) {
+        while let Some((time, slot)) = self.agenda.first() {
+            if time > until {
+                break;
+            }
+            self.now = self.now.max(time);
+            match self.sources[slot.0 as usize] {
+                Source::Link(link) => self.serve_link(link as usize, slot),
+                Source::End { flow, is_receiver } => self.serve_end(flow as usize, is_receiver),
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Takes out of a link what arrives now.
+    fn serve_link(&mut self, index: usize, slot: Slot) {
+        while let Some(packet) = self.links[index].0.pop(self.now) {
+            self.hops += 1;
+            self.observer.arrived(self.now, LinkId(index as u32), &packet);
+            self.forward(packet);
+        }
+        self.agenda.set_again(slot, self.links[index].0.next_time());
+    }
+
+    fn serve_end(&mut self, flow: usize, is_receiver: bool) {
+        self.flows[flow].ends[usize::from(is_receiver)].handle_timeout(self.now);
+        self.transmit(flow, is_receiver);
+    }
+
+    /// On to the next link, or to the end.
+    fn forward(&mut self, mut packet: Packet) {
+        let flow = packet.flow as usize;
+        packet.leg += 1;
+        let route = &self.flows[flow].routes[usize::from(packet.is_back)];
+        if let Some(&next) = route.get(usize::from(packet.leg)) {
+            return self.offer(next, packet);
+        }
+        let is_receiver = !packet.is_back;
+        self.observer.delivered(self.now, &packet);
+        if !packet.is_damaged {
+            let flow = &mut self.flows[flow];
+            flow.ends[usize::from(is_receiver)].handle_packet(self.now, packet.body, &mut flow.spare);
+            flow.note_progress(self.now);
+        }
+        self.transmit(flow, is_receiver);
+    }
+
+    fn offer(&mut self, to: LinkId, packet: Packet) {
+        let (link, slot) = &mut self.links[to.index()];
+        self.observer.offered(self.now, to, &packet);
+        link.push(self.now, packet);
+        self.agenda.set(*slot, link.next_time());
+    }
+
+    /// Lets an end send what it may, and says when it wants to be asked again.
+    fn transmit(&mut self, index: usize, is_receiver: bool) {
+        let side = usize::from(is_receiver);
+        let uplink = self.flows[index].routes[side][0];
+        let waits = self.flows[index].ends[side].waits_for_uplink();
+        if waits {
+            self.links[uplink.index()].0.advance(self.now);
+        }
+        loop {
+            let flow = &mut self.flows[index];
+            if waits && self.links[uplink.index()].0.queue_len() > 0 {
+                break;
+            }
+            let Some((size_bytes, body)) = flow.ends[side].poll_transmit(self.now, &mut flow.spare) else { break };
+            let id = self.packets;
+            self.packets += 1;
+            let (flow, is_back) = (index as u32, is_receiver);
+            let packet = Packet { id, flow, is_back, leg: 0, size_bytes, is_damaged: false, body };
+            self.observer.sent(self.now, &packet);
+            self.offer(uplink, packet);
+        }
+        let flow = &self.flows[index];
+        let mut wake = flow.ends[side].next_timeout(self.now);
+        if waits && self.links[uplink.index()].0.queue_len() > 0 {
+            // One packet waits behind the one being sent; when that one has left there is room again.
+            let ready = self.links[uplink.index()].0.sent_at();
+            wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
+        }
+        self.agenda.set_again(flow.slots[side], wake);
+    }
+
+    /// Whether `end` of a flow is what it says; for tests and reports which look inside.
+    #[must_use]
+    pub fn end(&self, flow: FlowId, is_receiver: bool) -> &End {
+        &self.flows[flow.index()].ends[usize::from(is_receiver)]
+    }
+}

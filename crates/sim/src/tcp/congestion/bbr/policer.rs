@@ -1,0 +1,109 @@
+//! BBR's long-term rate: what a policer lets through, told by two intervals with equal rate and high loss.
+
+use dfcp_time::Time;
+
+use super::BbrAck;
+
+const INTERVAL_MIN_ROUNDS: u32 = 4;
+const USE_ROUNDS: u32 = 48;
+/// Lost / delivered, from which on an interval counts (50/256 in Linux).
+const LOSS_THRESHOLD: f64 = 50.0 / 256.0;
+/// Rates that differ by no more than this share are one rate.
+const RATE_TOLERANCE: f64 = 1.0 / 8.0;
+/// Nor by this, in bytes per second (4 kbit/s).
+const RATE_TOLERANCE_BYTES: f64 = 500.0;
+
+/// What the policer wants of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Nothing,
+    /// A policed rate was found.
+    Use,
+    /// The policed rate was used for long enough: probe again.
+    Stop,
+}
+
+/// `bbr_lt_bw_sampling` and what belongs to it in `net/ipv4/tcp_bbr.c`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Policer {
+    sampling: bool,
+    using: bool,
+    rounds: u32,
+    /// Segments per second; 0 is none.
+    rate: f64,
+    last_delivered: u64,
+    last_lost: u64,
+    last_time: Time,
+}
+
+impl Policer {
+    /// The rate to be used in place of the model's.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.using.then_some(self.rate)
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &BbrAck, round_start: bool, probing: bool, mss: f64) -> Verdict {
+        if self.using {
+            if probing && round_start {
+                self.rounds += 1;
+                if self.rounds >= USE_ROUNDS {
+                    self.reset(ack);
+                    return Verdict::Stop;
+                }
+            }
+            return Verdict::Nothing;
+        }
+        if !self.sampling {
+            if ack.losses == 0 {
+                return Verdict::Nothing;
+            }
+            self.start_interval(ack);
+            self.sampling = true;
+        }
+        if ack.sample.app_limited {
+            self.reset(ack);
+            return Verdict::Nothing;
+        }
+        self.rounds += u32::from(round_start);
+        if self.rounds > 4 * INTERVAL_MIN_ROUNDS {
+            self.reset(ack);
+            return Verdict::Nothing;
+        }
+        if self.rounds < INTERVAL_MIN_ROUNDS || ack.losses == 0 {
+            return Verdict::Nothing;
+        }
+        self.end_interval(ack, mss)
+    }
+
+    fn end_interval(&mut self, ack: &BbrAck, mss: f64) -> Verdict {
+        let lost = (ack.lost_total - self.last_lost) as f64;
+        let delivered = (ack.delivered_total - self.last_delivered) as f64;
+        let seconds = (ack.now - self.last_time).as_secs_f64();
+        if delivered == 0.0 || lost < LOSS_THRESHOLD * delivered || seconds < 0.001 {
+            return Verdict::Nothing;
+        }
+        let rate = delivered / seconds;
+        let difference = (rate - self.rate).abs();
+        if self.rate > 0.0 && (difference <= RATE_TOLERANCE * self.rate || difference * mss <= RATE_TOLERANCE_BYTES) {
+            self.rate = (rate + self.rate) / 2.0;
+            self.using = true;
+            self.rounds = 0;
+            return Verdict::Use;
+        }
+        self.rate = rate;
+        self.start_interval(ack);
+        Verdict::Nothing
+    }
+
+    fn start_interval(&mut self, ack: &BbrAck) {
+        self.last_time = ack.now;
+        self.last_delivered = ack.delivered_total;
+        self.last_lost = ack.lost_total;
+        self.rounds = 0;
+    }
+
+    fn reset(&mut self, ack: &BbrAck) {
+        *self = Self::default();
+        self.start_interval(ack);
+    }
+}

@@ -1,0 +1,116 @@
+//! The algorithms which set the congestion window.
+
+mod bbr;
+mod cubic;
+mod cubic_2008;
+mod hystart;
+
+use dfcp_time::Time;
+
+pub(crate) use self::bbr::{Bbr, BbrAck};
+use self::cubic::Cubic;
+use self::cubic_2008::Cubic2008;
+use super::config::{Config, Congestion, Reduction};
+use super::window::Window;
+
+/// What an acknowledgement tells an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack {
+    pub(crate) now: Time,
+    /// Segments acknowledged, or 1 where acknowledgements are counted.
+    pub(crate) acked: u32,
+    /// Segments acknowledged, however they are counted.
+    pub(crate) segments: u32,
+    pub(crate) rtt_ns: Option<u64>,
+    pub(crate) srtt_ns: u64,
+    /// First segment not acknowledged.
+    pub(crate) una: u64,
+    /// Next segment to be sent.
+    pub(crate) end: u64,
+}
+
+/// An algorithm with its state.
+#[derive(Clone, Debug)]
+pub(crate) enum Controller {
+    /// NewReno, Reno and Tahoe: they differ in their recovery.
+    Reno,
+    Cubic(Cubic),
+    Cubic2008(Cubic2008),
+    Bbr(Bbr),
+}
+
+impl Controller {
+    pub(crate) fn new(config: &Config, seed: u64) -> Self {
+        match config.congestion {
+            Congestion::NewReno | Congestion::Reno | Congestion::Tahoe => Self::Reno,
+            Congestion::Cubic => Self::Cubic(Cubic::new(config.hystart)),
+            Congestion::Cubic2008 => Self::Cubic2008(Cubic2008::new(config.hystart)),
+            Congestion::Bbr1 => Self::Bbr(Bbr::new(config.mss_bytes, config.initial_window_segments, seed)),
+        }
+    }
+
+    /// Every acknowledgement of something new, whatever the phase.
+    pub(crate) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
+        match self {
+            Self::Reno | Self::Bbr(_) => {}
+            Self::Cubic(cubic) => cubic.on_rtt(window, ack),
+            Self::Cubic2008(cubic) => cubic.on_rtt(window, ack),
+        }
+    }
+
+    /// The window may grow.
+    pub(crate) fn grow(&mut self, window: &mut Window, ack: &Ack) {
+        match self {
+            Self::Reno => {
+                let mut acked = ack.acked;
+                if window.in_slow_start() {
+                    acked = window.slow_start(acked);
+                }
+                if acked > 0 {
+                    window.additive_increase(window.cwnd, acked);
+                }
+            }
+            Self::Cubic(cubic) => cubic.grow(window, ack),
+            Self::Cubic2008(cubic) => cubic.grow(window, ack),
+            Self::Bbr(_) => {}
+        }
+    }
+
+    /// The window was not the limit, so it stays.
+    pub(crate) fn hold(&mut self, now: Time) {
+        if let Self::Cubic(cubic) = self {
+            cubic.hold(now);
+        }
+    }
+
+    /// The slow-start threshold after a loss, in segments.
+    pub(crate) fn threshold(&mut self, window: &Window) -> u32 {
+        match self {
+            Self::Reno => (window.cwnd / 2).max(2),
+            Self::Cubic(cubic) => cubic.threshold(window),
+            Self::Cubic2008(cubic) => cubic.threshold(window),
+            // The window is remembered, the threshold stays.
+            Self::Bbr(bbr) => {
+                bbr.save_cwnd(window);
+                window.ssthresh
+            }
+        }
+    }
+
+    /// Where rate halving stops: Linux 2.6.26 lets Reno, and no other, go to half the threshold.
+    pub(crate) fn halving_floor(&self, window: &Window, method: Reduction) -> u32 {
+        match self {
+            Self::Reno if method == Reduction::RateHalving => (window.ssthresh / 2).max(1),
+            _ => window.ssthresh,
+        }
+    }
+
+    /// The timer fired. [`threshold`](Self::threshold) was asked before.
+    pub(crate) fn on_timeout(&mut self) {
+        match self {
+            Self::Reno | Self::Bbr(_) => {}
+            Self::Cubic(cubic) => cubic.on_timeout(),
+            Self::Cubic2008(cubic) => cubic.on_timeout(),
+        }
+    }
+}

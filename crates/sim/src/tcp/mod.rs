@@ -1,0 +1,43 @@
+//! TCP as a pair of state machines: a [`Sender`] with one stream of data, and the [`Receiver`] which acknowledges it.
+//!
+//! # Driving them
+//!
+//! Both ends have the same four calls. After each `on_segment` and each `handle_timeout`, call `poll_transmit` until it
+//! returns `None`; then come back at `next_timeout`, or when a segment arrives. A timer may be handed in late or twice:
+//! `handle_timeout` acts only on deadlines which have passed.
+//!
+//! # What is modelled
+//!
+//! * Handshake (either segment may be lost), the data, the FIN, and its acknowledgement. The receiver has nothing to
+//!   send, so its own FIN is left out.
+//! * Sequence numbers count bytes and never wrap: SYN is number 0, data starts at 1. Every data segment is full, except
+//!   the last of a finite stream, which carries the FIN.
+//! * Loss detection: selective acknowledgements (RFC 2018) by the rule of RFC 6675 or by Linux's forward
+//!   acknowledgements, or duplicate acknowledgements (RFC 5681, RFC 6582); limited transmit (RFC 3042); the
+//!   retransmission timer (RFC 6298) with timestamps or Karn's algorithm.
+//! * Window reduction: at once, by proportional rate reduction (RFC 6937, RFC 9937), or by Linux 2.6's rate halving.
+//! * Congestion control: see [`Congestion`].
+//!
+//! Not modelled: RACK and tail loss probes, D-SACK and the undoing of needless reductions, F-RTO, ECN, persist timer and
+//! Nagle's algorithm (the receiver's window never closes), and giving up (a timer backs off for ever).
+//!
+//! # Cost
+//!
+//! Nothing is allocated for a segment once the window has reached its largest size, and an acknowledgement costs amortised
+//! constant time, however many segments are outstanding and however many of them were lost.
+
+mod config;
+mod congestion;
+mod delivery_rate;
+mod receiver;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod sender;
+mod window;
+
+pub use config::{Config, ConfigError, Congestion, LossDetection, Reduction, RtoFloor};
+pub use receiver::{Receiver, ReceiverStats};
+pub use segment::{Flags, SACK_BLOCKS_MAX, SackBlocks, Segment};
+pub use sender::{Phase, Sender, SenderStats};

@@ -1,0 +1,221 @@
+//! The receiving end: puts the stream in order and acknowledges it.
+
+mod reassembly;
+
+use dfcp_time::Time;
+
+use super::config::{Config, ConfigError};
+use super::rtt::RttEstimator;
+use super::segment::{Flags, SackBlocks, Segment};
+use reassembly::Reassembly;
+
+/// What the receiver counted. All since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Bytes handed to the application in order.
+    pub delivered_bytes: u64,
+    /// Data segments that arrived, duplicates included.
+    pub segments: u64,
+    /// Those of them that brought nothing new.
+    pub duplicate_segments: u64,
+    /// Those of them that arrived above a gap.
+    pub out_of_order_segments: u64,
+    /// Segments sent.
+    pub acks: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Listen,
+    /// SYN answered; the answer is repeated until something arrives.
+    SynReceived,
+    Established,
+}
+
+/// The end which receives. See the [module](super) for how to drive it.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    config: Config,
+    state: State,
+    data: Reassembly,
+    /// Sequence number of the FIN.
+    fin: Option<u64>,
+    fin_received: bool,
+    /// Acknowledge with the next poll.
+    ack_now: bool,
+    /// Segments not acknowledged yet.
+    delayed: u32,
+    delayed_deadline: Option<Time>,
+    quick_acks: u32,
+    /// The timestamp to echo (RFC 7323), and the acknowledgement which was sent last.
+    ts_recent: Time,
+    last_ack: u64,
+    handshake_timer: RttEstimator,
+    handshake_deadline: Option<Time>,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// # Errors
+    ///
+    /// If the [configuration](Config::validate) cannot work.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            config,
+            state: State::Listen,
+            data: Reassembly::new(1),
+            fin: None,
+            fin_received: false,
+            ack_now: false,
+            delayed: 0,
+            delayed_deadline: None,
+            quick_acks: config.quick_ack_segments,
+            ts_recent: Time::ZERO,
+            last_ack: 0,
+            handshake_timer: RttEstimator::new(&config),
+            handshake_deadline: None,
+            stats: ReceiverStats::default(),
+        })
+    }
+
+    /// Takes in a segment which arrived.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) {
+        if segment.flags.syn {
+            self.on_syn(now, segment);
+            return;
+        }
+        if self.state == State::Listen {
+            return;
+        }
+        self.state = State::Established;
+        self.handshake_deadline = None;
+        // RFC 7323, section 4.3: with delayed acknowledgements the oldest segment's timestamp is echoed.
+        if segment.ts_val >= self.ts_recent && segment.seq <= self.last_ack {
+            self.ts_recent = segment.ts_val;
+        }
+        if segment.len_bytes > 0 || segment.flags.fin {
+            self.on_data(now, segment);
+        }
+    }
+
+    /// The next segment to be sent, if any.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        if !self.ack_now {
+            return None;
+        }
+        self.ack_now = false;
+        self.delayed = 0;
+        self.delayed_deadline = None;
+        let syn = self.state == State::SynReceived;
+        let ack = self.ack();
+        self.last_ack = ack;
+        let mut sack = SackBlocks::default();
+        if self.config.uses_sack() {
+            for (start, end) in self.data.recent_blocks().take(self.config.sack_blocks()) {
+                sack.push(ack, start, end);
+            }
+        }
+        self.stats.acks += 1;
+        let options = if sack.is_empty() { 0 } else { 4 + 8 * sack.len() as u32 };
+        Some(Segment {
+            seq: u64::from(!syn),
+            ack,
+            ts_val: now,
+            ts_ecr: self.ts_recent,
+            sack,
+            window_bytes: self.config.max_window_bytes,
+            len_bytes: 0,
+            wire_bytes: if syn { self.config.syn_bytes() } else { self.config.header_bytes + options },
+            flags: Flags { syn, fin: false, ack: true },
+        })
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        match (self.delayed_deadline, self.handshake_deadline) {
+            (Some(delayed), Some(handshake)) => Some(delayed.min(handshake)),
+            (delayed, handshake) => delayed.or(handshake),
+        }
+    }
+
+    /// Acts on the deadlines which have passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.delayed_deadline.is_some_and(|deadline| deadline <= now) {
+            self.delayed_deadline = None;
+            self.ack_now = true;
+        }
+        if self.handshake_deadline.is_some_and(|deadline| deadline <= now) {
+            self.handshake_timer.back_off();
+            self.answer_syn(now);
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> ReceiverStats {
+        self.stats
+    }
+
+    /// Whether the whole stream has arrived.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.fin_received
+    }
+
+    /// The next number expected.
+    fn ack(&self) -> u64 {
+        self.data.next() + u64::from(self.fin_received)
+    }
+
+    fn on_syn(&mut self, now: Time, segment: &Segment) {
+        if self.state == State::Established {
+            // The acknowledgement which ended the handshake was taken for lost.
+            self.ack_now = true;
+            return;
+        }
+        self.state = State::SynReceived;
+        self.ts_recent = segment.ts_val;
+        self.answer_syn(now);
+    }
+
+    fn answer_syn(&mut self, now: Time) {
+        self.ack_now = true;
+        self.handshake_deadline = Some(now + std::time::Duration::from_nanos(self.handshake_timer.rto_ns()));
+    }
+
+    fn on_data(&mut self, now: Time, segment: &Segment) {
+        self.stats.segments += 1;
+        let (start, end) = (segment.seq, segment.seq + u64::from(segment.len_bytes));
+        if end > self.data.next() + u64::from(self.config.max_window_bytes) {
+            // Beyond the window that was offered: dropped, and told so.
+            self.ack_now = true;
+            return;
+        }
+        let gap = self.data.has_gap();
+        let before = self.data.next();
+        let fresh = self.data.insert(start, end);
+        if segment.flags.fin {
+            self.fin = Some(end);
+        }
+        let finished = self.fin_received;
+        self.fin_received = self.fin == Some(self.data.next());
+        self.stats.delivered_bytes += self.data.next() - before;
+        let in_order = self.data.next() > before || self.fin_received && !finished;
+        if !in_order && !fresh {
+            self.stats.duplicate_segments += 1;
+        } else if !in_order {
+            self.stats.out_of_order_segments += 1;
+        }
+        self.delayed += 1;
+        if !in_order || gap || self.fin_received || self.quick_acks > 0 {
+            self.quick_acks = self.quick_acks.saturating_sub(1);
+            self.ack_now = true;
+        } else if self.delayed >= self.config.delayed_ack_segments {
+            self.ack_now = true;
+        } else if self.delayed_deadline.is_none() {
+            self.delayed_deadline = Some(now + self.config.delayed_ack);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How the window comes down to the slow-start threshold while losses are repaired.
+
+use super::config::Reduction;
+use super::window::Window;
+
+/// What an acknowledgement in a recovery said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecoveryAck {
+    /// Segments that left the network by arriving, cumulatively and selectively acknowledged.
+    pub(crate) delivered: u64,
+    /// Segments in the network now.
+    pub(crate) pipe: u64,
+    /// It moved the cumulative acknowledgement and showed no new loss.
+    pub(crate) safe: bool,
+    /// It says anything new, or is the duplicate of one before.
+    pub(crate) counts: bool,
+}
+
+/// The reduction of one recovery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecoveryWindow {
+    method: Reduction,
+    /// In flight when it began.
+    flight: u64,
+    delivered: u64,
+    sent: u64,
+    /// Rate halving does not go below this.
+    floor: u32,
+    odd: bool,
+}
+
+impl RecoveryWindow {
+    /// `flight` segments were in the network when the loss was found. `floor` is where rate halving stops.
+    pub(crate) fn new(method: Reduction, flight: u64, floor: u32) -> Self {
+        Self { method, flight: flight.max(1), delivered: 0, sent: 0, floor, odd: false }
+    }
+
+    pub(crate) fn on_sent(&mut self) {
+        self.sent += 1;
+    }
+
+    pub(crate) fn on_ack(&mut self, window: &mut Window, ack: RecoveryAck) {
+        match self.method {
+            Reduction::Classic => window.cwnd = window.ssthresh,
+            Reduction::Prr => self.reduce_in_proportion(window, ack),
+            Reduction::RateHalving => self.halve_rate(window, ack),
+        }
+    }
+
+    /// RFC 9937, section 6.2.
+    fn reduce_in_proportion(&mut self, window: &mut Window, ack: RecoveryAck) {
+        if ack.delivered == 0 && self.sent > 0 {
+            return;
+        }
+        self.delivered += ack.delivered;
+        let ssthresh = u64::from(window.ssthresh);
+        let allowance = if ack.pipe > ssthresh {
+            (self.delivered * ssthresh).div_ceil(self.flight).saturating_sub(self.sent)
+        } else {
+            let conserved = self.delivered.saturating_sub(self.sent).max(ack.delivered);
+            (conserved + u64::from(ack.safe)).min(ssthresh - ack.pipe)
+        };
+        // The first retransmission goes out whatever the arithmetic says.
+        let allowance = if self.sent == 0 { allowance.max(1) } else { allowance };
+        window.cwnd = u32::try_from(ack.pipe + allowance).unwrap_or(u32::MAX).min(window.limit).max(1);
+    }
+
+    /// `tcp_cwnd_down` of Linux 2.6.26.
+    fn halve_rate(&mut self, window: &mut Window, ack: RecoveryAck) {
+        if !ack.counts {
+            return;
+        }
+        if self.odd && window.cwnd > self.floor {
+            window.cwnd -= 1;
+        }
+        self.odd = !self.odd;
+        window.cwnd = window.cwnd.min(u32::try_from(ack.pipe + 1).unwrap_or(u32::MAX));
+    }
+
+    /// The window after everything was repaired.
+    pub(crate) fn finish(&self, window: &mut Window) {
+        window.cwnd = match self.method {
+            Reduction::Classic | Reduction::Prr => window.ssthresh.min(window.limit),
+            Reduction::RateHalving => window.cwnd.min(window.ssthresh),
+        };
+        window.credit = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halving_takes_a_segment_for_every_second_acknowledgement() {
+        let mut window = Window::new(20, Some(10), 1000);
+        let mut recovery = RecoveryWindow::new(Reduction::RateHalving, 20, 5);
+        let mut trace = Vec::new();
+        for pipe in [19, 19, 18, 18, 17, 17] {
+            recovery.on_ack(&mut window, RecoveryAck { delivered: 1, pipe, safe: false, counts: true });
+            trace.push(window.cwnd);
+        }
+        assert_eq!(trace, [20, 19, 19, 18, 18, 17]);
+        // Never more than one above what is in flight, and in the end not above the threshold.
+        recovery.on_ack(&mut window, RecoveryAck { delivered: 1, pipe: 7, safe: false, counts: true });
+        assert_eq!(window.cwnd, 8);
+        window.cwnd = 12;
+        recovery.finish(&mut window);
+        assert_eq!(window.cwnd, 10);
+    }
+
+    #[test]
+    fn prr_bounds_the_burst_after_heavy_loss() {
+        // RFC 9937: with much less in flight than the threshold, one more segment than arrived goes out if the
+        // acknowledgement is good, and only as many as arrived if not.
+        let mut window = Window::new(100, Some(50), 1000);
+        let mut recovery = RecoveryWindow::new(Reduction::Prr, 100, 50);
+        recovery.on_ack(&mut window, RecoveryAck { delivered: 1, pipe: 9, safe: false, counts: true });
+        assert_eq!(window.cwnd, 10);
+        recovery.on_sent();
+        recovery.on_ack(&mut window, RecoveryAck { delivered: 2, pipe: 8, safe: false, counts: true });
+        assert_eq!(window.cwnd, 10);
+        recovery.on_sent();
+        recovery.on_sent();
+        recovery.on_ack(&mut window, RecoveryAck { delivered: 2, pipe: 8, safe: true, counts: true });
+        assert_eq!(window.cwnd, 11);
+    }
+}

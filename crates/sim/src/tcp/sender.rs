@@ -1,0 +1,410 @@
+//! The sending end: handshake, transmission, what an acknowledgement means, and the timers.
+
+mod ack;
+mod pacing;
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use super::config::{Config, ConfigError, Congestion};
+use super::congestion::Controller;
+use super::recovery::RecoveryWindow;
+use super::rtt::RttEstimator;
+use super::scoreboard::Scoreboard;
+use super::segment::{Flags, SackBlocks, Segment};
+use super::window::Window;
+use pacing::Pacer;
+
+/// What the sender is doing about losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing is missing, or not for sure.
+    Open,
+    /// Fast recovery: losses were found by acknowledgements and are being repaired.
+    Recovery,
+    /// The timer fired (or Tahoe found a loss): everything outstanding is sent again.
+    Loss,
+}
+
+/// What the sender counted. All since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Data segments sent, repeats included.
+    pub segments: u64,
+    /// Data segments sent again.
+    pub retransmissions: u64,
+    /// Times the retransmission timer fired after the handshake.
+    pub timeouts: u64,
+    /// Fast recoveries entered.
+    pub recoveries: u64,
+    /// Times a SYN was sent again.
+    pub syn_retransmissions: u64,
+    /// Bytes of data acknowledged cumulatively.
+    pub acked_bytes: u64,
+    /// Segments acknowledged, cumulatively or selectively.
+    pub delivered_segments: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    SynSent,
+    Established,
+    Finished,
+}
+
+/// The end which sends. See the [module](super) for how to drive it.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    config: Config,
+    state: State,
+    total_bytes: Option<u64>,
+    /// Number of segments in the stream; `u64::MAX` for a stream without end.
+    total_segments: u64,
+    board: Scoreboard,
+    window: Window,
+    controller: Controller,
+    phase: Phase,
+    /// The phase ends when everything below this segment is acknowledged.
+    recovery_point: u64,
+    recovery: RecoveryWindow,
+    /// The next segment goes out whatever the window says.
+    force: bool,
+    /// The rescue retransmission of this recovery was made (RFC 6675, NextSeg rule 4).
+    rescued: bool,
+    rtt: RttEstimator,
+    /// Retransmission timer, of SYN or data.
+    deadline: Option<Time>,
+    syn_sent: Time,
+    /// Send a SYN, or the acknowledgement which ends the handshake.
+    control_due: bool,
+    ts_recent: Time,
+    /// Segments that the receiver's and our own buffers allow beyond the acknowledgement.
+    buffer_segments: u64,
+    pacer: Pacer,
+    /// The congestion window, and nothing else, stopped the last poll.
+    window_limited: bool,
+    stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender of `total_bytes` of data and a FIN, or of a stream without end. It connects at the first poll. `seed`
+    /// sets what an algorithm leaves to chance; only BBR does.
+    ///
+    /// # Errors
+    ///
+    /// If the [configuration](Config::validate) cannot work.
+    pub fn new(config: Config, total_bytes: Option<u64>, seed: u64) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let buffer_segments = config.max_window_bytes / config.mss_bytes;
+        let window = Window::new(config.initial_window_segments, config.initial_ssthresh_segments, buffer_segments);
+        let board = Scoreboard::new(config.loss_detection, config.lost_retransmissions && config.uses_sack());
+        Ok(Self {
+            config,
+            state: State::Closed,
+            total_bytes,
+            total_segments: total_bytes.map_or(u64::MAX, |bytes| bytes.div_ceil(u64::from(config.mss_bytes)).max(1)),
+            board: if config.congestion == Congestion::Bbr1 { board.with_delivery_rate() } else { board },
+            window,
+            controller: Controller::new(&config, seed),
+            phase: Phase::Open,
+            recovery_point: 0,
+            recovery: RecoveryWindow::new(config.reduction, 1, 1),
+            force: false,
+            rescued: false,
+            rtt: RttEstimator::new(&config),
+            deadline: None,
+            syn_sent: Time::ZERO,
+            control_due: false,
+            ts_recent: Time::ZERO,
+            buffer_segments: u64::from(buffer_segments),
+            pacer: Pacer::default(),
+            window_limited: false,
+            stats: SenderStats::default(),
+        })
+    }
+
+    /// Takes in a segment which arrived.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) {
+        if !segment.flags.ack {
+            return;
+        }
+        match self.state {
+            State::Closed | State::Finished => {}
+            State::SynSent if segment.flags.syn && segment.ack == 1 => self.establish(now, segment),
+            State::SynSent => {}
+            // The acknowledgement that ended the handshake was lost.
+            State::Established if segment.flags.syn => self.control_due = true,
+            State::Established => {
+                self.ts_recent = self.ts_recent.max(segment.ts_val);
+                self.on_ack(now, segment);
+            }
+        }
+    }
+
+    /// The next segment to be sent, if any may be.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        match self.state {
+            State::Closed => {
+                self.state = State::SynSent;
+                Some(self.syn(now))
+            }
+            State::SynSent if self.control_due => Some(self.syn(now)),
+            State::SynSent | State::Finished => None,
+            State::Established if self.control_due => {
+                self.control_due = false;
+                let seq = self.seq(self.board.end());
+                Some(self.segment(now, seq, 0, Flags { ack: true, ..Flags::default() }))
+            }
+            State::Established => self.poll_data(now),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        // What was paced last may have been acknowledged before its turn came.
+        let wake = self.pacer.wake().filter(|_| self.state != State::Finished);
+        self.deadline.into_iter().chain(wake).min()
+    }
+
+    /// Acts on the deadlines which have passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        match self.state {
+            State::Closed | State::Finished => self.deadline = None,
+            State::SynSent => {
+                self.stats.syn_retransmissions += 1;
+                self.rtt.back_off();
+                self.control_due = true;
+                self.restart_timer(now);
+            }
+            State::Established => self.on_retransmission_timeout(now),
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+
+    /// Whether the stream was sent and acknowledged, FIN included.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Finished
+    }
+
+    /// Whether the handshake is over.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established | State::Finished)
+    }
+
+    /// The congestion window, in segments.
+    #[must_use]
+    pub fn cwnd_segments(&self) -> u32 {
+        self.window.cwnd
+    }
+
+    /// The slow-start threshold, in segments; `None` while it is unlimited.
+    #[must_use]
+    pub fn ssthresh_segments(&self) -> Option<u32> {
+        (self.window.ssthresh < u32::MAX).then_some(self.window.ssthresh)
+    }
+
+    /// Segments thought to be in the network.
+    #[must_use]
+    pub fn pipe_segments(&self) -> u64 {
+        self.board.pipe()
+    }
+
+    /// What it is doing about losses.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    #[must_use]
+    pub fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt_ns().map(Duration::from_nanos)
+    }
+
+    /// The retransmission timer as it stands, backed off or not.
+    #[must_use]
+    pub fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rtt.rto_ns())
+    }
+
+    fn syn(&mut self, now: Time) -> Segment {
+        self.control_due = false;
+        self.syn_sent = now;
+        self.restart_timer(now);
+        self.segment(now, 0, 0, Flags { syn: true, ..Flags::default() })
+    }
+
+    fn establish(&mut self, now: Time, segment: &Segment) {
+        self.state = State::Established;
+        self.control_due = true;
+        self.deadline = None;
+        self.ts_recent = segment.ts_val;
+        self.take_peer_window(segment.window_bytes);
+        if self.config.timestamps {
+            self.rtt.on_sample(now.since(segment.ts_ecr).as_nanos() as u64);
+        } else if self.stats.syn_retransmissions == 0 {
+            self.rtt.on_sample(now.since(self.syn_sent).as_nanos() as u64);
+        }
+        self.rtt.end_back_off();
+        // RFC 6928, section 2.
+        if self.stats.syn_retransmissions > 1 {
+            self.window.cwnd = 1;
+        }
+        if let Controller::Bbr(bbr) = &mut self.controller {
+            bbr.on_established(now, &self.window, self.rtt.srtt_ns());
+        }
+    }
+
+    fn poll_data(&mut self, now: Time) -> Option<Segment> {
+        if !self.force && self.board.pipe() >= u64::from(self.window.cwnd) {
+            self.window_limited = true;
+            self.pacer.sleep();
+            return None;
+        }
+        if !self.pacer.may_send(now, &self.controller) {
+            return None;
+        }
+        if let Some(segment) = self.board.next_lost() {
+            return Some(self.retransmit(now, segment));
+        }
+        self.force = false;
+        let next = self.board.end();
+        if next >= self.total_segments {
+            self.window_limited = false;
+            self.pacer.sleep();
+            self.note_app_limited();
+            return self.rescue(now);
+        }
+        if next >= self.board.una() + self.buffer_segments {
+            self.window_limited = false;
+            self.pacer.sleep();
+            return None;
+        }
+        let idle = self.board.outstanding() == 0;
+        self.board.push(now);
+        self.note_sent(now);
+        if idle || self.deadline.is_none() {
+            self.restart_timer(now);
+        }
+        Some(self.data(now, next))
+    }
+
+    fn retransmit(&mut self, now: Time, segment: u64) -> Segment {
+        self.force = false;
+        // RFC 6298, section 5.1; Linux also restarts it when the first outstanding segment goes out again.
+        if self.deadline.is_none() || segment == self.board.una() {
+            self.restart_timer(now);
+        }
+        self.board.retransmit(segment, now);
+        self.stats.retransmissions += 1;
+        self.note_sent(now);
+        self.data(now, segment)
+    }
+
+    /// RFC 6675, NextSeg rule 4: at the end of the stream a lost tail has nothing after it to tell of its loss.
+    fn rescue(&mut self, now: Time) -> Option<Segment> {
+        if self.phase != Phase::Recovery || self.rescued || !self.config.uses_sack() {
+            return None;
+        }
+        self.rescued = true;
+        let segment = self.board.last_unsacked()?;
+        Some(self.retransmit(now, segment))
+    }
+
+    fn note_sent(&mut self, now: Time) {
+        self.stats.segments += 1;
+        self.pacer.on_sent(now, &self.controller);
+        if self.phase == Phase::Recovery {
+            self.recovery.on_sent();
+        }
+    }
+
+    /// The rate measured from now on is the stream's, not the path's.
+    fn note_app_limited(&mut self) {
+        let pipe = self.board.pipe();
+        if let Some(rate) = self.board.delivery_rate() {
+            rate.set_app_limited(pipe);
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self, now: Time) {
+        if self.board.outstanding() == 0 {
+            self.deadline = None;
+            return;
+        }
+        self.stats.timeouts += 1;
+        // Once per loss: not for a segment that the timer has already sent again (RFC 5681, section 3.1).
+        if self.phase != Phase::Loss || self.rtt.backoff() == 0 {
+            self.window.ssthresh = self.controller.threshold(&self.window);
+        }
+        self.controller.on_timeout();
+        self.rtt.back_off();
+        self.start_over();
+        self.tell_bbr_of_timeout(now);
+        self.restart_timer(now);
+    }
+
+    /// One segment of window, and everything outstanding is to be sent again.
+    fn start_over(&mut self) {
+        self.window.cwnd = 1;
+        self.window.credit = 0;
+        self.board.mark_all_lost();
+        self.phase = Phase::Loss;
+        self.recovery_point = self.board.end();
+        self.force = false;
+    }
+
+    fn restart_timer(&mut self, now: Time) {
+        self.deadline = Some(now + Duration::from_nanos(self.rtt.rto_ns()));
+    }
+
+    fn take_peer_window(&mut self, window_bytes: u32) {
+        let bytes = window_bytes.min(self.config.max_window_bytes);
+        self.buffer_segments = u64::from(bytes / self.config.mss_bytes);
+    }
+
+    /// Number of the first byte of a segment.
+    fn seq(&self, segment: u64) -> u64 {
+        let start = segment * u64::from(self.config.mss_bytes);
+        1 + self.total_bytes.map_or(start, |total| start.min(total))
+    }
+
+    fn data(&self, now: Time, segment: u64) -> Segment {
+        let seq = self.seq(segment);
+        let len = u32::try_from(self.seq(segment + 1) - seq).unwrap_or(self.config.mss_bytes);
+        let fin = segment + 1 == self.total_segments;
+        self.segment(now, seq, len, Flags { fin, ack: true, syn: false })
+    }
+
+    fn segment(&self, now: Time, seq: u64, len_bytes: u32, flags: Flags) -> Segment {
+        let headers = if flags.syn { self.config.syn_bytes() } else { self.config.header_bytes };
+        Segment {
+            seq,
+            ack: u64::from(flags.ack),
+            ts_val: now,
+            ts_ecr: self.ts_recent,
+            sack: SackBlocks::default(),
+            window_bytes: self.config.max_window_bytes,
+            len_bytes,
+            wire_bytes: headers + len_bytes,
+            flags,
+        }
+    }
+
+    fn is_tahoe(&self) -> bool {
+        self.config.congestion == Congestion::Tahoe
+    }
+}

@@ -1,0 +1,227 @@
+//! What an acknowledgement means for the scoreboard, the window and the phase.
+
+use dfcp_time::Time;
+
+use super::super::config::{Congestion, LossDetection};
+use super::super::congestion::{Ack, Controller};
+use super::super::recovery::{RecoveryAck, RecoveryWindow};
+use super::super::scoreboard::{Advance, DUP_THRESH};
+use super::super::segment::Segment;
+use super::{Phase, Sender, State};
+
+/// What one acknowledgement changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) now: Time,
+    pub(super) advance: Advance,
+    /// Segments that left the network by arriving.
+    pub(super) delivered: u64,
+    pub(super) newly_lost: u64,
+    /// In the network before.
+    pub(super) prior_pipe: u64,
+    pub(super) rtt_ns: Option<u64>,
+}
+
+impl Sender {
+    pub(super) fn on_ack(&mut self, now: Time, segment: &Segment) {
+        let una = self.segments_below(segment.ack);
+        if una > self.board.end() {
+            // Nothing that was sent can have caused it.
+            return;
+        }
+        self.take_peer_window(segment.window_bytes);
+        let prior_pipe = self.board.pipe();
+        let prior_arrived = self.board.duplicates();
+        let advance = self.board.advance(una);
+        let sacked = self.note_arrivals(segment, advance, una);
+        let newly_lost = self.detect_losses();
+        let delivered = (advance.delivered + sacked + self.board.duplicates()).saturating_sub(prior_arrived);
+        self.stats.delivered_segments += delivered;
+        let rtt_ns = self.measure(now, segment, advance);
+        if advance.segments > 0 {
+            self.stats.acked_bytes = self.seq(self.board.una()) - 1;
+            self.rtt.end_back_off();
+        }
+        let change = Change { now, advance, delivered, newly_lost, prior_pipe, rtt_ns };
+        if matches!(self.controller, Controller::Bbr(_)) {
+            self.respond_by_model(change);
+        } else {
+            self.respond(change);
+        }
+        if advance.segments > 0 {
+            self.after_advance(now);
+        }
+    }
+
+    /// Selective acknowledgements, or duplicate ones in their place. Returns how many segments they newly report.
+    fn note_arrivals(&mut self, segment: &Segment, advance: Advance, una: u64) -> u64 {
+        if self.config.uses_sack() {
+            let mut fresh = 0;
+            for (start, end) in segment.sack.iter(segment.ack) {
+                fresh += self.board.sack(self.segments_reached(start), self.segments_below(end));
+            }
+            return fresh;
+        }
+        if advance.segments > 0 {
+            match self.phase {
+                Phase::Recovery => self.board.remove_duplicates(advance.segments),
+                Phase::Open | Phase::Loss => self.board.clear_duplicates(),
+            }
+        } else if una == self.board.una() && segment.len_bytes == 0 && self.phase != Phase::Loss {
+            self.board.add_duplicate();
+        }
+        0
+    }
+
+    fn detect_losses(&mut self) -> u64 {
+        if !self.config.uses_sack() {
+            return 0;
+        }
+        // Linux 2.6.26 looks for lost retransmissions in a fast recovery only.
+        let again = self.config.loss_detection == LossDetection::Rfc6675 || self.phase == Phase::Recovery;
+        let again = if again { self.board.detect_lost_retransmissions() } else { 0 };
+        again + self.board.detect_losses()
+    }
+
+    fn measure(&mut self, now: Time, segment: &Segment, advance: Advance) -> Option<u64> {
+        let sent = match (self.config.timestamps, advance.segments) {
+            (_, 0) => None,
+            (true, _) => Some(segment.ts_ecr),
+            // Karn: an acknowledgement that may be for either copy says nothing.
+            (false, _) => advance.sent.filter(|_| !advance.repeated),
+        };
+        let rtt_ns = now.as_ns().saturating_sub(sent?.as_ns());
+        self.rtt.on_sample(rtt_ns);
+        Some(rtt_ns)
+    }
+
+    fn respond(&mut self, change: Change) {
+        let ack = self.controller_ack(&change);
+        if change.advance.segments > 0 {
+            self.controller.on_rtt(&mut self.window, &ack);
+        }
+        if self.phase != Phase::Open && self.is_repaired(&change) {
+            self.end_recovery();
+        }
+        match self.phase {
+            Phase::Open if self.found_loss() => self.enter_recovery(change),
+            Phase::Recovery => self.continue_recovery(change),
+            Phase::Open | Phase::Loss => {
+                if change.advance.segments > 0 {
+                    self.grow(&change, &ack);
+                }
+            }
+        }
+    }
+
+    fn controller_ack(&self, change: &Change) -> Ack {
+        let segments = u32::try_from(change.delivered).unwrap_or(u32::MAX);
+        Ack {
+            now: change.now,
+            acked: if self.config.byte_counting { segments } else { 1 },
+            segments,
+            rtt_ns: change.rtt_ns,
+            srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+            una: self.board.una(),
+            end: self.board.end(),
+        }
+    }
+
+    /// The window grows only where it was the limit (RFC 9293 leaves it open; Linux `tcp_is_cwnd_limited`).
+    fn grow(&mut self, change: &Change, ack: &Ack) {
+        let doubling = self.window.in_slow_start() && u64::from(self.window.cwnd) < 2 * change.prior_pipe;
+        if self.window_limited || doubling {
+            self.controller.grow(&mut self.window, ack);
+        } else {
+            self.controller.hold(change.now);
+        }
+    }
+
+    pub(super) fn is_repaired(&self, change: &Change) -> bool {
+        let plain_reno = self.config.congestion == Congestion::Reno && self.phase == Phase::Recovery;
+        self.board.una() >= self.recovery_point || plain_reno && change.advance.segments > 0
+    }
+
+    fn end_recovery(&mut self) {
+        if self.phase == Phase::Recovery {
+            self.recovery.finish(&mut self.window);
+        }
+        self.board.clear_duplicates();
+        self.phase = Phase::Open;
+        self.force = false;
+    }
+
+    pub(super) fn found_loss(&self) -> bool {
+        if self.config.uses_sack() {
+            return self.board.lost() > 0;
+        }
+        // RFC 6582, section 3.2: duplicates of what was sent before the last recovery ended start no other.
+        let new = self.recovery_point == 0
+            || self.board.una() > self.recovery_point
+            || self.config.congestion == Congestion::Reno;
+        self.board.duplicates() >= DUP_THRESH && new
+    }
+
+    fn enter_recovery(&mut self, change: Change) {
+        self.stats.recoveries += 1;
+        self.window.ssthresh = self.controller.threshold(&self.window);
+        if self.is_tahoe() {
+            self.start_over();
+            return;
+        }
+        if !self.config.uses_sack() {
+            self.board.mark_head_lost();
+        }
+        let floor = self.controller.halving_floor(&self.window, self.config.reduction);
+        self.recovery = RecoveryWindow::new(self.config.reduction, change.prior_pipe, floor);
+        self.phase = Phase::Recovery;
+        self.recovery_point = self.board.end();
+        self.rescued = false;
+        self.force = true;
+        self.reduce(change);
+    }
+
+    fn continue_recovery(&mut self, change: Change) {
+        if !self.config.uses_sack() && change.advance.segments > 0 {
+            // A partial acknowledgement: the segment after it is lost too.
+            self.board.mark_head_lost();
+            self.force = true;
+        }
+        self.reduce(change);
+    }
+
+    fn reduce(&mut self, change: Change) {
+        let ack = RecoveryAck {
+            delivered: change.delivered,
+            pipe: self.board.pipe(),
+            safe: change.advance.segments > 0 && change.newly_lost == 0,
+            counts: change.delivered > 0 || !self.config.uses_sack(),
+        };
+        self.recovery.on_ack(&mut self.window, ack);
+    }
+
+    fn after_advance(&mut self, now: Time) {
+        if self.board.una() >= self.total_segments {
+            self.state = State::Finished;
+            self.deadline = None;
+        } else if self.board.outstanding() == 0 {
+            self.deadline = None;
+        } else {
+            self.restart_timer(now);
+        }
+    }
+
+    /// How many segments lie wholly below a sequence number.
+    fn segments_below(&self, seq: u64) -> u64 {
+        let bytes = seq.saturating_sub(1);
+        match self.total_bytes {
+            Some(total) if bytes > total || bytes == total && total > 0 => self.total_segments,
+            _ => bytes / u64::from(self.config.mss_bytes),
+        }
+    }
+
+    /// The first segment which starts at or above a sequence number.
+    fn segments_reached(&self, seq: u64) -> u64 {
+        seq.saturating_sub(1).div_ceil(u64::from(self.config.mss_bytes))
+    }
+}

@@ -1,0 +1,47 @@
+//! The congestion window and the ways to open it.
+
+/// Counted in segments, as Linux does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// The congestion window.
+    pub(crate) cwnd: u32,
+    /// Where slow start ends.
+    pub(crate) ssthresh: u32,
+    /// Acknowledgements saved up for the next segment of growth.
+    pub(crate) credit: u32,
+    /// No more than this ever.
+    pub(crate) limit: u32,
+}
+
+impl Window {
+    pub(crate) fn new(cwnd: u32, ssthresh: Option<u32>, limit: u32) -> Self {
+        Self { cwnd: cwnd.min(limit), ssthresh: ssthresh.unwrap_or(u32::MAX), credit: 0, limit }
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// One segment for each acknowledged, up to the threshold. Returns how many acknowledged ones are left over.
+    pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
+        let target = self.cwnd.saturating_add(acked).min(self.ssthresh);
+        let left = acked - (target - self.cwnd);
+        self.cwnd = target.min(self.limit);
+        left
+    }
+
+    /// One segment for each `every` acknowledged.
+    pub(crate) fn additive_increase(&mut self, every: u32, acked: u32) {
+        let every = every.max(1);
+        if self.credit >= every {
+            self.credit = 0;
+            self.cwnd += 1;
+        }
+        self.credit += acked;
+        if self.credit >= every {
+            self.cwnd = self.cwnd.saturating_add(self.credit / every);
+            self.credit %= every;
+        }
+        self.cwnd = self.cwnd.min(self.limit);
+    }
+}

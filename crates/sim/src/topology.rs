@@ -1,0 +1,211 @@
+//! Networks: nodes, links between them, and the routes which follow.
+
+use std::time::Duration;
+
+use dfcp_netem::{ConfigError, LinkConfig};
+
+use crate::observer::Observer;
+use crate::simulation::{LinkId, Simulation};
+
+/// A host or router of a [`Graph`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Node(usize);
+
+/// One direction of a link of a [`Graph`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge(usize);
+
+#[derive(Clone, Debug)]
+struct Connected {
+    from: Node,
+    to: Node,
+    link: LinkConfig,
+}
+
+/// Nodes, and links between them.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    nodes: usize,
+    edges: Vec<Connected>,
+}
+
+/// The links of a [`Graph`] in a simulation.
+#[derive(Clone, Debug)]
+pub struct Network {
+    graph: Graph,
+    links: Vec<LinkId>,
+}
+
+impl Graph {
+    /// Adds a node.
+    pub fn add_node(&mut self) -> Node {
+        self.nodes += 1;
+        Node(self.nodes - 1)
+    }
+
+    /// Adds one direction of a link.
+    pub fn add_edge(&mut self, from: Node, to: Node, link: LinkConfig) -> Edge {
+        self.edges.push(Connected { from, to, link });
+        Edge(self.edges.len() - 1)
+    }
+
+    /// Adds both directions: from `a` to `b`, and back.
+    pub fn connect(&mut self, a: Node, b: Node, there: LinkConfig, back: LinkConfig) -> (Edge, Edge) {
+        (self.add_edge(a, b, there), self.add_edge(b, a, back))
+    }
+
+    /// The edges from `from` to `to` with the least sum of delays; among equals the fewest, and then those which were
+    /// added first. `None` if there is no way, or nowhere to go.
+    #[must_use]
+    pub fn route(&self, from: Node, to: Node) -> Option<Vec<Edge>> {
+        // Bellman and Ford: graphs are small, and every route is asked for once.
+        let mut best: Vec<Option<(Duration, usize, Edge)>> = vec![None; self.nodes];
+        let cost = |best: &[Option<(Duration, usize, Edge)>], node: Node| {
+            if node == from { Some((Duration::ZERO, 0)) } else { best[node.0].map(|(delay, hops, _)| (delay, hops)) }
+        };
+        loop {
+            let mut is_better = false;
+            for (index, edge) in self.edges.iter().enumerate() {
+                let Some((delay, hops)) = cost(&best, edge.from) else { continue };
+                let reached = (delay + edge.link.delay, hops + 1);
+                if edge.to != from && cost(&best, edge.to).is_none_or(|old| reached < old) {
+                    best[edge.to.0] = Some((reached.0, reached.1, Edge(index)));
+                    is_better = true;
+                }
+            }
+            if !is_better {
+                break;
+            }
+        }
+        let mut route = Vec::new();
+        let mut at = to;
+        while at != from {
+            let (_, _, edge) = best[at.0]?;
+            route.push(edge);
+            at = self.edges[edge.0].from;
+        }
+        route.reverse();
+        (!route.is_empty()).then_some(route)
+    }
+
+    /// Puts the links into a simulation.
+    ///
+    /// # Errors
+    /// When a link's configuration makes no sense.
+    pub fn build<O: Observer>(self, simulation: &mut Simulation<O>) -> Result<Network, ConfigError> {
+        let links = self.edges.iter().map(|edge| simulation.add_link(edge.link.clone())).collect::<Result<_, _>>()?;
+        Ok(Network { graph: self, links })
+    }
+}
+
+impl Network {
+    /// The link of an edge.
+    #[must_use]
+    pub fn link(&self, edge: Edge) -> LinkId {
+        self.links[edge.0]
+    }
+
+    /// The links on the way from `from` to `to`; `None` if there is no way, or nowhere to go.
+    #[must_use]
+    pub fn route(&self, from: Node, to: Node) -> Option<Vec<LinkId>> {
+        let route = self.graph.route(from, to)?;
+        Some(route.into_iter().map(|edge| self.link(edge)).collect())
+    }
+}
+
+/// A pair of hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// Rate of the sender's and the receiver's access link, bit/s; `None` for infinite.
+    pub access_bps: Option<u64>,
+    /// What the pair's links add to the round-trip time. A quarter of it is on each of the four.
+    pub rtt: Duration,
+}
+
+/// Pairs of hosts at both ends of a row of routers, neighbours of which are connected by a bottleneck: one makes the
+/// dumbbell, several the parking lot.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The network.
+    pub graph: Graph,
+    /// The bottlenecks from left to right, and back.
+    pub bottlenecks: Vec<(Edge, Edge)>,
+    /// Sender and receiver of each pair, in the order in which they were added.
+    pub hosts: Vec<(Node, Node)>,
+    routers: Vec<Node>,
+}
+
+impl Row {
+    /// Routers with these links between them: to the right, and back.
+    #[must_use]
+    pub fn new(links: impl IntoIterator<Item = (LinkConfig, LinkConfig)>) -> Self {
+        let mut graph = Graph::default();
+        let mut routers = vec![graph.add_node()];
+        let mut bottlenecks = Vec::new();
+        for (there, back) in links {
+            let next = graph.add_node();
+            bottlenecks.push(graph.connect(routers[routers.len() - 1], next, there, back));
+            routers.push(next);
+        }
+        Self { graph, bottlenecks, hosts: Vec::new(), routers }
+    }
+
+    /// Adds a pair which sends over the bottlenecks `first ..= last`; `false`, and nothing changes, if there are no such.
+    #[must_use]
+    pub fn add_pair(&mut self, pair: Pair, first: usize, last: usize) -> bool {
+        if first > last || last >= self.bottlenecks.len() {
+            return false;
+        }
+        let access = LinkConfig { rate_bps: pair.access_bps, delay: pair.rtt / 4, ..LinkConfig::default() };
+        let (sender, receiver) = (self.graph.add_node(), self.graph.add_node());
+        self.graph.connect(sender, self.routers[first], access.clone(), access.clone());
+        self.graph.connect(self.routers[last + 1], receiver, access.clone(), access);
+        self.hosts.push((sender, receiver));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> LinkConfig {
+        LinkConfig::default().with_delay(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn routes_are_the_shortest() {
+        let mut graph = Graph::default();
+        let [a, b, c, alone] = [(); 4].map(|()| graph.add_node());
+        let (ab, ba) = graph.connect(a, b, ms(5), ms(5));
+        let (bc, cb) = graph.connect(b, c, ms(5), ms(5));
+        let direct = graph.add_edge(a, c, ms(11));
+        assert_eq!(graph.route(a, c), Some(vec![ab, bc]));
+        assert_eq!(graph.route(c, a), Some(vec![cb, ba]));
+        let equal = graph.add_edge(a, c, ms(10));
+        assert_eq!(graph.route(a, c), Some(vec![equal]));
+        assert_ne!(equal, direct);
+        assert_eq!(graph.route(a, alone), None);
+        assert_eq!(graph.route(a, a), None);
+    }
+
+    #[test]
+    fn a_parking_lot_shares_the_bottlenecks_which_it_says() {
+        let mut row = Row::new([(ms(0), ms(0)), (ms(0), ms(0)), (ms(0), ms(0))]);
+        let pair = Pair { access_bps: None, rtt: Duration::from_millis(8) };
+        assert!(row.add_pair(pair, 0, 2) && row.add_pair(pair, 1, 1));
+        assert!(!row.add_pair(pair, 1, 3) && !row.add_pair(pair, 2, 1));
+        let over = |pair: usize| {
+            let (sender, receiver) = row.hosts[pair];
+            let there = row.graph.route(sender, receiver).unwrap();
+            let back = row.graph.route(receiver, sender).unwrap();
+            let shared = |edges: &[Edge], way: fn(&(Edge, Edge)) -> Edge| {
+                row.bottlenecks.iter().map(|both| edges.contains(&way(both))).collect::<Vec<_>>()
+            };
+            assert_eq!(shared(&there, |both| both.0), shared(&back, |both| both.1));
+            (shared(&there, |both| both.0), there.len())
+        };
+        assert_eq!(over(0), (vec![true, true, true], 5));
+        assert_eq!(over(1), (vec![false, true, false], 3));
+    }
+}

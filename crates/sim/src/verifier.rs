@@ -1,0 +1,169 @@
+//! Physical laws, checked by somebody who sees only what goes into links and what comes out of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use dfcp_netem::{Discipline, LinkConfig};
+use dfcp_time::Time;
+
+use crate::observer::Observer;
+use crate::packet::Packet;
+use crate::simulation::{LinkId, Simulation};
+
+/// A packet which went into a link.
+#[derive(Clone, Copy, Debug)]
+struct Entered {
+    id: u64,
+    at: Time,
+    size_bytes: u32,
+}
+
+/// What a link must obey, and what is on it.
+#[derive(Debug)]
+struct Watched {
+    config: LinkConfig,
+    /// What went in and has not come out, by flow and direction, in order.
+    inside: BTreeMap<(u32, bool), VecDeque<Entered>>,
+    offered: u64,
+    arrived: u64,
+    last_arrival: Time,
+    largest_bytes: u32,
+}
+
+/// An observer which knows nothing of queues and transmitters, and checks what no network can do: a packet which
+/// comes out of a link without having gone in, or twice; too early for the link's rate and delay; behind or before its
+/// turn within its flow; faster than the rate after the one before it; later than a full buffer explains. Meant for links
+/// without jitter, reordering or duplication, whose rate and delay do not change.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    links: BTreeMap<LinkId, Watched>,
+    sent: u64,
+    delivered: u64,
+    violations: Vec<String>,
+}
+
+/// Violations which are kept; one is enough to fail.
+const VIOLATIONS_MAX: usize = 20;
+
+impl Verifier {
+    /// Watches `link`, which was made with `config`.
+    pub fn watch(&mut self, link: LinkId, config: LinkConfig) {
+        let watched = Watched {
+            config,
+            inside: BTreeMap::new(),
+            offered: 0,
+            arrived: 0,
+            last_arrival: Time::ZERO,
+            largest_bytes: 0,
+        };
+        self.links.insert(link, watched);
+    }
+
+    fn violated(&mut self, what: String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(what);
+        }
+    }
+
+    /// What was violated up to now, besides what the links' own counters say against this observer's.
+    #[must_use]
+    pub fn verdict(simulation: &mut Simulation<Self>) -> Vec<String> {
+        let mut violations = simulation.observer().violations.clone();
+        let watched: Vec<(LinkId, u64, u64)> =
+            simulation.observer().links.iter().map(|(id, link)| (*id, link.offered, link.arrived)).collect();
+        for (id, offered, arrived) in watched {
+            let held = simulation.link(id).held().packets;
+            let stats = simulation.link_stats(id);
+            let gone = stats.queue_drops.packets + stats.lost.packets + stats.blackout_drops.packets;
+            if stats.offered.packets != offered || stats.delivered.packets != arrived {
+                violations.push(format!("link {}: {offered} went in and {arrived} came out: {stats:?}", id.index()));
+            }
+            if offered != arrived + gone + held {
+                violations.push(format!("link {}: {offered} in, {arrived} out, {gone} gone, {held} held", id.index()));
+            }
+        }
+        let Self { sent, delivered, .. } = simulation.observer();
+        if delivered > sent {
+            violations.push(format!("{delivered} packets were delivered of {sent} sent"));
+        }
+        violations
+    }
+}
+
+impl Watched {
+    fn serialisation(&self, bytes: u32) -> Duration {
+        let rate_bps = self.config.rate_bps.unwrap_or(u64::MAX);
+        Duration::from_nanos((u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bps)) as u64)
+    }
+
+    /// The longest that a packet may be on a link with one queue, in order.
+    fn longest(&self) -> Option<Duration> {
+        let limit = self.config.queue;
+        let bytes = [limit.packets.map(|packets| packets as u64 * u64::from(self.largest_bytes)), limit.bytes];
+        let waiting = bytes.into_iter().flatten().min().and_then(|bytes| u32::try_from(bytes).ok())?;
+        let before = waiting.saturating_add(2 * self.largest_bytes);
+        let in_order = matches!(self.config.discipline, Discipline::DropTail | Discipline::Red(_));
+        (in_order && self.config.rate_bps.is_some()).then(|| self.serialisation(before) + self.config.delay)
+    }
+
+    fn check(&mut self, now: Time, packet: &Packet) -> Result<(), &'static str> {
+        let entered = self.inside.entry((packet.flow, packet.is_back)).or_default();
+        // Those of the flow which are before it have been dropped: order within a flow is kept.
+        let entry = loop {
+            match entered.pop_front() {
+                Some(entry) if entry.id == packet.id => break entry,
+                Some(entry) if entry.id < packet.id => {}
+                _ => return Err("came out without having gone in, or out of order"),
+            }
+        };
+        let Entered { at: offered_at, size_bytes, .. } = entry;
+        if size_bytes != packet.size_bytes {
+            return Err("has another size than it had");
+        }
+        // The rounding of a nanosecond may be carried over from the packet before.
+        let slack = Duration::from_nanos(1);
+        if now + slack < offered_at + self.serialisation(size_bytes) + self.config.delay {
+            return Err("came out earlier than rate and delay permit");
+        }
+        if self.arrived > 1 && now + slack < self.last_arrival + self.serialisation(size_bytes) {
+            return Err("followed the packet before it faster than the rate");
+        }
+        if self.longest().is_some_and(|longest| now > offered_at + longest + slack) {
+            return Err("was in the link longer than its buffer explains");
+        }
+        Ok(())
+    }
+}
+
+impl Observer for Verifier {
+    fn sent(&mut self, _now: Time, _packet: &Packet) {
+        self.sent += 1;
+    }
+
+    fn offered(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        let Some(watched) = self.links.get_mut(&link) else { return };
+        watched.offered += 1;
+        watched.largest_bytes = watched.largest_bytes.max(packet.size_bytes);
+        let entered = watched.inside.entry((packet.flow, packet.is_back)).or_default();
+        entered.push_back(Entered { id: packet.id, at: now, size_bytes: packet.size_bytes });
+    }
+
+    fn arrived(&mut self, now: Time, link: LinkId, packet: &Packet) {
+        let Some(watched) = self.links.get_mut(&link) else { return };
+        watched.arrived += 1;
+        let result = watched.check(now, packet);
+        watched.last_arrival = now;
+        if let Err(why) = result {
+            self.violated(format!(
+                "{now}: packet {} of flow {} on link {} {why}",
+                packet.id,
+                packet.flow,
+                link.index()
+            ));
+        }
+    }
+
+    fn delivered(&mut self, _now: Time, _packet: &Packet) {
+        self.delivered += 1;
+    }
+}

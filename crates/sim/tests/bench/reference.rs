@@ -1,0 +1,149 @@
+//! Points measured with ns-3, and the same points with our models.
+
+use std::time::Duration;
+
+use dfcp_sim::tcp::{Config, Congestion, RtoFloor};
+use dfcp_time::Time;
+
+use super::{Bench, FlowConfig, Path};
+
+/// One row of `ns3_reference.csv`.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) tag: String,
+    pub(crate) tcp: String,
+    pub(crate) bottleneck_bps: u64,
+    pub(crate) access_bps: u64,
+    pub(crate) rtt_ms: Vec<f64>,
+    pub(crate) buffer_packets: usize,
+    pub(crate) loss: f64,
+    pub(crate) duration_s: f64,
+    pub(crate) warmup_s: f64,
+    pub(crate) seed: u64,
+    pub(crate) stagger_s: f64,
+    pub(crate) goodput_mbps: f64,
+    pub(crate) queue_share: f64,
+    pub(crate) flows_mbps: Vec<f64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) goodput_mbps: f64,
+    pub(crate) flows_mbps: Vec<f64>,
+    pub(crate) queue_share: f64,
+    pub(crate) packets: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) recoveries: u64,
+}
+
+pub(crate) const CSV: &str = include_str!("../data/ns3_reference.csv");
+
+/// Reads the table. Lines starting with `#` are notes.
+pub(crate) fn points() -> Vec<Point> {
+    let mut lines = CSV.lines().filter(|line| !line.starts_with('#'));
+    let header: Vec<String> = fields(lines.next().unwrap());
+    lines.map(|line| point(&header, &fields(line))).collect()
+}
+
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut().unwrap().push(c),
+        }
+    }
+    fields
+}
+
+fn point(header: &[String], row: &[String]) -> Point {
+    let text = |name: &str| row[header.iter().position(|column| column == name).unwrap()].clone();
+    let number = |name: &str| text(name).parse::<f64>().unwrap();
+    // What every row was run with; the models are set to the same below.
+    for (name, value) in [
+        ("min_rto_s", 0.2),
+        ("delayed_ack_s", 0.04),
+        ("delayed_ack_packets", 2.0),
+        ("hystart", 1.0),
+        ("segment_bytes", 1448.0),
+        ("sack", 1.0),
+        ("initial_window_packets", 10.0),
+    ] {
+        assert_eq!(number(name), value, "{name}");
+    }
+    assert_eq!(text("recovery"), "prr");
+    Point {
+        tag: text("tag"),
+        tcp: text("tcp"),
+        bottleneck_bps: number("bottleneck_bps") as u64,
+        access_bps: number("access_bps") as u64,
+        rtt_ms: text("rtt_ms").split(',').map(|rtt| rtt.parse().unwrap()).collect(),
+        buffer_packets: number("buffer_packets") as usize,
+        loss: number("loss"),
+        duration_s: number("duration_s"),
+        warmup_s: number("warmup_s"),
+        seed: number("seed") as u64,
+        stagger_s: number("stagger_s"),
+        goodput_mbps: number("goodput_mbps"),
+        queue_share: number("mean_queue_share"),
+        flows_mbps: text("flows_mbps").split(' ').map(|flow| flow.parse().unwrap()).collect(),
+    }
+}
+
+impl Point {
+    /// The models' configuration for this row.
+    pub(crate) fn config(&self) -> Config {
+        let congestion = match self.tcp.as_str() {
+            "cubic" => Congestion::Cubic,
+            "linuxreno" => Congestion::NewReno,
+            other => panic!("no model of {other}"),
+        };
+        Config { rto_floor: RtoFloor::Timer, ..Config::modern(congestion) }
+    }
+
+    /// Runs the row for its own time.
+    pub(crate) fn run(&self) -> Outcome {
+        self.run_with(self.config(), self.seed, self.duration_s, self.warmup_s)
+    }
+
+    pub(crate) fn run_with(&self, tcp: Config, seed: u64, duration_s: f64, warmup_s: f64) -> Outcome {
+        let path = Path {
+            bottleneck_bps: self.bottleneck_bps,
+            access_bps: self.access_bps,
+            buffer_packets: self.buffer_packets,
+            loss: self.loss,
+            link_bytes: 2,
+            seed,
+        };
+        let flows: Vec<FlowConfig> = self
+            .rtt_ms
+            .iter()
+            .enumerate()
+            .map(|(index, &rtt_ms)| FlowConfig {
+                tcp,
+                rtt: Duration::from_nanos((rtt_ms * 1e6) as u64),
+                start: Time::from_ns((self.stagger_s * 1e9) as u64 * index as u64),
+                total_bytes: None,
+            })
+            .collect();
+        let mut bench = Bench::new(path, &flows);
+        bench.run(Time::from_ns((warmup_s * 1e9) as u64));
+        let before: Vec<u64> = bench.flows.iter().map(|flow| flow.receiver.stats().delivered_bytes).collect();
+        let area = bench.queue_area();
+        bench.run(Time::from_ns((duration_s * 1e9) as u64));
+        let seconds = duration_s - warmup_s;
+        let flows_mbps: Vec<f64> = (bench.flows.iter().zip(before))
+            .map(|(flow, before)| (flow.receiver.stats().delivered_bytes - before) as f64 * 8.0 / seconds / 1e6)
+            .collect();
+        Outcome {
+            goodput_mbps: flows_mbps.iter().sum(),
+            flows_mbps,
+            queue_share: (bench.queue_area() - area) as f64 / (seconds * 1e9) / self.buffer_packets as f64,
+            packets: bench.data_packets,
+            timeouts: bench.flows.iter().map(|flow| flow.sender.stats().timeouts).sum(),
+            recoveries: bench.flows.iter().map(|flow| flow.sender.stats().recoveries).sum(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The engine as a whole: what happens is the same on every machine, and nothing in it is impossible.
+
+use std::time::Duration;
+
+use dfcp_netem::{Discipline, Drr, LinkConfig, Loss, QueueLimit};
+use dfcp_proto::{Config, Content, Rate};
+use dfcp_sim::tcp::{self, Congestion};
+use dfcp_sim::{
+    DfcpConfig, Fingerprint, FlowConfig, FlowId, FlowReport, LinkId, Observer, Pair, Pcapng, Row, Simulation,
+    Transport, Verifier,
+};
+use dfcp_time::Time;
+
+/// What carries the flows of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Carrier {
+    Tcp(Congestion),
+    Modern(Content),
+    Classic(Content),
+}
+
+struct Scenario {
+    name: &'static str,
+    carrier: Carrier,
+    flows: u64,
+    bytes: Option<u64>,
+    bottleneck: LinkConfig,
+    rtt_ms: u64,
+    run_ms: u64,
+    fingerprint: u64,
+}
+
+const MBIT: u64 = 1_000_000;
+
+fn bottleneck(rate_bps: u64, packets: usize) -> LinkConfig {
+    LinkConfig::default().with_rate_bps(rate_bps).with_queue(QueueLimit::packets(packets))
+}
+
+fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
+    let dfcp = |config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
+    match carrier {
+        Carrier::Tcp(congestion) => Transport::Tcp(tcp::Config::modern(congestion)),
+        Carrier::Modern(content) => {
+            dfcp(Config { rate: Rate::Fixed { rate_bps }, content, ..Config::danger_unsealed() })
+        }
+        Carrier::Classic(content) => {
+            dfcp(Config { content, coding: false, decoding: false, window_blocks: 8, ..Config::danger_classic() })
+        }
+    }
+}
+
+/// The scenario with its flows, and the bottleneck. Flows start 10 ms apart.
+fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowId>, Vec<(LinkId, LinkConfig)>) {
+    let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
+    let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
+    let rate_bps = scenario.bottleneck.rate_bps.expect("a bottleneck has a rate");
+    let pair = Pair { access_bps: Some(rate_bps), rtt: Duration::from_millis(scenario.rtt_ms) };
+    for _ in 0..scenario.flows {
+        assert!(row.add_pair(pair, 0, 0));
+    }
+    let (hosts, edges) = (row.hosts, row.bottlenecks);
+    let mut simulation = Simulation::new(7, observer);
+    let network = row.graph.build(&mut simulation).expect("valid links");
+    let mut flows = Vec::new();
+    for (sender, receiver) in hosts {
+        let config = FlowConfig {
+            start: Time::from_ms(10 * flows.len() as u64),
+            bytes: scenario.bytes,
+            forward: network.route(sender, receiver).expect("connected"),
+            back: network.route(receiver, sender).expect("connected"),
+            transport: transport(scenario.carrier, rate_bps / scenario.flows),
+        };
+        flows.push(simulation.add_flow(config).expect("a valid flow"));
+    }
+    let links = [(edges[0].0, scenario.bottleneck.clone()), (edges[0].1, back)];
+    (simulation, flows, links.map(|(edge, config)| (network.link(edge), config)).to_vec())
+}
+
+fn run<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<FlowReport>) {
+    let (mut simulation, flows, _) = build(scenario, observer);
+    simulation.run_until(Time::from_ms(scenario.run_ms));
+    let reports = flows.into_iter().map(|flow| simulation.flow(flow)).collect();
+    (simulation, reports)
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let drr = |rate, packets| bottleneck(rate, packets).with_discipline(Discipline::Drr(Drr::default()));
+    let lossy = |link: LinkConfig| link.with_loss(Loss::bernoulli(0.02));
+    let base = |name, carrier, fingerprint| Scenario {
+        name,
+        carrier,
+        flows: 2,
+        bytes: None,
+        bottleneck: bottleneck(20 * MBIT, 50),
+        rtt_ms: 20,
+        run_ms: 2_000,
+        fingerprint,
+    };
+    vec![
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x439C_61DF_A6CA_DDD9),
+        Scenario {
+            bottleneck: lossy(bottleneck(20 * MBIT, 50)),
+            bytes: Some(400_000),
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xE1A6_AB6B_A472_2CF5)
+        },
+        Scenario {
+            bottleneck: drr(20 * MBIT, 50),
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0x115D_DE7E_FEB0_405F)
+        },
+        Scenario {
+            bottleneck: lossy(bottleneck(20 * MBIT, 50)),
+            bytes: Some(1_000_000),
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0x66EF_C830_1919_D5B4)
+        },
+        Scenario {
+            bottleneck: drr(20 * MBIT, 50),
+            ..base("classic, drr", Carrier::Classic(Content::Counted), 0xF4C6_CB8E_11B3_E150)
+        },
+    ]
+}
+
+#[test]
+fn the_course_of_events_is_the_same_everywhere() {
+    let mut changed = Vec::new();
+    for scenario in scenarios() {
+        let (simulation, reports) = run(&scenario, Fingerprint::default());
+        assert!(reports.iter().all(|report| report.failure.is_none()), "{}: {reports:?}", scenario.name);
+        let fingerprint = simulation.observer().value();
+        if fingerprint != scenario.fingerprint {
+            changed.push(format!("{}: {fingerprint:#018X}", scenario.name));
+        }
+    }
+    assert!(changed.is_empty(), "the course of events has changed; if that was meant, write down: {changed:#?}");
+}
+
+#[test]
+fn no_link_does_what_no_link_can() {
+    for scenario in scenarios() {
+        let (mut simulation, _, links) = build(&scenario, Verifier::default());
+        for (link, config) in links {
+            simulation.observer_mut().watch(link, config);
+        }
+        simulation.run_until(Time::from_ms(scenario.run_ms));
+        let verdict = Verifier::verdict(&mut simulation);
+        assert!(verdict.is_empty(), "{}: {verdict:#?}", scenario.name);
+        assert!(simulation.packets_and_hops().0 > 500, "{}", scenario.name);
+    }
+}
+
+/// The verifier is told of other links than there are, and notices.
+#[test]
+fn the_verifier_notices_a_link_which_is_too_good() {
+    let faster = |scenario: &Scenario| scenario.bottleneck.clone().with_rate_bps(10 * MBIT);
+    let nearer = |scenario: &Scenario| scenario.bottleneck.clone().with_delay(Duration::from_millis(1));
+    let smaller = |scenario: &Scenario| scenario.bottleneck.clone().with_queue(QueueLimit::packets(10));
+    let lies: [fn(&Scenario) -> LinkConfig; 3] = [faster, nearer, smaller];
+    for (lie, complaint) in lies.into_iter().zip(["earlier", "earlier", "longer"]) {
+        let scenario = &scenarios()[0];
+        let (mut simulation, _, links) = build(scenario, Verifier::default());
+        simulation.observer_mut().watch(links[0].0, lie(scenario));
+        simulation.run_until(Time::from_ms(scenario.run_ms));
+        let verdict = Verifier::verdict(&mut simulation);
+        assert!(verdict.iter().any(|violation| violation.contains(complaint)), "{complaint}: {verdict:#?}");
+    }
+}
+
+/// Counting symbols instead of coding them changes nothing but the CPU time, except that K random combinations are not
+/// quite always enough: one block in 260 which lost symbols takes a symbol more.
+#[test]
+fn content_which_is_only_counted_takes_the_same_course() {
+    for carrier in [Carrier::Modern, Carrier::Classic] {
+        for loss in [Loss::None, Loss::bernoulli(0.03)] {
+            let course = |content| {
+                let scenario = Scenario {
+                    name: "counted",
+                    carrier: carrier(content),
+                    flows: 2,
+                    bytes: Some(3_000_000),
+                    bottleneck: bottleneck(50 * MBIT, 100).with_loss(loss.clone()),
+                    rtt_ms: 30,
+                    run_ms: 3_000,
+                    fingerprint: 0,
+                };
+                let (simulation, reports) = run(&scenario, Fingerprint::default());
+                assert!(reports.iter().all(|report| report.confirmed_at.is_some()), "{reports:?}");
+                (simulation.observer().value(), reports)
+            };
+            let (counted, real) = (course(Content::Counted), course(Content::Real));
+            if loss == Loss::None || carrier(Content::Real) == Carrier::Classic(Content::Real) {
+                assert_eq!(counted, real, "{loss:?}");
+                continue;
+            }
+            for (counted, real) in counted.1.iter().zip(&real.1) {
+                let times = [counted, real].map(|report| report.completed_at.unwrap().as_secs_f64());
+                assert!((times[0] / times[1] - 1.0).abs() < 0.005, "{times:?}");
+            }
+        }
+    }
+}
+
+/// Under DRR equal flows get equal shares; each transport fills the link.
+#[test]
+fn flows_share_a_fair_queue_and_fill_it() {
+    let drr = bottleneck(20 * MBIT, 100).with_discipline(Discipline::Drr(Drr::default()));
+    for carrier in [
+        Carrier::Tcp(Congestion::Cubic),
+        Carrier::Tcp(Congestion::NewReno),
+        Carrier::Modern(Content::Counted),
+        Carrier::Classic(Content::Counted),
+    ] {
+        let scenario = Scenario {
+            name: "shares",
+            carrier,
+            flows: 4,
+            bytes: None,
+            bottleneck: drr.clone(),
+            rtt_ms: 20,
+            run_ms: 10_000,
+            fingerprint: 0,
+        };
+        let (_, reports) = run(&scenario, dfcp_sim::Nobody);
+        let goodput: Vec<f64> =
+            reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
+        let total: f64 = goodput.iter().sum();
+        // The flood sends a block until its ACK has come back, and eight blocks at a time here.
+        let least = if carrier == Carrier::Classic(Content::Counted) { 14.0 } else { 17.0 };
+        assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
+        let mean = total / 4.0;
+        // A flood's waste differs from flow to flow: what is equal is the share of the link.
+        let tolerance = if carrier == Carrier::Classic(Content::Counted) { 0.15 } else { 0.05 };
+        assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
+    }
+}
+
+#[test]
+fn a_capture_has_every_packet_offered_to_the_link() {
+    let scenario = &scenarios()[0];
+    let (mut simulation, _, links) = build(scenario, None);
+    *simulation.observer_mut() = Some(Pcapng::new(Vec::new(), links[0].0).unwrap());
+    simulation.run_until(Time::from_ms(300));
+    let offered = simulation.link_stats(links[0].0).offered.packets;
+    let capture = simulation.observer_mut().take().unwrap().finish().unwrap();
+    let (mut at, mut packets) = (0, 0);
+    while at < capture.len() {
+        let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
+        let (kind, length) = (word(at), word(at + 4) as usize);
+        assert_eq!(word(at + length - 4) as usize, length, "at {at}");
+        if kind == 6 {
+            packets += 1;
+            let (captured, size) = (word(at + 20) as usize, word(at + 24));
+            let ip = &capture[at + 28..at + 28 + captured];
+            assert_eq!(u32::from(u16::from_be_bytes([ip[2], ip[3]])), size);
+            let sum: u32 = ip[..20].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+            assert_eq!((sum & 0xFFFF) + (sum >> 16), 0xFFFF, "the header's checksum");
+        }
+        at += length;
+    }
+    assert!(packets > 100 && packets == offered, "{packets} of {offered}");
+}

@@ -1,0 +1,210 @@
+//! Traces of the congestion window, worked out by hand.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::time::Duration;
+
+use dfcp_sim::tcp::{Config, Congestion, Flags, Phase, Reduction, RtoFloor, SackBlocks, Segment, Sender};
+use dfcp_time::Time;
+
+const MSS: u64 = 1448;
+
+/// A sender driven by hand: acknowledgements in, segment numbers out.
+struct Hand {
+    sender: Sender,
+    now: Time,
+}
+
+impl Hand {
+    /// After the handshake, with the first window sent.
+    fn connected(config: Config) -> (Self, Vec<u64>) {
+        let mut hand = Self { sender: Sender::new(config, None, 1).unwrap(), now: Time::ZERO };
+        let syn = hand.sender.poll_transmit(hand.now).unwrap();
+        assert!(syn.flags.syn && !syn.flags.ack);
+        assert_eq!(syn.wire_bytes, 60);
+        assert_eq!(hand.sender.poll_transmit(hand.now), None);
+        let answer = Segment { seq: 0, ..hand.ack_segment(0, &[]) };
+        hand.now += Duration::from_millis(10);
+        hand.sender.on_segment(hand.now, &Segment { flags: Flags { syn: true, fin: false, ack: true }, ..answer });
+        let ack = hand.sender.poll_transmit(hand.now).unwrap();
+        assert_eq!((ack.seq, ack.ack, ack.len_bytes, ack.wire_bytes), (1, 1, 0, 52));
+        let sent = hand.poll();
+        (hand, sent)
+    }
+
+    fn ack_segment(&self, una: u64, sacked: &[(u64, u64)]) -> Segment {
+        let ack = 1 + una * MSS;
+        let mut sack = SackBlocks::default();
+        for &(start, end) in sacked {
+            sack.push(ack, 1 + start * MSS, 1 + end * MSS);
+        }
+        Segment {
+            seq: 1,
+            ack,
+            ts_val: self.now,
+            ts_ecr: self.now,
+            sack,
+            window_bytes: u32::MAX,
+            len_bytes: 0,
+            wire_bytes: 52,
+            flags: Flags { ack: true, ..Flags::default() },
+        }
+    }
+
+    fn poll(&mut self) -> Vec<u64> {
+        let mut sent = Vec::new();
+        while let Some(segment) = self.sender.poll_transmit(self.now) {
+            assert_eq!((segment.seq - 1) % MSS, 0);
+            sent.push((segment.seq - 1) / MSS);
+        }
+        sent
+    }
+
+    /// Everything below segment `una` arrived, and the `sacked` ranges. Returns what is sent then.
+    fn ack(&mut self, una: u64, sacked: &[(u64, u64)]) -> Vec<u64> {
+        let segment = self.ack_segment(una, sacked);
+        self.now += Duration::from_micros(100);
+        self.sender.on_segment(self.now, &segment);
+        self.poll()
+    }
+
+    fn cwnd(&self) -> u32 {
+        self.sender.cwnd_segments()
+    }
+}
+
+fn to(end: u64) -> Vec<u64> {
+    (0..end).collect()
+}
+
+#[test]
+fn one_loss_with_proportional_rate_reduction() {
+    let (mut hand, sent) = Hand::connected(Config::modern(Congestion::NewReno));
+    assert_eq!(sent, to(10));
+    // Segment 0 is lost. Two acknowledgements of later ones let out new segments (limited transmit).
+    assert_eq!((hand.ack(0, &[(1, 2)]), hand.cwnd()), (vec![10], 10));
+    assert_eq!((hand.ack(0, &[(1, 3)]), hand.cwnd()), (vec![11], 10));
+    // The third: ssthresh = 5; 12 outstanding, 3 arrived, 1 lost, so 8 are in the network, of 10 before.
+    // Allowed: ceil(1 · 5/10) = 1.
+    assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd()), (vec![0], 9));
+    assert_eq!(hand.sender.phase(), Phase::Recovery);
+    assert_eq!(hand.sender.ssthresh_segments(), Some(5));
+    // From here on one segment for two that arrive, until 5 are in the network.
+    assert_eq!((hand.ack(0, &[(1, 5)]), hand.cwnd()), (vec![], 8));
+    assert_eq!((hand.ack(0, &[(1, 6)]), hand.cwnd()), (vec![12], 8));
+    assert_eq!((hand.ack(0, &[(1, 7)]), hand.cwnd()), (vec![], 7));
+    assert_eq!((hand.ack(0, &[(1, 8)]), hand.cwnd()), (vec![13], 7));
+    assert_eq!((hand.ack(0, &[(1, 9)]), hand.cwnd()), (vec![], 6));
+    assert_eq!((hand.ack(0, &[(1, 10)]), hand.cwnd()), (vec![], 5));
+    assert_eq!(hand.sender.pipe_segments(), 5);
+    // Then one for one.
+    assert_eq!((hand.ack(0, &[(1, 11)]), hand.cwnd()), (vec![14], 5));
+    assert_eq!((hand.ack(0, &[(1, 12)]), hand.cwnd()), (vec![15], 5));
+    // The retransmission arrives: 12 to 15 are in the network, the window is 5.
+    assert_eq!((hand.ack(12, &[]), hand.cwnd()), (vec![16], 5));
+    assert_eq!(hand.sender.phase(), Phase::Open);
+    // One segment per round trip: 1 of the 5 needed is there already.
+    assert_eq!((hand.ack(14, &[]), hand.cwnd()), (vec![17, 18], 5));
+    assert_eq!((hand.ack(16, &[]), hand.cwnd()), (vec![19, 20, 21], 6));
+    let stats = hand.sender.stats();
+    assert_eq!((stats.retransmissions, stats.recoveries, stats.timeouts), (1, 1, 0));
+}
+
+#[test]
+fn one_loss_with_the_window_halved_at_once() {
+    let config = Config { reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+    let (mut hand, _) = Hand::connected(config);
+    assert_eq!(hand.ack(0, &[(1, 2)]), [10]);
+    assert_eq!(hand.ack(0, &[(1, 3)]), [11]);
+    // 9 in the network with the retransmission, which goes out whatever the window says (RFC 6675, step 4.3).
+    assert_eq!((hand.ack(0, &[(1, 4)]), hand.cwnd(), hand.sender.pipe_segments()), (vec![0], 5, 9));
+    // Nothing new until 4 more have arrived ...
+    for end in 5..=8 {
+        assert_eq!(hand.ack(0, &[(1, end)]), []);
+    }
+    assert_eq!(hand.sender.pipe_segments(), 5);
+    // ... then one for one.
+    assert_eq!(hand.ack(0, &[(1, 9)]), [12]);
+    assert_eq!(hand.ack(0, &[(1, 10)]), [13]);
+}
+
+#[test]
+fn slow_start_after_a_timeout() {
+    let config = Config { rto_floor: RtoFloor::Timer, ..Config::modern(Congestion::NewReno) };
+    let (mut hand, _) = Hand::connected(config);
+    let due = hand.sender.next_timeout().unwrap();
+    // One sample of 10 ms: 10 + 4 · 5 ms, below the floor of 200 ms.
+    assert_eq!(due.since(hand.now), Duration::from_millis(200));
+    hand.now = due;
+    hand.sender.handle_timeout(hand.now);
+    assert_eq!((hand.poll(), hand.cwnd()), (vec![0], 1));
+    assert_eq!(hand.sender.phase(), Phase::Loss);
+    assert_eq!(hand.sender.ssthresh_segments(), Some(5));
+    assert_eq!(hand.sender.rto(), Duration::from_millis(400));
+    // Doubling to the threshold, then one per round trip.
+    assert_eq!((hand.ack(1, &[]), hand.cwnd()), (vec![1, 2], 2));
+    assert_eq!((hand.ack(2, &[]), hand.cwnd()), (vec![3, 4], 3));
+    assert_eq!((hand.ack(3, &[]), hand.cwnd()), (vec![5, 6], 4));
+    assert_eq!((hand.ack(5, &[]), hand.cwnd()), (vec![7, 8, 9], 5));
+    // 1 of these 2 lifted the window to 5, and 1 counts towards 6; of the next 4, the first 4 fill it up.
+    assert_eq!((hand.ack(9, &[]), hand.cwnd()), (vec![10, 11, 12, 13, 14], 6));
+    assert_eq!(hand.sender.phase(), Phase::Loss);
+    assert_eq!((hand.ack(10, &[]), hand.sender.phase()), (vec![15], Phase::Open));
+}
+
+#[test]
+fn tahoe_starts_over_and_reno_inflates() {
+    let (mut hand, _) = Hand::connected(Config::modern(Congestion::Tahoe));
+    assert_eq!(hand.ack(0, &[]), [10]);
+    assert_eq!(hand.ack(0, &[]), [11]);
+    assert_eq!((hand.ack(0, &[]), hand.cwnd(), hand.sender.ssthresh_segments()), (vec![0], 1, Some(5)));
+    // The 12 acknowledged: 4 lift the window to 5, of the next 8 another 5 to 6, and 3 count towards 7.
+    assert_eq!((hand.ack(12, &[]), hand.sender.phase()), (vec![12, 13, 14, 15, 16, 17], Phase::Open));
+    assert_eq!(hand.cwnd(), 6);
+
+    let (mut hand, _) = Hand::connected(Config::modern(Congestion::Reno));
+    assert_eq!(hand.ack(0, &[]), [10]);
+    assert_eq!(hand.ack(0, &[]), [11]);
+    assert_eq!((hand.ack(0, &[]), hand.cwnd()), (vec![0], 5));
+    // 12 outstanding, one lost and sent again, 3 arrived: 9. Each duplicate is one less; from the fifth on one goes out.
+    for duplicate in 1..=4 {
+        assert_eq!(hand.ack(0, &[]), [], "{duplicate}");
+    }
+    assert_eq!(hand.ack(0, &[]), [12]);
+    // A partial acknowledgement ends it: RFC 2581, not RFC 6582.
+    hand.ack(4, &[]);
+    assert_eq!(hand.sender.phase(), Phase::Open);
+}
+
+#[test]
+fn newreno_without_sack_repairs_one_loss_per_round_trip() {
+    let config = Config { sack: false, reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+    let (mut hand, _) = Hand::connected(config);
+    hand.ack(0, &[]);
+    hand.ack(0, &[]);
+    assert_eq!(hand.ack(0, &[]), [0]);
+    // 4 is lost too: the partial acknowledgement has it sent at once.
+    assert_eq!(hand.ack(4, &[])[0], 4);
+    assert_eq!(hand.sender.phase(), Phase::Recovery);
+    hand.ack(12, &[]);
+    assert_eq!((hand.sender.phase(), hand.sender.stats().recoveries), (Phase::Open, 1));
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
+    for (lost_retransmissions, expected) in [(true, vec![0]), (false, vec![])] {
+        let config =
+            Config { lost_retransmissions, reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+        let (mut hand, _) = Hand::connected(config);
+        hand.ack(0, &[(1, 3)]);
+        assert_eq!(hand.ack(0, &[(1, 4)]), [0]);
+        let mut end = 4;
+        // Up to the last segment sent before the retransmission nothing is known.
+        while end < 12 {
+            end += 1;
+            assert!(!hand.ack(0, &[(1, end)]).contains(&0), "{end}");
+        }
+        let sent = hand.ack(0, &[(1, 13)]);
+        assert_eq!(sent.contains(&0), !expected.is_empty(), "{lost_retransmissions}");
+    }
+}
