@@ -1,15 +1,16 @@
-//! Goodput of every TCP model against random loss, on one path: `loss [Mbit/s] [RTT in ms] [buffer in packets] [s]`.
+//! Goodput of every TCP model and of QUIC against random loss, on one path: `loss [Mbit/s] [RTT in ms] [buffer in packets] [s]`.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 
-#[path = "../tests/bench/mod.rs"]
-mod bench;
+#[path = "../tests/dumbbell/mod.rs"]
+mod dumbbell;
 
 use std::time::Duration;
 
-use bench::{Bench, FlowConfig, Path};
 use dfcp_sim::tcp::{Config, Congestion};
+use dfcp_sim::{Nobody, QuicConfig, QuicCongestion, Transport};
 use dfcp_time::Time;
+use dumbbell::{Dumbbell, Flow, Path};
 
 const LOSSES: [f64; 8] = [0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 
@@ -21,35 +22,30 @@ fn main() {
     println!(
         "{mbps} Mbit/s, RTT {rtt_ms} ms, buffer {buffer} packets, goodput in Mbit/s over {seconds} s, the first quarter left out"
     );
-    let models = [
-        ("cubic", Config::modern(Congestion::Cubic)),
-        ("newreno", Config::modern(Congestion::NewReno)),
-        ("bbr", Config::modern(Congestion::Bbr1)),
-        ("cubic 2008", Config::linux_2008(Congestion::Cubic2008)),
-        ("newreno 2008", Config::linux_2008(Congestion::NewReno)),
-        ("reno", Config::modern(Congestion::Reno)),
-        ("tahoe", Config::modern(Congestion::Tahoe)),
+    let tcp = Transport::Tcp;
+    let quic = |congestion| Transport::Quic(QuicConfig::new(congestion));
+    let transports = [
+        ("cubic", tcp(Config::modern(Congestion::Cubic))),
+        ("newreno", tcp(Config::modern(Congestion::NewReno))),
+        ("bbr", tcp(Config::modern(Congestion::Bbr1))),
+        ("cubic 2008", tcp(Config::linux_2008(Congestion::Cubic2008))),
+        ("newreno 2008", tcp(Config::linux_2008(Congestion::NewReno))),
+        ("reno", tcp(Config::modern(Congestion::Reno))),
+        ("tahoe", tcp(Config::modern(Congestion::Tahoe))),
+        ("quic cubic", quic(QuicCongestion::Cubic)),
+        ("quic newreno", quic(QuicCongestion::NewReno)),
+        ("quic bbr", quic(QuicCongestion::Bbr)),
     ];
     let header: String = LOSSES.iter().map(|loss| format!("{:>9}", format!("{} %", loss * 100.0))).collect();
     println!("{:<13}{header}", "");
-    for (name, tcp) in models {
+    for (name, transport) in transports {
         let mut row = format!("{name:<13}");
         for loss in LOSSES {
-            let path = Path {
-                bottleneck_bps: (mbps * 1e6) as u64,
-                access_bps: 10_000_000_000,
-                buffer_packets: buffer as usize,
-                loss,
-                link_bytes: 0,
-                seed: 1,
-            };
+            let path = Path::drop_tail((mbps * 1e6) as u64, buffer as usize, loss, 1);
             let rtt = Duration::from_nanos((rtt_ms * 1e6) as u64);
-            let mut bench = Bench::new(path, &[FlowConfig { tcp, rtt, start: Time::ZERO, total_bytes: None }]);
-            bench.run(Time::from_ns((seconds * 0.25e9) as u64));
-            let before = bench.flows[0].receiver.stats().delivered_bytes;
-            bench.run(Time::from_ns((seconds * 1e9) as u64));
-            let bytes = bench.flows[0].receiver.stats().delivered_bytes - before;
-            row += &format!("{:>9.2}", bytes as f64 * 8.0 / 1e6 / (seconds * 0.75));
+            let mut dumbbell = Dumbbell::new(path, vec![Flow::new(transport.clone(), rtt, None)], Nobody);
+            let [from, to] = [0.25, 1.0].map(|share| Time::from_ns((seconds * share * 1e9) as u64));
+            row += &format!("{:>9.2}", dumbbell.goodput_mbps(from, to)[0]);
         }
         println!("{row}");
     }

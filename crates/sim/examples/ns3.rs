@@ -3,8 +3,8 @@
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for developers, which takes the time")]
 
-#[path = "../tests/bench/mod.rs"]
-mod bench;
+#[path = "../tests/dumbbell/mod.rs"]
+mod dumbbell;
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ fn main() {
         "ns/pkt"
     );
     let only = std::env::args().nth(1);
-    for point in bench::reference::points() {
+    for point in dumbbell::reference::points() {
         if only.as_ref().is_some_and(|tag| !point.tag.starts_with(tag.as_str())) {
             continue;
         }

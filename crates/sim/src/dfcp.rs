@@ -59,7 +59,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
-fn seed32(seed: u64, salt: u8) -> [u8; 32] {
+pub(crate) fn seed32(seed: u64, salt: u8) -> [u8; 32] {
     let mut out = [salt; 32];
     out[..8].copy_from_slice(&seed.to_le_bytes());
     out

@@ -5,6 +5,7 @@ use dfcp_time::Time;
 use crate::dfcp::DfcpEnd;
 use crate::flow::{FlowError, Transport};
 use crate::packet::Body;
+use crate::quic::QuicEnd;
 use crate::tcp;
 
 /// One end of a flow.
@@ -16,6 +17,8 @@ pub enum End {
     TcpReceiver(Box<tcp::Receiver>),
     /// DFCP, either way.
     Dfcp(Box<DfcpEnd>),
+    /// QUIC, either way.
+    Quic(Box<QuicEnd>),
 }
 
 impl End {
@@ -30,6 +33,10 @@ impl End {
                 let [sender, receiver] = DfcpEnd::pair(*config, bytes, seed)?;
                 Ok([Self::Dfcp(Box::new(sender)), Self::Dfcp(Box::new(receiver))])
             }
+            Transport::Quic(config) => {
+                let [sender, receiver] = QuicEnd::pair(config, bytes, seed)?;
+                Ok([Self::Quic(Box::new(sender)), Self::Quic(Box::new(receiver))])
+            }
         }
     }
 
@@ -41,8 +48,12 @@ impl End {
                 end.handle_datagram(now, &mut bytes);
                 spare.push(bytes);
             }
+            (Self::Quic(end), Body::Quic(bytes)) => {
+                end.handle_datagram(now, &bytes);
+                spare.push(bytes);
+            }
             // A flow's packets are of its own transport.
-            (Self::TcpSender(_) | Self::TcpReceiver(_), Body::Datagram(_)) | (Self::Dfcp(_), Body::Tcp(_)) => {}
+            (Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Quic(_), _) => {}
         }
     }
 
@@ -51,24 +62,18 @@ impl End {
             Self::TcpSender(sender) => sender.handle_timeout(now),
             Self::TcpReceiver(receiver) => receiver.handle_timeout(now),
             Self::Dfcp(end) => end.handle_timeout(now),
+            Self::Quic(end) => end.handle_timeout(now),
         }
     }
 
     /// The next packet which may leave now, and its size.
     pub(crate) fn poll_transmit(&mut self, now: Time, spare: &mut Vec<Vec<u8>>) -> Option<(u32, Body)> {
-        let segment = match self {
-            Self::TcpSender(sender) => sender.poll_transmit(now)?,
-            Self::TcpReceiver(receiver) => receiver.poll_transmit(now)?,
-            Self::Dfcp(end) => {
-                let mut bytes = spare.pop().unwrap_or_default();
-                let size_bytes = end.poll_transmit(now, &mut bytes);
-                if size_bytes.is_none() {
-                    spare.push(std::mem::take(&mut bytes));
-                }
-                return size_bytes.map(|size_bytes| (size_bytes, Body::Datagram(bytes)));
-            }
-        };
-        Some((segment.wire_bytes, Body::Tcp(segment)))
+        match self {
+            Self::TcpSender(sender) => sender.poll_transmit(now).map(tcp_packet),
+            Self::TcpReceiver(receiver) => receiver.poll_transmit(now).map(tcp_packet),
+            Self::Dfcp(end) => with_buffer(spare, Body::Datagram, |bytes| end.poll_transmit(now, bytes)),
+            Self::Quic(end) => with_buffer(spare, Body::Quic, |bytes| end.poll_transmit(now, bytes)),
+        }
     }
 
     pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {
@@ -76,13 +81,14 @@ impl End {
             Self::TcpSender(sender) => sender.next_timeout(),
             Self::TcpReceiver(receiver) => receiver.next_timeout(),
             Self::Dfcp(end) => end.next_timeout(now),
+            Self::Quic(end) => end.next_timeout(),
         }
     }
 
     /// Whether it sends as fast as its interface takes packets, and so must not be asked for more than that.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) => false,
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => false,
             Self::Dfcp(end) => end.waits_for_uplink(),
         }
     }
@@ -93,6 +99,7 @@ impl End {
             Self::TcpSender(_) => 0,
             Self::TcpReceiver(receiver) => receiver.stats().delivered_bytes,
             Self::Dfcp(end) => end.delivered_bytes(),
+            Self::Quic(end) => end.delivered_bytes(),
         }
     }
 
@@ -102,6 +109,7 @@ impl End {
             Self::TcpSender(sender) => sender.is_finished(),
             Self::TcpReceiver(_) => false,
             Self::Dfcp(end) => end.is_confirmed(),
+            Self::Quic(end) => end.is_confirmed(),
         }
     }
 
@@ -109,6 +117,27 @@ impl End {
         match self {
             Self::TcpSender(_) | Self::TcpReceiver(_) => None,
             Self::Dfcp(end) => end.failure(),
+            Self::Quic(end) => end.failure(),
+        }
+    }
+}
+
+fn tcp_packet(segment: tcp::Segment) -> (u32, Body) {
+    (segment.wire_bytes, Body::Tcp(segment))
+}
+
+/// Lets `poll` write a packet into a buffer which was used before, if there is one, and say its size.
+fn with_buffer(
+    spare: &mut Vec<Vec<u8>>,
+    body: impl FnOnce(Vec<u8>) -> Body,
+    poll: impl FnOnce(&mut Vec<u8>) -> Option<u32>,
+) -> Option<(u32, Body)> {
+    let mut bytes = spare.pop().unwrap_or_default();
+    match poll(&mut bytes) {
+        Some(size_bytes) => Some((size_bytes, body(bytes))),
+        None => {
+            spare.push(bytes);
+            None
         }
     }
 }

@@ -5,6 +5,7 @@ use dfcp_time::Time;
 use crate::agenda::Slot;
 use crate::dfcp::DfcpConfig;
 use crate::end::End;
+use crate::quic::{QuicConfig, QuicError};
 use crate::simulation::LinkId;
 use crate::tcp;
 
@@ -15,6 +16,8 @@ pub enum Transport {
     Tcp(tcp::Config),
     /// DFCP's own code.
     Dfcp(Box<DfcpConfig>),
+    /// QUIC, by quinn's code.
+    Quic(QuicConfig),
 }
 
 /// A transfer in one direction.
@@ -48,6 +51,9 @@ pub enum FlowError {
     /// DFCP's settings make no sense.
     #[error(transparent)]
     Dfcp(#[from] dfcp_proto::ConfigError),
+    /// QUIC's settings make no sense.
+    #[error(transparent)]
+    Quic(#[from] QuicError),
 }
 
 /// How a flow has fared up to now.

@@ -1,4 +1,5 @@
-//! A discrete-event simulator which runs DFCP's own code beside models of TCP, over the links of `dfcp-netem`.
+//! A discrete-event simulator which runs DFCP's own code beside models of TCP and quinn's QUIC, over the links of
+//! `dfcp-netem`.
 //!
 //! Time is integer nanoseconds, and events at the same nanosecond happen in the order in which they were planned; so a
 //! seed decides everything, on every machine and in every build.
@@ -12,6 +13,7 @@ mod flow;
 mod observer;
 mod packet;
 mod pcapng;
+mod quic;
 mod simulation;
 pub mod tcp;
 mod topology;
@@ -23,6 +25,7 @@ pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
 pub use observer::{Fingerprint, Nobody, Observer};
 pub use packet::{Body, Packet};
 pub use pcapng::Pcapng;
+pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
 pub use simulation::{FlowId, LinkId, Simulation};
 pub use topology::{Edge, Graph, Network, Node, Pair, Row};
 pub use verifier::Verifier;

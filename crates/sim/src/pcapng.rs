@@ -89,7 +89,7 @@ fn address(flow: u32, is_receiver: bool) -> [u8; 4] {
 fn write_ip(out: &mut Vec<u8>, packet: &Packet) {
     let protocol = match packet.body {
         Body::Tcp(_) => IP_PROTOCOL_TCP,
-        Body::Datagram(_) => IP_PROTOCOL_UDP,
+        Body::Datagram(_) | Body::Quic(_) => IP_PROTOCOL_UDP,
     };
     let mut header = [0; IP_HEADER_BYTES];
     header[0] = 0x45;
@@ -109,7 +109,7 @@ fn write_ip(out: &mut Vec<u8>, packet: &Packet) {
     out.extend_from_slice(&destination.to_be_bytes());
     match &packet.body {
         Body::Tcp(segment) => write_tcp(out, segment, packet.is_back),
-        Body::Datagram(bytes) => {
+        Body::Datagram(bytes) | Body::Quic(bytes) => {
             out.extend_from_slice(&((packet.size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
             // A checksum of zero: none.
             out.extend_from_slice(&[0, 0]);

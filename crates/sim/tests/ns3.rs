@@ -8,9 +8,9 @@
 //! has to be within 25 % of ns-3's or between it and the kernel's, and the LAN, of which there is no measurement with the
 //! kernel, is left to the example.
 
-mod bench;
+mod dumbbell;
 
-use bench::reference::{Point, points};
+use dumbbell::reference::{Point, points};
 
 /// Goodput of the Linux 6.18 kernel in Mbit/s, at 200 Mbit/s and 10 ms: algorithm, loss, goodput.
 const KERNEL: [(&str, f64, f64); 6] = [

@@ -1,12 +1,13 @@
 //! Whole connections over one bottleneck: completion, limits, and what each algorithm is known for.
 
-mod bench;
+mod dumbbell;
 
 use std::time::Duration;
 
-use bench::{Bench, FlowConfig, Path};
 use dfcp_sim::tcp::{Config, Congestion};
+use dfcp_sim::{Nobody, Transport};
 use dfcp_time::Time;
+use dumbbell::{Dumbbell, Flow, Path};
 
 const ALL: [Congestion; 6] = [
     Congestion::NewReno,
@@ -17,35 +18,31 @@ const ALL: [Congestion; 6] = [
     Congestion::Tahoe,
 ];
 
-fn path(bottleneck_bps: u64, buffer_packets: usize, loss: f64, seed: u64) -> Path {
-    Path { bottleneck_bps, access_bps: 10_000_000_000, buffer_packets, loss, link_bytes: 0, seed }
-}
-
-fn flow(tcp: Config, rtt_ms: u64, total_bytes: Option<u64>) -> FlowConfig {
-    FlowConfig { tcp, rtt: Duration::from_millis(rtt_ms), start: Time::ZERO, total_bytes }
+/// One flow over a first-in, first-out queue.
+fn one_flow(path: Path, tcp: Config, rtt_ms: u64, bytes: Option<u64>) -> Dumbbell {
+    Dumbbell::new(path, vec![Flow::new(Transport::Tcp(tcp), Duration::from_millis(rtt_ms), bytes)], Nobody)
 }
 
 /// Goodput from `from_s` to `to_s`, in Mbit/s.
-fn goodput(bench: &mut Bench, from_s: u64, to_s: u64) -> f64 {
-    bench.run(Time::from_s(from_s));
-    let before = bench.flows[0].receiver.stats().delivered_bytes;
-    bench.run(Time::from_s(to_s));
-    let bytes = bench.flows[0].receiver.stats().delivered_bytes - before;
-    bytes as f64 * 8.0 / 1e6 / (to_s - from_s) as f64
+fn goodput(dumbbell: &mut Dumbbell, from_s: u64, to_s: u64) -> f64 {
+    dumbbell.goodput_mbps(Time::from_s(from_s), Time::from_s(to_s))[0]
+}
+
+fn is_finished(dumbbell: &Dumbbell) -> bool {
+    dumbbell.tcp_sender(0).is_finished() && dumbbell.tcp_receiver(0).is_finished()
 }
 
 #[test]
 fn finite_transfers_end_and_are_counted() {
     for congestion in ALL {
         for total in [0, 1, 1448, 150_000, 1_448_000] {
-            let config = Config::modern(congestion);
-            let mut bench = Bench::new(path(100_000_000, 100, 0.0, 1), &[flow(config, 20, Some(total))]);
-            bench.run_to_end(Time::from_s(60));
-            assert!(bench.all_finished(), "{congestion:?} {total}");
-            let flow = &bench.flows[0];
-            assert_eq!(flow.receiver.stats().delivered_bytes, total, "{congestion:?}");
-            assert_eq!(flow.sender.stats().acked_bytes, total, "{congestion:?}");
-            assert_eq!(flow.sender.next_timeout(), None);
+            let path = Path::drop_tail(100_000_000, 100, 0.0, 1);
+            let mut dumbbell = one_flow(path, Config::modern(congestion), 20, Some(total));
+            dumbbell.simulation.run_until(Time::from_s(60));
+            assert!(is_finished(&dumbbell), "{congestion:?} {total}");
+            assert_eq!(dumbbell.tcp_receiver(0).stats().delivered_bytes, total, "{congestion:?}");
+            assert_eq!(dumbbell.tcp_sender(0).stats().acked_bytes, total, "{congestion:?}");
+            assert_eq!(dumbbell.tcp_sender(0).next_timeout(), None);
         }
     }
 }
@@ -53,14 +50,12 @@ fn finite_transfers_end_and_are_counted() {
 #[test]
 fn a_web_object_takes_four_round_trips_and_the_handshake() {
     // 104 segments: 10 + 20 + 40 + 34, each window a round trip (the acknowledgement of the last one included).
-    let mut bench = Bench::new(
-        path(10_000_000_000, 1000, 0.0, 1),
-        &[flow(Config::modern(Congestion::NewReno), 100, Some(150_000))],
-    );
-    bench.run(Time::from_ms(499));
-    assert!(!bench.all_finished());
-    bench.run(Time::from_ms(505));
-    assert!(bench.all_finished());
+    let path = Path::drop_tail(10_000_000_000, 1000, 0.0, 1);
+    let mut dumbbell = one_flow(path, Config::modern(Congestion::NewReno), 100, Some(150_000));
+    dumbbell.simulation.run_until(Time::from_ms(499));
+    assert!(!is_finished(&dumbbell));
+    dumbbell.simulation.run_until(Time::from_ms(505));
+    assert!(is_finished(&dumbbell));
 }
 
 #[test]
@@ -68,10 +63,10 @@ fn the_window_caps_a_long_path() {
     // 2.5 MB in 100 ms are 200 Mbit/s, whatever the link could carry.
     for congestion in [Congestion::Cubic2008, Congestion::NewReno] {
         let config = Config { sack: true, ..Config::linux_2008(congestion) };
-        let mut bench = Bench::new(path(1_000_000_000, 20_000, 0.0, 1), &[flow(config, 100, None)]);
-        let mbps = goodput(&mut bench, 12, 15);
+        let mut dumbbell = one_flow(Path::drop_tail(1_000_000_000, 20_000, 0.0, 1), config, 100, None);
+        let mbps = goodput(&mut dumbbell, 12, 15);
         assert!((190.0..=200.0).contains(&mbps), "{congestion:?}: {mbps}");
-        assert!(bench.flows[0].sender.pipe_segments() <= 2_500_000 / 1448);
+        assert!(dumbbell.tcp_sender(0).pipe_segments() <= 2_500_000 / 1448);
     }
 }
 
@@ -79,14 +74,12 @@ fn the_window_caps_a_long_path() {
 fn bbr_ignores_loss_below_a_fifth() {
     // Goodput of Linux's BBR at 200 Mbit/s and 10 ms, measured: 191, 182, 157 to 163 at 1, 5 and 10 % loss; 5 to 7 at
     // 20 %, where it takes the loss for a policer's.
+    let over = |loss| one_flow(Path::drop_tail(200_000_000, 170, loss, 1), Config::modern(Congestion::Bbr1), 10, None);
     for (loss, least, most) in [(0.0, 180.0, 193.1), (0.01, 175.0, 192.0), (0.05, 160.0, 185.0), (0.1, 120.0, 175.0)] {
-        let config = Config::modern(Congestion::Bbr1);
-        let mut bench = Bench::new(path(200_000_000, 170, loss, 1), &[flow(config, 10, None)]);
-        let mbps = goodput(&mut bench, 2, 6);
+        let mbps = goodput(&mut over(loss), 2, 6);
         assert!((least..=most).contains(&mbps), "{loss}: {mbps}");
     }
-    let mut bench = Bench::new(path(200_000_000, 170, 0.2, 1), &[flow(Config::modern(Congestion::Bbr1), 10, None)]);
-    let mbps = goodput(&mut bench, 5, 15);
+    let mbps = goodput(&mut over(0.2), 5, 15);
     assert!(mbps < 100.0, "{mbps}");
 }
 
@@ -94,11 +87,10 @@ fn bbr_ignores_loss_below_a_fifth() {
 fn bbr_keeps_the_queue_short() {
     // A buffer of ten times the path's product: CUBIC fills most of it, BBR stays near one product.
     let mean = |congestion| {
-        let mut bench = Bench::new(path(100_000_000, 1700, 0.0, 1), &[flow(Config::modern(congestion), 20, None)]);
-        bench.run(Time::from_s(10));
-        let before = bench.queue_area();
-        bench.run(Time::from_s(20));
-        (bench.queue_area() - before) as f64 / 1e10
+        let path = Path::drop_tail(100_000_000, 1700, 0.0, 1);
+        let mut dumbbell = one_flow(path, Config::modern(congestion), 20, None);
+        dumbbell.simulation.run_until(Time::from_s(10));
+        dumbbell.run_sampling(Time::from_s(20))
     };
     let (cubic, bbr) = (mean(Congestion::Cubic), mean(Congestion::Bbr1));
     assert!(bbr < 250.0, "{bbr}");
@@ -108,10 +100,7 @@ fn bbr_keeps_the_queue_short() {
 #[test]
 fn old_stacks_suffer_more_from_loss() {
     // A LAN at 1 ms and 10 % loss: the timer of 200 ms dominates, and the more so without SACK.
-    let mbps = |config| {
-        let mut bench = Bench::new(path(1_000_000_000, 1000, 0.1, 1), &[flow(config, 1, None)]);
-        goodput(&mut bench, 0, 30)
-    };
+    let mbps = |config| goodput(&mut one_flow(Path::drop_tail(1_000_000_000, 1000, 0.1, 1), config, 1, None), 0, 30);
     let modern = mbps(Config::modern(Congestion::NewReno));
     let old = mbps(Config::linux_2008(Congestion::NewReno));
     let reno = mbps(Config::modern(Congestion::Reno));
@@ -122,9 +111,9 @@ fn old_stacks_suffer_more_from_loss() {
 fn hystart_leaves_slow_start_before_the_queue_overflows() {
     let dropped = |hystart| {
         let config = Config { hystart, ..Config::modern(Congestion::Cubic) };
-        let mut bench = Bench::new(path(100_000_000, 400, 0.0, 1), &[flow(config, 50, None)]);
-        bench.run(Time::from_s(2));
-        bench.dropped
+        let mut dumbbell = one_flow(Path::drop_tail(100_000_000, 400, 0.0, 1), config, 50, None);
+        dumbbell.simulation.run_until(Time::from_s(2));
+        dumbbell.simulation.link_stats(dumbbell.bottleneck).queue_drops.packets
     };
     assert_eq!(dropped(true), 0);
     assert!(dropped(false) > 100);
@@ -134,9 +123,11 @@ fn hystart_leaves_slow_start_before_the_queue_overflows() {
 fn the_same_seed_gives_the_same_run() {
     for congestion in ALL {
         let run = |seed| {
-            let mut bench = Bench::new(path(50_000_000, 50, 0.01, seed), &[flow(Config::modern(congestion), 10, None)]);
-            bench.run(Time::from_s(3));
-            (bench.flows[0].sender.stats(), bench.flows[0].receiver.stats(), bench.lost, bench.dropped)
+            let path = Path::drop_tail(50_000_000, 50, 0.01, seed);
+            let mut dumbbell = one_flow(path, Config::modern(congestion), 10, None);
+            dumbbell.simulation.run_until(Time::from_s(3));
+            let stats = (dumbbell.tcp_sender(0).stats(), dumbbell.tcp_receiver(0).stats());
+            (stats, dumbbell.simulation.link_stats(dumbbell.bottleneck))
         };
         assert_eq!(run(7), run(7), "{congestion:?}");
         assert_ne!(run(7), run(8), "{congestion:?}");

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use dfcp_sim::tcp::{Config, Congestion, RtoFloor};
+use dfcp_sim::{Nobody, Transport};
 use dfcp_time::Time;
 
-use super::{Bench, FlowConfig, Path};
+use super::{Dumbbell, Flow, Path};
+
+/// Header of ns-3's point-to-point links, which counts where packets take time.
+const LINK_HEADER_BYTES: u32 = 2;
 
 /// One row of `ns3_reference.csv`.
 #[derive(Clone, Debug)]
@@ -31,6 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) goodput_mbps: f64,
     pub(crate) flows_mbps: Vec<f64>,
     pub(crate) queue_share: f64,
+    /// Packets which passed the bottleneck in the direction of the data.
     pub(crate) packets: u64,
     pub(crate) timeouts: u64,
     pub(crate) recoveries: u64,
@@ -100,7 +105,9 @@ impl Point {
             "linuxreno" => Congestion::NewReno,
             other => panic!("no model of {other}"),
         };
-        Config { rto_floor: RtoFloor::Timer, ..Config::modern(congestion) }
+        let modern = Config::modern(congestion);
+        let header_bytes = modern.header_bytes + LINK_HEADER_BYTES;
+        Config { rto_floor: RtoFloor::Timer, header_bytes, ..modern }
     }
 
     /// Runs the row for its own time.
@@ -109,41 +116,29 @@ impl Point {
     }
 
     pub(crate) fn run_with(&self, tcp: Config, seed: u64, duration_s: f64, warmup_s: f64) -> Outcome {
-        let path = Path {
-            bottleneck_bps: self.bottleneck_bps,
-            access_bps: self.access_bps,
-            buffer_packets: self.buffer_packets,
-            loss: self.loss,
-            link_bytes: 2,
-            seed,
-        };
-        let flows: Vec<FlowConfig> = self
-            .rtt_ms
-            .iter()
-            .enumerate()
-            .map(|(index, &rtt_ms)| FlowConfig {
-                tcp,
-                rtt: Duration::from_nanos((rtt_ms * 1e6) as u64),
+        let mut path = Path::drop_tail(self.bottleneck_bps, self.buffer_packets, self.loss, seed);
+        path.access_bps = self.access_bps;
+        let flows = (self.rtt_ms.iter().enumerate())
+            .map(|(index, &rtt_ms)| Flow {
                 start: Time::from_ns((self.stagger_s * 1e9) as u64 * index as u64),
-                total_bytes: None,
+                ..Flow::new(Transport::Tcp(tcp), Duration::from_nanos((rtt_ms * 1e6) as u64), None)
             })
             .collect();
-        let mut bench = Bench::new(path, &flows);
-        bench.run(Time::from_ns((warmup_s * 1e9) as u64));
-        let before: Vec<u64> = bench.flows.iter().map(|flow| flow.receiver.stats().delivered_bytes).collect();
-        let area = bench.queue_area();
-        bench.run(Time::from_ns((duration_s * 1e9) as u64));
-        let seconds = duration_s - warmup_s;
-        let flows_mbps: Vec<f64> = (bench.flows.iter().zip(before))
-            .map(|(flow, before)| (flow.receiver.stats().delivered_bytes - before) as f64 * 8.0 / seconds / 1e6)
-            .collect();
+        let mut dumbbell = Dumbbell::new(path, flows, Nobody);
+        let warm = Time::from_ns((warmup_s * 1e9) as u64);
+        dumbbell.simulation.run_until(warm);
+        let before = dumbbell.delivered_bytes();
+        let waiting = dumbbell.run_sampling(Time::from_ns((duration_s * 1e9) as u64));
+        let flows_mbps = dumbbell.goodput_since(&before, warm);
+        let link = dumbbell.simulation.link_stats(dumbbell.bottleneck);
+        let senders = || (0..self.rtt_ms.len()).map(|flow| dumbbell.tcp_sender(flow).stats());
         Outcome {
             goodput_mbps: flows_mbps.iter().sum(),
             flows_mbps,
-            queue_share: (bench.queue_area() - area) as f64 / (seconds * 1e9) / self.buffer_packets as f64,
-            packets: bench.data_packets,
-            timeouts: bench.flows.iter().map(|flow| flow.sender.stats().timeouts).sum(),
-            recoveries: bench.flows.iter().map(|flow| flow.sender.stats().recoveries).sum(),
+            queue_share: waiting / self.buffer_packets as f64,
+            packets: link.delivered.packets + link.lost.packets,
+            timeouts: senders().map(|stats| stats.timeouts).sum(),
+            recoveries: senders().map(|stats| stats.recoveries).sum(),
         }
     }
 }

@@ -1,0 +1,175 @@
+//! What simulating costs: `cargo run --release -p dfcp-sim --example speed -- --transport quic --flows 10`. Many flows
+//! over one bottleneck, each end counted.
+
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a program for developers, which takes the time")]
+
+#[path = "../tests/dumbbell/mod.rs"]
+mod dumbbell;
+
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use dfcp_netem::{Discipline, Drr, LinkConfig, QueueLimit, Sfq};
+use dfcp_proto::{Config, Content, Rate};
+use dfcp_sim::tcp::{self, Congestion};
+use dfcp_sim::{DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
+use dfcp_time::Time;
+use dumbbell::{Dumbbell, Flow, Path};
+
+/// Of a full packet.
+const PACKET_BITS: f64 = 1_500.0 * 8.0;
+/// Beyond what any of the rates can have in flight.
+const DFCP_BUFFER_BYTES: u64 = 1 << 27;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Carrier {
+    /// DFCP's modern profile, each flow at its share of the rate; symbols are counted, not coded.
+    Modern,
+    /// DFCP's classic profile, as fast as its access link; symbols are counted, not coded.
+    Classic,
+    /// TCP with CUBIC.
+    Cubic,
+    /// TCP with NewReno.
+    Newreno,
+    /// TCP with BBR.
+    Bbr,
+    /// QUIC with CUBIC.
+    Quic,
+    /// QUIC with NewReno.
+    QuicNewreno,
+    /// QUIC with BBR.
+    QuicBbr,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    /// First in, first out.
+    DropTail,
+    /// Deficit round robin.
+    Drr,
+    /// Stochastic fair queueing.
+    Sfq,
+}
+
+/// What simulating flows over one bottleneck costs.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What carries the flows.
+    #[arg(long, value_enum, default_value = "cubic")]
+    transport: Carrier,
+    /// How many flows.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    flows: u64,
+    /// Rate of the bottleneck, and of each access link, in Mbit/s.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    mbps: u64,
+    /// Round-trip time in ms, without waiting.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    rtt_ms: u64,
+    /// Room in the queue, in products of rate and round-trip time.
+    #[arg(long, default_value_t = 0.1)]
+    buffer_bdp: f64,
+    /// Simulated time in s.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: u64,
+    /// The queue's order.
+    #[arg(long, value_enum, default_value = "drop-tail")]
+    discipline: Order,
+}
+
+/// Counts what happens.
+#[derive(Debug, Default)]
+struct Events(u64);
+
+impl Observer for Events {
+    fn sent(&mut self, _now: Time, _packet: &Packet) {
+        self.0 += 1;
+    }
+
+    fn arrived(&mut self, _now: Time, _link: dfcp_sim::LinkId, _packet: &Packet) {
+        self.0 += 1;
+    }
+
+    fn delivered(&mut self, _now: Time, _packet: &Packet) {
+        self.0 += 1;
+    }
+}
+
+fn dfcp(config: Config) -> Transport {
+    let config = Config {
+        content: Content::Counted,
+        send_buffer_bytes: DFCP_BUFFER_BYTES,
+        receive_memory_bytes: DFCP_BUFFER_BYTES,
+        ..config
+    };
+    Transport::Dfcp(Box::new(DfcpConfig::both(config)))
+}
+
+fn transport(carrier: Carrier, share_bps: u64) -> Transport {
+    let modern = || Config { rate: Rate::Fixed { rate_bps: share_bps }, ..Config::danger_unsealed() };
+    let classic = || Config { rate: Rate::Line, window_blocks: 1_000, ..Config::danger_classic() };
+    let tcp = |congestion| Transport::Tcp(tcp::Config::modern(congestion));
+    let quic = |congestion| Transport::Quic(QuicConfig::new(congestion));
+    match carrier {
+        Carrier::Modern => dfcp(modern()),
+        Carrier::Classic => dfcp(classic()),
+        Carrier::Cubic => tcp(Congestion::Cubic),
+        Carrier::Newreno => tcp(Congestion::NewReno),
+        Carrier::Bbr => tcp(Congestion::Bbr1),
+        Carrier::Quic => quic(QuicCongestion::Cubic),
+        Carrier::QuicNewreno => quic(QuicCongestion::NewReno),
+        Carrier::QuicBbr => quic(QuicCongestion::Bbr),
+    }
+}
+
+fn build(arguments: &Arguments) -> Dumbbell<Events> {
+    let rate_bps = arguments.mbps * 1_000_000;
+    let bdp_packets = rate_bps as f64 * arguments.rtt_ms as f64 / 1e3 / PACKET_BITS;
+    let discipline = match arguments.discipline {
+        Order::DropTail => Discipline::DropTail,
+        Order::Drr => Discipline::Drr(Drr::default()),
+        Order::Sfq => Discipline::Sfq(Sfq::default()),
+    };
+    let bottleneck = LinkConfig::default()
+        .with_rate_bps(rate_bps)
+        .with_queue(QueueLimit::packets((bdp_packets * arguments.buffer_bdp).max(1.0) as usize))
+        .with_discipline(discipline);
+    let rtt = Duration::from_millis(arguments.rtt_ms);
+    let transport = transport(arguments.transport, rate_bps / arguments.flows);
+    let flows = (0..arguments.flows).map(|_| Flow::new(transport.clone(), rtt, None)).collect();
+    Dumbbell::new(Path { bottleneck, access_bps: rate_bps, seed: 1 }, flows, Events::default())
+}
+
+/// CPU time which this program has used.
+#[cfg(unix)]
+fn cpu_time() -> Option<Duration> {
+    Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok()
+}
+
+#[cfg(not(unix))]
+fn cpu_time() -> Option<Duration> {
+    None
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let mut dumbbell = build(&arguments);
+    let (start, cpu_start) = (Instant::now(), cpu_time());
+    dumbbell.simulation.run_until(Time::from_s(arguments.seconds));
+    let wall = start.elapsed();
+    // Where the CPU's time cannot be had, the clock's does: nothing here waits.
+    let cpu_s = cpu_time().zip(cpu_start).map_or(wall, |(end, start)| end - start).as_secs_f64();
+    let (packets, hops) = dumbbell.simulation.packets_and_hops();
+    let bits: u64 = dumbbell.delivered_bytes().iter().sum::<u64>() * 8;
+    let drops = dumbbell.simulation.link_stats(dumbbell.bottleneck).queue_drops.packets;
+    println!("packets             {packets:>12}");
+    println!("hops                {hops:>12}");
+    println!("events              {:>12}", dumbbell.simulation.observer().0);
+    println!("dropped             {drops:>12}");
+    println!("goodput             {:>12.1} Mbit/s", bits as f64 / arguments.seconds as f64 / 1e6);
+    println!("CPU time            {cpu_s:>12.2} s, on the clock {:.2} s", wall.as_secs_f64());
+    println!("packets per CPU s   {:>12.0}", packets as f64 / cpu_s);
+    println!("hops per CPU s      {:>12.0}", hops as f64 / cpu_s);
+    let failures = (0..dumbbell.flows.len()).filter_map(|flow| dumbbell.report(flow).failure);
+    failures.for_each(|failure| println!("a flow failed: {failure}"));
+}

@@ -1,0 +1,38 @@
+//! Simulated time as [`Instant`]s, which quinn counts in.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use dfcp_time::Time;
+
+/// Simulated time zero. Only differences between instants matter, so it may be any: this is the one place where the
+/// crate reads a clock, because an `Instant` cannot be had in another way.
+static ZERO: LazyLock<Instant> = LazyLock::new(read_clock);
+
+#[expect(clippy::disallowed_methods, reason = "only differences to this instant are ever used")]
+fn read_clock() -> Instant {
+    Instant::now()
+}
+
+/// The instant which stands for a simulated time.
+pub(super) fn instant(time: Time) -> Instant {
+    *ZERO + Duration::from_nanos(time.as_ns())
+}
+
+/// The simulated time for which an instant stands.
+pub(super) fn time(instant: Instant) -> Time {
+    Time::ZERO + instant.saturating_duration_since(*ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_survive_both_ways() {
+        for ns in [0, 1, 999_999_999, 1_000_000_000, 3_600_000_000_007] {
+            assert_eq!(time(instant(Time::from_ns(ns))), Time::from_ns(ns));
+        }
+        assert_eq!(instant(Time::from_us(3)) - instant(Time::from_us(1)), Duration::from_micros(2));
+    }
+}

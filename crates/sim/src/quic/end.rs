@@ -1,0 +1,245 @@
+//! An end of a QUIC flow, and the application which writes or reads as fast as it can.
+
+use std::net::SocketAddr;
+
+use bytes::{Bytes, BytesMut};
+use dfcp_time::Time;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, Endpoint, Event, Incoming,
+    ReadError, StreamEvent, StreamId, WriteError,
+};
+
+use super::clock::{instant, time};
+use super::identity::NAME;
+use super::settings::Settings;
+use super::{OVERHEAD_BYTES, QuicConfig, QuicError};
+
+const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
+const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
+
+/// What is written at once. Quinn looks through what it holds piece by piece, so pieces are large; all are the same
+/// memory.
+static PIECE: [u8; 1 << 20] = [0; 1 << 20];
+
+/// What the application of an end does.
+#[derive(Debug)]
+enum Application {
+    /// Writes so many bytes (`None`: without end), then finishes the stream.
+    Write { stream: Option<StreamId>, left: Option<u64>, written_bytes: u64, is_confirmed: bool },
+    /// Reads the stream which the other end opens.
+    Read { stream: Option<StreamId>, bytes: u64 },
+}
+
+/// One end of a QUIC flow.
+#[derive(Debug)]
+pub struct QuicEnd {
+    endpoint: Endpoint,
+    remote: SocketAddr,
+    /// To be opened at the first timeout.
+    opens: Option<ClientConfig>,
+    connection: Option<(ConnectionHandle, Connection)>,
+    application: Application,
+    /// An answer of the endpoint's, without a connection.
+    reply: Option<Vec<u8>>,
+    next_timeout: Option<Time>,
+    /// UDP payload of the connection's packets so far.
+    sent_bytes: u64,
+    failure: Option<String>,
+}
+
+impl QuicEnd {
+    pub(crate) fn pair(config: QuicConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], QuicError> {
+        let settings = Settings::new(config, seed)?;
+        let base = |endpoint, remote, application| Self {
+            endpoint,
+            remote: SocketAddr::from(remote),
+            opens: None,
+            connection: None,
+            application,
+            reply: None,
+            next_timeout: None,
+            sent_bytes: 0,
+            failure: None,
+        };
+        let write = Application::Write { stream: None, left: bytes, written_bytes: 0, is_confirmed: false };
+        let read = Application::Read { stream: None, bytes: 0 };
+        let allows_discovery = config.mtu_discovery;
+        let caller = Endpoint::new(settings.client_endpoint, None, allows_discovery, None);
+        let listener = Endpoint::new(settings.server_endpoint, Some(settings.server), allows_discovery, None);
+        let sender = Self { opens: Some(settings.client), ..base(caller, RECEIVER, write) };
+        Ok([sender, base(listener, SENDER, read)])
+    }
+
+    /// Counters of the connection, and its window and round trip; `None` before it is opened.
+    #[must_use]
+    pub fn stats(&self) -> Option<ConnectionStats> {
+        self.connection.as_ref().map(|(_, connection)| connection.stats())
+    }
+
+    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
+        let mut reply = Vec::new();
+        let datagram = BytesMut::from(datagram);
+        match self.endpoint.handle(instant(now), self.remote, None, None, datagram, &mut reply) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::Response(_)) => self.reply = Some(reply),
+            None => {}
+        }
+        self.work();
+    }
+
+    fn accept(&mut self, now: Time, incoming: Incoming) {
+        if self.connection.is_some() {
+            return self.endpoint.ignore(incoming);
+        }
+        let mut reply = Vec::new();
+        match self.endpoint.accept(incoming, instant(now), &mut reply, None) {
+            Ok(accepted) => self.connection = Some(accepted),
+            Err(error) => {
+                self.reply = error.response.map(|_| reply);
+                self.failure = Some(error.cause.to_string());
+            }
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if let Some(config) = self.opens.take() {
+            match self.endpoint.connect(instant(now), config, self.remote, NAME) {
+                Ok(opened) => self.connection = Some(opened),
+                Err(error) => self.failure = Some(error.to_string()),
+            }
+        }
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(instant(now));
+        }
+        self.work();
+    }
+
+    /// The size of the next IP packet, whose UDP payload is put into `out`.
+    pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
+        if let Some(reply) = self.reply.take() {
+            *out = reply;
+            return Some(out.len() as u32 + OVERHEAD_BYTES);
+        }
+        self.write();
+        let (_, connection) = self.connection.as_mut()?;
+        out.clear();
+        let Some(transmit) = connection.poll_transmit(instant(now), 1, out) else {
+            // A pause shorter than a nanosecond must not make time stand still.
+            let earliest = Time::from_ns(now.as_ns().saturating_add(1));
+            self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
+            return None;
+        };
+        self.sent_bytes += transmit.size as u64;
+        Some(transmit.size as u32 + OVERHEAD_BYTES)
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.next_timeout
+    }
+
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        match self.application {
+            Application::Write { .. } => 0,
+            Application::Read { bytes, .. } => bytes,
+        }
+    }
+
+    pub(crate) fn is_confirmed(&self) -> bool {
+        matches!(self.application, Application::Write { is_confirmed: true, .. })
+    }
+
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+
+    /// Takes what the connection has to tell to the endpoint and to the application.
+    fn work(&mut self) {
+        let Some((handle, connection)) = &mut self.connection else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(answer);
+            }
+        }
+        let mut is_readable = false;
+        while let Some(event) = connection.poll() {
+            match (event, &mut self.application) {
+                (Event::Connected, Application::Write { stream, .. }) => *stream = connection.streams().open(Dir::Uni),
+                (Event::Stream(StreamEvent::Opened { dir: Dir::Uni }), Application::Read { stream, .. }) => {
+                    *stream = connection.streams().accept(Dir::Uni);
+                    is_readable = true;
+                }
+                (Event::Stream(StreamEvent::Readable { .. }), _) => is_readable = true,
+                (Event::Stream(StreamEvent::Finished { .. }), Application::Write { is_confirmed, .. }) => {
+                    *is_confirmed = true;
+                }
+                (Event::ConnectionLost { reason }, _) => self.failure = Some(reason.to_string()),
+                _ => {}
+            }
+        }
+        if is_readable {
+            self.read();
+        }
+    }
+
+    /// Keeps quinn supplied: what was written is more than what can have been sent.
+    fn write(&mut self) {
+        let Application::Write { stream, left, written_bytes, .. } = &mut self.application else { return };
+        let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };
+        while *left != Some(0) && *written_bytes < self.sent_bytes + PIECE.len() as u64 {
+            let most = left.map_or(PIECE.len(), |left| left.min(PIECE.len() as u64) as usize);
+            match connection.send_stream(id).write_chunks(&mut [Bytes::from_static(&PIECE[..most])]) {
+                Ok(written) => {
+                    *written_bytes += written.bytes as u64;
+                    *left = left.map(|left| left - written.bytes as u64);
+                }
+                Err(WriteError::Blocked) => return,
+                Err(error) => {
+                    self.failure = Some(error.to_string());
+                    *stream = None;
+                    return;
+                }
+            }
+        }
+        if *left == Some(0) {
+            *stream = None;
+            if let Err(error) = connection.send_stream(id).finish() {
+                self.failure = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Takes all that has come. Quinn widens its windows when `chunks` goes, and is always asked for packets afterwards.
+    fn read(&mut self) {
+        let Application::Read { stream, bytes } = &mut self.application else { return };
+        let (Some(id), Some((_, connection))) = (*stream, &mut self.connection) else { return };
+        let mut incoming = connection.recv_stream(id);
+        let mut chunks = match incoming.read(true) {
+            Ok(chunks) => chunks,
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                *stream = None;
+                return;
+            }
+        };
+        loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => *bytes += chunk.bytes.len() as u64,
+                Err(ReadError::Blocked) => break,
+                Ok(None) => {
+                    *stream = None;
+                    break;
+                }
+                Err(error) => {
+                    self.failure = Some(error.to_string());
+                    *stream = None;
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! QUIC: the code of `quinn-proto`, which does no I/O either.
+//!
+//! The sender opens a connection and writes to one unidirectional stream, whose end the receiver acknowledges; the
+//! receiver reads all. Handshake, packet protection, loss recovery, pacing and congestion control are quinn's own.
+//!
+//! # Determinism
+//!
+//! Everything that quinn draws itself comes from the flow's seed. TLS draws its keys and nonces from the operating
+//! system, and quinn's BBR the place in its gain cycle where it begins; so the bytes of a packet differ from run to run,
+//! but neither its size nor its time does: all of TLS's messages have a fixed length here (Ed25519 signatures, one key
+//! share, no tickets), and quinn paces by window and round trip, not by the gain.
+//!
+//! # Left out
+//!
+//! Congestion marks (ECN) do not pass the simulated links. Flow control never limits. Packets are sent one by one, as
+//! without segmentation offload.
+
+mod clock;
+mod end;
+mod identity;
+mod settings;
+
+pub use end::QuicEnd;
+
+/// What sets the congestion window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuicCongestion {
+    /// CUBIC, quinn's default: RFC 8312, with the fast convergence of RFC 9438.
+    Cubic,
+    /// NewReno as in RFC 9002.
+    NewReno,
+    /// BBR version 1, which quinn calls experimental. It sets the window only; its pacing rate is not used.
+    Bbr,
+}
+
+/// What both ends of a QUIC flow are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicConfig {
+    /// What sets the congestion window.
+    pub congestion: QuicCongestion,
+    /// UDP payload of a full packet, bytes, from the start on: 1200 to 1452. The IP packet has 28 bytes more.
+    pub udp_payload_bytes: u16,
+    /// Whether larger packets, up to 1452 bytes, are probed for. Without, no loss is taken for a smaller limit either.
+    pub mtu_discovery: bool,
+}
+
+impl QuicConfig {
+    /// Full-sized packets, as a path of 1500 bytes allows, without a search for that size.
+    #[must_use]
+    pub fn new(congestion: QuicCongestion) -> Self {
+        Self { congestion, udp_payload_bytes: UDP_PAYLOAD_BYTES_MAX, mtu_discovery: false }
+    }
+
+    /// # Errors
+    ///
+    /// [`QuicError`] names the setting with which a connection could not work.
+    pub fn validate(&self) -> Result<(), QuicError> {
+        if (UDP_PAYLOAD_BYTES_MIN..=UDP_PAYLOAD_BYTES_MAX).contains(&self.udp_payload_bytes) {
+            Ok(())
+        } else {
+            Err(QuicError::UdpPayload(self.udp_payload_bytes))
+        }
+    }
+}
+
+/// Why a QUIC flow cannot be set up.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuicError {
+    /// Packets of a size which QUIC or quinn does not allow.
+    #[error("QUIC packets cannot have {0} bytes of UDP payload; set udp_payload_bytes from 1200 to 1452")]
+    UdpPayload(u16),
+    /// The key pair or the certificate was refused.
+    #[error("cannot make a certificate for QUIC, check the version of rcgen: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The TLS library refused its settings.
+    #[error("cannot set up TLS for QUIC, check the version of rustls: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The TLS settings lack what QUIC's first packets need.
+    #[error("TLS offers no cipher suite for QUIC's first packets, check the version of quinn-proto")]
+    InitialCipherSuite,
+}
+
+/// RFC 9000 guarantees this much on every path.
+const UDP_PAYLOAD_BYTES_MIN: u16 = 1_200;
+/// The most that quinn would find by itself.
+const UDP_PAYLOAD_BYTES_MAX: u16 = 1_452;
+/// IPv4 and UDP header.
+const OVERHEAD_BYTES: u32 = 28;
