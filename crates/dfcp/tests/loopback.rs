@@ -310,3 +310,38 @@ async fn both_profiles_cross_ipv6() {
         }
     }
 }
+
+/// `ACCEPT_BACKLOG_MAX`: who is one too many is told, and the others wait as long as it takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
+    const BACKLOG: usize = 1_024;
+    const TOO_MANY: usize = 8;
+    let accept = Accept { connections_per_address_max: 2 * BACKLOG, ..Accept::from(modern()) };
+    let listener = Listener::bind_with(local(), accept).unwrap();
+    let address = listener.local_addr().unwrap();
+    let endpoint = Endpoint::bind(local(), None).unwrap();
+    let mut reads = tokio::task::JoinSet::new();
+    for _ in 0..BACKLOG + TOO_MANY {
+        // A refusal may arrive while connecting or after it.
+        match endpoint.connect(address, modern()).await {
+            Ok(mut stream) => {
+                reads.spawn(async move { stream.read(&mut [0]).await.map(|bytes| (bytes, stream)) })
+            }
+            Err(error) => reads.spawn(async move { Err(error.into()) }),
+        };
+    }
+    for _ in 0..TOO_MANY {
+        let error = reads.join_next().await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    }
+    let mut accepted = Vec::new();
+    for _ in 0..BACKLOG {
+        let mut stream = listener.accept().await.unwrap();
+        stream.write_all(&[7]).await.unwrap();
+        stream.flush().await.unwrap();
+        accepted.push(stream);
+    }
+    for _ in 0..BACKLOG {
+        assert_eq!(reads.join_next().await.unwrap().unwrap().unwrap().0, 1);
+    }
+}
