@@ -51,6 +51,8 @@ pub enum Command {
     Perf(PerfArgs),
     /// Send a real file over emulated lossy paths, by DFCP and by QUIC
     Demo(crate::demo::DemoArgs),
+    /// Reproduce the experiments on the simulator, or run your own
+    Lab(crate::lab::args::LabArgs),
     /// Show this user's public key, for others to trust
     Id(IdArgs),
 }

@@ -14,6 +14,7 @@ pub mod contact;
 pub mod demo;
 pub mod id;
 pub mod identity;
+pub mod lab;
 pub mod limits;
 pub mod net;
 pub mod output;

@@ -10,7 +10,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
-use dfcp_cli::{demo, id, output, perf, receive, relay, send, stop};
+use dfcp_cli::{demo, id, lab, output, perf, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -74,6 +74,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Relay(args) => Ok(relay::run(args).await?),
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
+        Command::Lab(args) => lab::run(args).await,
         Command::Perf(args) => match args.side {
             PerfSide::Server(args) => perf::server::run(args).await,
             PerfSide::Client(args) => perf::client::run(args).await,

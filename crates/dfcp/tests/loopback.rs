@@ -324,9 +324,7 @@ async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
     for _ in 0..BACKLOG + TOO_MANY {
         // A refusal may arrive while connecting or after it.
         match endpoint.connect(address, modern()).await {
-            Ok(mut stream) => {
-                reads.spawn(async move { stream.read(&mut [0]).await.map(|bytes| (bytes, stream)) })
-            }
+            Ok(mut stream) => reads.spawn(async move { stream.read(&mut [0]).await.map(|bytes| (bytes, stream)) }),
             Err(error) => reads.spawn(async move { Err(error.into()) }),
         };
     }

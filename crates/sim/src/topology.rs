@@ -120,6 +120,10 @@ pub struct Pair {
     pub access_bps: Option<u64>,
     /// What the pair's links add to the round-trip time. A quarter of it is on each of the four.
     pub rtt: Duration,
+    /// Longest random delay of a packet on the sender's link, evenly distributed; packets keep their order. As long as a
+    /// packet lasts on the bottleneck, it keeps flows from falling into step (Floyd and Jacobson, "On traffic phase
+    /// effects in packet-switched gateways", 1992, §4).
+    pub jitter: Duration,
 }
 
 /// Pairs of hosts at both ends of a row of routers, neighbours of which are connected by a bottleneck: one makes the
@@ -158,7 +162,8 @@ impl Row {
         }
         let access = LinkConfig { rate_bps: pair.access_bps, delay: pair.rtt / 4, ..LinkConfig::default() };
         let (sender, receiver) = (self.graph.add_node(), self.graph.add_node());
-        self.graph.connect(sender, self.routers[first], access.clone(), access.clone());
+        let up = access.clone().with_jitter(pair.jitter);
+        self.graph.connect(sender, self.routers[first], up, access.clone());
         self.graph.connect(self.routers[last + 1], receiver, access.clone(), access);
         self.hosts.push((sender, receiver));
         true
@@ -192,7 +197,7 @@ mod tests {
     #[test]
     fn a_parking_lot_shares_the_bottlenecks_which_it_says() {
         let mut row = Row::new([(ms(0), ms(0)), (ms(0), ms(0)), (ms(0), ms(0))]);
-        let pair = Pair { access_bps: None, rtt: Duration::from_millis(8) };
+        let pair = Pair { access_bps: None, rtt: Duration::from_millis(8), jitter: Duration::ZERO };
         assert!(row.add_pair(pair, 0, 2) && row.add_pair(pair, 1, 1));
         assert!(!row.add_pair(pair, 1, 3) && !row.add_pair(pair, 2, 1));
         let over = |pair: usize| {

@@ -54,7 +54,7 @@ fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<F
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
     let rate_bps = scenario.bottleneck.rate_bps.expect("a bottleneck has a rate");
-    let pair = Pair { access_bps: Some(rate_bps), rtt: Duration::from_millis(scenario.rtt_ms) };
+    let pair = Pair { access_bps: Some(rate_bps), rtt: Duration::from_millis(scenario.rtt_ms), jitter: Duration::ZERO };
     for _ in 0..scenario.flows {
         assert!(row.add_pair(pair, 0, 0));
     }

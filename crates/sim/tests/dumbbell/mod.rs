@@ -68,7 +68,8 @@ impl<O: Observer> Dumbbell<O> {
         let back = LinkConfig { rate_bps: path.bottleneck.rate_bps, ..LinkConfig::default() };
         let mut row = Row::new([(path.bottleneck, back)]);
         for flow in &flows {
-            assert!(row.add_pair(Pair { access_bps: Some(path.access_bps), rtt: flow.rtt }, 0, 0));
+            let pair = Pair { access_bps: Some(path.access_bps), rtt: flow.rtt, jitter: Duration::ZERO };
+            assert!(row.add_pair(pair, 0, 0));
         }
         let mut simulation = Simulation::new(path.seed, observer);
         let network = row.graph.build(&mut simulation).unwrap();

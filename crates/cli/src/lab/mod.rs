@@ -1,0 +1,116 @@
+//! `dfcp lab`: plans are run on the simulator, and their claims are judged.
+
+pub mod args;
+mod progress;
+mod report;
+mod show;
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use dfcp_lab::plan::{Source, builtin, read_directory};
+use dfcp_lab::{Choice, Judged, Run, Settings, Table, expand, judge, read, run_all, write_csv};
+
+use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
+use crate::output;
+
+/// Runs the command.
+///
+/// # Errors
+/// A plan makes no sense, a file cannot be used, or a run is impossible.
+pub async fn run(args: LabArgs) -> anyhow::Result<()> {
+    match args.command {
+        LabCommand::List(args) => {
+            let sources = sources(&args.which)?;
+            show::list(&sources, args.which.json);
+            Ok(())
+        }
+        LabCommand::Run(args) => run_plans(args).await,
+        LabCommand::Report(args) => write_report(&args),
+    }
+}
+
+fn sources(which: &PlansArg) -> anyhow::Result<Vec<Source>> {
+    let Some(directory) = &which.plans else { return Ok(builtin()?) };
+    let sources = read_directory(directory)?;
+    if sources.is_empty() {
+        bail!("there is no plan (*.toml) in {}; give the directory which has some", directory.display());
+    }
+    Ok(sources)
+}
+
+/// The plans with these ids, in their own order.
+fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
+    if ids.iter().any(|id| id == "all") {
+        return Ok(sources);
+    }
+    let is_same = |source: &Source, id: &str| source.plan.id.eq_ignore_ascii_case(id);
+    if let Some(id) = ids.iter().find(|id| !sources.iter().any(|source| is_same(source, id))) {
+        let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
+        bail!("there is no plan {}; choose from {} or say all", output::printable(id), all.join(", "));
+    }
+    Ok(sources.into_iter().filter(|source| ids.iter().any(|id| is_same(source, id))).collect())
+}
+
+fn choice(runs: &RunsArg) -> Choice {
+    Choice { is_quick: runs.quick, seeds: runs.seeds.map(std::num::NonZeroU32::get) }
+}
+
+/// Says to the threads that the command was broken off.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
+    let sources = chosen(sources(&args.which)?, &args.ids)?;
+    let plans = sources.iter().map(|source| expand(source, choice(&args.runs))).collect::<Result<Vec<_>, _>>()?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+    let flag = Arc::clone(&stop.0);
+    let runs: Vec<Run> = plans.iter().flatten().cloned().collect();
+    let (results, is_quick, is_json) = (args.runs.results.clone(), args.runs.quick, args.which.json);
+    let work = tokio::task::spawn_blocking(move || {
+        let mut bar = progress::Bar::new(is_json);
+        let settings = Settings { results: &results, is_quick, jobs, stop: &flag };
+        run_all(&runs, settings, |progress| bar.show(progress))
+    });
+    work.await.context("the runs ended in a panic")??;
+    let judged = judge_all(&sources, &plans, &args.runs.results)?;
+    show::verdicts(&judged, is_json);
+    Ok(())
+}
+
+/// A plan's id with its claims judged.
+type JudgedPlan = (String, Vec<Judged>);
+
+/// Judges by the records, and writes the tables of those plans which have any.
+fn judge_all(sources: &[Source], plans: &[Vec<Run>], results: &Path) -> anyhow::Result<Vec<JudgedPlan>> {
+    let mut judged = Vec::new();
+    for (source, runs) in sources.iter().zip(plans) {
+        let id = &source.plan.id;
+        let records = read(results, id)?;
+        let of_plan = runs.iter().filter_map(|run| records.get(&run.hash));
+        if let Some(run) = runs.iter().find(|run| records.contains_key(&run.hash)) {
+            write_csv(results, id, of_plan, run.scenario.warm_up_ns as f64 / 1e9)?;
+        }
+        judged.push((id.clone(), judge(&source.plan, &Table::gather(runs, &records))));
+    }
+    Ok(judged)
+}
+
+fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
+    let sources = sources(&args.which)?;
+    let plans = sources.iter().map(|source| expand(source, choice(&args.runs))).collect::<Result<Vec<_>, _>>()?;
+    let judged = judge_all(&sources, &plans, &args.runs.results)?;
+    let path = report::write(&sources, &plans, &args.runs.results, args.runs.quick)?;
+    show::verdicts(&judged, args.which.json);
+    output::note(&format!("the report is in {}", path.display()));
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `dfcp lab report`: the page with all figures, from the records alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use dfcp_lab::plan::Source;
+use dfcp_lab::report::{Report, html};
+use dfcp_lab::{Record, Run, figures, read};
+
+/// Writes the page beside the records and says where it is.
+///
+/// # Errors
+/// Records cannot be read, or the page not be written.
+pub(super) fn write(sources: &[Source], plans: &[Vec<Run>], results: &Path, is_quick: bool) -> anyhow::Result<PathBuf> {
+    let mut report = Report { title: "DFCP: the experiments".to_owned(), quick: is_quick, ..Report::default() };
+    report.platform = "sim".to_owned();
+    report.date = date();
+    for (source, runs) in sources.iter().zip(plans) {
+        let all = read(results, &source.plan.id)?;
+        let records: BTreeMap<String, Record> = runs
+            .iter()
+            .filter_map(|run| all.get(&run.hash))
+            .map(|record| (record.hash.clone(), record.clone()))
+            .collect();
+        if let Some(record) = records.values().next() {
+            (report.host, report.version, report.commit) =
+                (record.host.clone(), record.version.clone(), record.commit.clone());
+        }
+        report.wall_s += records.values().map(|record| record.wall_s).sum::<f64>();
+        report.figures.extend(figures(source, runs, &records));
+    }
+    let path = results.join("report.html");
+    fs::create_dir_all(results)
+        .and_then(|()| fs::write(&path, html(&report)))
+        .with_context(|| format!("cannot write {}; give another directory with --results", path.display()))?;
+    Ok(path)
+}
+
+/// Today, as 2026-11-21 (UTC).
+fn date() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    day((seconds / 86_400) as i64)
+}
+
+/// The date so many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+fn day(days: i64) -> String {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::day;
+
+    #[test]
+    fn known_days() {
+        for (days, date) in [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_778, "2026-11-21")] {
+            assert_eq!(day(days), date);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `dfcp lab` from the plan to the report.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use assert_cmd::Command;
+
+fn lab(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::cargo_bin("dfcp").unwrap().arg("lab").args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plans, results) = (folder.path().join("plans"), folder.path().join("results"));
+    std::fs::create_dir(&plans).unwrap();
+    std::fs::write(plans.join("small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    let (plans, results) = (plans.to_str().unwrap(), results.to_str().unwrap());
+    let run = ["run", "small", "--quick", "--jobs", "1", "--plans", plans, "--results", results];
+    let (code, out, err) = lab(&run);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("1 claims reproduced, 0 differ"), "{out}");
+    let records = std::fs::read_to_string(format!("{results}/small.jsonl")).unwrap();
+    assert_eq!(records.lines().count(), 2);
+    // All is there already: nothing is run again.
+    assert_eq!(lab(&run).0, 0);
+    assert_eq!(std::fs::read_to_string(format!("{results}/small.jsonl")).unwrap(), records);
+    let (code, _, err) = lab(&["report", "--quick", "--plans", plans, "--results", results]);
+    assert_eq!(code, 0, "{err}");
+    assert!(std::fs::read_to_string(format!("{results}/report.html")).unwrap().contains("It moves data."));
+    assert!(std::fs::read_to_string(format!("{results}/small.csv")).unwrap().starts_with("plan,series,loss,"));
+}
+
+#[test]
+fn an_unknown_plan_is_one_sentence_and_exit_code_1() {
+    let (code, out, err) = lab(&["run", "S99"]);
+    assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert!(err.contains("S99") && err.contains("say all"), "{err}");
+}
+
+#[test]
+fn the_projects_plans_are_listed() {
+    let (code, out, err) = lab(&["list"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.lines().count() >= 32 && out.contains("S10 "), "{out}");
+}

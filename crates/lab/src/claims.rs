@@ -1,0 +1,265 @@
+//! Claims held against what was measured.
+
+use serde::Serialize;
+
+use crate::expand::{Level, Point};
+use crate::metrics::{is_of_flows, mean_and_sd};
+use crate::plan::{Claim, ClaimKind, Plan, Where};
+use crate::table::{Cell, Table, level};
+
+/// What became of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It holds here too.
+    Reproduced,
+    /// It does not hold here.
+    Differs,
+    /// It does not hold here, and it is known why.
+    NotReproducible(String),
+    /// Its points were not run.
+    NotRun,
+}
+
+/// A claim with its verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The claim's name.
+    pub id: String,
+    /// What the document says.
+    pub says: String,
+    /// What was measured, in words.
+    pub measured: String,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Whether a claim holds, and the numbers which say so.
+struct Finding {
+    holds: bool,
+    measured: String,
+}
+
+/// Holds all claims of `plan` against `table`.
+#[must_use]
+pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
+    let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
+    plan.claims.iter().map(|claim| judge_one(claim.get_ref(), table, metric)).collect()
+}
+
+fn judge_one(claim: &Claim, table: &Table, metric: &str) -> Judged {
+    let claimed = Claimed { claim, table, metric: claim.metric.as_deref().unwrap_or(metric) };
+    let finding = match claim.kind {
+        ClaimKind::Value => claimed.value(),
+        ClaimKind::Ratio => claimed.ratio(),
+        ClaimKind::Order => claimed.order(),
+        ClaimKind::Flat => claimed.flat(),
+        ClaimKind::Monotone => claimed.monotone(),
+        ClaimKind::Equal => claimed.equal(),
+    };
+    let (verdict, measured) = match finding {
+        None => (Verdict::NotRun, "its points have no records; run the plan, without --quick if need be".to_owned()),
+        Some(Finding { holds: true, measured }) => (Verdict::Reproduced, measured),
+        Some(Finding { measured, .. }) => {
+            let reason = claim.because.clone();
+            (reason.map_or(Verdict::Differs, Verdict::NotReproducible), measured)
+        }
+    };
+    Judged { id: claim.id.clone(), says: claim.says.clone(), measured, verdict }
+}
+
+struct Claimed<'plan> {
+    claim: &'plan Claim,
+    table: &'plan Table,
+    metric: &'plan str,
+}
+
+impl Claimed<'_> {
+    /// The cells of the series at the claim's points.
+    fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.table.of_series(&self.claim.series).filter(|cell| self.is_at(&cell.point))
+    }
+
+    fn is_at(&self, point: &Point) -> bool {
+        self.claim.at.iter().all(|(name, values)| {
+            let Some(level) = level(point, name) else { return false };
+            match values {
+                Where::Is(value) => Level::of(value) == *level,
+                Where::Any(values) => values.iter().any(|value| Level::of(value) == *level),
+                Where::Range(range) => {
+                    let Level::Number(x) = level else { return false };
+                    range.min.is_none_or(|min| *x >= min) && range.max.is_none_or(|max| *x <= max)
+                }
+            }
+        })
+    }
+
+    fn flow(&self) -> Option<usize> {
+        self.claim.flow.map(|flow| flow.saturating_sub(1))
+    }
+
+    /// The values at the claim's points, with their points. `None` if one of them is missing, or there are no points.
+    fn values(&self) -> Option<Vec<(String, f64)>> {
+        let value = |cell: &Cell| Some((name(&cell.point), self.table.mean(cell, self.metric, self.flow())?));
+        let values: Vec<_> = self.cells().map(value).collect::<Option<_>>()?;
+        (!values.is_empty()).then_some(values)
+    }
+
+    /// The same over the other's.
+    fn ratios(&self) -> Option<Vec<(String, f64)>> {
+        let other = self.claim.to.as_ref().unwrap_or(&self.claim.series);
+        let other_flow = self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow());
+        let ratio = |cell: &Cell| {
+            let own = self.table.mean(cell, self.metric, self.flow())?;
+            let others = self.table.mean(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
+            // Of two which did nothing neither is ahead.
+            Some((name(&cell.point), if own == others { 1.0 } else { own / others }))
+        };
+        let ratios: Vec<_> = self.cells().map(ratio).collect::<Option<_>>()?;
+        (!ratios.is_empty()).then_some(ratios)
+    }
+
+    fn value(&self) -> Option<Finding> {
+        let (low, high) = self.claim.within?;
+        Some(all(&self.values()?, "", |value| (low..=high).contains(&value)))
+    }
+
+    fn ratio(&self) -> Option<Finding> {
+        let (low, high) = self.claim.within?;
+        Some(all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
+    }
+
+    fn order(&self) -> Option<Finding> {
+        let factor = self.claim.factor.unwrap_or(1.0);
+        Some(all(&self.ratios()?, "×", |ratio| ratio >= factor))
+    }
+
+    fn flat(&self) -> Option<Finding> {
+        let values = self.values()?;
+        let (low, high) = extremes(values.iter().map(|(_, value)| *value));
+        let spread = if high == 0.0 { 0.0 } else { (high - low) / high };
+        let measured = format!("{} to {}, a spread of {:.1} %", digits(low), digits(high), 100.0 * spread);
+        Some(Finding { holds: spread <= self.claim.tolerance?, measured })
+    }
+
+    fn monotone(&self) -> Option<Finding> {
+        let tolerance = self.claim.tolerance.unwrap_or(0.0);
+        let values = self.values().filter(|values| values.len() > 1)?;
+        let is_step = |pair: &[(String, f64)]| {
+            let (before, after) = if self.claim.falls { (pair[1].1, pair[0].1) } else { (pair[0].1, pair[1].1) };
+            after >= before * (1.0 - tolerance)
+        };
+        Some(Finding { holds: values.windows(2).all(is_step), measured: list(&values, "") })
+    }
+
+    fn equal(&self) -> Option<Finding> {
+        let tolerance = self.claim.tolerance?;
+        let mut spreads = Vec::new();
+        for cell in self.cells() {
+            let flows = cell.measured.first()?.flows.len();
+            let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
+            let values =
+                (0..flows).map(|flow| self.table.mean(cell, metric, Some(flow))).collect::<Option<Vec<_>>>()?;
+            let (mean, _) = mean_and_sd(&values)?;
+            let (low, high) = extremes(values.into_iter());
+            spreads.push((name(&cell.point), if mean == 0.0 { 0.0 } else { 100.0 * (high - low) / mean }));
+        }
+        (!spreads.is_empty()).then(|| all(&spreads, " %", |spread| spread <= 100.0 * tolerance))
+    }
+}
+
+fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+}
+
+/// Whether it holds everywhere; the numbers, those first where it does not.
+fn all(values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
+    let failed: Vec<_> = values.iter().filter(|(_, value)| !holds(*value)).cloned().collect();
+    if failed.is_empty() {
+        Finding { holds: true, measured: list(values, unit) }
+    } else {
+        Finding { holds: false, measured: list(&failed, unit) }
+    }
+}
+
+/// How many numbers a sentence may have; of more, the least and the greatest.
+const LISTED_MAX: usize = 4;
+
+fn list(values: &[(String, f64)], unit: &str) -> String {
+    let one = |(place, value): &(String, f64)| {
+        let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+        format!("{}{unit}{at}", digits(*value))
+    };
+    if values.len() <= LISTED_MAX {
+        return values.iter().map(one).collect::<Vec<_>>().join(", ");
+    }
+    let least = values.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let greatest = values.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let ends: Vec<_> = [least, greatest].into_iter().flatten().map(one).collect();
+    ends.join(" to ")
+}
+
+/// A number for people: three digits.
+pub(crate) fn digits(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return "without bound".to_owned();
+    }
+    match size {
+        _ if size == 0.0 => "0".to_owned(),
+        _ if size >= 100.0 => format!("{value:.0}"),
+        _ if size >= 10.0 => format!("{value:.1}"),
+        _ if size >= 1.0 => format!("{value:.2}"),
+        _ => {
+            let decimals = (2.0 - size.log10().floor()).clamp(3.0, 12.0) as usize;
+            let text = format!("{value:.decimals$}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+fn name(point: &Point) -> String {
+    point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A claim's kind and test in words, for the documentation.
+pub(crate) fn describe(claim: &Claim) -> String {
+    let other = match (&claim.to, claim.to_flow) {
+        (Some(series), Some(flow)) => format!("that of {series}, flow {flow}"),
+        (Some(series), None) => format!("that of {series}"),
+        (None, Some(flow)) => format!("that of its flow {flow}"),
+        (None, None) => String::new(),
+    };
+    let (low, high) = claim.within.unwrap_or_default();
+    let tolerance = 100.0 * claim.tolerance.unwrap_or(0.0);
+    let test = match claim.kind {
+        ClaimKind::Value => format!("between {low} and {high}"),
+        ClaimKind::Ratio => format!("{low} to {high} times {other}"),
+        ClaimKind::Order => format!("at least {} times {other}", claim.factor.unwrap_or(1.0)),
+        ClaimKind::Flat => format!("varies by {tolerance} % at most"),
+        ClaimKind::Monotone if claim.falls => format!("falls (steps up to {tolerance} % are forgiven)"),
+        ClaimKind::Monotone => format!("rises (steps down to {tolerance} % are forgiven)"),
+        ClaimKind::Equal => format!("flows within {tolerance} % of each other"),
+    };
+    let flow = claim.flow.map_or(String::new(), |flow| format!(", flow {flow}"));
+    let places: Vec<_> = claim.at.iter().map(|(name, values)| format!("{name} {}", place(values))).collect();
+    let at = if places.is_empty() { String::new() } else { format!(", at {}", places.join(" and ")) };
+    format!("{}{flow}: {test}{at}", claim.series)
+}
+
+fn place(values: &Where) -> String {
+    let text = |value: &toml::Value| Level::of(value).to_string();
+    match values {
+        Where::Is(value) => text(value),
+        Where::Any(values) => values.iter().map(text).collect::<Vec<_>>().join(" or "),
+        Where::Range(range) => match (range.min, range.max) {
+            (Some(min), Some(max)) => format!("{min} to {max}"),
+            (Some(min), None) => format!("{min} and more"),
+            (None, Some(max)) => format!("{max} and less"),
+            (None, None) => "any".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

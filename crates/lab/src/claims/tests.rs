@@ -1,0 +1,95 @@
+use super::*;
+use crate::metrics::{FlowMeasured, Measured};
+use crate::plan::Source;
+
+/// A table of made-up goodputs of two flows, Mbit/s: series A and B over loss 0, 0.1 and 0.2.
+fn table() -> Table {
+    let cells = [(0.0, [10.0, 10.0], [10.0, 12.0]), (0.1, [8.0, 8.4], [4.0, 4.0]), (0.2, [8.0, 8.0], [0.0, 0.0])];
+    let cell = |series: &str, loss: f64, goodputs: [f64; 2]| Cell {
+        series: series.to_owned(),
+        point: vec![("loss".to_owned(), Level::Number(loss))],
+        warm_up_s: 0.0,
+        measured: vec![Measured {
+            flows: goodputs.map(|mbps| FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }).to_vec(),
+            ..Measured::default()
+        }],
+    };
+    Table { cells: cells.iter().flat_map(|&(loss, a, b)| [cell("A", loss, a), cell("B", loss, b)]).collect() }
+}
+
+fn verdict(claim: &str) -> (Verdict, String) {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+         [[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1, 0.2, 0.3]\n\
+         [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\n{claim}"
+    );
+    let source = Source::parse("t.toml", &text).unwrap();
+    let judged = judge(&source.plan, &table()).remove(0);
+    (judged.verdict, judged.measured)
+}
+
+#[test]
+fn every_kind_of_claim_is_judged_by_its_numbers() {
+    use Verdict::{Differs, Reproduced};
+    for (claim, expected, measured) in [
+        ("kind = \"value\"\nseries = \"A\"\nat = { loss = 0.1 }\nwithin = [8, 9]", Reproduced, "8.20 at loss 0.1"),
+        (
+            "kind = \"value\"\nseries = \"A\"\nflow = 2\nat = { loss = 0.1 }\nwithin = [8, 8.3]",
+            Differs,
+            "8.40 at loss 0.1",
+        ),
+        (
+            "kind = \"ratio\"\nseries = \"A\"\nto = \"B\"\nat = { loss = 0.1 }\nwithin = [2, 2.1]",
+            Reproduced,
+            "2.05× at loss 0.1",
+        ),
+        (
+            "kind = \"ratio\"\nseries = \"B\"\nflow = 2\nto_flow = 1\nat = { loss = 0 }\nwithin = [1.3, 2]",
+            Differs,
+            "1.20× at loss 0",
+        ),
+        (
+            "kind = \"order\"\nseries = \"A\"\nto = \"B\"\nfactor = 2\nat = { loss = { min = 0.1 } }",
+            Reproduced,
+            "2.05× at loss 0.1, without bound× at loss 0.2",
+        ),
+        ("kind = \"order\"\nseries = \"A\"\nto = \"B\"", Differs, "0.909× at loss 0"),
+        (
+            "kind = \"flat\"\nseries = \"A\"\nat = { loss = [0.1, 0.2] }\ntolerance = 0.05",
+            Reproduced,
+            "8.00 to 8.20, a spread of 2.4 %",
+        ),
+        ("kind = \"flat\"\nseries = \"A\"\ntolerance = 0.1", Differs, "8.00 to 10.0, a spread of 20.0 %"),
+        (
+            "kind = \"monotone\"\nseries = \"B\"\nfalls = true",
+            Reproduced,
+            "11.0 at loss 0, 4.00 at loss 0.1, 0 at loss 0.2",
+        ),
+        ("kind = \"monotone\"\nseries = \"B\"", Differs, "11.0 at loss 0, 4.00 at loss 0.1, 0 at loss 0.2"),
+        (
+            "kind = \"equal\"\nseries = \"A\"\ntolerance = 0.05",
+            Reproduced,
+            "0 % at loss 0, 4.88 % at loss 0.1, 0 % at loss 0.2",
+        ),
+        ("kind = \"equal\"\nseries = \"B\"\ntolerance = 0.05", Differs, "18.2 % at loss 0"),
+    ] {
+        assert_eq!(verdict(claim), (expected, measured.to_owned()), "{claim}");
+    }
+}
+
+#[test]
+fn a_known_reason_and_missing_points_are_told() {
+    let because = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0 }\nwithin = [1, 2]\nbecause = \"of this\"";
+    assert_eq!(verdict(because).0, Verdict::NotReproducible("of this".to_owned()));
+    let missing = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0.3 }\nwithin = [1, 2]";
+    assert_eq!(verdict(missing).0, Verdict::NotRun);
+}
+
+#[test]
+fn numbers_have_three_digits() {
+    for (number, text) in
+        [(0.0, "0"), (923.4, "923"), (12.34, "12.3"), (1.0, "1.00"), (0.0123, "0.0123"), (1e-5, "0.00001")]
+    {
+        assert_eq!(digits(number), text);
+    }
+}

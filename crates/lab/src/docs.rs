@@ -1,0 +1,92 @@
+//! `docs/experiments.md`, written from the plans.
+
+use std::fmt::Write as _;
+
+use crate::claims::describe;
+use crate::expand::Level;
+use crate::metrics::METRICS;
+use crate::plan::{NUMBERED, PARAMETERS, Source, Tag};
+
+/// The page as Markdown.
+#[must_use]
+pub fn experiments_page(sources: &[Source]) -> String {
+    let mut page = String::from(
+        "# Experiments\n\n\
+         <!-- Written from lab/plans by `cargo run -p dfcp-lab --example experiments_page`; change the plans, not this page. -->\n\n\
+         Every figure of the documents which the laboratory reproduces, with its parameters and claims. Run one with\n\
+         `dfcp lab run S1`, all in short with `dfcp lab run all --quick`. How to write a plan: [plans.md](plans.md).\n\n\
+         Claims are marked N for a number given in the text, Q for a statement, D for a derivation of ours.\n",
+    );
+    for source in sources {
+        plan(&mut page, source);
+    }
+    page.push_str("\n## Metrics\n\n| name | what it is |\n|---|---|\n");
+    rows(&mut page, &METRICS);
+    page.push_str("\n## Parameters\n\n| name | what it is |\n|---|---|\n");
+    rows(&mut page, &PARAMETERS);
+    rows(&mut page, &NUMBERED);
+    page
+}
+
+fn rows(page: &mut String, rows: &[(&str, &str)]) {
+    for (name, text) in rows {
+        line(page, &format!("| `{name}` | {text} |"));
+    }
+}
+
+fn line(page: &mut String, text: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "{text}");
+}
+
+fn plan(page: &mut String, source: &Source) {
+    let plan = &source.plan;
+    line(page, &format!("\n## {}: {}\n", plan.id, plan.title));
+    line(page, &format!("{} ({})\n", plan.question, plan.source));
+    if !plan.says.is_empty() {
+        line(page, &format!("The document: {}\n", plan.says));
+    }
+    for note in &plan.notes {
+        line(page, &format!("- {note}"));
+    }
+    if !plan.notes.is_empty() {
+        page.push('\n');
+    }
+    let run = &plan.run;
+    line(
+        page,
+        &format!(
+            "Runs of {} s, of which the first {} s are left out, {} of each point.",
+            run.duration_s, run.warm_up_s, run.seeds
+        ),
+    );
+    let quick = &plan.quick;
+    if !quick.note.is_empty() {
+        line(page, &format!("In short: {}", quick.note));
+    }
+    let series: Vec<_> = plan.series.iter().map(|series| series.get_ref().label.as_str()).collect();
+    line(page, &format!("Series: {}.", series.join("; ")));
+    for axis in plan.sweep.iter().map(|axis| axis.get_ref()) {
+        let values: Vec<_> = axis.values.iter().map(|value| Level::of(value).to_string()).collect();
+        line(page, &format!("Swept: `{}` over {}.", axis.parameter, values.join(", ")));
+    }
+    let metrics: Vec<_> = plan.metrics.plot.iter().map(|name| format!("`{}`", name.get_ref())).collect();
+    line(page, &format!("Drawn: {}.", metrics.join(", ")));
+    if plan.claims.is_empty() {
+        return;
+    }
+    line(page, "\n| claim | | the document | holds if |\n|---|---|---|---|");
+    for claim in plan.claims.iter().map(|claim| claim.get_ref()) {
+        let tag = match claim.tag {
+            Tag::N => "N",
+            Tag::Q => "Q",
+            Tag::D => "D",
+        };
+        line(page, &format!("| {} | {tag} | {} | {} |", claim.id, cell(&claim.says), cell(&describe(claim))));
+    }
+}
+
+/// Text in a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,181 @@
+//! From plans to runs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use toml::{Spanned, Value};
+
+use crate::plan::{Axis, Plan, PlanError, Source, as_number, set};
+use crate::scenario::{Scenario, build, resolve};
+
+/// Version of the form of records; lines of another are passed over.
+pub const SCHEMA: u32 = 2;
+
+/// What the user chose about all plans.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// The short form.
+    pub is_quick: bool,
+    /// Runs of every point, instead of the plan's number.
+    pub seeds: Option<u32>,
+}
+
+/// A value of a swept parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// A number.
+    Number(f64),
+    /// A name, or true or false.
+    Name(String),
+}
+
+impl Level {
+    /// Of a value in a plan.
+    #[must_use]
+    pub fn of(value: &Value) -> Self {
+        match as_number(value) {
+            Some(number) => Self::Number(number),
+            None => Self::Name(match value {
+                Value::String(name) => name.clone(),
+                Value::Boolean(flag) => flag.to_string(),
+                other => format!("a value of type {}", other.type_str()),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(formatter, "{number}"),
+            Self::Name(name) => formatter.write_str(name),
+        }
+    }
+}
+
+/// One value for each swept parameter, in the plan's order.
+pub type Point = Vec<(String, Level)>;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The plan's id.
+    pub plan: String,
+    /// Label of the series.
+    pub series: String,
+    /// Where.
+    pub point: Point,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+    /// Seed of the simulation: the same for all series of a point.
+    pub seed: u64,
+    /// What happens in it.
+    pub scenario: Scenario,
+    /// Of all that decides its figures.
+    pub hash: String,
+}
+
+/// All runs of a plan: points in the order of the sweep, for each the series, for each the repetitions.
+///
+/// # Errors
+/// What makes no sense, with the line at fault.
+pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
+    let mut base = source.plan.clone();
+    if choice.is_quick {
+        shorten(&mut base).map_err(|message| source.error(0, format!("[quick]: {message}")))?;
+    }
+    let repetitions = choice.seeds.unwrap_or(base.run.seeds);
+    let mut runs = Vec::new();
+    for point in points(&base, choice.is_quick) {
+        for index in 0..base.series.len() {
+            let scenario = scenario_at(source, &base, index, &point)?;
+            let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
+            let series = &base.series[index].get_ref().label;
+            for repetition in 1..=repetitions {
+                let seed = seed(&base.id, &point, repetition);
+                let hash = hash(&base.id, series, &scenario, seed);
+                runs.push(Run {
+                    plan: base.id.clone(),
+                    series: series.clone(),
+                    point: point.clone(),
+                    repetition,
+                    seed,
+                    scenario: scenario.clone(),
+                    hash,
+                });
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn shorten(plan: &mut Plan) -> Result<(), String> {
+    let quick = plan.quick.clone();
+    plan.run.duration_s = quick.duration_s.unwrap_or(plan.run.duration_s);
+    plan.run.warm_up_s = quick.warm_up_s.unwrap_or(plan.run.warm_up_s);
+    plan.run.seeds = quick.seeds.unwrap_or(1);
+    quick.set.iter().try_for_each(|(name, value)| set(plan, name, value))
+}
+
+/// The points of the sweep: one without parameters if nothing is swept.
+fn points(plan: &Plan, is_quick: bool) -> Vec<Vec<(Axis, Value)>> {
+    let mut points = vec![Vec::new()];
+    for axis in plan.sweep.iter().map(Spanned::get_ref) {
+        let values = axis.quick.as_ref().filter(|_| is_quick).unwrap_or(&axis.values);
+        let longer = |point: &Vec<(Axis, Value)>, value: &Value| {
+            let mut point = point.clone();
+            point.push((axis.clone(), value.clone()));
+            point
+        };
+        points = points.iter().flat_map(|point| values.iter().map(move |value| longer(point, value))).collect();
+    }
+    points
+}
+
+fn scenario_at(source: &Source, base: &Plan, index: usize, point: &[(Axis, Value)]) -> Result<Scenario, PlanError> {
+    let mut plan = base.clone();
+    let series_at = base.series[index].span().start;
+    // An axis has the last word, except over what a series sets for itself.
+    for (place, (axis, value)) in point.iter().enumerate() {
+        let at = base.sweep.get(place).map_or(0, |axis| axis.span().start);
+        set(&mut plan, &axis.parameter, value).map_err(|message| source.error(at, message))?;
+    }
+    for (name, value) in &base.series[index].get_ref().set {
+        set(&mut plan, name, value).map_err(|message| source.error(series_at, message))?;
+    }
+    let carrier = &plan.series[index].get_ref().transport;
+    let at =
+        point.iter().map(|(axis, value)| format!(" at {} {}", axis.parameter, Level::of(value))).collect::<String>();
+    let label = &base.series[index].get_ref().label;
+    let scenario = resolve(&plan, carrier);
+    let scenario =
+        scenario.map_err(|message| source.error(base.topology.span().start, format!("\"{label}\"{at}: {message}")))?;
+    build(&scenario, &mut dfcp_sim::Simulation::new(0, dfcp_sim::Nobody))
+        .map_err(|message| source.error(series_at, format!("\"{label}\"{at}: {message}")))?;
+    Ok(scenario)
+}
+
+/// Of a point and repetition: all series meet the same losses as far as that has a meaning.
+fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(plan.as_bytes());
+    for (name, level) in point {
+        hasher.update(format!("\0{name}={level}").as_bytes());
+    }
+    hasher.update(format!("\0{repetition}").as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+fn hash(plan: &str, series: &str, scenario: &Scenario, seed: u64) -> String {
+    // A scenario has text keys and plain numbers alone, which can always be written.
+    let text = serde_json::to_string(scenario).unwrap_or_default();
+    let engine = env!("DFCP_ENGINE");
+    let hash = blake3::hash(format!("{SCHEMA}\0{engine}\0{plan}\0{series}\0{seed}\0{text}").as_bytes());
+    hash.to_hex()[..32].to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+use crate::plan::Source;
+
+const PLAN: &str = r#"id = "two"
+title = "Two axes"
+source = "ours"
+question = "How many runs?"
+[run]
+seeds = 3
+duration_s = 1
+warm_up_s = 0
+[quick]
+set = { bottleneck_mbps = 5 }
+[topology]
+rate_mbps = 10
+[[series]]
+label = "DFCP"
+transport = { kind = "classic", redundancy = "optimal" }
+set = { discipline = "drr" }
+[[series]]
+label = "CUBIC"
+transport = "cubic"
+[[sweep]]
+parameter = "loss"
+values = [0, 0.1, 0.2]
+quick = [0.1]
+[[sweep]]
+parameter = "rtt_ms"
+values = [1, 100]
+[metrics]
+plot = ["goodput_mbps"]
+"#;
+
+fn runs(choice: Choice) -> Vec<Run> {
+    expand(&Source::parse("two.toml", PLAN).unwrap(), choice).unwrap()
+}
+
+#[test]
+fn every_point_series_and_repetition_is_a_run_of_its_own() {
+    let all = runs(Choice::default());
+    assert_eq!(all.len(), 3 * 2 * 2 * 3);
+    let hashes: std::collections::BTreeSet<_> = all.iter().map(|run| &run.hash).collect();
+    assert_eq!(hashes.len(), all.len());
+    assert_eq!(runs(Choice { is_quick: true, seeds: None }).len(), 4);
+    assert_eq!(runs(Choice { is_quick: true, seeds: Some(5) }).len(), 20);
+    assert_eq!(all, runs(Choice::default()));
+}
+
+#[test]
+fn series_meet_the_same_seeds_and_points_other_ones() {
+    let all = runs(Choice::default());
+    let seeds = |series: &str| all.iter().filter(|run| run.series == series).map(|run| run.seed).collect::<Vec<_>>();
+    assert_eq!(seeds("DFCP"), seeds("CUBIC"));
+    let different: std::collections::BTreeSet<_> = seeds("DFCP").into_iter().collect();
+    assert_eq!(different.len(), 18);
+}
+
+#[test]
+fn parameters_reach_the_scenario() {
+    let all = runs(Choice { is_quick: true, seeds: None });
+    let (dfcp, cubic) = (&all[0], &all[1]);
+    assert_eq!(dfcp.point, [("loss".to_owned(), Level::Number(0.1)), ("rtt_ms".to_owned(), Level::Number(1.0))]);
+    for run in [dfcp, cubic] {
+        assert_eq!((run.scenario.links[0].rate_bps, run.scenario.links[0].loss), (5_000_000, 0.1));
+        assert_eq!(run.scenario.flows[0].rtt_ns, 1_000_000);
+        assert!((run.scenario.flows[0].loss - 0.1).abs() < 1e-12);
+    }
+    let disciplines = [dfcp, cubic].map(|run| run.scenario.links[0].discipline);
+    assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::DropTail]);
+}

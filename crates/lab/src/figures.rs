@@ -1,0 +1,355 @@
+//! From records to the report's figures.
+
+use std::collections::BTreeMap;
+
+use crate::claims::{Judged, Verdict, digits, judge};
+use crate::expand::{Level, Point, Run};
+use crate::metrics::{METRICS, Measured, is_of_flows, mean_and_sd};
+use crate::plan::{Carrier, Kind, Over, Plan, Scale, Source, Tag};
+use crate::record::Record;
+use crate::report;
+use crate::table::{Cell, Table};
+
+/// Flows up to this number are drawn one by one; of more, their mean.
+const FLOWS_DRAWN_MAX: usize = 4;
+
+/// Half the width of a 95 % interval in standard errors, of 2 and more values: Student's t.
+const T95: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
+
+/// The figures of a plan, one for each metric that is drawn; the first has the claims.
+#[must_use]
+pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<report::Figure> {
+    let plan = &source.plan;
+    let table = Table::gather(runs, records);
+    let mut figures = Vec::new();
+    for (index, metric) in plan.metrics.plot.iter().map(|name| name.get_ref().as_str()).enumerate() {
+        let draw = Draw { plan, table: &table, metric };
+        let (x, panels) = match plan.axes.over {
+            Over::Sweep => (draw.sweep_axis(), draw.over_sweep()),
+            Over::Time => (draw.x_axis(report::Scale::Linear), draw.over_time()),
+            Over::Distribution => (draw.x_axis(report::Scale::Linear), draw.distribution()),
+        };
+        let figure = report::Figure {
+            id: if index == 0 { plan.id.clone() } else { format!("{}-{}", plan.id, index + 1) },
+            title: if index == 0 { plan.title.clone() } else { format!("{}: {}", plan.title, label_of(metric).0) },
+            x,
+            y: draw.y_axis(),
+            panels,
+            ..report::Figure::default()
+        };
+        if index > 0 {
+            if !figure.panels.is_empty() {
+                figures.push(figure);
+            }
+            continue;
+        }
+        let mut notes = plan.notes.clone();
+        if records.values().any(|record| record.is_quick) && !plan.quick.note.is_empty() {
+            notes.push(format!("Quick run: {}", plan.quick.note));
+        }
+        figures.push(report::Figure {
+            source: plan.source.clone(),
+            says: plan.says.clone(),
+            measured: draw.sentence(),
+            claims: judge(plan, &table)
+                .into_iter()
+                .zip(&plan.claims)
+                .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
+                .collect(),
+            notes,
+            parameters: parameters(runs),
+            ..figure
+        });
+    }
+    figures
+}
+
+fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
+    report::Claim {
+        id: judged.id,
+        figure: plan.id.clone(),
+        says: judged.says,
+        tag: match tag {
+            Tag::N => report::Tag::Number,
+            Tag::Q => report::Tag::Statement,
+            Tag::D => report::Tag::Derived,
+        },
+        measured: judged.measured,
+        verdict: match judged.verdict {
+            Verdict::Reproduced => report::Verdict::Reproduced,
+            Verdict::Differs => report::Verdict::Differs,
+            Verdict::NotReproducible(because) => report::Verdict::NotReproducible(because),
+            Verdict::NotRun => report::Verdict::NotRun,
+        },
+    }
+}
+
+/// A metric's label and unit: its description ends with the unit, behind a comma.
+fn label_of(metric: &str) -> (String, String) {
+    let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
+    let text = text.split(';').next().unwrap_or(text);
+    for unit in ["Mbit/s", "%", "s", "packets"] {
+        if let Some(label) = text.strip_suffix(unit).and_then(|label| label.strip_suffix(", ")) {
+            return (label.to_owned(), unit.to_owned());
+        }
+    }
+    (text.to_owned(), String::new())
+}
+
+fn role(carrier: &Carrier) -> report::Role {
+    match carrier.kind {
+        Kind::Classic | Kind::Modern => report::Role::Dfcp,
+        _ => report::Role::Tcp,
+    }
+}
+
+/// Mean with its interval over repetitions.
+fn point(x: f64, values: &[f64]) -> Option<report::Point> {
+    let (mean, sd) = mean_and_sd(values)?;
+    if values.len() < 2 {
+        return Some(report::Point::exact(x, mean));
+    }
+    let t = T95.get(values.len() - 2).copied().unwrap_or(1.96);
+    let half = t * sd / ((values.len() - 1) as f64).sqrt();
+    Some(report::Point::within(x, mean, mean - half, mean + half))
+}
+
+struct Draw<'plan> {
+    plan: &'plan Plan,
+    table: &'plan Table,
+    metric: &'plan str,
+}
+
+impl Draw<'_> {
+    fn x_axis(&self, scale: report::Scale) -> report::Axis {
+        let first = self.plan.sweep.first().map_or("", |axis| axis.get_ref().parameter.as_str());
+        let label = self.plan.axes.x_label.clone().unwrap_or_else(|| first.to_owned());
+        report::Axis { label, unit: self.plan.axes.x_unit.clone(), scale, reach: None }
+    }
+
+    fn y_axis(&self) -> report::Axis {
+        if self.plan.axes.over == Over::Distribution {
+            return report::Axis::linear("share of scenarios below", "%").reaching(0.0, 100.0);
+        }
+        let (label, unit) = label_of(self.metric);
+        let scale = match self.plan.axes.y_scale {
+            Scale::Log => report::Scale::Log,
+            Scale::Linear | Scale::Categories => report::Scale::Linear,
+        };
+        report::Axis { label, unit, scale, reach: None }
+    }
+
+    /// Values of the first parameter, in the order of the sweep.
+    fn first_levels(&self) -> Vec<Level> {
+        let mut levels: Vec<Level> = Vec::new();
+        for (_, level) in self.table.cells.iter().filter_map(|cell| cell.point.first()) {
+            if !levels.contains(level) {
+                levels.push(level.clone());
+            }
+        }
+        levels
+    }
+
+    fn sweep_axis(&self) -> report::Axis {
+        let levels = self.first_levels();
+        let is_named = levels.is_empty() || levels.iter().any(|level| matches!(level, Level::Name(_)));
+        let scale = match self.plan.axes.x_scale {
+            Scale::Categories => self.categories(&levels),
+            _ if is_named => self.categories(&levels),
+            Scale::Log => report::Scale::Log,
+            Scale::Linear => report::Scale::Linear,
+        };
+        self.x_axis(scale)
+    }
+
+    /// Without a sweep, the flows.
+    fn categories(&self, levels: &[Level]) -> report::Scale {
+        let flows = self.table.cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
+        let names = if levels.is_empty() {
+            (1..=flows.unwrap_or(0)).map(|flow| flow.to_string()).collect()
+        } else {
+            levels.iter().map(Level::to_string).collect()
+        };
+        report::Scale::Categories(names)
+    }
+
+    fn x_of(&self, point: &Point, axis: &report::Axis, levels: &[Level]) -> Option<f64> {
+        let level = &point.first()?.1;
+        match (&axis.scale, level) {
+            (report::Scale::Categories(_), level) => Some(levels.iter().position(|other| other == level)? as f64),
+            (_, Level::Number(x)) => Some(x * self.plan.axes.x_factor.unwrap_or(1.0)),
+            (_, Level::Name(_)) => None,
+        }
+    }
+
+    /// The rest of each point, which makes a panel.
+    fn panels(&self, skip: usize) -> Vec<Point> {
+        let mut panels: Vec<Point> = Vec::new();
+        for cell in &self.table.cells {
+            let rest: Point = cell.point.iter().skip(skip).cloned().collect();
+            if !panels.contains(&rest) {
+                panels.push(rest);
+            }
+        }
+        panels
+    }
+
+    fn over_sweep(&self) -> Vec<report::Panel> {
+        let (axis, levels) = (self.sweep_axis(), self.first_levels());
+        let panel = |rest: Point| {
+            let mut all = Vec::new();
+            for series in self.plan.series.iter().map(|series| series.get_ref()) {
+                let cells: Vec<&Cell> = self
+                    .table
+                    .of_series(&series.label)
+                    .filter(|cell| cell.point.iter().skip(1).eq(rest.iter()))
+                    .collect();
+                let flows = cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
+                let flows = flows.filter(|flows| is_of_flows(self.metric) && (2..=FLOWS_DRAWN_MAX).contains(flows));
+                if levels.is_empty() {
+                    // Without a sweep the flows stand side by side.
+                    let values =
+                        |flow: usize| point(flow as f64, &self.table.values(cells.first()?, self.metric, Some(flow)));
+                    let points = (0..flows.unwrap_or(1)).filter_map(values).collect();
+                    all.push(report::Series { label: series.label.clone(), points, role: role(&series.transport) });
+                    continue;
+                }
+                let each = flows.map_or_else(|| vec![None], |flows| (0..flows).map(Some).collect());
+                for flow in each {
+                    let values = |cell: &&Cell| {
+                        point(self.x_of(&cell.point, &axis, &levels)?, &self.table.values(cell, self.metric, flow))
+                    };
+                    let points = cells.iter().filter_map(values).collect();
+                    let label = flow
+                        .map_or_else(|| series.label.clone(), |flow| format!("{}, flow {}", series.label, flow + 1));
+                    all.push(report::Series { label, points, role: role(&series.transport) });
+                }
+            }
+            panel_of(&rest, all)
+        };
+        self.panels(1).into_iter().map(panel).filter_map(drawn).collect()
+    }
+
+    fn over_time(&self) -> Vec<report::Panel> {
+        let panel = |rest: Point| {
+            let mut all = Vec::new();
+            for series in self.plan.series.iter().map(|series| series.get_ref()) {
+                let cell = self.table.at(&series.label, &rest);
+                let Some((cell, run)) = cell.and_then(|cell| Some((cell, cell.measured.first()?))) else { continue };
+                for (name, points) in self.course(run, cell.warm_up_s) {
+                    let label = format!("{}{name}", series.label);
+                    all.push(report::Series { label, points, role: role(&series.transport) });
+                }
+            }
+            panel_of(&rest, all)
+        };
+        self.panels(0).into_iter().map(panel).filter_map(drawn).collect()
+    }
+
+    /// What of a run has a course over time: what to add to the label, and the points.
+    fn course(&self, run: &Measured, warm_up_s: f64) -> Vec<(String, Vec<report::Point>)> {
+        let step = |values: Vec<f64>, from_s: f64, step_s: f64, shift: f64| -> Vec<report::Point> {
+            let time_s = |index: usize| from_s + (index as f64 + shift) * step_s;
+            values.into_iter().enumerate().map(|(index, y)| report::Point::exact(time_s(index), y)).collect()
+        };
+        match self.metric {
+            "goodput_mbps" => {
+                let is_many = run.flows.len() > 1;
+                let name = |flow: usize| if is_many { format!(", flow {}", flow + 1) } else { String::new() };
+                let flows = run.flows.iter().enumerate().take(FLOWS_DRAWN_MAX);
+                let mbps = |bins: &[f64]| bins.iter().map(|bps| bps / 1e6).collect();
+                flows.map(|(flow, of)| (name(flow), step(mbps(&of.bins_bps), 0.0, run.bin_s, 0.5))).collect()
+            }
+            "queue_packets" => {
+                let step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
+                let Some(link) = run.links.first() else { return Vec::new() };
+                let trace = link.queue_trace.iter().map(|&packets| packets as f64).collect();
+                vec![(String::new(), step(trace, 0.0, step_s, 1.0))]
+            }
+            "jain_bins_mean" => {
+                let from_s = if run.bin_s > 0.0 { (warm_up_s / run.bin_s).ceil() * run.bin_s } else { 0.0 };
+                vec![(String::new(), step(run.jain_of_bins(warm_up_s), from_s, run.bin_s, 0.5))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn distribution(&self) -> Vec<report::Panel> {
+        let series = self.plan.series.iter().map(|series| series.get_ref()).map(|series| {
+            let cells = self.table.of_series(&series.label);
+            let mut values: Vec<f64> = cells.filter_map(|cell| self.table.mean(cell, self.metric, None)).collect();
+            values.sort_by(f64::total_cmp);
+            let count = values.len() as f64;
+            let share = |(index, x): (usize, f64)| report::Point::exact(x, 100.0 * (index + 1) as f64 / count);
+            let points = values.into_iter().enumerate().map(share).collect();
+            report::Series { label: series.label.clone(), points, role: role(&series.transport) }
+        });
+        drawn(panel_of(&Point::new(), series.collect())).into_iter().collect()
+    }
+
+    /// The range of each series.
+    fn sentence(&self) -> String {
+        let (label, unit) = label_of(self.metric);
+        let range = |series: &str| {
+            let values = self.table.of_series(series).filter_map(|cell| self.table.mean(cell, self.metric, None));
+            let (low, high) =
+                values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
+            let text =
+                if digits(low) == digits(high) { digits(low) } else { format!("{} to {}", digits(low), digits(high)) };
+            (low <= high).then(|| format!("{series} {text} {unit}").trim_end().to_owned())
+        };
+        let ranges: Vec<_> = self.plan.series.iter().filter_map(|series| range(&series.get_ref().label)).collect();
+        if ranges.is_empty() { "Not run.".to_owned() } else { format!("{label}: {}.", ranges.join("; ")) }
+    }
+}
+
+fn panel_of(rest: &Point, series: Vec<report::Series>) -> report::Panel {
+    let title = rest.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ");
+    report::Panel { title, series }
+}
+
+/// A panel on which there is something.
+fn drawn(panel: report::Panel) -> Option<report::Panel> {
+    panel.series.iter().any(|series| !series.points.is_empty()).then_some(panel)
+}
+
+/// What is the same for the whole plan, from its first run.
+fn parameters(runs: &[Run]) -> Vec<(String, String)> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let scenario = &first.scenario;
+    let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
+    let repetitions = runs.iter().map(|run| run.repetition).max().unwrap_or(0);
+    let mut all = vec![
+        ("duration".to_owned(), seconds(scenario.duration_ns)),
+        ("left out at the start".to_owned(), seconds(scenario.warm_up_ns)),
+        ("runs of each point".to_owned(), repetitions.to_string()),
+        (
+            "first point".to_owned(),
+            first.point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", "),
+        ),
+    ];
+    for (index, link) in scenario.links.iter().enumerate() {
+        let text = format!(
+            "{} Mbit/s, {} ms one way, loss {}, {:?}, {} packets",
+            link.rate_bps as f64 / 1e6,
+            link.delay_ns as f64 / 1e6,
+            link.loss,
+            link.discipline,
+            link.queue_packets
+        );
+        all.push((format!("bottleneck {} there", index + 1), text));
+    }
+    for (index, flow) in scenario.flows.iter().enumerate().take(FLOWS_DRAWN_MAX) {
+        let access = if flow.access_bps == 0 {
+            "infinite".to_owned()
+        } else {
+            format!("{} Mbit/s", flow.access_bps as f64 / 1e6)
+        };
+        let text = format!("access {access}, {} ms round trip over it", flow.rtt_ns as f64 / 1e6);
+        all.push((format!("flow {} there", index + 1), text));
+    }
+    if scenario.flows.len() > FLOWS_DRAWN_MAX {
+        all.push(("flows there".to_owned(), scenario.flows.len().to_string()));
+    }
+    all
+}

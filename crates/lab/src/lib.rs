@@ -1,0 +1,29 @@
+//! The laboratory: plans (TOML) become runs on the simulator, runs become records, and records become figures and
+//! judgements of claims.
+//!
+//! [`plan`] reads and checks a file; [`expand()`] makes every run of it, each with a resolved [`scenario`]; [`run_all`] makes
+//! them on all cores and appends a [`Record`] for each; [`judge`] holds the records against the plan's claims.
+
+#![forbid(unsafe_code)]
+
+mod claims;
+mod docs;
+mod expand;
+mod figures;
+mod measure;
+pub mod metrics;
+pub mod plan;
+mod record;
+pub mod report;
+mod run;
+pub mod scenario;
+mod table;
+
+pub use claims::{Judged, Verdict, judge};
+pub use docs::experiments_page;
+pub use expand::{Choice, Level, Point, Run, SCHEMA, expand};
+pub use figures::figures;
+pub use measure::{MeasureError, measure};
+pub use record::{Log, Origin, Record, RecordError, read, write_csv};
+pub use run::{Progress, RunError, Settings, run_all};
+pub use table::{Cell, Table};

@@ -1,0 +1,83 @@
+use super::*;
+use crate::expand::{Choice, Run, expand};
+use crate::plan::Source;
+
+fn runs(middle: &str) -> Vec<Run> {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 3\nwarm_up_s = 1\nseeds = 1\n{middle}\n\
+         [[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n[[series]]\nlabel = \"DFCP\"\ntransport = {{ kind = \"classic\", window_blocks = 8 }}\n\
+         [[series]]\nlabel = \"modern\"\ntransport = \"modern\"\n[metrics]\nplot = [\"jain\"]\nbin_s = 0.5\nqueue_trace_ms = 10\n"
+    );
+    expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap()
+}
+
+fn measured(middle: &str) -> Vec<Measured> {
+    runs(middle).iter().map(|run| measure(&run.scenario, run.seed).unwrap()).collect()
+}
+
+#[test]
+fn the_same_run_gives_the_same_figures_to_the_last_bit() {
+    for run in
+        runs("[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\nloss = 0.02\n[[flows]]\ncount = 2\n")
+    {
+        let text = || serde_json::to_string(&measure(&run.scenario, run.seed).unwrap()).unwrap();
+        let first = text();
+        assert_eq!(first, text(), "{} with seed {}", run.series, run.seed);
+        assert_ne!(first, serde_json::to_string(&measure(&run.scenario, run.seed + 1).unwrap()).unwrap());
+        let back: Measured = serde_json::from_str(&first).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), first);
+    }
+}
+
+#[test]
+fn a_link_without_loss_is_filled_and_its_figures_agree_with_each_other() {
+    for found in measured(
+        "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\ndiscipline = \"drr\"\n[[flows]]\ncount = 2\n",
+    ) {
+        let total: f64 = found.flows.iter().map(|flow| flow.goodput_bps).sum();
+        assert!(total > 14e6 && total <= found.ceiling_bps * 1.05, "{total}");
+        let link = &found.links[0];
+        assert!(link.utilisation > 0.9 && link.utilisation <= 1.001, "{link:?}");
+        assert!(link.queue_mean_packets <= 50.0 && link.queue_trace.iter().all(|&packets| packets <= 50));
+        assert_eq!(link.queue_trace.len(), 300);
+        for flow in &found.flows {
+            assert_eq!(flow.bins_bps.len(), 6);
+            let bins: f64 = flow.bins_bps[2..].iter().sum::<f64>() / 4.0;
+            assert!((bins / flow.goodput_bps - 1.0).abs() < 1e-9, "{bins} {}", flow.goodput_bps);
+        }
+    }
+}
+
+#[test]
+fn completion_times_are_in_their_natural_order() {
+    for found in measured("[topology]\nrate_mbps = 20\nrtt_ms = 20\n[[flows]]\nbytes = 300000\nstart_s = 0.1\n") {
+        let flow = &found.flows[0];
+        let times = [flow.fct_receive_s, flow.fct_s, flow.fct_connect_s, flow.fct_confirmed_s].map(Option::unwrap);
+        assert!(times.is_sorted() && !flow.is_extrapolated, "{times:?}");
+        // 300 kB at 20 Mbit/s take 0.12 s; data takes 10 ms to arrive, and a handshake comes first.
+        assert!(
+            times[0] > 0.1 && times[1] - times[0] >= 0.01 && times[2] - times[1] >= 0.01 && times[3] < 1.0,
+            "{times:?}"
+        );
+        assert_eq!(flow.delivered_bytes, 300_000);
+    }
+}
+
+#[test]
+fn a_flow_which_does_not_end_is_extrapolated() {
+    for found in measured("[topology]\nrate_mbps = 20\naccess_mbps = 20\n[[flows]]\nbytes = 50000000\n") {
+        let flow = &found.flows[0];
+        // 50 MB at 20 Mbit/s take 20 s without headers and redundancy.
+        assert!(flow.is_extrapolated && (20.0..29.0).contains(&flow.fct_s.unwrap()), "{flow:?}");
+        assert_eq!(flow.fct_confirmed_s, None);
+    }
+}
+
+#[test]
+fn changes_take_place_when_they_are_due() {
+    let change = "[[time]]\nat_s = 2\nrate_mbps = 5\n[[time]]\nat_s = 2.5\nloss = 1\ndelay_ms = 3\n";
+    for found in measured(&format!("[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n{change}")) {
+        let bins = &found.flows[0].bins_bps;
+        assert!(bins[3] > 13e6 && bins[4] < 9e6 && bins[5] < 0.5e6, "{bins:?}");
+    }
+}

@@ -1,0 +1,274 @@
+//! What is measured in a run, and what of it has a name.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything measured in a run. The same scenario and seed give the same, to the last bit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// In the scenario's order.
+    pub flows: Vec<FlowMeasured>,
+    /// In the scenario's order.
+    pub links: Vec<LinkMeasured>,
+    /// The largest goodput of all flows together that the first bottleneck can carry, bit/s.
+    pub ceiling_bps: f64,
+    /// Width of the bins, s; 0 for none.
+    pub bin_s: f64,
+    /// Packets which ends sent, and how often a link delivered one.
+    pub packets_and_hops: (u64, u64),
+    /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
+    pub cpu_s: Option<f64>,
+}
+
+/// A flow's share of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowMeasured {
+    /// Application bytes per second delivered in order after the warm-up, in bits.
+    pub goodput_bps: f64,
+    /// IP packets' bytes per second which reached the receiver after the warm-up, in bits.
+    pub wire_bps: f64,
+    /// Application bytes delivered, the warm-up included.
+    pub delivered_bytes: u64,
+    /// When the connection was opened, s.
+    pub started_s: f64,
+    /// From the first packet of data sent to the last byte delivered, s.
+    pub fct_s: Option<f64>,
+    /// From opening the connection to the last byte delivered, s.
+    pub fct_connect_s: Option<f64>,
+    /// From opening the connection to the sender's confirmation, s.
+    pub fct_confirmed_s: Option<f64>,
+    /// From the first packet of data received to the last byte delivered, s.
+    pub fct_receive_s: Option<f64>,
+    /// Whether the times are extrapolated from the goodput, because the run ended before the flow.
+    pub is_extrapolated: bool,
+    /// Share of data packets which arrived in vain; DFCP alone.
+    pub waste: Option<f64>,
+    /// TCP alone.
+    pub retransmissions: Option<u64>,
+    /// TCP alone.
+    pub timeouts: Option<u64>,
+    /// Goodput in bins from time 0, bit/s.
+    pub bins_bps: Vec<f64>,
+    /// Why it ended early.
+    pub failure: Option<String>,
+}
+
+/// A bottleneck's share of it, in data's direction and after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkMeasured {
+    /// Mean packets waiting.
+    pub queue_mean_packets: f64,
+    /// Their standard deviation.
+    pub queue_sd_packets: f64,
+    /// Packets which may wait.
+    pub queue_limit_packets: usize,
+    /// Share of the rate which was used.
+    pub utilisation: f64,
+    /// Packets dropped by the queue.
+    pub queue_drops: u64,
+    /// Packets lost by the loss model.
+    pub lost: u64,
+    /// Packets offered.
+    pub offered: u64,
+    /// Variance of the packets offered in 1 ms, over their mean.
+    pub dispersion: Option<f64>,
+    /// When the queue first dropped one, s.
+    pub first_drop_s: Option<f64>,
+    /// Packets waiting, from time 0.
+    pub queue_trace: Vec<usize>,
+}
+
+/// Names of metrics, and what they are.
+pub const METRICS: [(&str, &str); 25] = [
+    ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
+    ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
+    ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
+    ("aggregate_mbps", "goodput of all flows together, Mbit/s"),
+    ("normalised_percent", "that over the most which the first bottleneck can carry, %"),
+    ("relative_percent", "aggregate goodput over that at the last point of the sweep, %"),
+    ("jain", "Jain's index of the flows' goodputs"),
+    ("jain_bins_mean", "mean over bins of Jain's index"),
+    ("jain_bins_sd", "standard deviation over bins of Jain's index"),
+    ("goodput_cov", "standard deviation over bins of a flow's goodput, over its mean"),
+    ("occupancy_percent", "mean queue over buffer, mean of bottlenecks, %"),
+    ("queue_sd_percent", "standard deviation of the queue over buffer, mean of bottlenecks, %"),
+    ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
+    ("utilisation_percent", "share of bottlenecks' rates in use, mean, %"),
+    ("drops", "packets dropped by bottlenecks' queues"),
+    ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
+    ("fct_s", "from first data sent to last byte received, s"),
+    ("fct_connect_s", "from opening the connection to the last byte received, s"),
+    ("fct_confirmed_s", "from opening the connection to the sender's confirmation, s"),
+    ("fct_receive_s", "from first data received to last byte received, s"),
+    ("waste_percent", "data packets which arrived in vain, DFCP alone, %"),
+    ("timeouts", "retransmission timeouts, TCP alone"),
+    ("retransmissions", "retransmitted segments, TCP alone"),
+    ("first_drop_s", "time of the first drop at the first bottleneck, s"),
+    ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
+];
+
+/// Those which every flow has of its own.
+const OF_FLOWS: [&str; 11] = [
+    "goodput_mbps",
+    "wire_mbps",
+    "share_percent",
+    "goodput_cov",
+    "fct_s",
+    "fct_connect_s",
+    "fct_confirmed_s",
+    "fct_receive_s",
+    "waste_percent",
+    "timeouts",
+    "retransmissions",
+];
+
+/// Whether there is a metric of this name.
+#[must_use]
+pub fn is_metric(name: &str) -> bool {
+    METRICS.iter().any(|(metric, _)| *metric == name)
+}
+
+/// Whether every flow has its own.
+#[must_use]
+pub fn is_of_flows(name: &str) -> bool {
+    OF_FLOWS.contains(&name)
+}
+
+/// Jain's index of fairness; 1 for flows without anything, which are equal.
+#[must_use]
+pub fn jain(goodputs: &[f64]) -> f64 {
+    let (sum, squares) = goodputs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    if squares == 0.0 { 1.0 } else { sum * sum / (goodputs.len() as f64 * squares) }
+}
+
+/// Mean and standard deviation; `None` of nothing.
+#[must_use]
+pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    Some((mean, variance.sqrt()))
+}
+
+impl Measured {
+    /// The metric `name`: of the flow with the index `flow`, or the mean over all flows. `None` where it has no meaning.
+    #[must_use]
+    pub fn value(&self, name: &str, flow: Option<usize>, warm_up_s: f64) -> Option<f64> {
+        if is_of_flows(name) {
+            if let Some(flow) = flow {
+                return self.of_flow(self.flows.get(flow)?, name, warm_up_s);
+            }
+            let values: Option<Vec<f64>> = self.flows.iter().map(|flow| self.of_flow(flow, name, warm_up_s)).collect();
+            return mean_and_sd(&values?).map(|(mean, _)| mean);
+        }
+        let goodputs: Vec<f64> = self.flows.iter().map(|flow| flow.goodput_bps).collect();
+        let total_bps: f64 = goodputs.iter().sum();
+        let links = |of: fn(&LinkMeasured) -> f64| {
+            mean_and_sd(&self.links.iter().map(of).collect::<Vec<_>>()).map(|(mean, _)| mean)
+        };
+        let bins = |of: fn((f64, f64)) -> f64| mean_and_sd(&self.jain_of_bins(warm_up_s)).map(of);
+        match name {
+            // `relative_percent` is this, before it is divided by another run's.
+            "aggregate_mbps" | "relative_percent" => Some(total_bps / 1e6),
+            "normalised_percent" => Some(100.0 * total_bps / self.ceiling_bps),
+            "jain" => Some(jain(&goodputs)),
+            "jain_bins_mean" => bins(|(mean, _)| mean),
+            "jain_bins_sd" => bins(|(_, sd)| sd),
+            "occupancy_percent" => {
+                links(|link| 100.0 * link.queue_mean_packets / link.queue_limit_packets.max(1) as f64)
+            }
+            "queue_sd_percent" => links(|link| 100.0 * link.queue_sd_packets / link.queue_limit_packets.max(1) as f64),
+            "queue_packets" => links(|link| link.queue_mean_packets),
+            "utilisation_percent" => links(|link| 100.0 * link.utilisation),
+            "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
+            "dispersion" => self.links.first()?.dispersion,
+            "first_drop_s" => self.links.first()?.first_drop_s,
+            "cpu_s_per_gb" => {
+                let bytes: u64 = self.flows.iter().map(|flow| flow.delivered_bytes).sum();
+                self.cpu_s.filter(|_| bytes > 0).map(|cpu_s| cpu_s / (bytes as f64 / 1e9))
+            }
+            _ => None,
+        }
+    }
+
+    fn of_flow(&self, flow: &FlowMeasured, name: &str, warm_up_s: f64) -> Option<f64> {
+        match name {
+            "goodput_mbps" => Some(flow.goodput_bps / 1e6),
+            "wire_mbps" => Some(flow.wire_bps / 1e6),
+            "share_percent" => Some(100.0 * flow.goodput_bps / self.ceiling_bps),
+            "goodput_cov" => mean_and_sd(self.bins_after(flow, warm_up_s)).map(|(mean, sd)| sd / mean.max(1.0)),
+            "fct_s" => flow.fct_s,
+            "fct_connect_s" => flow.fct_connect_s,
+            "fct_confirmed_s" => flow.fct_confirmed_s,
+            "fct_receive_s" => flow.fct_receive_s,
+            "waste_percent" => flow.waste.map(|waste| 100.0 * waste),
+            "timeouts" => flow.timeouts.map(|timeouts| timeouts as f64),
+            "retransmissions" => flow.retransmissions.map(|segments| segments as f64),
+            _ => None,
+        }
+    }
+
+    fn bins_after<'flow>(&self, flow: &'flow FlowMeasured, warm_up_s: f64) -> &'flow [f64] {
+        if self.bin_s == 0.0 {
+            return &[];
+        }
+        let first = (warm_up_s / self.bin_s).ceil() as usize;
+        flow.bins_bps.get(first..).unwrap_or_default()
+    }
+
+    /// Jain's index of every bin after the warm-up.
+    #[must_use]
+    pub fn jain_of_bins(&self, warm_up_s: f64) -> Vec<f64> {
+        let bins: Vec<&[f64]> = self.flows.iter().map(|flow| self.bins_after(flow, warm_up_s)).collect();
+        let count = bins.iter().map(|bins| bins.len()).min().unwrap_or(0);
+        (0..count).map(|bin| jain(&bins.iter().map(|flow| flow[bin]).collect::<Vec<_>>())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_of_known_vectors() {
+        assert_eq!(jain(&[1.0, 1.0, 1.0, 1.0]), 1.0);
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
+        assert_eq!(jain(&[0.0, 0.0]), 1.0);
+        assert!((jain(&[3.0, 1.0]) - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_metric_that_is_named_has_a_value_where_it_has_a_meaning() {
+        let flow = FlowMeasured {
+            goodput_bps: 5e6,
+            delivered_bytes: 1,
+            fct_s: Some(1.0),
+            fct_connect_s: Some(2.0),
+            fct_confirmed_s: Some(3.0),
+            fct_receive_s: Some(4.0),
+            waste: Some(0.5),
+            retransmissions: Some(1),
+            timeouts: Some(2),
+            bins_bps: vec![1e6, 4e6, 6e6],
+            ..FlowMeasured::default()
+        };
+        let link = LinkMeasured { dispersion: Some(1.0), first_drop_s: Some(2.0), ..LinkMeasured::default() };
+        let measured = Measured {
+            flows: vec![flow.clone(), flow],
+            links: vec![link],
+            ceiling_bps: 2e7,
+            bin_s: 1.0,
+            cpu_s: Some(1.0),
+            ..Measured::default()
+        };
+        for (name, _) in METRICS {
+            assert!(measured.value(name, None, 1.0).is_some(), "{name}");
+            assert_eq!(is_of_flows(name), measured.value(name, Some(7), 1.0).is_none(), "{name}");
+        }
+        assert_eq!(measured.value("goodput_cov", Some(0), 1.0), Some(0.2));
+        assert_eq!(measured.value("normalised_percent", None, 0.0), Some(50.0));
+        assert_eq!(measured.value("nonsense", None, 0.0), None);
+    }
+}

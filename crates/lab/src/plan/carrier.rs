@@ -1,0 +1,433 @@
+//! What carries a flow, as a plan says it.
+
+use std::fmt;
+use std::time::Duration;
+
+use dfcp_proto::{Config, Content, Rate, Schedule};
+use dfcp_sim::tcp::{self, Congestion};
+use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
+use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The transports which a plan can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// DFCP as the documents describe it.
+    Classic,
+    /// DFCP's default profile, unsealed.
+    Modern,
+    /// CUBIC of RFC 9438.
+    Cubic,
+    /// CUBIC of Linux 2.6.26, with its socket buffers.
+    #[serde(rename = "cubic-2008")]
+    Cubic2008,
+    /// NewReno with selective acknowledgements.
+    Newreno,
+    /// NewReno of Linux 2.6.26, with its socket buffers.
+    #[serde(rename = "newreno-2008")]
+    Newreno2008,
+    /// BBR version 1.
+    Bbr,
+    /// Reno without selective acknowledgements.
+    Reno,
+    /// Tahoe.
+    Tahoe,
+    /// QUIC (quinn) with CUBIC.
+    QuicCubic,
+    /// QUIC with NewReno.
+    QuicNewreno,
+    /// QUIC with BBR version 1.
+    QuicBbr,
+}
+
+/// How fast a DFCP sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Pace {
+    /// As fast as its access link takes packets.
+    #[serde(serialize_with = "as_line")]
+    Line,
+    /// The slowest link of its way, divided by the flows which share that link.
+    #[serde(serialize_with = "as_share")]
+    Share,
+    /// So many Mbit/s of IP packets.
+    Mbps(f64),
+}
+
+fn as_line<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str("line")
+}
+
+fn as_share<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str("share")
+}
+
+/// Classic's redundancy in open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Redundancy {
+    /// ε.
+    Epsilon(f64),
+    /// The least with which 95 % of blocks decode at once at the loss of the flow's way.
+    #[serde(serialize_with = "as_optimal")]
+    Optimal,
+}
+
+fn as_optimal<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str("optimal")
+}
+
+/// A transport and its options; what is not given keeps the default of that transport.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Carrier {
+    /// Which transport.
+    pub kind: Kind,
+    /// Classic: send (1 + this)·k encoded bytes of every block and go on (open loop). Absent: flood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redundancy: Option<Redundancy>,
+    /// DFCP: blocks in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_blocks: Option<u32>,
+    /// DFCP: how fast; classic's default is `line`, modern's `share`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Pace>,
+    /// DFCP: whether symbols are really coded and decoded, which changes nothing but the CPU time. Default: they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec: Option<bool>,
+    /// TCP: the most bytes in flight, which stands for the socket buffers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_window_bytes: Option<u32>,
+    /// TCP: HyStart on or off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hystart: Option<bool>,
+    /// TCP: slow-start threshold after the handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_ssthresh_segments: Option<u32>,
+    /// TCP: congestion window after the handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_window_segments: Option<u32>,
+}
+
+/// A carrier's table in TOML.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    kind: Kind,
+    redundancy: Option<Redundancy>,
+    window_blocks: Option<u32>,
+    rate: Option<Pace>,
+    codec: Option<bool>,
+    max_window_bytes: Option<u32>,
+    hystart: Option<bool>,
+    initial_ssthresh_segments: Option<u32>,
+    initial_window_segments: Option<u32>,
+}
+
+impl<'de> Deserialize<'de> for Carrier {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrTable;
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Carrier;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter
+                    .write_str("a transport's name, or a table such as { kind = \"classic\", window_blocks = 1000 }")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Carrier, E> {
+                let kind = Kind::deserialize(serde::de::value::StrDeserializer::new(name))?;
+                Ok(Carrier::from(kind))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Carrier, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Carrier {
+                    kind: table.kind,
+                    redundancy: table.redundancy,
+                    window_blocks: table.window_blocks,
+                    rate: table.rate,
+                    codec: table.codec,
+                    max_window_bytes: table.max_window_bytes,
+                    hystart: table.hystart,
+                    initial_ssthresh_segments: table.initial_ssthresh_segments,
+                    initial_window_segments: table.initial_window_segments,
+                })
+            }
+        }
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+impl Pace {
+    pub(crate) const EXPECTED: &'static str = "a rate in Mbit/s, \"line\" or \"share\"";
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "line" => Some(Self::Line),
+            "share" => Some(Self::Share),
+            _ => None,
+        }
+    }
+}
+
+impl Redundancy {
+    pub(crate) const EXPECTED: &'static str = "a number such as 0.05, or \"optimal\"";
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        (word == "optimal").then_some(Self::Optimal)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let visitor = WordOrNumber { expected: Self::EXPECTED, of_word: Self::of_word, of_number: Self::Mbps };
+        deserializer.deserialize_any(visitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Redundancy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let visitor = WordOrNumber { expected: Self::EXPECTED, of_word: Self::of_word, of_number: Self::Epsilon };
+        deserializer.deserialize_any(visitor)
+    }
+}
+
+/// Reads what is written as a number or as one of a few words.
+struct WordOrNumber<T> {
+    expected: &'static str,
+    of_word: fn(&str) -> Option<T>,
+    of_number: fn(f64) -> T,
+}
+
+impl<T> Visitor<'_> for WordOrNumber<T> {
+    type Value = T;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.expected)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<T, E> {
+        (self.of_word)(word).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<T, E> {
+        Ok((self.of_number)(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<T, E> {
+        Ok((self.of_number)(number as f64))
+    }
+}
+
+impl From<Kind> for Carrier {
+    /// The transport with its defaults.
+    fn from(kind: Kind) -> Self {
+        Self {
+            kind,
+            redundancy: None,
+            window_blocks: None,
+            rate: None,
+            codec: None,
+            max_window_bytes: None,
+            hystart: None,
+            initial_ssthresh_segments: None,
+            initial_window_segments: None,
+        }
+    }
+}
+
+/// Memory at each end of a DFCP flow, bytes: it never limits, and counted content takes none of it.
+const DFCP_MEMORY_BYTES: u64 = 1 << 30;
+
+/// Encoded bytes in a full data segment of either profile.
+const SYMBOL_BYTES: f64 = 1420.0;
+
+/// Application bytes in a classic block.
+const BLOCK_BYTES: f64 = 63_536.0;
+
+/// Segments from which a classic block decodes: the documents' 5 % more than the block.
+const DECODING_SEGMENTS: usize = 47;
+
+/// Segments of a block at a redundancy.
+fn segments(epsilon: f64) -> f64 {
+    // The tolerance undoes the rounding of a redundancy which was made from a number of segments.
+    ((1.0 + epsilon) * BLOCK_BYTES / SYMBOL_BYTES - 1e-6).ceil()
+}
+
+/// The least number of segments of which enough arrive with a probability of 95 %.
+fn optimal_segments(loss: f64) -> f64 {
+    let loss = loss.clamp(0.0, 0.9);
+    for sent in DECODING_SEGMENTS.. {
+        // Probability that `lost` of `sent` are lost, from one to the next.
+        let mut term = (1.0 - loss).powi(sent as i32);
+        let mut enough = 0.0;
+        for lost in 0..=sent - DECODING_SEGMENTS {
+            enough += term;
+            term *= (sent - lost) as f64 / (lost + 1) as f64 * loss / (1.0 - loss);
+        }
+        if enough >= 0.95 {
+            return sent as f64;
+        }
+    }
+    DECODING_SEGMENTS as f64
+}
+
+/// IP header below a classic segment, which the documents carry in IP itself.
+const IPV4_HEADER_BYTES: u32 = 20;
+
+impl Kind {
+    /// Whether it is DFCP, in either profile.
+    #[must_use]
+    pub fn is_dfcp(self) -> bool {
+        matches!(self, Self::Classic | Self::Modern)
+    }
+
+    /// Whether it is QUIC.
+    #[must_use]
+    pub fn is_quic(self) -> bool {
+        matches!(self, Self::QuicCubic | Self::QuicNewreno | Self::QuicBbr)
+    }
+
+    /// Whether it is a model of TCP.
+    #[must_use]
+    pub fn is_tcp(self) -> bool {
+        !self.is_dfcp() && !self.is_quic()
+    }
+
+    /// Names of the options which mean nothing to it, of those which `carrier` gives.
+    fn foreign(carrier: &Carrier) -> Option<&'static str> {
+        let kind = carrier.kind;
+        let dfcp = [
+            ("window_blocks", carrier.window_blocks.is_some()),
+            ("rate", carrier.rate.is_some()),
+            ("codec", carrier.codec.is_some()),
+        ];
+        let tcp = [
+            ("max_window_bytes", carrier.max_window_bytes.is_some()),
+            ("hystart", carrier.hystart.is_some()),
+            ("initial_ssthresh_segments", carrier.initial_ssthresh_segments.is_some()),
+            ("initial_window_segments", carrier.initial_window_segments.is_some()),
+        ];
+        let classic = ("redundancy", carrier.redundancy.is_some() && kind != Self::Classic);
+        let not_dfcp = dfcp.iter().filter(|_| !kind.is_dfcp());
+        let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
+        not_dfcp.chain(not_tcp).chain([&classic]).find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+    }
+}
+
+impl Carrier {
+    /// What the simulator is told. `share_bps` is what [`Pace::Share`] means, and `loss` the flow's share of packets lost on
+    /// its way.
+    ///
+    /// # Errors
+    /// One sentence about an option which the transport does not have, or which is out of its range.
+    pub fn transport(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
+        if let Some(name) = Kind::foreign(self) {
+            return Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()));
+        }
+        match self.kind {
+            kind if kind.is_dfcp() => self.dfcp(share_bps, loss),
+            Kind::QuicCubic => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Cubic))),
+            Kind::QuicNewreno => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::NewReno))),
+            Kind::QuicBbr => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Bbr))),
+            _ => self.tcp(),
+        }
+    }
+
+    /// As plans write it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Classic => "classic",
+            Kind::Modern => "modern",
+            Kind::Cubic => "cubic",
+            Kind::Cubic2008 => "cubic-2008",
+            Kind::Newreno => "newreno",
+            Kind::Newreno2008 => "newreno-2008",
+            Kind::Bbr => "bbr",
+            Kind::Reno => "reno",
+            Kind::Tahoe => "tahoe",
+            Kind::QuicCubic => "quic-cubic",
+            Kind::QuicNewreno => "quic-newreno",
+            Kind::QuicBbr => "quic-bbr",
+        }
+    }
+
+    /// The share of a full data packet which is application data: what remains of a link's rate at best.
+    #[must_use]
+    pub fn payload_share(&self) -> f64 {
+        let symbol = SYMBOL_BYTES;
+        match self.kind {
+            Kind::Classic => {
+                symbol / (symbol + 24.0 + f64::from(IPV4_HEADER_BYTES)) / (1.0 + self.epsilon(0.0).unwrap_or(0.05))
+            }
+            Kind::Modern => symbol / (symbol + 56.0),
+            // 1452 bytes of UDP payload less short header, packet number, tag and the head of one STREAM frame.
+            kind if kind.is_quic() => 1417.0 / 1480.0,
+            _ => 1448.0 / 1500.0,
+        }
+    }
+
+    fn dfcp(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
+        let base = if self.kind == Kind::Classic {
+            Config { overhead_bytes: IPV4_HEADER_BYTES, window_blocks: 1000, ..Config::danger_classic() }
+        } else {
+            Config { window_blocks: 16_384, ..Config::danger_unsealed() }
+        };
+        let pace = self.rate.unwrap_or(if self.kind == Kind::Classic { Pace::Line } else { Pace::Share });
+        let rate = match pace {
+            Pace::Line => Rate::Line,
+            Pace::Share => Rate::Fixed { rate_bps: share_bps },
+            Pace::Mbps(mbps) => Rate::Fixed { rate_bps: (mbps * 1e6).round() as u64 },
+        };
+        let epsilon = self.epsilon(loss);
+        let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
+        let config = Config {
+            schedule: epsilon.map_or(base.schedule, |redundancy| Schedule::OpenLoop { redundancy }),
+            // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
+            // measured, what is sent is enough.
+            redundancy_bytes: encoded_bytes
+                .map_or(base.redundancy_bytes, |bytes| base.redundancy_bytes.min(bytes as u32)),
+            window_blocks: self.window_blocks.unwrap_or(base.window_blocks),
+            rate,
+            send_buffer_bytes: DFCP_MEMORY_BYTES,
+            receive_memory_bytes: DFCP_MEMORY_BYTES,
+            // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
+            idle_timeout: Duration::from_secs(3600),
+            content: if self.codec == Some(true) { Content::Real } else { Content::Counted },
+            ..base
+        };
+        config.validate().map_err(|error| error.to_string())?;
+        Ok(Transport::Dfcp(Box::new(DfcpConfig::both(config))))
+    }
+
+    /// The redundancy of open loop; `None` for the flood.
+    fn epsilon(&self, loss: f64) -> Option<f64> {
+        match self.redundancy? {
+            Redundancy::Epsilon(epsilon) => Some(epsilon),
+            Redundancy::Optimal => Some(optimal_segments(loss) * SYMBOL_BYTES / BLOCK_BYTES - 1.0),
+        }
+    }
+
+    fn tcp(&self) -> Result<Transport, String> {
+        let base = match self.kind {
+            Kind::Cubic2008 => tcp::Config::linux_2008(Congestion::Cubic2008),
+            Kind::Newreno2008 => tcp::Config::linux_2008(Congestion::NewReno),
+            Kind::Newreno => tcp::Config::modern(Congestion::NewReno),
+            Kind::Bbr => tcp::Config::modern(Congestion::Bbr1),
+            Kind::Reno => tcp::Config::modern(Congestion::Reno),
+            Kind::Tahoe => tcp::Config::modern(Congestion::Tahoe),
+            _ => tcp::Config::modern(Congestion::Cubic),
+        };
+        let config = tcp::Config {
+            max_window_bytes: self.max_window_bytes.unwrap_or(base.max_window_bytes),
+            hystart: self.hystart.unwrap_or(base.hystart),
+            initial_ssthresh_segments: self.initial_ssthresh_segments.or(base.initial_ssthresh_segments),
+            initial_window_segments: self.initial_window_segments.unwrap_or(base.initial_window_segments),
+            ..base
+        };
+        config.validate().map_err(|error| error.to_string())?;
+        Ok(Transport::Tcp(config))
+    }
+}

@@ -1,0 +1,120 @@
+//! What a plan's types cannot say: names must fit together, and every run must be possible.
+
+use toml::{Spanned, Value};
+
+use super::model::{Axis, Claim, ClaimKind, Where};
+use super::{PlanError, Source};
+use crate::expand::{Choice, Level, expand};
+use crate::metrics::{METRICS, is_metric};
+
+/// More would be a mistake.
+const VALUES_MAX: usize = 1_000;
+const SEEDS_MAX: u32 = 1_000;
+
+pub(super) fn check(source: &Source) -> Result<(), PlanError> {
+    let plan = &source.plan;
+    if plan.id.is_empty() || !plan.id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
+        return Err(source.error(0, "`id` names files: give it letters, digits and hyphens alone"));
+    }
+    if plan.run.seeds == 0 || plan.run.seeds > SEEDS_MAX || plan.quick.seeds == Some(0) {
+        return Err(source.error(0, format!("`seeds` in [run] and [quick] lies between 1 and {SEEDS_MAX}")));
+    }
+    if plan.series.is_empty() {
+        return Err(source.error(0, "there is nothing to run; add a [[series]] with label and transport"));
+    }
+    for (index, series) in plan.series.iter().enumerate() {
+        if plan.series[..index].iter().any(|other| other.get_ref().label == series.get_ref().label) {
+            let message = format!("the label \"{}\" is taken; give this series another", series.get_ref().label);
+            return Err(source.error(series.span().start, message));
+        }
+    }
+    if plan.sweep.len() > 2 {
+        return Err(source.error(plan.sweep[2].span().start, "at most two parameters can be swept; remove this one"));
+    }
+    for axis in &plan.sweep {
+        check_axis(source, axis)?;
+    }
+    if plan.metrics.plot.is_empty() {
+        return Err(source.error(0, "`plot` in [metrics] is empty; name at least one metric"));
+    }
+    for name in &plan.metrics.plot {
+        if !is_metric(name.get_ref()) {
+            return Err(source.error(name.span().start, no_metric(name.get_ref())));
+        }
+    }
+    for (index, claim) in plan.claims.iter().enumerate() {
+        let at = claim.span().start;
+        if plan.claims[..index].iter().any(|other| other.get_ref().id == claim.get_ref().id) {
+            return Err(source.error(at, format!("the claim {} is there twice; rename one", claim.get_ref().id)));
+        }
+        check_claim(source, claim.get_ref()).map_err(|message| source.error(at, message))?;
+    }
+    for is_quick in [false, true] {
+        expand(source, Choice { is_quick, seeds: Some(1) })?;
+    }
+    Ok(())
+}
+
+fn no_metric(name: &str) -> String {
+    let names = METRICS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    format!("there is no metric `{name}`; choose one of {names}")
+}
+
+fn check_axis(source: &Source, axis: &Spanned<Axis>) -> Result<(), PlanError> {
+    let at = axis.span().start;
+    let Axis { parameter, values, quick } = axis.get_ref();
+    if values.is_empty() || values.len() > VALUES_MAX {
+        return Err(source.error(at, format!("`values` needs 1 to {VALUES_MAX} of them, not {}", values.len())));
+    }
+    let quick = quick.iter().flatten();
+    if let Some(alien) =
+        quick.into_iter().find(|value| !values.iter().any(|other| Level::of(other) == Level::of(value)))
+    {
+        return Err(source.error(
+            at,
+            format!("`quick` has {}, which is not in `values` of `{parameter}`; add it there", Level::of(alien)),
+        ));
+    }
+    Ok(())
+}
+
+fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
+    let plan = &source.plan;
+    for label in [Some(&claim.series), claim.to.as_ref()].into_iter().flatten() {
+        if !plan.series.iter().any(|series| series.get_ref().label == *label) {
+            let labels: Vec<_> = plan.series.iter().map(|series| format!("\"{}\"", series.get_ref().label)).collect();
+            return Err(format!("there is no series \"{label}\"; choose one of {}", labels.join(", ")));
+        }
+    }
+    if let Some(name) = claim.metric.as_ref().filter(|name| !is_metric(name)) {
+        return Err(no_metric(name));
+    }
+    for (parameter, values) in &claim.at {
+        let Some(axis) = plan.sweep.iter().map(Spanned::get_ref).find(|axis| axis.parameter == *parameter) else {
+            return Err(format!("`at` names `{parameter}`, which is not swept; choose a parameter of a [[sweep]]"));
+        };
+        let values = match values {
+            Where::Range(_) => continue,
+            Where::Any(values) => values.as_slice(),
+            Where::Is(Value::Table(_)) => {
+                return Err("a range in `at` has `min`, `max` or both, which are numbers".to_owned());
+            }
+            Where::Is(value) => std::slice::from_ref(value),
+        };
+        if let Some(alien) =
+            values.iter().find(|value| !axis.values.iter().any(|other| Level::of(other) == Level::of(value)))
+        {
+            return Err(format!("`at` has {}, which is not in the values of `{parameter}`", Level::of(alien)));
+        }
+    }
+    let needs = match claim.kind {
+        ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
+        ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
+            "`within = [low, high]`, and `to` or `to_flow`"
+        }
+        ClaimKind::Order if claim.to.is_none() && claim.to_flow.is_none() => "`to`, another series, or `to_flow`",
+        ClaimKind::Flat | ClaimKind::Equal if claim.tolerance.is_none() => "`tolerance`",
+        _ => return Ok(()),
+    };
+    Err(format!("a claim of this kind needs {needs}"))
+}

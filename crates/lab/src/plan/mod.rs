@@ -1,0 +1,133 @@
+//! Plans: one TOML file for each figure, table or question.
+
+mod builtin;
+mod carrier;
+mod check;
+mod model;
+mod parameter;
+
+use std::fs;
+use std::path::Path;
+
+pub use self::builtin::builtin;
+pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
+pub use self::model::{
+    Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan, Quick, Random,
+    Range, RunTable, Scale, Series, Shape, Tag, Topology, Where,
+};
+pub(crate) use self::parameter::as_number;
+pub use self::parameter::{NUMBERED, PARAMETERS, set};
+
+/// A plan and the text which it was read from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Name of the file, for messages.
+    pub file: String,
+    /// The plan.
+    pub plan: Plan,
+    /// Its text.
+    text: String,
+}
+
+/// What is wrong with a plan, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {message}")]
+pub struct PlanError {
+    /// Name of the file.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// One sentence with the next step.
+    pub message: String,
+}
+
+/// Plans could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A file or directory.
+    #[error("cannot read {path}: {error}; check the path given with --plans")]
+    Io {
+        /// Which.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Its content.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Two plans cannot be told apart.
+    #[error("{first} and {second} both have the id {id}; rename one")]
+    Twice {
+        /// The id.
+        id: String,
+        /// A file.
+        first: String,
+        /// Another.
+        second: String,
+    },
+}
+
+impl Source {
+    /// Reads and checks the text of a plan; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// The first thing which makes no sense, with its line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        let plan = toml::from_str(text).map_err(|error| PlanError {
+            file: file.to_owned(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: one_line(error.message()),
+        })?;
+        let source = Self { file: file.to_owned(), plan, text: text.to_owned() };
+        check::check(&source)?;
+        Ok(source)
+    }
+
+    /// An error at the byte `at` of the text.
+    pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> PlanError {
+        PlanError { file: self.file.clone(), line: line_of(&self.text, at), message: message.into() }
+    }
+
+    /// The text which it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// All plans of a directory, in order of their names.
+///
+/// # Errors
+/// A file cannot be read, or makes no sense.
+pub fn read_directory(directory: &Path) -> Result<Vec<Source>, ReadError> {
+    let io = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| ReadError::Io { path, error }
+    };
+    let entries = fs::read_dir(directory).map_err(io(directory))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(io(directory))?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    let mut sources: Vec<Source> = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(io(&path))?;
+        let source = Source::parse(&path.display().to_string(), &text)?;
+        if let Some(first) = sources.iter().find(|other| other.plan.id == source.plan.id) {
+            let (first, second) = (first.file.clone(), source.file);
+            return Err(ReadError::Twice { id: source.plan.id, first, second });
+        }
+        sources.push(source);
+    }
+    Ok(sources)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

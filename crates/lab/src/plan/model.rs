@@ -1,0 +1,476 @@
+//! What a plan consists of: the tables of its file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::carrier::Carrier;
+
+/// A plan: one figure, table or question.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Its name on the command line, and of its records.
+    pub id: String,
+    /// What is shown, in a line.
+    pub title: String,
+    /// Documents and figures.
+    pub source: String,
+    /// What is asked.
+    pub question: String,
+    /// What the document says, in a sentence or two.
+    #[serde(default)]
+    pub says: String,
+    /// What a reader must know: what is not stated in the documents, what was chosen, known traps.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// How long and how often.
+    pub run: RunTable,
+    /// What `--quick` changes.
+    #[serde(default)]
+    pub quick: Quick,
+    /// The network.
+    pub topology: Spanned<Topology>,
+    /// The flows over it, the same for every series; one flow unless said.
+    #[serde(default = "one_flow")]
+    pub flows: Vec<Spanned<Flows>>,
+    /// What is compared.
+    pub series: Vec<Spanned<Series>>,
+    /// What is varied; the first is the x axis.
+    #[serde(default)]
+    pub sweep: Vec<Spanned<Axis>>,
+    /// What changes while a run lasts.
+    #[serde(default)]
+    pub time: Vec<Spanned<Change>>,
+    /// What is measured.
+    pub metrics: Metrics,
+    /// How it is drawn.
+    #[serde(default)]
+    pub axes: Axes,
+    /// What the documents claim.
+    #[serde(default)]
+    pub claims: Vec<Spanned<Claim>>,
+}
+
+fn one_flow() -> Vec<Spanned<Flows>> {
+    vec![Spanned::new(0..0, Flows::default())]
+}
+
+/// `[run]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTable {
+    /// Simulated seconds.
+    #[serde(default = "duration_s")]
+    pub duration_s: f64,
+    /// Seconds at the start which goodput leaves out.
+    #[serde(default = "warm_up_s")]
+    pub warm_up_s: f64,
+    /// Runs of every point.
+    #[serde(default = "seeds")]
+    pub seeds: u32,
+}
+
+// The documents' common settings.
+fn duration_s() -> f64 {
+    60.0
+}
+
+fn warm_up_s() -> f64 {
+    15.0
+}
+
+fn seeds() -> u32 {
+    5
+}
+
+/// `[quick]`: a shorter form, which must show the same.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// Instead of the run's.
+    pub duration_s: Option<f64>,
+    /// Instead of the run's.
+    pub warm_up_s: Option<f64>,
+    /// Instead of the run's.
+    pub seeds: Option<u32>,
+    /// Parameters by name.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// What is lost by it.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// Shapes of networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// One bottleneck, and as many pairs of hosts as there are flows.
+    #[default]
+    Dumbbell,
+    /// Bottlenecks in a row.
+    ParkingLot,
+    /// Nodes and links by name.
+    Graph,
+    /// A parking lot whose parameters are drawn by the number `scenario`.
+    Random,
+}
+
+/// Queue disciplines by name, with their default parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// First in, first out.
+    #[default]
+    DropTail,
+    /// Deficit round robin.
+    Drr,
+    /// Stochastic fair queueing.
+    Sfq,
+    /// Weighted fair queueing.
+    Wfq,
+    /// FQ-CoDel.
+    FqCodel,
+    /// Random early detection.
+    Red,
+}
+
+/// `[topology]`. What is said of bottlenecks here holds for each of `bottlenecks` and `links` which says nothing else.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Its shape.
+    #[serde(default)]
+    pub kind: Shape,
+    /// Rate of bottlenecks, Mbit/s of IP packets. Default 1000.
+    pub rate_mbps: Option<f64>,
+    /// Round-trip time of each pair of hosts over its access links alone, ms. Default 10.
+    pub rtt_ms: Option<f64>,
+    /// Rate of access links, Mbit/s; 0 for infinite. Default: 1000, the documents'.
+    pub access_mbps: Option<f64>,
+    /// Longest random delay of a packet on its sender's access link, µs, evenly distributed; packets keep their order.
+    /// Default 0. Without, flows of equal rates may fall into step, and a drop-tail queue drops packets of one alone.
+    pub access_jitter_us: Option<f64>,
+    /// Share of packets lost in bottlenecks, data's direction. Default 0.
+    pub loss: Option<f64>,
+    /// Losses come in runs of so many packets on average, instead of independently.
+    pub loss_burst_packets: Option<f64>,
+    /// Nothing is lost before this time, so that connections open.
+    pub loss_from_s: Option<f64>,
+    /// Queue discipline. Default drop-tail.
+    pub discipline: Option<Discipline>,
+    /// Packets which may wait. Default 10 000, large enough not to limit.
+    pub buffer_packets: Option<usize>,
+    /// The same in bandwidth-delay products of the longest round trip through it.
+    pub buffer_bdp: Option<f64>,
+    /// Of a parking lot, from left to right.
+    #[serde(default)]
+    pub bottlenecks: Vec<Spanned<Bottleneck>>,
+    /// Of a graph; each goes both ways.
+    #[serde(default)]
+    pub links: Vec<Spanned<GraphLink>>,
+    /// Of the shape `random`: what is drawn from.
+    pub random: Option<Random>,
+    /// Of the shape `random`: which draw.
+    #[serde(default)]
+    pub scenario: u64,
+}
+
+/// `[[topology.bottlenecks]]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bottleneck {
+    /// Mbit/s.
+    pub rate_mbps: Option<f64>,
+    /// What it adds to the round-trip time of what crosses it, ms. Default 0.
+    pub rtt_ms: Option<f64>,
+    /// Share lost.
+    pub loss: Option<f64>,
+    /// Length of runs of losses.
+    pub loss_burst_packets: Option<f64>,
+    /// Queue discipline.
+    pub discipline: Option<Discipline>,
+    /// Packets which may wait.
+    pub buffer_packets: Option<usize>,
+    /// The same in bandwidth-delay products.
+    pub buffer_bdp: Option<f64>,
+}
+
+/// `[[topology.links]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphLink {
+    /// A node's name.
+    pub from: String,
+    /// Another's.
+    pub to: String,
+    /// The rest as for a bottleneck.
+    #[serde(default)]
+    pub link: Bottleneck,
+}
+
+/// `[topology.random]`: ranges, lower and upper end.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Random {
+    /// Number of bottlenecks, 1 to 16.
+    pub bottlenecks: (u32, u32),
+    /// Rates, Mbit/s; evenly on a logarithmic scale.
+    pub rate_mbps: (f64, f64),
+    /// Round-trip times of pairs, ms; evenly on a logarithmic scale.
+    pub rtt_ms: (f64, f64),
+    /// Shares lost, evenly.
+    pub loss: (f64, f64),
+    /// Buffers in bandwidth-delay products, evenly on a logarithmic scale.
+    pub buffer_bdp: (f64, f64),
+    /// Flows over each bottleneck alone, beside one flow over all.
+    pub flows_each: (u32, u32),
+}
+
+/// `[[flows]]`: flows which are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flows {
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// When the first starts.
+    #[serde(default)]
+    pub start_s: f64,
+    /// How much later each next one starts.
+    #[serde(default)]
+    pub stagger_s: f64,
+    /// Application bytes; absent for as many as the time permits.
+    pub bytes: Option<u64>,
+    /// Round-trip time of the pair's access links, instead of the topology's.
+    pub rtt_ms: Option<f64>,
+    /// Rate of the pair's access links, instead of the topology's; 0 for infinite.
+    pub access_mbps: Option<f64>,
+    /// Bottlenecks crossed, first and last, counted from 1. Default: all.
+    pub over: Option<(usize, usize)>,
+    /// Of a graph: the sender's node.
+    pub from: Option<String>,
+    /// Of a graph: the receiver's node.
+    pub to: Option<String>,
+    /// What carries them, instead of the series's transport.
+    pub transport: Option<Carrier>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            start_s: 0.0,
+            stagger_s: 0.0,
+            bytes: None,
+            rtt_ms: None,
+            access_mbps: None,
+            over: None,
+            from: None,
+            to: None,
+            transport: None,
+        }
+    }
+}
+
+/// `[[series]]`: one line of the figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Its name in the legend.
+    pub label: String,
+    /// What carries its flows.
+    pub transport: Carrier,
+    /// Parameters by name which are different for it.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+}
+
+/// `[[sweep]]`: what is varied.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// A parameter's name.
+    pub parameter: String,
+    /// Its values.
+    pub values: Vec<toml::Value>,
+    /// Its values in a quick run, each of which is in `values`.
+    pub quick: Option<Vec<toml::Value>>,
+}
+
+/// `[[time]]`: a change of a bottleneck.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// When.
+    pub at_s: f64,
+    /// Which bottleneck, counted from 1, the default.
+    #[serde(default = "first")]
+    pub bottleneck: usize,
+    /// From then on, Mbit/s.
+    pub rate_mbps: Option<f64>,
+    /// From then on: one-way delay, ms.
+    pub delay_ms: Option<f64>,
+    /// From then on: independent loss.
+    pub loss: Option<f64>,
+}
+
+fn first() -> usize {
+    1
+}
+
+/// `[metrics]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// What is drawn, one panel each; the first is what claims are about unless they say otherwise.
+    pub plot: Vec<Spanned<String>>,
+    /// Goodput of every flow in bins of this length.
+    pub bin_s: Option<f64>,
+    /// The queue of every bottleneck this often.
+    pub queue_trace_ms: Option<f64>,
+}
+
+/// Scales of an axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Linear.
+    #[default]
+    Linear,
+    /// Logarithmic.
+    Log,
+    /// Values are names.
+    Categories,
+}
+
+/// What is over the x axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// The first swept parameter.
+    #[default]
+    Sweep,
+    /// Time within a run.
+    Time,
+    /// The metric itself; up goes the share of runs below.
+    Distribution,
+}
+
+/// `[axes]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axes {
+    /// What is over the x axis.
+    #[serde(default)]
+    pub over: Over,
+    /// Label of the x axis; the parameter's name unless given.
+    pub x_label: Option<String>,
+    /// Unit of the x axis.
+    #[serde(default)]
+    pub x_unit: String,
+    /// Values are multiplied by this for display: 100 for a percentage.
+    pub x_factor: Option<f64>,
+    /// Scale of the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Scale of the y axis.
+    #[serde(default)]
+    pub y_scale: Scale,
+}
+
+/// `[[claims]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name, such as S1.2.
+    pub id: String,
+    /// What the document says.
+    pub says: String,
+    /// Where from: N a number in the text, Q a statement, D a derivation of ours.
+    pub tag: Tag,
+    /// The test.
+    pub kind: ClaimKind,
+    /// The series it is about.
+    pub series: String,
+    /// Another series, for `ratio` and `order`.
+    pub to: Option<String>,
+    /// Where: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    #[serde(default)]
+    pub at: BTreeMap<String, Where>,
+    /// Which metric; absent: the first that is drawn.
+    pub metric: Option<String>,
+    /// Which flow, counted from 1; absent: the mean over all.
+    pub flow: Option<usize>,
+    /// `ratio` and `order`: which flow of `to`; absent: the same.
+    pub to_flow: Option<usize>,
+    /// `value` and `ratio`: lower and upper end of what agrees.
+    pub within: Option<(f64, f64)>,
+    /// `order`: the series is at least so many times the other. Default 1.
+    pub factor: Option<f64>,
+    /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
+    /// the flows at most.
+    pub tolerance: Option<f64>,
+    /// `monotone`: whether it falls instead of rising.
+    #[serde(default)]
+    pub falls: bool,
+    /// Why it may fail to be reproduced, if that is known; otherwise a failure means that the result differs.
+    pub because: Option<String>,
+}
+
+/// Where a claim comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Tag {
+    /// A number given in the text.
+    N,
+    /// A qualitative statement.
+    Q,
+    /// A derivation of ours.
+    D,
+}
+
+/// How a claim is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimKind {
+    /// A metric lies in `within`.
+    Value,
+    /// A metric of `series` over the same of `to` lies in `within`.
+    Ratio,
+    /// A metric of `series` is at least `factor` times the same of `to`.
+    Order,
+    /// A metric hardly changes over the sweep.
+    Flat,
+    /// A metric rises (or falls) along the sweep.
+    Monotone,
+    /// The flows of a series get the same.
+    Equal,
+}
+
+/// Values of a swept parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Where {
+    /// These.
+    Any(Vec<toml::Value>),
+    /// From `min` to `max`.
+    Range(Range),
+    /// This.
+    Is(toml::Value),
+}
+
+/// A range of numbers, both ends included.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// Lower end.
+    pub min: Option<f64>,
+    /// Upper end.
+    pub max: Option<f64>,
+}

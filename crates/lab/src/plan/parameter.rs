@@ -1,0 +1,196 @@
+//! Parameters by name: what can be swept, and what a series or a quick run can set.
+
+use toml::{Spanned, Value};
+
+use super::carrier::{Carrier, Pace, Redundancy};
+use super::model::{Discipline, Flows, Plan};
+use crate::expand::Level;
+
+/// Names which stand alone, for messages and the documentation: name, and what it is.
+pub const PARAMETERS: [(&str, &str); 21] = [
+    ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
+    ("rtt_ms", "round-trip time of every pair's access links, ms"),
+    ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
+    ("access_jitter_us", "longest random delay of a packet on its access link, µs"),
+    ("loss", "share of data packets lost in a bottleneck"),
+    ("loss_burst_packets", "mean length of runs of losses, packets"),
+    ("discipline", "drop-tail, drr, sfq, wfq, fq-codel or red"),
+    ("buffer_packets", "packets which may wait in a bottleneck"),
+    ("buffer_bdp", "the same in bandwidth-delay products"),
+    ("scenario", "which draw of a random network"),
+    ("flows", "number of flows of the first [[flows]]"),
+    ("bytes", "application bytes of every flow"),
+    ("redundancy", "classic's redundancy in open loop"),
+    ("window_blocks", "DFCP's window, blocks"),
+    ("rate", "DFCP's rate: Mbit/s, line or share"),
+    ("codec", "whether DFCP really codes and decodes, true or false"),
+    ("max_window_bytes", "TCP's largest window, bytes"),
+    ("hystart", "TCP's HyStart, true or false"),
+    ("initial_ssthresh_segments", "TCP's slow-start threshold after the handshake"),
+    ("duration_s", "simulated seconds of a run"),
+    ("warm_up_s", "seconds which goodput leaves out"),
+];
+
+/// Names with a number N in them, which says which one of several, counted from 1.
+pub const NUMBERED: [(&str, &str); 8] = [
+    ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
+    ("bottleneckN.rtt_ms", "what bottleneck N adds to the round-trip time, ms"),
+    ("bottleneckN.loss", "share lost in bottleneck N"),
+    ("bottleneckN.buffer_packets", "packets which may wait in bottleneck N"),
+    ("flowsN.count", "number of flows of the [[flows]] N"),
+    ("flowsN.rtt_ms", "round-trip time of the [[flows]] N, ms"),
+    ("flowsN.access_mbps", "rate of access links of the [[flows]] N, Mbit/s"),
+    ("flowsN.bytes", "application bytes of the [[flows]] N"),
+];
+
+/// Sets the parameter `name` of `plan`.
+///
+/// # Errors
+/// One sentence: there is no such parameter, or it cannot have this value.
+pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
+    if let Some((group, field)) = name.split_once('.') {
+        return set_numbered(plan, name, group, field, value);
+    }
+    let topology = plan.topology.get_mut();
+    match name {
+        "bottleneck_mbps" => topology.rate_mbps = Some(number(name, value)?),
+        "rtt_ms" => topology.rtt_ms = Some(number(name, value)?),
+        "access_mbps" => topology.access_mbps = Some(number(name, value)?),
+        "access_jitter_us" => topology.access_jitter_us = Some(number(name, value)?),
+        "loss" => topology.loss = Some(number(name, value)?),
+        "loss_burst_packets" => topology.loss_burst_packets = Some(number(name, value)?),
+        "discipline" => topology.discipline = Some(discipline(value)?),
+        "buffer_packets" => (topology.buffer_packets, topology.buffer_bdp) = (Some(whole(name, value)?), None),
+        "buffer_bdp" => (topology.buffer_packets, topology.buffer_bdp) = (None, Some(number(name, value)?)),
+        "scenario" => topology.scenario = whole(name, value)?,
+        "flows" => flows(plan, 1)?.count = whole(name, value)?,
+        "bytes" => {
+            let bytes = whole(name, value)?;
+            plan.flows.iter_mut().for_each(|flows| flows.get_mut().bytes = Some(bytes));
+        }
+        "duration_s" => plan.run.duration_s = number(name, value)?,
+        "warm_up_s" => plan.run.warm_up_s = number(name, value)?,
+        _ => return set_option(plan, name, value),
+    }
+    Ok(())
+}
+
+fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &Value) -> Result<(), String> {
+    let digits = group.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    let Ok(index) = digits.parse::<usize>() else { return Err(unknown(name)) };
+    match (group.trim_end_matches(digits), field) {
+        ("bottleneck", field) => {
+            let all = &mut plan.topology.get_mut().bottlenecks;
+            let count = all.len();
+            let Some(bottleneck) = index.checked_sub(1).and_then(|at| all.get_mut(at)).map(Spanned::get_mut) else {
+                return Err(format!(
+                    "`{name}` is the bottleneck number {index}, but [[topology.bottlenecks]] has {count}"
+                ));
+            };
+            match field {
+                "rate_mbps" => bottleneck.rate_mbps = Some(number(name, value)?),
+                "rtt_ms" => bottleneck.rtt_ms = Some(number(name, value)?),
+                "loss" => bottleneck.loss = Some(number(name, value)?),
+                "buffer_packets" => {
+                    (bottleneck.buffer_packets, bottleneck.buffer_bdp) = (Some(whole(name, value)?), None);
+                }
+                _ => return Err(unknown(name)),
+            }
+        }
+        ("flows", "count") => flows(plan, index)?.count = whole(name, value)?,
+        ("flows", "rtt_ms") => flows(plan, index)?.rtt_ms = Some(number(name, value)?),
+        ("flows", "access_mbps") => flows(plan, index)?.access_mbps = Some(number(name, value)?),
+        ("flows", "bytes") => flows(plan, index)?.bytes = Some(whole(name, value)?),
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+/// Options of transports go to those which have them.
+fn set_option(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
+    let series = plan.series.iter_mut().map(|series| &mut series.get_mut().transport);
+    let flows = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().transport.as_mut());
+    for carrier in series.chain(flows) {
+        set_option_of(carrier, name, value)?;
+    }
+    Ok(())
+}
+
+fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(), String> {
+    let (is_dfcp, is_tcp) = (carrier.kind.is_dfcp(), carrier.kind.is_tcp());
+    match name {
+        "redundancy" if carrier.name() == "classic" => {
+            carrier.redundancy =
+                Some(word_or(value, Redundancy::of_word, number(name, value).map(Redundancy::Epsilon))?)
+        }
+        "window_blocks" if is_dfcp => carrier.window_blocks = Some(whole(name, value)?),
+        "rate" if is_dfcp => {
+            carrier.rate = Some(word_or(value, Pace::of_word, number(name, value).map(Pace::Mbps))?);
+        }
+        "codec" if is_dfcp => carrier.codec = Some(flag(name, value)?),
+        "max_window_bytes" if is_tcp => carrier.max_window_bytes = Some(whole(name, value)?),
+        "hystart" if is_tcp => carrier.hystart = Some(flag(name, value)?),
+        "initial_ssthresh_segments" if is_tcp => carrier.initial_ssthresh_segments = Some(whole(name, value)?),
+        "redundancy"
+        | "window_blocks"
+        | "rate"
+        | "codec"
+        | "max_window_bytes"
+        | "hystart"
+        | "initial_ssthresh_segments" => {}
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+fn flag(name: &str, value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{name}` is true or false, not {}", Level::of(value)))
+}
+
+/// What a word means, or else the number.
+fn word_or<T>(value: &Value, of_word: fn(&str) -> Option<T>, number: Result<T, String>) -> Result<T, String> {
+    value.as_str().and_then(of_word).map_or(number, Ok)
+}
+
+fn flows(plan: &mut Plan, index: usize) -> Result<&mut Flows, String> {
+    let count = plan.flows.len();
+    let flows = index.checked_sub(1).and_then(|at| plan.flows.get_mut(at));
+    flows.map(Spanned::get_mut).ok_or_else(|| format!("there is no [[flows]] number {index}, but {count} of them"))
+}
+
+fn unknown(name: &str) -> String {
+    let names = PARAMETERS.iter().chain(&NUMBERED).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    format!("there is no parameter `{name}`; choose one of {names}")
+}
+
+/// The number, if it is one.
+pub(crate) fn as_number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+}
+
+/// A number, written with a point or without.
+///
+/// # Errors
+/// It is something else.
+fn number(name: &str, value: &Value) -> Result<f64, String> {
+    as_number(value).ok_or_else(|| format!("`{name}` is a number, not {}", Level::of(value)))
+}
+
+fn whole<T: TryFrom<i64>>(name: &str, value: &Value) -> Result<T, String> {
+    // Written as 4.7e9 too.
+    let float = value.as_float().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64);
+    let whole = value.as_integer().or(float).and_then(|whole| T::try_from(whole).ok());
+    whole.ok_or_else(|| format!("`{name}` is a whole number and not negative, not {}", Level::of(value)))
+}
+
+fn discipline(value: &Value) -> Result<Discipline, String> {
+    match value.as_str() {
+        Some("drop-tail") => Ok(Discipline::DropTail),
+        Some("drr") => Ok(Discipline::Drr),
+        Some("sfq") => Ok(Discipline::Sfq),
+        Some("wfq") => Ok(Discipline::Wfq),
+        Some("fq-codel") => Ok(Discipline::FqCodel),
+        Some("red") => Ok(Discipline::Red),
+        _ => Err(format!("`discipline` is drop-tail, drr, sfq, wfq, fq-codel or red, not {}", Level::of(value))),
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+use crate::expand::{Choice, expand};
+
+/// A plan which is right.
+const SMALL: &str = include_str!("../../tests/plans/small.toml");
+
+fn complaint(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    Source::parse("small.toml", &SMALL.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn the_small_plan_is_right() {
+    let source = Source::parse("small.toml", SMALL).unwrap();
+    assert_eq!((source.plan.series.len(), source.plan.flows.len()), (2, 1));
+}
+
+#[test]
+fn errors_name_the_line_and_what_to_do() {
+    for (from, to, expected) in [
+        ("seeds = 2", "seeds = 0", "small.toml, line 1: `seeds` in [run] and [quick] lies between 1 and 1000"),
+        ("title = \"Small\"\n", "", "small.toml, line 1: missing field `title`"),
+        ("rate_mbps = 10", "rate_mbps = \"fast\"", "small.toml, line 15: invalid type: string \"fast\", expected f64"),
+        (
+            "rate_mbps = 10",
+            "rate_mbps = 0",
+            "small.toml, line 14: \"DFCP\" at loss 0: a bottleneck's rate_mbps is 0, but lies between 0 and 1000000",
+        ),
+        (
+            "label = \"CUBIC\"",
+            "label = \"DFCP\"",
+            "small.toml, line 24: the label \"DFCP\" is taken; give this series another",
+        ),
+        (
+            "kind = \"classic\", window_blocks = 4",
+            "kind = \"classic\", hystart = true",
+            "small.toml, line 20: \"DFCP\" at loss 0: the transport \"classic\" has no option `hystart`; remove it",
+        ),
+        (
+            "quick = [0.01]",
+            "quick = [0.5]",
+            "small.toml, line 28: `quick` has 0.5, which is not in `values` of `loss`; add it there",
+        ),
+        (
+            "series = \"DFCP\"",
+            "series = \"TCP\"",
+            "small.toml, line 36: there is no series \"TCP\"; choose one of \"DFCP\", \"CUBIC\"",
+        ),
+        (
+            "at = { loss = 0.01 }",
+            "at = { loss = 0.02 }",
+            "small.toml, line 36: `at` has 0.02, which is not in the values of `loss`",
+        ),
+        (
+            "at = { loss = 0.01 }",
+            "at = { rtt_ms = 1 }",
+            "small.toml, line 36: `at` names `rtt_ms`, which is not swept; choose a parameter of a [[sweep]]",
+        ),
+        ("within = [1, 10]\n", "", "small.toml, line 36: a claim of this kind needs `within = [low, high]`"),
+        (
+            "warm_up_s = 0.1",
+            "warm_up_s = 1",
+            "small.toml, line 14: \"DFCP\" at loss 0: warm_up_s is 1, but lies between 0 and the run's 0.4 s",
+        ),
+    ] {
+        assert_eq!(complaint(from, to), expected, "{to}");
+    }
+}
+
+#[test]
+fn long_lists_of_names_are_told_too() {
+    let message = complaint("duration_s = 0.2", "set = { los = 1 }");
+    assert!(
+        message
+            .starts_with("small.toml, line 1: [quick]: there is no parameter `los`; choose one of bottleneck_mbps, "),
+        "{message}"
+    );
+    let message = complaint("plot = [\"goodput_mbps\"]", "plot = [\"speed\"]");
+    assert!(
+        message.starts_with("small.toml, line 34: there is no metric `speed`; choose one of goodput_mbps, "),
+        "{message}"
+    );
+    let message = complaint("transport = \"cubic\"", "transport = \"cubik\"");
+    assert!(
+        message.starts_with("small.toml, line 26: unknown variant `cubik`, expected one of `classic`"),
+        "{message}"
+    );
+    let message = complaint("rtt_ms = 4", "rtt = 4");
+    assert!(message.starts_with("small.toml, line 17: unknown field `rtt`, expected one of `kind`, "), "{message}");
+    let message = complaint("rtt_ms = 4", "rtt_ms = ");
+    assert!(message.starts_with("small.toml, line 17: "), "{message}");
+}
+
+#[test]
+fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
+    let sources = builtin().unwrap();
+    assert!(sources.len() >= 32);
+    for source in &sources {
+        assert_eq!(source.file, format!("{}.toml", source.plan.id));
+        assert!(
+            source.plan.claims.iter().all(|claim| claim.get_ref().id.starts_with(&source.plan.id)),
+            "{}",
+            source.file
+        );
+        let full = expand(source, Choice::default()).unwrap();
+        let quick = expand(source, Choice { is_quick: true, seeds: None }).unwrap();
+        let cost = |runs: &[crate::expand::Run]| runs.iter().map(|run| run.scenario.cost()).sum::<f64>();
+        assert!(!quick.is_empty() && cost(&quick) <= cost(&full), "{}", source.file);
+    }
+}
+
+#[test]
+fn a_directory_of_plans_is_read_in_order_and_each_id_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    write("b.toml", SMALL);
+    write("a.toml", &SMALL.replace("\"small\"", "\"other\""));
+    write("notes.txt", "not a plan");
+    let ids: Vec<_> = read_directory(directory.path()).unwrap().into_iter().map(|source| source.plan.id).collect();
+    assert_eq!(ids, ["other", "small"]);
+    write("c.toml", SMALL);
+    assert!(read_directory(directory.path()).unwrap_err().to_string().contains("both have the id small; rename one"));
+    assert!(read_directory(&directory.path().join("none")).unwrap_err().to_string().contains("--plans"));
+}

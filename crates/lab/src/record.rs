@@ -1,0 +1,253 @@
+//! Records: one self-describing line of JSON for each run.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::expand::{Point, Run, SCHEMA};
+use crate::metrics::{METRICS, Measured, is_of_flows};
+
+/// What is known of a run when it has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this format.
+    pub schema: u32,
+    /// Id of the plan.
+    pub plan: String,
+    /// Whether it was a quick run.
+    pub is_quick: bool,
+    /// Label of the series.
+    pub series: String,
+    /// Values of the swept parameters.
+    pub point: Point,
+    /// Which repetition.
+    pub repetition: u32,
+    /// Seed of the simulation.
+    pub seed: u64,
+    /// Of all that decides the figures.
+    pub hash: String,
+    /// Every setting, resolved.
+    pub scenario: serde_json::Value,
+    /// What was measured.
+    pub measured: Measured,
+    /// Of the program.
+    pub version: String,
+    /// Of its source; empty where it was not built in a repository.
+    pub commit: String,
+    /// What ran it: always `sim` for now.
+    pub platform: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Seconds it took.
+    pub wall_s: f64,
+}
+
+/// What is the same for all records of a program's run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Of the program.
+    pub version: String,
+    /// Of its source.
+    pub commit: String,
+    /// Name of the machine.
+    pub host: String,
+}
+
+impl Origin {
+    /// Of this program on this machine.
+    #[must_use]
+    pub fn here() -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("DFCP_COMMIT").to_owned(), host: host() }
+    }
+}
+
+#[cfg(unix)]
+fn host() -> String {
+    let name = rustix::system::uname();
+    format!(
+        "{} ({} {})",
+        name.nodename().to_string_lossy(),
+        name.sysname().to_string_lossy(),
+        name.machine().to_string_lossy()
+    )
+}
+
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+/// A file of records cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file system.
+    #[error("cannot use {path}: {error}; check the directory given with --results")]
+    Io {
+        /// Which file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Its content.
+    #[error("{path}, line {line} is not a record: {error}; remove the line, and its run is made again")]
+    Line {
+        /// Which file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// Why.
+        error: serde_json::Error,
+    },
+}
+
+fn io_error(path: &Path, error: io::Error) -> RecordError {
+    RecordError::Io { path: path.display().to_string(), error }
+}
+
+impl Record {
+    /// Of a run which has ended.
+    #[must_use]
+    pub fn new(run: &Run, is_quick: bool, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
+        Self {
+            schema: SCHEMA,
+            plan: run.plan.clone(),
+            is_quick,
+            series: run.series.clone(),
+            point: run.point.clone(),
+            repetition: run.repetition,
+            seed: run.seed,
+            hash: run.hash.clone(),
+            scenario: serde_json::to_value(&run.scenario).unwrap_or_default(),
+            measured,
+            version: origin.version.clone(),
+            commit: origin.commit.clone(),
+            platform: "sim".to_owned(),
+            host: origin.host.clone(),
+            wall_s,
+        }
+    }
+}
+
+/// The file of a plan's records.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// Opens the records of `plan` in `directory`, both of which are made if they are not there. A last line which was
+    /// torn by an interruption is cut off.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn open(directory: &Path, plan: &str) -> Result<Self, RecordError> {
+        fs::create_dir_all(directory).map_err(|error| io_error(directory, error))?;
+        let path = path(directory, plan);
+        let io = |error| io_error(&path, error);
+        let file = OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(io)?;
+        let text = fs::read(&path).map_err(io)?;
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64).map_err(io)?;
+        }
+        Ok(Self { path, file })
+    }
+
+    /// Adds a record, at once.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, record: &Record) -> Result<(), RecordError> {
+        let mut line = serde_json::to_vec(record).map_err(|error| io_error(&self.path, error.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|error| io_error(&self.path, error))
+    }
+}
+
+fn path(directory: &Path, plan: &str) -> PathBuf {
+    directory.join(format!("{plan}.jsonl"))
+}
+
+/// The records of `plan` in `directory` by their hash; none if there is no such file. A torn last line is passed over, and
+/// so are records of another version of the format.
+///
+/// # Errors
+/// The file cannot be read, or has a line which is no record.
+pub fn read(directory: &Path, plan: &str) -> Result<BTreeMap<String, Record>, RecordError> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let path = path(directory, plan);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        text => text.map_err(|error| io_error(&path, error))?,
+    };
+    let mut records = BTreeMap::new();
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if !line.ends_with('\n') {
+            break;
+        }
+        let wrong = |error| RecordError::Line { path: path.display().to_string(), line: index + 1, error };
+        if serde_json::from_str::<Version>(line).map_err(wrong)?.schema != SCHEMA {
+            continue;
+        }
+        let record: Record = serde_json::from_str(line).map_err(wrong)?;
+        records.insert(record.hash.clone(), record);
+    }
+    Ok(records)
+}
+
+/// Writes `records` of a plan as a table: a line for every flow of every run.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_csv<'run>(
+    directory: &Path,
+    plan: &str,
+    records: impl Iterator<Item = &'run Record>,
+    warm_up_s: f64,
+) -> Result<(), RecordError> {
+    let path = directory.join(format!("{plan}.csv"));
+    let mut text = String::new();
+    for (index, record) in records.enumerate() {
+        if index == 0 {
+            let parameters = record.point.iter().map(|(name, _)| name.as_str());
+            let names = ["plan", "series"].into_iter().chain(parameters).chain(["repetition", "seed", "flow"]);
+            line(&mut text, names.chain(METRICS.iter().map(|(name, _)| *name)).map(str::to_owned));
+        }
+        for flow in 0..record.measured.flows.len() {
+            let value = |name: &str| {
+                let of = is_of_flows(name).then_some(flow);
+                record.measured.value(name, of, warm_up_s).map_or(String::new(), |value| value.to_string())
+            };
+            let levels = record.point.iter().map(|(_, level)| level.to_string());
+            let place = [record.repetition.to_string(), record.seed.to_string(), (flow + 1).to_string()];
+            let fields = [record.plan.clone(), record.series.clone()].into_iter().chain(levels).chain(place);
+            line(&mut text, fields.chain(METRICS.iter().map(|(name, _)| value(name))));
+        }
+    }
+    fs::write(&path, text).map_err(|error| io_error(&path, error))
+}
+
+/// A line of RFC 4180.
+fn line(text: &mut String, fields: impl Iterator<Item = String>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        if field.contains([',', '"', '\n']) {
+            text.push_str(&format!("\"{}\"", field.replace('"', "\"\"")));
+        } else {
+            text.push_str(&field);
+        }
+    }
+    text.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Verdicts and the table of all claims.
+
+use std::fmt::Write;
+
+use super::model::{Claim, Counts, Report, Tag, Verdict};
+use super::text::{escaped, prose};
+
+impl Verdict {
+    /// Its class in the style sheet, its sign and its word: colour is never all that tells them apart.
+    const fn face(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Reproduced => ("yes", "✓", "reproduced"),
+            Self::Differs => ("no", "≠", "differs"),
+            Self::NotReproducible(_) => ("open", "?", "not reproducible"),
+            Self::NotRun => ("none", "–", "not run"),
+        }
+    }
+}
+
+/// The verdict as a coloured word.
+pub(super) fn badge(verdict: &Verdict) -> String {
+    let (class, sign, word) = verdict.face();
+    format!("<span class=\"verdict {class}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
+}
+
+/// Why a claim cannot be reproduced, if that is the verdict.
+pub(super) fn reason(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::NotReproducible(reason) if !reason.is_empty() => {
+            format!("<span class=\"reason\">because {}</span>", prose(reason))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The kind of claim, with its meaning for those who point at it.
+pub(super) fn tag(tag: Tag) -> String {
+    let meaning = match tag {
+        Tag::Number => "a number given in the text",
+        Tag::Statement => "a qualitative statement",
+        Tag::Derived => "our own derivation, a check of consistency",
+    };
+    format!("<abbr title=\"{meaning}\">{}</abbr>", tag.mark())
+}
+
+/// How many claims had which verdict.
+pub(super) fn summary(counts: &Counts) -> String {
+    let of = |verdict: &Verdict, count: usize| {
+        let (class, sign, word) = verdict.face();
+        format!(
+            "<li class=\"{class}\"><b>{count}</b> <span><span aria-hidden=\"true\">{sign}</span> {word}</span></li>\n"
+        )
+    };
+    format!(
+        "<ul class=\"counts\">\n{}{}{}{}<li><b>{}</b> <span>claims in all</span></li>\n</ul>\n",
+        of(&Verdict::Reproduced, counts.reproduced),
+        of(&Verdict::Differs, counts.differs),
+        of(&Verdict::NotReproducible(String::new()), counts.not_reproducible),
+        of(&Verdict::NotRun, counts.not_run),
+        counts.total()
+    )
+}
+
+/// All claims. `anchors` are the ids of the figures' sections.
+pub(super) fn table(report: &Report, anchors: &[String]) -> String {
+    let mut out = String::from(
+        "<table class=\"claims\" data-sortable>\n<caption>Every claim and how it fared. [N] a number in the text, [Q] a \
+         qualitative statement, [D] our own derivation.</caption>\n<thead><tr><th scope=\"col\">Claim</th><th \
+         scope=\"col\">The documents say</th><th scope=\"col\">Kind</th><th scope=\"col\">Measured</th><th \
+         scope=\"col\">Verdict</th></tr></thead>\n<tbody>\n",
+    );
+    for (figure, anchor) in report.figures.iter().zip(anchors) {
+        for claim in &figure.claims {
+            // A claim may name another figure than the one it is listed with.
+            let named = report.figures.iter().position(|figure| figure.id == claim.figure);
+            let anchor = named.and_then(|index| anchors.get(index)).unwrap_or(anchor);
+            row(&mut out, claim, anchor);
+        }
+    }
+    out.push_str("</tbody>\n</table>\n");
+    out
+}
+
+fn row(out: &mut String, claim: &Claim, anchor: &str) {
+    let figure = if claim.id.starts_with(&claim.figure) {
+        String::new()
+    } else {
+        format!(" <span class=\"of\">in {}</span>", escaped(&claim.figure))
+    };
+    let _ = writeln!(
+        out,
+        "<tr><th scope=\"row\"><a href=\"#{anchor}\">{}</a>{figure}</th><td data-label=\"The documents say\">{}</td><td \
+         data-label=\"Kind\">{}</td><td data-label=\"Measured\">{}</td><td data-label=\"Verdict\">{} {}</td></tr>",
+        escaped(&claim.id),
+        prose(&claim.says),
+        tag(claim.tag),
+        or_dash(&claim.measured),
+        badge(&claim.verdict),
+        reason(&claim.verdict)
+    );
+}
+
+/// The text, or a dash where there is none.
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "–".to_owned() } else { prose(text) }
+}

@@ -1,0 +1,24 @@
+//! The report: one self-contained HTML page which shows every figure beside what the documents say.
+//!
+//! The input is a plain [`Report`], which knows nothing of plans, runs or records: whoever has results fills it in.
+//! [`html`] turns it into a page without external files, which reads on a phone, in print, in light and dark, and
+//! without a script (the one inside sorts the table of claims and unfolds the details before printing).
+
+mod claims;
+mod data;
+mod figure;
+mod model;
+mod page;
+mod palette;
+mod plot;
+mod text;
+
+pub use model::{Axis, Claim, Counts, Figure, Panel, Point, Report, Role, Scale, Series, Tag, Verdict};
+
+/// The whole report as one HTML page.
+///
+/// Any input gives a well-formed page: all text is escaped, and points without a finite value are left out of the
+/// plot and counted below it.
+pub fn html(report: &Report) -> String {
+    page::page(report)
+}

@@ -1,0 +1,106 @@
+//! The page around the figures: head, header, summary, table of claims, contents.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::model::Report;
+use super::palette::{self, Palette};
+use super::text::{duration, escaped};
+use super::{claims, figure};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+pub(super) fn page(report: &Report) -> String {
+    let palette = Palette::of(report);
+    let anchors = anchors(report);
+    let title = escaped(&report.title);
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<meta \
+         http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src \
+         'unsafe-inline'\">\n<title>{title}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n<header>\n\
+         <h1>{title}</h1>",
+        palette::rules()
+    );
+    out.push_str(&particulars(report));
+    out.push_str("</header>\n<main>\n<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Claims</h2>\n");
+    out.push_str(&claims::summary(&report.counts()));
+    if report.claims().next().is_some() {
+        out.push_str(&claims::table(report, &anchors));
+    }
+    out.push_str("</section>\n");
+    out.push_str(&contents(report, &anchors));
+    for (index, (figure, anchor)) in report.figures.iter().zip(&anchors).enumerate() {
+        out.push_str(&figure::section(figure, index, anchor, &palette));
+    }
+    let _ = writeln!(out, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>");
+    out
+}
+
+/// Where, when and with what the figures were measured.
+fn particulars(report: &Report) -> String {
+    let runs = if report.quick { "quick: shorter and with fewer seeds than the full ones" } else { "full" };
+    let is_known = report.wall_s.is_finite() && report.wall_s > 0.0;
+    let wall = if is_known { duration(report.wall_s) } else { String::new() };
+    let pairs = [
+        ("Host", report.host.as_str()),
+        ("Platform", &report.platform),
+        ("Version", &report.version),
+        ("Commit", &report.commit),
+        ("Date", &report.date),
+        ("Runs", runs),
+        ("Time taken", &wall),
+    ];
+    let mut out = String::from("<dl class=\"pairs\">\n");
+    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
+    }
+    out.push_str("</dl>\n");
+    out
+}
+
+fn contents(report: &Report, anchors: &[String]) -> String {
+    if report.figures.is_empty() {
+        return "<p>This report has no figures: run some experiments first.</p>\n".to_owned();
+    }
+    let mut out = String::from("<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Figures</h2>\n<ul>\n");
+    for (figure, anchor) in report.figures.iter().zip(anchors) {
+        let (id, title) = (escaped(&figure.id), escaped(&figure.title));
+        let _ = writeln!(out, "<li><a href=\"#{anchor}\"><span class=\"id\">{id}</span> {title}</a></li>");
+    }
+    out.push_str("</ul>\n</nav>\n");
+    out
+}
+
+/// Ids of the figures' sections: their own ids as far as the alphabet of ids allows, made different where they are not.
+fn anchors(report: &Report) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut out = Vec::new();
+    for (index, figure) in report.figures.iter().enumerate() {
+        let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+        let name: String = format!("fig-{}", figure.id).chars().map(plain).collect();
+        // No two figures have the same index, so the longer name is free, or a figure's own id already ends like it.
+        let mut anchor = name.clone();
+        while !taken.insert(anchor.clone()) {
+            anchor = format!("{anchor}_{index}");
+        }
+        out.push(anchor);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::Figure;
+
+    #[test]
+    fn anchors_are_plain_and_differ() {
+        let figures = ["S1a", "S1 <a>", "S1a", "", "S1a"].map(|id| Figure { id: id.to_owned(), ..Figure::default() });
+        let report = Report { figures: figures.into(), ..Report::default() };
+        assert_eq!(anchors(&report), ["fig-S1a", "fig-S1--a-", "fig-S1a_2", "fig-", "fig-S1a_4"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! The frame of a plot: its margins, grid, axes, ticks, numbers and titles.
+
+use super::Size;
+use super::labels::{Area, Taken};
+use super::scale::{Mapping, Range};
+use super::svg::{Anchor, Svg, TEXT};
+use crate::report::model::{Axis, Scale};
+use crate::report::text::{shortened, width, words, wrapped};
+
+/// Height of a line of text.
+const LINE: f64 = 15.0;
+/// From the axis to the baseline of its numbers.
+const NUMBERS: f64 = 18.0;
+/// Free space at the right.
+const RIGHT: f64 = 16.0;
+/// The longest name of a category that is written upwards.
+const UPRIGHT_MAX: f64 = 150.0;
+
+/// The area of the values, and what stands around it.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) area: Area,
+    pub(super) y: Mapping,
+    size: Size,
+    y_title: Vec<String>,
+    x_title: Vec<String>,
+}
+
+impl Frame {
+    /// A frame for the range `y_range`, with `headroom` above the area for values and `x_height` below it for numbers
+    /// or names.
+    pub(super) fn new(size: Size, axes: (&Axis, &Axis), y_range: Range, headroom: f64, x_height: f64) -> Self {
+        let (x_axis, y_axis) = axes;
+        let y_title = wrapped(&y_axis.title(), TEXT, size.width - 8.0, 2);
+        let x_title = wrapped(&x_axis.title(), TEXT, size.width - 24.0, 2);
+        let top = 8.0 + LINE * y_title.len() as f64 + headroom;
+        let bottom = size.height - x_height - LINE * x_title.len() as f64 - 6.0;
+        // By the size alone, so that frames with different room below have the same numbers.
+        let log = y_axis.scale == Scale::Log;
+        let count = ((size.height - 100.0) / if log { 21.0 } else { 31.0 }) as usize;
+        let y = Mapping::new(y_axis, y_range, (bottom, top), count);
+        let widest = y.labels().iter().map(|(_, label)| width(label, TEXT)).fold(0.0, f64::max);
+        let area = Area { left: widest + 14.0, top, right: size.width - RIGHT, bottom };
+        Self { area, y, size, y_title, x_title }
+    }
+
+    /// Grid, numbers and title of the vertical axis, and the titles of both.
+    pub(super) fn draw_y(&self, svg: &mut Svg) {
+        let Area { left, top, right, bottom } = self.area;
+        for (index, line) in self.y_title.iter().enumerate() {
+            svg.text((4.0, 13.0 + LINE * index as f64), TEXT, Anchor::Start, line);
+        }
+        let middle = (left + right) / 2.0;
+        for (index, line) in self.x_title.iter().rev().enumerate() {
+            let y = self.size.height - 7.0 - LINE * index as f64;
+            // Under the middle of the area, unless that would push it over an edge.
+            let half = width(line, TEXT) / 2.0;
+            let x = middle.clamp(half + 2.0, (self.size.width - half - 2.0).max(half + 2.0));
+            svg.text((x, y), TEXT, Anchor::Middle, line);
+        }
+        for (y, label) in self.y.labels() {
+            svg.line("grid", (left, y), (right, y));
+            svg.line("axis", (left - 5.0, y), (left, y));
+            svg.text((left - 8.0, y + 4.0), TEXT, Anchor::End, &label);
+        }
+        for y in self.y.minor() {
+            svg.line("axis", (left - 3.0, y), (left, y));
+        }
+        match self.y.zero_and_break() {
+            None => svg.line("axis", (left, top), (left, bottom)),
+            Some((_, gap)) => {
+                svg.line("axis", (left, top), (left, gap - 2.0));
+                svg.line("axis", (left, gap + 2.0), (left, bottom));
+                svg.line("axis", (left - 5.0, gap + 0.5), (left + 5.0, gap - 4.5));
+                svg.line("axis", (left - 5.0, gap + 4.5), (left + 5.0, gap - 0.5));
+            }
+        }
+    }
+
+    /// Grid, numbers and line of a numeric horizontal axis.
+    pub(super) fn draw_x(&self, svg: &mut Svg, x: &Mapping) {
+        let Area { left, top, right, bottom } = self.area;
+        let mut taken = Taken::default();
+        let y = bottom + NUMBERS;
+        for (place, label) in x.labels() {
+            svg.line("grid", (place, top), (place, bottom));
+            svg.line("axis", (place, bottom), (place, bottom + 5.0));
+            let half = width(&label, TEXT) / 2.0;
+            let at = (place.min(self.size.width - half - 1.0).max(half + 1.0), y);
+            let mut area = Area::of_text(at, TEXT, Anchor::Middle, &label);
+            area.right += 5.0;
+            if taken.is_free(&area) {
+                taken.add(area);
+                svg.text(at, TEXT, Anchor::Middle, &label);
+            }
+        }
+        for place in x.minor() {
+            svg.line("axis", (place, bottom), (place, bottom + 3.0));
+        }
+        match x.zero_and_break() {
+            None => svg.line("axis", (left, bottom), (right, bottom)),
+            Some((_, gap)) => {
+                svg.line("axis", (left, bottom), (gap - 2.0, bottom));
+                svg.line("axis", (gap + 2.0, bottom), (right, bottom));
+                svg.line("axis", (gap - 4.5, bottom + 5.0), (gap + 0.5, bottom - 5.0));
+                svg.line("axis", (gap - 0.5, bottom + 5.0), (gap + 4.5, bottom - 5.0));
+            }
+        }
+    }
+}
+
+/// Height that the numbers of a horizontal axis need.
+pub(super) const fn numbers_height() -> f64 {
+    NUMBERS + 8.0
+}
+
+/// The names below a row of slots, set so that none covers another.
+#[derive(Debug)]
+pub(super) enum Names {
+    /// Each in a few lines.
+    Level(Vec<Vec<String>>),
+    /// Each written upwards; every so many are shown.
+    Upright { names: Vec<String>, every: usize },
+}
+
+impl Names {
+    /// For slots of `slot` width each.
+    pub(super) fn new(names: &[String], slot: f64) -> Self {
+        let is_whole = |name: &String| {
+            let lines = wrapped(name, TEXT, slot - 4.0, 3);
+            lines.iter().map(|line| line.split(' ').count()).sum::<usize>() == words(name).count()
+                && !lines.iter().any(|line| line.ends_with('…'))
+        };
+        if names.iter().all(is_whole) {
+            return Self::Level(names.iter().map(|name| wrapped(name, TEXT, slot - 4.0, 3)).collect());
+        }
+        let names = names.iter().map(|name| shortened(name, TEXT, UPRIGHT_MAX)).collect();
+        Self::Upright { names, every: ((TEXT + 2.0) / slot).ceil().max(1.0) as usize }
+    }
+
+    /// The height they take.
+    pub(super) fn height(&self) -> f64 {
+        match self {
+            Self::Level(names) => 10.0 + LINE * names.iter().map(Vec::len).max().unwrap_or(0) as f64,
+            Self::Upright { names, .. } => {
+                12.0 + names.iter().map(|name| width(name, TEXT)).fold(0.0, f64::max).min(UPRIGHT_MAX)
+            }
+        }
+    }
+
+    /// Draws them below `y`, the one at `index` around `middle(index)`.
+    pub(super) fn draw(&self, svg: &mut Svg, y: f64, middle: impl Fn(usize) -> f64) {
+        match self {
+            Self::Level(names) => {
+                for (index, lines) in names.iter().enumerate() {
+                    for (row, line) in lines.iter().enumerate() {
+                        let place = (middle(index), y + 16.0 + LINE * row as f64);
+                        svg.text(place, TEXT, Anchor::Middle, line);
+                    }
+                }
+            }
+            Self::Upright { names, every } => {
+                for (index, name) in names.iter().enumerate().step_by(*every) {
+                    svg.upright((middle(index) + 4.0, y + 7.0), TEXT, Anchor::End, name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What a series looks like, as a small picture beside its name. The legend itself is HTML, so that it wraps on a
+//! phone and never covers a curve.
+
+use super::svg::{Svg, fill};
+use crate::report::palette::Look;
+
+/// A sample of a curve, or of a bar. `id` is unique on the page.
+pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
+    let mut svg = Svg::default();
+    let class = look.class();
+    svg.push(format_args!("<svg class=\"swatch {class}\" viewBox=\"0 0 44 16\" aria-hidden=\"true\">"));
+    if is_bar {
+        svg.hatch(look, id);
+        let fill = fill(look, id);
+        svg.push(format_args!("<rect class=\"bar\" x=\"6\" y=\"1\" width=\"32\" height=\"14\" fill=\"{fill}\"/>"));
+    } else {
+        svg.curve("curve", look.dashes(), [(1.0, 8.0), (43.0, 8.0)].into_iter());
+        svg.marker(look, (22.0, 8.0), "");
+    }
+    svg.push(format_args!("</svg>"));
+    svg.into_string()
+}

@@ -1,0 +1,159 @@
+//! Curves over numbers.
+
+use super::axis::{Frame, numbers_height};
+use super::labels::{Area, Taken};
+use super::scale::{Mapping, Range};
+use super::svg::{Anchor, SMALL, Svg};
+use super::thin::{Dot, thinned};
+use super::{Plot, Size, tip};
+use crate::report::model::{Point, Scale, Series};
+use crate::report::palette::Look;
+use crate::report::text::{value, value_with_unit};
+
+/// Up to this many points, each of a series has a marker and its own error bar; beyond it a few have markers, and the
+/// intervals become a band.
+const MARKED_MAX: usize = 40;
+
+/// Markers on a long curve, enough to tell it from others without colour.
+const MARKERS: usize = 7;
+
+/// Up to this many points in a panel, each has its value beside it where there is room.
+const VALUES_MAX: usize = 12;
+
+pub(super) fn draw(svg: &mut Svg, plot: &Plot<'_>, size: Size) {
+    let figure = plot.figure;
+    let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(false);
+    let frame = Frame::new(size, (&figure.x, &figure.y), y_range, 10.0, numbers_height());
+    let finite = plot.all_points().filter(|point| point.is_finite()).map(|point| point.x);
+    let x_range = Range::of(&figure.x, finite);
+    let ends = (frame.area.left, frame.area.right);
+    let spacing = if figure.x.scale == Scale::Log { 36.0 } else { 45.0 };
+    let x = Mapping::new(&figure.x, x_range, ends, ((ends.1 - ends.0) / spacing) as usize);
+    frame.draw_y(svg);
+    frame.draw_x(svg, &x);
+    let curves: Vec<Curve<'_>> = plot
+        .panel
+        .series
+        .iter()
+        .zip(&plot.looks)
+        .enumerate()
+        .map(|(index, (series, look))| Curve::new(series, *look, index, &x, &frame.y))
+        .collect();
+    if curves.iter().all(|curve| curve.points.is_empty()) {
+        let middle = ((frame.area.left + frame.area.right) / 2.0, (frame.area.top + frame.area.bottom) / 2.0);
+        svg.text(middle, 12.0, Anchor::Middle, "no values");
+    }
+    // The first series, usually DFCP, lies on top.
+    for curve in curves.iter().rev() {
+        svg.push(format_args!("<g class=\"{}\">", curve.look.class()));
+        curve.draw(svg, plot, &frame.y);
+        svg.push(format_args!("</g>"));
+    }
+    if curves.iter().map(|curve| curve.points.len()).sum::<usize>() <= VALUES_MAX {
+        draw_values(svg, &curves, &frame.area);
+    }
+}
+
+/// A series on the page.
+struct Curve<'a> {
+    series: &'a Series,
+    look: Look,
+    index: usize,
+    /// The finite points by ascending `x`, with their places.
+    points: Vec<(&'a Point, Dot)>,
+    /// The same in pieces without interruption, as ranges of `points`.
+    runs: Vec<std::ops::Range<usize>>,
+}
+
+impl<'a> Curve<'a> {
+    fn new(series: &'a Series, look: Look, index: usize, x: &Mapping, y: &Mapping) -> Self {
+        let mut sorted: Vec<&Point> = series.points.iter().filter(|point| point.x.is_finite()).collect();
+        sorted.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let mut points = Vec::new();
+        let mut runs = Vec::new();
+        let mut begin = 0;
+        for point in sorted {
+            if let (Some(place_x), Some(place_y)) = (x.at(point.x), y.at(point.y)) {
+                let interval = point.interval().and_then(|(low, high)| Some((y.at(low)?, y.at(high)?)));
+                points.push((point, Dot { x: place_x, y: place_y, interval }));
+            } else if begin < points.len() {
+                runs.push(begin..points.len());
+                begin = points.len();
+            }
+        }
+        if begin < points.len() {
+            runs.push(begin..points.len());
+        }
+        Self { series, look, index, points, runs }
+    }
+
+    fn draw(&self, svg: &mut Svg, plot: &Plot<'_>, y: &Mapping) {
+        let few = self.points.len() <= MARKED_MAX;
+        for run in &self.runs {
+            let dots: Vec<Dot> = self.points[run.clone()].iter().map(|(_, dot)| *dot).collect();
+            let dots = if few { dots } else { thinned(&dots) };
+            if few {
+                for dot in &dots {
+                    if let Some((low, high)) = dot.interval {
+                        svg.interval("interval", (dot.x, 3.0), low, high);
+                    }
+                }
+            } else if dots.iter().any(|dot| dot.interval.is_some()) {
+                let ends = |dot: &Dot| dot.interval.unwrap_or((dot.y, dot.y));
+                let lower = dots.iter().map(|dot| (dot.x, ends(dot).0));
+                svg.band(lower.chain(dots.iter().rev().map(|dot| (dot.x, ends(dot).1))));
+            }
+            if dots.len() > 1 {
+                svg.curve(
+                    if few { "curve" } else { "curve long" },
+                    self.look.dashes(),
+                    dots.iter().map(|dot| (dot.x, dot.y)),
+                );
+            }
+        }
+        let stride = if few { 1 } else { self.points.len().div_ceil(MARKERS) };
+        // Long curves which lie on each other have their markers at different places.
+        let first = if few { 0 } else { stride * (2 * self.index + 1) / 8 % stride };
+        let alone = |index: usize| self.runs.iter().any(|run| run.len() == 1 && run.start == index);
+        for (index, (point, dot)) in self.points.iter().enumerate() {
+            if index % stride == first || alone(index) {
+                let at = value_with_unit(point.x, &plot.figure.x.unit);
+                let tip = tip(&self.series.label, plot.figure, point, &at);
+                if y.is_on_zero_line(point.y) {
+                    svg.zero_marker((dot.x, dot.y), &tip);
+                } else {
+                    svg.marker(self.look, (dot.x, dot.y), &tip);
+                }
+            }
+        }
+    }
+}
+
+/// The values beside the points, where they cover nothing.
+fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area) {
+    let mut taken = Taken::default();
+    for curve in curves {
+        for (_, dot) in &curve.points {
+            taken.add(Area::around((dot.x, dot.y), 6.0));
+            if let Some((low, high)) = dot.interval {
+                taken.add(Area { left: dot.x - 4.0, top: high - 1.0, right: dot.x + 4.0, bottom: low + 1.0 });
+            }
+        }
+        for run in &curve.runs {
+            for pair in curve.points[run.clone()].windows(2) {
+                if let [(_, from), (_, to)] = pair {
+                    taken.add_line((from.x, from.y), (to.x, to.y));
+                }
+            }
+        }
+    }
+    let inside = Area { top: area.top - 10.0, right: area.right + 14.0, ..*area };
+    for curve in curves {
+        for (point, dot) in &curve.points {
+            let text = value(point.y);
+            if let Some((place, anchor)) = taken.beside((dot.x, dot.y), SMALL, &text, &inside) {
+                svg.text(place, SMALL, anchor, &text);
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! An SVG element being written. Colours come from the page's style sheet by class, so that both schemes work.
+
+use std::fmt::{Arguments, Write};
+
+use crate::report::palette::{Look, Shape};
+use crate::report::text::escaped;
+
+/// Letter height of the numbers and titles at the axes.
+pub(super) const TEXT: f64 = 12.0;
+/// Letter height of values beside points and bars.
+pub(super) const SMALL: f64 = 11.0;
+
+/// Which end of a text lies at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Anchor {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Middle => "middle",
+            Self::End => "end",
+        }
+    }
+}
+
+/// Writing to a string cannot fail, so results of `write!` are dropped here and only here.
+#[derive(Debug, Default)]
+pub(super) struct Svg(String);
+
+impl Svg {
+    pub(super) fn push(&mut self, element: Arguments<'_>) {
+        let _ = self.0.write_fmt(element);
+        self.0.push('\n');
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        self.push(format_args!("<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>"));
+    }
+
+    /// A curve through `places`, dashed as `dashes` says.
+    pub(super) fn curve(&mut self, class: &str, dashes: &str, places: impl Iterator<Item = (f64, f64)>) {
+        let path = path(places);
+        self.push(format_args!("<path class=\"{class}\" stroke-dasharray=\"{dashes}\" d=\"{path}\"/>"));
+    }
+
+    /// A filled area around `places`.
+    pub(super) fn band(&mut self, places: impl Iterator<Item = (f64, f64)>) {
+        let path = path(places);
+        self.push(format_args!("<path class=\"band\" d=\"{path}Z\"/>"));
+    }
+
+    /// A vertical interval with caps which reach `cap` to either side.
+    pub(super) fn interval(&mut self, class: &str, (x, cap): (f64, f64), low: f64, high: f64) {
+        let (left, right) = (x - cap, x + cap);
+        self.push(format_args!(
+            "<path class=\"{class}\" d=\"M{left:.1} {low:.1}H{right:.1}M{x:.1} {low:.1}V{high:.1}M{left:.1} \
+             {high:.1}H{right:.1}\"/>"
+        ));
+    }
+
+    /// The marker of a series, with a text which shows when the pointer rests on it.
+    pub(super) fn marker(&mut self, look: Look, (x, y): (f64, f64), tip: &str) {
+        let (shape, filled) = look.marker();
+        let class = if filled && shape != Shape::Cross { "m" } else { "m hollow" };
+        // Open ones are larger, so that they show around a filled one at the same place.
+        let path = outline(shape, (x, y), if filled { 1.0 } else { 1.35 });
+        self.push(format_args!("<path class=\"{class}\" d=\"{path}\">{}</path>", title(tip)));
+    }
+
+    /// The marker of a value which stands on the line for zero: an open triangle which points down.
+    pub(super) fn zero_marker(&mut self, (x, y): (f64, f64), tip: &str) {
+        let (left, right, top) = (x - 5.0, x + 5.0, y - 8.0);
+        self.push(format_args!(
+            "<path class=\"m hollow\" d=\"M{left:.1} {top:.1}H{right:.1}L{x:.1} {y:.1}Z\">{}</path>",
+            title(tip)
+        ));
+    }
+
+    pub(super) fn text(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) {
+        let (anchor, text) = (anchor.name(), escaped(text));
+        self.push(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
+
+    /// Text which reads upwards.
+    pub(super) fn upright(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, text: &str) {
+        let (anchor, text) = (anchor.name(), escaped(text));
+        self.push(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" \
+             transform=\"rotate(-90 {x:.1} {y:.1})\">{text}</text>"
+        ));
+    }
+
+    /// The pattern which fills bars of `look`, under the name `id`; nothing for solid ones.
+    pub(super) fn hatch(&mut self, look: Look, id: &str) {
+        let Some((angle, distance, thickness)) = look.hatch() else { return };
+        let class = look.class();
+        self.push(format_args!(
+            "<pattern id=\"{id}\" class=\"{class}\" patternUnits=\"userSpaceOnUse\" width=\"{distance}\" \
+             height=\"{distance}\" patternTransform=\"rotate({angle})\"><rect width=\"{distance}\" \
+             height=\"{distance}\" fill=\"currentColor\" fill-opacity=\"0.22\"/><rect width=\"{thickness}\" \
+             height=\"{distance}\" fill=\"currentColor\"/></pattern>"
+        ));
+    }
+
+    pub(super) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+/// What fills bars of `look`, if its pattern is called `id`.
+pub(super) fn fill(look: Look, id: &str) -> String {
+    if look.hatch().is_some() { format!("url(#{id})") } else { "currentColor".to_owned() }
+}
+
+fn title(tip: &str) -> String {
+    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(tip)) }
+}
+
+fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut path = String::new();
+    for (index, (x, y)) in places.enumerate() {
+        let _ = write!(path, "{}{x:.1} {y:.1}", if index == 0 { "M" } else { "L" });
+    }
+    path
+}
+
+fn outline(shape: Shape, (x, y): (f64, f64), size: f64) -> String {
+    let at = |dx: f64, dy: f64| format!("{:.1} {:.1}", x + dx * size, y + dy * size);
+    match shape {
+        Shape::Circle => {
+            let radius = 4.0 * size;
+            let across = format!("{radius:.1} {radius:.1} 0 1 0");
+            format!("M{}A{across} {}A{across} {}Z", at(-4.0, 0.0), at(4.0, 0.0), at(-4.0, 0.0))
+        }
+        Shape::Square => format!("M{}L{}L{}L{}Z", at(-3.6, -3.6), at(3.6, -3.6), at(3.6, 3.6), at(-3.6, 3.6)),
+        Shape::Triangle => format!("M{}L{}L{}Z", at(0.0, -4.8), at(4.6, 3.4), at(-4.6, 3.4)),
+        Shape::Diamond => format!("M{}L{}L{}L{}Z", at(0.0, -5.2), at(5.2, 0.0), at(0.0, 5.2), at(-5.2, 0.0)),
+        Shape::Cross => format!("M{}L{}M{}L{}", at(-4.0, -4.0), at(4.0, 4.0), at(-4.0, 4.0), at(4.0, -4.0)),
+    }
+}

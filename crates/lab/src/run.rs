@@ -1,0 +1,134 @@
+//! Many runs, on all cores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use crate::expand::Run;
+use crate::measure::{MeasureError, measure};
+use crate::record::{Log, Origin, Record, RecordError, read};
+
+/// How far a batch is. Costs are simulated seconds times Gbit/s.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Runs made, those included which were there already.
+    pub done: usize,
+    /// Of so many.
+    pub total: usize,
+    /// What the runs made now have cost.
+    pub cost_done: f64,
+    /// What all runs to be made now cost.
+    pub cost_total: f64,
+    /// The run which ended last: its plan and series.
+    pub last: String,
+}
+
+/// Why a batch ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Records cannot be read or written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A run cannot be made.
+    #[error("{run}: {error}")]
+    Measure {
+        /// Which.
+        run: String,
+        /// Why.
+        error: MeasureError,
+    },
+}
+
+/// How a batch is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'batch> {
+    /// Where records go.
+    pub results: &'batch Path,
+    /// Whether these are quick runs.
+    pub is_quick: bool,
+    /// Runs at a time.
+    pub jobs: NonZeroUsize,
+    /// Set it, and no further run is begun.
+    pub stop: &'batch AtomicBool,
+}
+
+/// Makes those of `runs` whose records are not there yet, and writes down each as it ends.
+///
+/// # Errors
+/// Records cannot be read or written, or a run is impossible.
+pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progress)) -> Result<(), RunError> {
+    let origin = Origin::here();
+    let mut logs = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    for plan in runs.iter().map(|run| run.plan.as_str()).collect::<BTreeSet<_>>() {
+        logs.insert(plan, Log::open(settings.results, plan)?);
+        known.extend(read(settings.results, plan)?.into_keys());
+    }
+    let mut new: Vec<&Run> = runs.iter().filter(|run| !known.contains(&run.hash)).collect();
+    // Two settings may come to the same run.
+    new.retain(|run| known.insert(run.hash.clone()));
+    let mut progress = Progress {
+        done: runs.len() - new.len(),
+        total: runs.len(),
+        cost_total: new.iter().map(|run| run.scenario.cost()).sum(),
+        ..Progress::default()
+    };
+    tell(&progress);
+    let next = AtomicUsize::new(0);
+    let is_over = AtomicBool::new(false);
+    let (sender, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..settings.jobs.get().min(new.len()) {
+            let (sender, new, next, is_over, origin) = (sender.clone(), &new, &next, &is_over, &origin);
+            scope.spawn(move || {
+                while !settings.stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed) {
+                    let Some(run) = new.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    if sender.send((*run, one(run, settings.is_quick, origin))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let outcome = results.iter().try_for_each(|(run, outcome)| {
+            let name = format!("{} {}", run.plan, run.series);
+            let record = outcome.map_err(|error| RunError::Measure { run: name.clone(), error })?;
+            if let Some(log) = logs.get_mut(run.plan.as_str()) {
+                log.add(&record)?;
+            }
+            progress.done += 1;
+            progress.cost_done += run.scenario.cost();
+            progress.last = name;
+            tell(&progress);
+            Ok(())
+        });
+        is_over.store(outcome.is_err(), Ordering::Relaxed);
+        outcome
+    })
+}
+
+fn one(run: &Run, is_quick: bool, origin: &Origin) -> Result<Record, MeasureError> {
+    let (start, cpu_start) = (Instant::now(), thread_cpu_s());
+    let mut measured = measure(&run.scenario, run.seed)?;
+    measured.cpu_s = thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start);
+    Ok(Record::new(run, is_quick, measured, origin, start.elapsed().as_secs_f64()))
+}
+
+/// CPU time of this thread.
+#[cfg(unix)]
+fn thread_cpu_s() -> Option<f64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+}
+
+#[cfg(not(unix))]
+fn thread_cpu_s() -> Option<f64> {
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! A scenario: everything about a run but its seed, resolved to plain numbers. Two equal scenarios with the same seed give
+//! the same figures.
+
+mod build;
+mod random;
+mod resolve;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::build::loss;
+pub use self::build::{Built, build};
+pub use self::resolve::resolve;
+use crate::plan::{Carrier, Discipline};
+
+/// Everything that decides a run, but its seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scenario {
+    /// Nodes of a graph; empty for bottlenecks in a row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Bottlenecks from left to right, or the links of a graph.
+    pub links: Vec<LinkSpec>,
+    /// Flows in their order.
+    pub flows: Vec<FlowSpec>,
+    /// Changes in order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeSpec>,
+    /// When it ends, ns.
+    pub duration_ns: u64,
+    /// From when on goodput counts, ns.
+    pub warm_up_ns: u64,
+    /// Width of the bins of goodput over time, ns; 0 for none.
+    pub bin_ns: u64,
+    /// How often queues are written down, ns; 0 for never.
+    pub queue_trace_ns: u64,
+}
+
+/// A bottleneck, or a link of a graph, both ways; losses are in data's direction alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkSpec {
+    /// bit/s of IP packets.
+    pub rate_bps: u64,
+    /// One way, ns.
+    pub delay_ns: u64,
+    /// Share of packets lost.
+    pub loss: f64,
+    /// In runs of so many; 0 for independently.
+    pub loss_burst_packets: f64,
+    /// Queue discipline.
+    pub discipline: Discipline,
+    /// Packets which may wait.
+    pub queue_packets: usize,
+    /// Of a graph: indices of its nodes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub between: Option<(usize, usize)>,
+}
+
+/// A flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSpec {
+    /// What carries it.
+    pub transport: Carrier,
+    /// When it starts, ns.
+    pub start_ns: u64,
+    /// Application bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Round-trip time of its access links, ns.
+    pub rtt_ns: u64,
+    /// Rate of its access links, bit/s; 0 for infinite.
+    pub access_bps: u64,
+    /// Longest random delay on the way from the sender, ns.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub jitter_ns: u64,
+    /// First and last bottleneck, or the nodes of a graph.
+    pub over: (usize, usize),
+    /// What `share` means for it, bit/s.
+    pub share_bps: u64,
+    /// Share of its packets lost on its way, for what `optimal` means.
+    pub loss: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A change of a bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangeSpec {
+    /// When, ns.
+    pub at_ns: u64,
+    /// Which link.
+    pub link: usize,
+    /// bit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// One way, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ns: Option<u64>,
+    /// Whether the link's own losses begin.
+    pub own_loss: bool,
+    /// Independent loss.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+}
+
+impl Scenario {
+    /// What the run costs, roughly: seconds times the bottlenecks' Gbit/s.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
+        (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! From a plan, all of whose parameters are set, to a scenario.
+
+use super::random::draw;
+use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario};
+use crate::plan::{Bottleneck, Carrier, Flows, Plan, Shape, Topology};
+
+/// Buffer unless said: large enough not to limit.
+const BUFFER_PACKETS_DEFAULT: usize = 10_000;
+/// The documents' links.
+const RATE_MBPS_DEFAULT: f64 = 1000.0;
+const RTT_MS_DEFAULT: f64 = 10.0;
+/// A full-sized IP packet, by which bandwidth-delay products are counted.
+const PACKET_BYTES: f64 = 1500.0;
+/// More would not end in a day.
+const FLOWS_MAX: u32 = 10_000;
+const LINKS_MAX: usize = 1_000;
+const DURATION_S_MAX: f64 = 1e5;
+
+/// The scenario of one series of `plan`, whose flows `transport` carries.
+///
+/// # Errors
+/// One sentence about what makes no sense.
+pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
+    let drawn;
+    let (topology, groups): (&Topology, Vec<Flows>) = match plan.topology.get_ref() {
+        topology if topology.kind == Shape::Random => {
+            let (topology, flows) = draw(topology)?;
+            drawn = topology;
+            (&drawn, flows)
+        }
+        topology => (topology, plan.flows.iter().map(|flows| flows.get_ref().clone()).collect()),
+    };
+    let duration_s = positive("duration_s", plan.run.duration_s, DURATION_S_MAX)?;
+    if !(0.0..duration_s).contains(&plan.run.warm_up_s) {
+        return Err(format!("warm_up_s is {}, but lies between 0 and the run's {duration_s} s", plan.run.warm_up_s));
+    }
+    let mut scenario = Scenario {
+        nodes: nodes(topology),
+        links: Vec::new(),
+        flows: Vec::new(),
+        changes: Vec::new(),
+        duration_ns: ns(duration_s),
+        warm_up_ns: ns(plan.run.warm_up_s),
+        bin_ns: plan.metrics.bin_s.map_or(Ok(0), |bin_s| positive("bin_s", bin_s, DURATION_S_MAX).map(ns))?,
+        queue_trace_ns: plan
+            .metrics
+            .queue_trace_ms
+            .map_or(Ok(0), |ms| positive("queue_trace_ms", ms, 1e6).map(|ms| ns(ms / 1e3)))?,
+    };
+    let longest_ms = groups.iter().filter_map(|flows| flows.rtt_ms).fold(rtt_ms(topology), f64::max);
+    scenario.links = links(topology, longest_ms, &scenario.nodes)?;
+    for group in &groups {
+        add_flows(&mut scenario, topology, group, transport)?;
+    }
+    if scenario.flows.is_empty() {
+        return Err("there are no flows; give [[flows]] a count above 0".to_owned());
+    }
+    share(&mut scenario);
+    add_changes(&mut scenario, plan, topology)?;
+    Ok(scenario)
+}
+
+fn ns(s: f64) -> u64 {
+    (s * 1e9).round() as u64
+}
+
+fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
+    // Written so that NaN is refused.
+    if value > 0.0 && value <= max {
+        Ok(value)
+    } else {
+        Err(format!("{name} is {value}, but lies between 0 and {max}"))
+    }
+}
+
+fn not_negative(name: &str, value: f64, max: f64) -> Result<f64, String> {
+    if (0.0..=max).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("{name} is {value}, but lies between 0 and {max}"))
+    }
+}
+
+fn rtt_ms(topology: &Topology) -> f64 {
+    topology.rtt_ms.unwrap_or(RTT_MS_DEFAULT)
+}
+
+/// Names of the nodes of a graph, in the order in which links name them.
+fn nodes(topology: &Topology) -> Vec<String> {
+    let mut nodes: Vec<String> = Vec::new();
+    for link in topology.links.iter().map(toml::Spanned::get_ref) {
+        for name in [&link.from, &link.to] {
+            if !nodes.contains(name) {
+                nodes.push(name.clone());
+            }
+        }
+    }
+    nodes
+}
+
+fn links(topology: &Topology, longest_ms: f64, nodes: &[String]) -> Result<Vec<LinkSpec>, String> {
+    let is_graph = topology.kind == Shape::Graph;
+    if is_graph == topology.links.is_empty() {
+        return Err("[[topology.links]] belong to kind = \"graph\", which needs at least one of them".to_owned());
+    }
+    if topology.links.len().max(topology.bottlenecks.len()) > LINKS_MAX {
+        return Err(format!("there are more than {LINKS_MAX} links; leave some out"));
+    }
+    if is_graph {
+        let place = |name: &str| nodes.iter().position(|node| node == name).unwrap_or(0);
+        let links = topology.links.iter().map(toml::Spanned::get_ref);
+        return links
+            .map(|link| {
+                let spec = link_of(topology, &link.link, link.link.rtt_ms.unwrap_or(0.0).max(longest_ms))?;
+                Ok(LinkSpec { between: Some((place(&link.from), place(&link.to))), ..spec })
+            })
+            .collect();
+    }
+    if topology.bottlenecks.is_empty() {
+        if topology.kind == Shape::ParkingLot {
+            return Err("a parking lot needs [[topology.bottlenecks]], one for each".to_owned());
+        }
+        return Ok(vec![link_of(topology, &Bottleneck::default(), longest_ms)?]);
+    }
+    if topology.kind == Shape::Dumbbell && topology.bottlenecks.len() > 1 {
+        return Err("a dumbbell has one bottleneck; write kind = \"parking-lot\" for several".to_owned());
+    }
+    let added_ms: f64 = topology.bottlenecks.iter().filter_map(|bottleneck| bottleneck.get_ref().rtt_ms).sum();
+    let bottlenecks = topology.bottlenecks.iter().map(toml::Spanned::get_ref);
+    bottlenecks.map(|bottleneck| link_of(topology, bottleneck, longest_ms + added_ms)).collect()
+}
+
+/// `through_ms` is the longest round trip through it.
+fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<LinkSpec, String> {
+    let rate_mbps = own.rate_mbps.or(topology.rate_mbps).unwrap_or(RATE_MBPS_DEFAULT);
+    let rate_bps = positive("a bottleneck's rate_mbps", rate_mbps, 1e6)? * 1e6;
+    let bdp_packets = rate_bps * through_ms / 1e3 / 8.0 / PACKET_BYTES;
+    let of_bdp =
+        |bdp: f64| Ok::<_, String>((not_negative("buffer_bdp", bdp, 1e3)? * bdp_packets).round().max(1.0) as usize);
+    let queue_packets = match (own.buffer_packets, own.buffer_bdp) {
+        (Some(packets), None) => packets,
+        (None, Some(bdp)) => of_bdp(bdp)?,
+        (None, None) => match (topology.buffer_packets, topology.buffer_bdp) {
+            (Some(packets), None) => packets,
+            (None, Some(bdp)) => of_bdp(bdp)?,
+            (None, None) => BUFFER_PACKETS_DEFAULT,
+            (Some(_), Some(_)) => return Err("give buffer_packets or buffer_bdp, not both".to_owned()),
+        },
+        (Some(_), Some(_)) => return Err("give buffer_packets or buffer_bdp, not both".to_owned()),
+    };
+    let rtt_ms = not_negative("a bottleneck's rtt_ms", own.rtt_ms.unwrap_or(0.0), 1e6)?;
+    Ok(LinkSpec {
+        rate_bps: rate_bps.round() as u64,
+        delay_ns: ns(rtt_ms / 2e3),
+        loss: not_negative("loss", own.loss.or(topology.loss).unwrap_or(0.0), 1.0)?,
+        loss_burst_packets: own.loss_burst_packets.or(topology.loss_burst_packets).unwrap_or(0.0),
+        discipline: own.discipline.or(topology.discipline).unwrap_or_default(),
+        queue_packets,
+        between: None,
+    })
+}
+
+fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series: &Carrier) -> Result<(), String> {
+    if group.count > FLOWS_MAX {
+        return Err(format!("{} flows are more than {FLOWS_MAX}; lower `count`", group.count));
+    }
+    let over = if scenario.nodes.is_empty() {
+        let last = scenario.links.len();
+        let (from, to) = group.over.unwrap_or((1, last));
+        if from == 0 || from > to || to > last {
+            return Err(format!("`over` is [{from}, {to}], but bottlenecks are counted from 1 to {last}"));
+        }
+        (from - 1, to - 1)
+    } else {
+        let place = |name: &Option<String>| {
+            let name = name.as_deref().ok_or("flows of a graph need `from` and `to`, names of nodes")?;
+            let place = scenario.nodes.iter().position(|node| node == name);
+            place.ok_or_else(|| format!("there is no node `{name}`; nodes are named by [[topology.links]]"))
+        };
+        (place(&group.from)?, place(&group.to)?)
+    };
+    let rtt_ms = not_negative("rtt_ms", group.rtt_ms.unwrap_or_else(|| rtt_ms(topology)), 1e6)?;
+    let access_mbps = group.access_mbps.or(topology.access_mbps).unwrap_or(RATE_MBPS_DEFAULT);
+    let access_bps = (not_negative("access_mbps", access_mbps, 1e6)? * 1e6).round() as u64;
+    let jitter_us = not_negative("access_jitter_us", topology.access_jitter_us.unwrap_or(0.0), 1e6)?;
+    let start_s = not_negative("start_s", group.start_s, DURATION_S_MAX)?;
+    let stagger_s = not_negative("stagger_s", group.stagger_s, DURATION_S_MAX)?;
+    for index in 0..group.count {
+        scenario.flows.push(FlowSpec {
+            transport: group.transport.as_ref().unwrap_or(series).clone(),
+            start_ns: ns(start_s + stagger_s * f64::from(index)),
+            bytes: group.bytes,
+            rtt_ns: ns(rtt_ms / 1e3),
+            access_bps,
+            jitter_ns: ns(jitter_us / 1e6),
+            over,
+            share_bps: 0,
+            loss: 0.0,
+        });
+    }
+    Ok(())
+}
+
+/// What `share` and `optimal` mean: a flow's part of the most crowded of its bottlenecks, and the losses of all of them.
+/// Over a graph, whose routes are not known yet, the part of all links, and no losses.
+fn share(scenario: &mut Scenario) {
+    let is_row = scenario.nodes.is_empty();
+    let crosses = |flow: &FlowSpec, link: usize| !is_row || (flow.over.0..=flow.over.1).contains(&link);
+    let shares: Vec<u64> = (0..scenario.links.len())
+        .map(|link| {
+            let flows = scenario.flows.iter().filter(|flow| crosses(flow, link)).count().max(1);
+            scenario.links[link].rate_bps / flows as u64
+        })
+        .collect();
+    for flow in &mut scenario.flows {
+        let least = (0..shares.len()).filter(|&link| crosses(flow, link)).map(|link| shares[link]).min().unwrap_or(0);
+        let access = if flow.access_bps == 0 { u64::MAX } else { flow.access_bps };
+        flow.share_bps = least.min(access).max(1_000);
+        let passes =
+            (0..shares.len()).filter(|&link| is_row && crosses(flow, link)).map(|link| 1.0 - scenario.links[link].loss);
+        flow.loss = 1.0 - passes.product::<f64>();
+    }
+}
+
+fn add_changes(scenario: &mut Scenario, plan: &Plan, topology: &Topology) -> Result<(), String> {
+    let none = ChangeSpec { at_ns: 0, link: 0, rate_bps: None, delay_ns: None, own_loss: false, loss: None };
+    if let Some(from_s) = topology.loss_from_s {
+        let at_ns = ns(not_negative("loss_from_s", from_s, DURATION_S_MAX)?);
+        let lossy = (0..scenario.links.len()).filter(|&link| scenario.links[link].loss > 0.0);
+        scenario.changes = lossy.map(|link| ChangeSpec { at_ns, link, own_loss: true, ..none }).collect();
+    }
+    for change in plan.time.iter().map(toml::Spanned::get_ref) {
+        let links = scenario.links.len();
+        let Some(link) = change.bottleneck.checked_sub(1).filter(|&link| link < links) else {
+            return Err(format!(
+                "[[time]] names bottleneck {}, but they are counted from 1 to {links}",
+                change.bottleneck
+            ));
+        };
+        let rate = change.rate_mbps.map(|mbps| positive("rate_mbps", mbps, 1e6)).transpose()?;
+        let delay = change.delay_ms.map(|ms| not_negative("delay_ms", ms, 1e6)).transpose()?;
+        scenario.changes.push(ChangeSpec {
+            at_ns: ns(not_negative("at_s", change.at_s, DURATION_S_MAX)?),
+            link,
+            rate_bps: rate.map(|mbps| (mbps * 1e6).round() as u64),
+            delay_ns: delay.map(|ms| ns(ms / 1e3)),
+            own_loss: false,
+            loss: change.loss.map(|loss| not_negative("loss", loss, 1.0)).transpose()?,
+        });
+    }
+    scenario.changes.sort_by_key(|change| change.at_ns);
+    Ok(())
+}

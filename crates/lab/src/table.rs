@@ -1,0 +1,89 @@
+//! The records of a plan, gathered by point and series.
+
+use std::collections::BTreeMap;
+
+use crate::expand::{Level, Point, Run};
+use crate::metrics::{Measured, mean_and_sd};
+use crate::record::Record;
+
+/// One series at one point: all its repetitions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Label of the series.
+    pub series: String,
+    /// Where.
+    pub point: Point,
+    /// From when on goodput counts in these runs.
+    pub warm_up_s: f64,
+    /// What was measured, in order of repetitions; those without a record are left out.
+    pub measured: Vec<Measured>,
+}
+
+/// All cells of a plan, in the order of its runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// In the order of the sweep, and for each point in that of the series.
+    pub cells: Vec<Cell>,
+}
+
+impl Table {
+    /// Gathers for `runs`, all of one plan, what `records` has.
+    #[must_use]
+    pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Self {
+        let mut cells: Vec<Cell> = Vec::new();
+        for run in runs {
+            if run.repetition == 1 {
+                cells.push(Cell {
+                    series: run.series.clone(),
+                    point: run.point.clone(),
+                    warm_up_s: run.scenario.warm_up_ns as f64 / 1e9,
+                    measured: Vec::new(),
+                });
+            }
+            if let (Some(cell), Some(record)) = (cells.last_mut(), records.get(&run.hash)) {
+                cell.measured.push(record.measured.clone());
+            }
+        }
+        Self { cells }
+    }
+
+    /// The cells of a series in the order of the sweep.
+    pub fn of_series<'table>(&'table self, series: &'table str) -> impl Iterator<Item = &'table Cell> {
+        self.cells.iter().filter(move |cell| cell.series == series)
+    }
+
+    /// The cell of a series at a point.
+    #[must_use]
+    pub fn at(&self, series: &str, point: &Point) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.series == series && cell.point == *point)
+    }
+
+    /// The metric `name` in every repetition of `cell`; of one flow or the mean over all. Empty where it has no value.
+    #[must_use]
+    pub fn values(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Vec<f64> {
+        let value = |measured: &Measured| measured.value(name, flow, cell.warm_up_s);
+        let values: Option<Vec<f64>> = cell.measured.iter().map(value).collect();
+        let values = values.unwrap_or_default();
+        if name != "relative_percent" {
+            return values;
+        }
+        // Of the same series with the last value of the first parameter.
+        let last = self.of_series(&cell.series).filter(|other| other.point.get(1..) == cell.point.get(1..)).last();
+        let whole = last.and_then(|last| mean_and_sd(&last.measured.iter().filter_map(value).collect::<Vec<_>>()));
+        match whole {
+            Some((whole, _)) if whole > 0.0 => values.into_iter().map(|value| 100.0 * value / whole).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its mean over the repetitions.
+    #[must_use]
+    pub fn mean(&self, cell: &Cell, name: &str, flow: Option<usize>) -> Option<f64> {
+        mean_and_sd(&self.values(cell, name, flow)).map(|(mean, _)| mean)
+    }
+}
+
+/// The level of the parameter `name` at a point.
+pub(crate) fn level<'point>(point: &'point Point, name: &str) -> Option<&'point Level> {
+    point.iter().find(|(parameter, _)| parameter == name).map(|(_, level)| level)
+}

@@ -1,0 +1,20 @@
+//! The documentation says what the plans say.
+
+#[test]
+fn the_page_of_experiments_is_that_of_the_plans() {
+    let written = include_str!("../../../docs/experiments.md");
+    let page = dfcp_lab::experiments_page(&dfcp_lab::plan::builtin().unwrap());
+    assert!(
+        written == page,
+        "docs/experiments.md is old; write it anew: cargo run -p dfcp-lab --example experiments_page"
+    );
+}
+
+/// The worked example is a plan that works.
+#[test]
+fn the_example_of_the_guide_is_a_plan() {
+    let guide = include_str!("../../../docs/plans.md");
+    let text = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let source = dfcp_lab::plan::Source::parse("docs/plans.md", text).unwrap();
+    assert_eq!(source.plan.id, "my-link");
+}
