@@ -33,6 +33,23 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
 }
 
 #[test]
+fn a_check_fails_where_a_claim_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plans, results) = (folder.path().join("plans"), folder.path().join("results"));
+    std::fs::create_dir(&plans).unwrap();
+    let wrong = include_str!("../../lab/tests/plans/small.toml").replace("within = [1, 10]", "within = [100, 200]");
+    std::fs::write(plans.join("small.toml"), wrong).unwrap();
+    let (plans, results) = (plans.to_str().unwrap(), results.to_str().unwrap());
+    let run = ["run", "small", "--quick", "--plans", plans, "--results", results];
+    let (code, out, err) = lab(&run);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("0 claims reproduced, 1 differ"), "{out}");
+    let (code, _, err) = lab(&[&run[..], &["--check"]].concat());
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("1 differ from what their plans claim"), "{err}");
+}
+
+#[test]
 fn an_unknown_plan_is_one_sentence_and_exit_code_1() {
     let (code, out, err) = lab(&["run", "S99"]);
     assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");

@@ -21,6 +21,14 @@ pub enum Verdict {
     NotRun,
 }
 
+impl Verdict {
+    /// Whether it does not hold here, and nobody said why.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        *self == Self::Differs
+    }
+}
+
 /// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
@@ -121,17 +129,17 @@ impl Claimed<'_> {
 
     fn value(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
-        Some(all(&self.values()?, "", |value| (low..=high).contains(&value)))
+        Some(self.all(&self.values()?, "", |value| (low..=high).contains(&value)))
     }
 
     fn ratio(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
-        Some(all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
+        Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
     }
 
     fn order(&self) -> Option<Finding> {
         let factor = self.claim.factor.unwrap_or(1.0);
-        Some(all(&self.ratios()?, "×", |ratio| ratio >= factor))
+        Some(self.all(&self.ratios()?, "×", |ratio| ratio >= factor))
     }
 
     fn flat(&self) -> Option<Finding> {
@@ -164,22 +172,27 @@ impl Claimed<'_> {
             let (low, high) = extremes(values.into_iter());
             spreads.push((name(&cell.point), if mean == 0.0 { 0.0 } else { 100.0 * (high - low) / mean }));
         }
-        (!spreads.is_empty()).then(|| all(&spreads, " %", |spread| spread <= 100.0 * tolerance))
+        (!spreads.is_empty()).then(|| self.all(&spreads, " %", |spread| spread <= 100.0 * tolerance))
+    }
+
+    /// Whether it holds everywhere, or at as many points as the claim asks for; the numbers, those first where it does not.
+    fn all(&self, values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
+        let failed: Vec<_> = values.iter().filter(|(_, value)| !holds(*value)).cloned().collect();
+        let held = values.len() - failed.len();
+        let measured = if failed.is_empty() { list(values, unit) } else { list(&failed, unit) };
+        match self.claim.share {
+            None => Finding { holds: failed.is_empty(), measured },
+            Some(share) => Finding {
+                // The tolerance keeps 9 of 10 points at a share of 0.9, which has no exact form.
+                holds: held as f64 >= share * values.len() as f64 - 1e-9,
+                measured: format!("at {held} of {} points; {measured}", values.len()),
+            },
+        }
     }
 }
 
 fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
-}
-
-/// Whether it holds everywhere; the numbers, those first where it does not.
-fn all(values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
-    let failed: Vec<_> = values.iter().filter(|(_, value)| !holds(*value)).cloned().collect();
-    if failed.is_empty() {
-        Finding { holds: true, measured: list(values, unit) }
-    } else {
-        Finding { holds: false, measured: list(&failed, unit) }
-    }
 }
 
 /// How many numbers a sentence may have; of more, the least and the greatest.
@@ -199,6 +212,9 @@ fn list(values: &[(String, f64)], unit: &str) -> String {
     ends.join(" to ")
 }
 
+/// Less than this is rounding.
+const NOTHING: f64 = 1e-9;
+
 /// A number for people: three digits.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
@@ -206,7 +222,7 @@ pub(crate) fn digits(value: f64) -> String {
         return "without bound".to_owned();
     }
     match size {
-        _ if size == 0.0 => "0".to_owned(),
+        _ if size < NOTHING => "0".to_owned(),
         _ if size >= 100.0 => format!("{value:.0}"),
         _ if size >= 10.0 => format!("{value:.1}"),
         _ if size >= 1.0 => format!("{value:.2}"),
@@ -244,7 +260,8 @@ pub(crate) fn describe(claim: &Claim) -> String {
     let flow = claim.flow.map_or(String::new(), |flow| format!(", flow {flow}"));
     let places: Vec<_> = claim.at.iter().map(|(name, values)| format!("{name} {}", place(values))).collect();
     let at = if places.is_empty() { String::new() } else { format!(", at {}", places.join(" and ")) };
-    format!("{}{flow}: {test}{at}", claim.series)
+    let share = claim.share.map_or(String::new(), |share| format!(", at {} % of the points", 100.0 * share));
+    format!("{}{flow}: {test}{at}{share}", claim.series)
 }
 
 fn place(values: &Where) -> String {

@@ -10,6 +10,7 @@ mod claims;
 mod docs;
 mod expand;
 mod figures;
+mod host;
 mod measure;
 pub mod metrics;
 pub mod plan;

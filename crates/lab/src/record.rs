@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::expand::{Point, Run, SCHEMA};
+use crate::host;
 use crate::metrics::{METRICS, Measured, is_of_flows};
 
 /// What is known of a run when it has ended.
@@ -39,7 +40,7 @@ pub struct Record {
     pub commit: String,
     /// What ran it: always `sim` for now.
     pub platform: String,
-    /// Name of the machine.
+    /// The machine: name, processor, memory, system.
     pub host: String,
     /// Seconds it took.
     pub wall_s: f64,
@@ -52,7 +53,7 @@ pub struct Origin {
     pub version: String,
     /// Of its source.
     pub commit: String,
-    /// Name of the machine.
+    /// The machine: name, processor, memory, system.
     pub host: String,
 }
 
@@ -60,24 +61,9 @@ impl Origin {
     /// Of this program on this machine.
     #[must_use]
     pub fn here() -> Self {
-        Self { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("DFCP_COMMIT").to_owned(), host: host() }
+        let host = host::describe();
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("DFCP_COMMIT").to_owned(), host }
     }
-}
-
-#[cfg(unix)]
-fn host() -> String {
-    let name = rustix::system::uname();
-    format!(
-        "{} ({} {})",
-        name.nodename().to_string_lossy(),
-        name.sysname().to_string_lossy(),
-        name.machine().to_string_lossy()
-    )
-}
-
-#[cfg(not(unix))]
-fn host() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// A file of records cannot be used.

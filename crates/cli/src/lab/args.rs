@@ -79,6 +79,7 @@ pub enum Platform {
 Examples:
   dfcp lab run S1 --quick
   dfcp lab run all --quick --jobs 4
+  dfcp lab run V6 F5a --quick --check
   dfcp lab run my-link --plans my-plans
 
 Every run is written down when it ends, so an interrupted sweep goes on where it was; remove the directory to start anew.")]
@@ -95,6 +96,9 @@ pub struct RunArgs {
     /// Runs at a time [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Exit with 1 if a claim differs, as a check of changes does
+    #[arg(long)]
+    pub check: bool,
     /// Which plans.
     #[command(flatten)]
     pub which: PlansArg,

@@ -84,6 +84,11 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     work.await.context("the runs ended in a panic")??;
     let judged = judge_all(&sources, &plans, &args.runs.results)?;
     show::verdicts(&judged, is_json);
+    let differ: Vec<_> = judged.iter().flat_map(|(_, claims)| claims).filter(|claim| claim.verdict.differs()).collect();
+    if args.check && !differ.is_empty() {
+        let ids: Vec<_> = differ.iter().map(|claim| claim.id.as_str()).collect();
+        bail!("{} differ from what their plans claim; see above what was measured", ids.join(", "));
+    }
     Ok(())
 }
 

@@ -55,6 +55,16 @@ fn every_kind_of_claim_is_judged_by_its_numbers() {
         ),
         ("kind = \"order\"\nseries = \"A\"\nto = \"B\"", Differs, "0.909× at loss 0"),
         (
+            "kind = \"value\"\nseries = \"A\"\nat = { loss = { max = 0.2 } }\nwithin = [8, 9]\nshare = 0.6",
+            Reproduced,
+            "at 2 of 3 points; 10.0 at loss 0",
+        ),
+        (
+            "kind = \"value\"\nseries = \"A\"\nat = { loss = { max = 0.2 } }\nwithin = [8, 9]\nshare = 0.7",
+            Differs,
+            "at 2 of 3 points; 10.0 at loss 0",
+        ),
+        (
             "kind = \"flat\"\nseries = \"A\"\nat = { loss = [0.1, 0.2] }\ntolerance = 0.05",
             Reproduced,
             "8.00 to 8.20, a spread of 2.4 %",

@@ -13,6 +13,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("V7.toml", include_str!("../../../../lab/plans/V7.toml")),
     ("V8.toml", include_str!("../../../../lab/plans/V8.toml")),
     ("S1.toml", include_str!("../../../../lab/plans/S1.toml")),
+    ("S1r.toml", include_str!("../../../../lab/plans/S1r.toml")),
     ("S1x.toml", include_str!("../../../../lab/plans/S1x.toml")),
     ("S2.toml", include_str!("../../../../lab/plans/S2.toml")),
     ("S3.toml", include_str!("../../../../lab/plans/S3.toml")),
@@ -36,6 +37,12 @@ const TEXTS: &[(&str, &str)] = &[
     ("F4b.toml", include_str!("../../../../lab/plans/F4b.toml")),
     ("F5a.toml", include_str!("../../../../lab/plans/F5a.toml")),
     ("F5b.toml", include_str!("../../../../lab/plans/F5b.toml")),
+    ("X1.toml", include_str!("../../../../lab/plans/X1.toml")),
+    ("X2.toml", include_str!("../../../../lab/plans/X2.toml")),
+    ("X3.toml", include_str!("../../../../lab/plans/X3.toml")),
+    ("X4.toml", include_str!("../../../../lab/plans/X4.toml")),
+    ("X5.toml", include_str!("../../../../lab/plans/X5.toml")),
+    ("X6.toml", include_str!("../../../../lab/plans/X6.toml")),
 ];
 
 /// The project's own plans, in the order of the report.

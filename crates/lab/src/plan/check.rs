@@ -107,6 +107,10 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
             return Err(format!("`at` has {}, which is not in the values of `{parameter}`", Level::of(alien)));
         }
     }
+    let has_points = !matches!(claim.kind, ClaimKind::Flat | ClaimKind::Monotone);
+    if claim.share.is_some_and(|share| !(0.0..=1.0).contains(&share) || !has_points) {
+        return Err("`share` lies between 0 and 1, and means nothing to flat and monotone".to_owned());
+    }
     let needs = match claim.kind {
         ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
         ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {

@@ -417,6 +417,8 @@ pub struct Claim {
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
     /// the flows at most.
     pub tolerance: Option<f64>,
+    /// `value`, `ratio`, `order` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
+    pub share: Option<f64>,
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
     pub falls: bool,
