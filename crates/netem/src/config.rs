@@ -191,6 +191,12 @@ impl LinkConfig {
         self
     }
 
+    /// Whether nothing can happen to a packet behind the transmitter but that it arrives after the delay.
+    pub(crate) fn is_clean(&self) -> bool {
+        let never = self.reorder == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0 && self.jitter.is_zero();
+        never && self.loss == Loss::None && self.blackouts.is_empty()
+    }
+
     /// Checks every field, as [`Link::new`](crate::Link::new) does.
     ///
     /// # Errors

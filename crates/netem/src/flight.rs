@@ -77,12 +77,19 @@ impl<P> Flight<P> {
 
     /// The next arrival.
     pub(crate) fn next_arrival(&self) -> Option<Time> {
-        let keys = [self.in_order.front(), self.held_back.peek()];
-        keys.into_iter().flatten().map(|traveller| traveller.arrival).min()
+        let in_order = self.in_order.front().map(|traveller| traveller.arrival);
+        match self.held_back.peek() {
+            Some(late) => Some(in_order.map_or(late.arrival, |at| at.min(late.arrival))),
+            None => in_order,
+        }
     }
 
     /// The next packet, if it arrives at `now` or before.
     pub(crate) fn pop(&mut self, now: Time) -> Option<P> {
+        if self.held_back.is_empty() {
+            self.in_order.front().filter(|first| first.arrival <= now)?;
+            return self.in_order.pop_front().map(|first| first.packet);
+        }
         let in_order = self.in_order.front().map(Traveller::key);
         let held_back = self.held_back.peek().map(Traveller::key);
         let held_back_first = match (in_order, held_back) {

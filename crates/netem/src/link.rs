@@ -19,12 +19,24 @@ use crate::transmitter::Transmitter;
 /// returns `None`. Time must not run backwards: an instant before the latest one seen counts as that one.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
-    config: LinkConfig,
     now: Time,
-    queue: Queue<P>,
     transmitter: Transmitter<P>,
     flight: Flight<P>,
+    queue: Queue<P>,
     held: Count,
+    stats: LinkStats,
+    /// Of the configuration.
+    delay: Duration,
+    /// Whether every packet which is sent arrives, once, after the delay and as it was.
+    is_clean: bool,
+    /// Apart, because a simulator has hundreds of links most of which are clean, and a cache has little room.
+    config: Box<LinkConfig>,
+    impairments: Box<Impairments>,
+}
+
+/// What can happen to packets behind the transmitter.
+#[derive(Clone, Debug)]
+struct Impairments {
     loss: LossProcess,
     jitter: Random,
     reorder: Random,
@@ -32,7 +44,19 @@ pub struct Link<P> {
     corrupt: Random,
     /// Index of the first blackout which is not over yet.
     blackout: usize,
-    stats: LinkStats,
+}
+
+impl Impairments {
+    fn new(loss: Loss, seed: u64) -> Self {
+        Self {
+            loss: LossProcess::new(loss, seed),
+            jitter: Random::new(seed, Stream::Jitter),
+            reorder: Random::new(seed, Stream::Reorder),
+            duplicate: Random::new(seed, Stream::Duplicate),
+            corrupt: Random::new(seed, Stream::Corrupt),
+            blackout: 0,
+        }
+    }
 }
 
 impl<P: Packet> Link<P> {
@@ -48,14 +72,11 @@ impl<P: Packet> Link<P> {
             transmitter: Transmitter::new(checked_rate(config.rate_bps)?),
             flight: Flight::new(),
             held: Count::default(),
-            loss: LossProcess::new(config.loss.clone(), seed),
-            jitter: Random::new(seed, Stream::Jitter),
-            reorder: Random::new(seed, Stream::Reorder),
-            duplicate: Random::new(seed, Stream::Duplicate),
-            corrupt: Random::new(seed, Stream::Corrupt),
-            blackout: 0,
             stats: LinkStats::default(),
-            config,
+            delay: config.delay,
+            is_clean: config.is_clean(),
+            impairments: Box::new(Impairments::new(config.loss.clone(), seed)),
+            config: Box::new(config),
         })
     }
 
@@ -69,7 +90,7 @@ impl<P: Packet> Link<P> {
             return;
         }
         self.held.add(size_bytes);
-        if self.config.rate_bps.is_none() {
+        if self.transmitter.is_infinite() {
             self.depart(self.now, packet);
             return;
         }
@@ -86,8 +107,11 @@ impl<P: Packet> Link<P> {
     #[must_use]
     pub fn next_time(&self) -> Option<Time> {
         let next_departure = self.transmitter.finish_time();
-        let next_sent = next_departure.map(|finish| self.flight.in_order_arrival(finish + self.config.delay));
-        [next_sent, self.flight.next_arrival()].into_iter().flatten().min()
+        let next_sent = next_departure.map(|finish| self.flight.in_order_arrival(finish + self.delay));
+        match (next_sent, self.flight.next_arrival()) {
+            (Some(sent), Some(arrival)) => Some(sent.min(arrival)),
+            (sent, arrival) => sent.or(arrival),
+        }
     }
 
     /// When the packet being sent will have left; `None` while none is.
@@ -139,6 +163,7 @@ impl<P: Packet> Link<P> {
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
+        self.delay = delay;
     }
 
     /// Changes the loss model for packets which leave the transmitter after `now`.
@@ -149,7 +174,8 @@ impl<P: Packet> Link<P> {
         loss.validate()?;
         self.advance(now);
         self.config.loss = loss.clone();
-        self.loss.set(loss);
+        self.is_clean = self.config.is_clean();
+        self.impairments.loss.set(loss);
         Ok(())
     }
 
@@ -185,21 +211,25 @@ impl<P: Packet> Link<P> {
 
     /// The last bit of `packet` has left the transmitter at `at`.
     fn depart(&mut self, at: Time, packet: P) {
+        if self.is_clean {
+            return self.flight.add_in_order(at + self.delay, packet);
+        }
         let size_bytes = packet.size_bytes();
         if self.is_dark(at) {
             self.stats.blackout_drops.add(size_bytes);
             self.held.remove(size_bytes);
             return;
         }
-        if self.loss.loses_next() {
+        let Impairments { loss, jitter, reorder, duplicate, .. } = &mut *self.impairments;
+        if loss.loses_next() {
             self.stats.lost.add(size_bytes);
             self.held.remove(size_bytes);
             return;
         }
-        let copy = self.duplicate.chance(self.config.duplicate).then(|| packet.clone());
-        let jitter = Duration::from_nanos(self.jitter.up_to(duration_ns(self.config.jitter)));
-        let mut arrival = at + self.config.delay + jitter;
-        let held_back = self.reorder.chance(self.config.reorder);
+        let copy = duplicate.chance(self.config.duplicate).then(|| packet.clone());
+        let jitter = Duration::from_nanos(jitter.up_to(duration_ns(self.config.jitter)));
+        let mut arrival = at + self.delay + jitter;
+        let held_back = reorder.chance(self.config.reorder);
         if held_back {
             arrival = self.flight.in_order_arrival(arrival) + self.config.reorder_delay;
             self.stats.reordered.add(size_bytes);
@@ -213,8 +243,8 @@ impl<P: Packet> Link<P> {
     }
 
     fn travel(&mut self, arrival: Time, held_back: bool, mut packet: P) {
-        if self.corrupt.chance(self.config.corrupt) {
-            packet.corrupt(self.corrupt.bits());
+        if self.impairments.corrupt.chance(self.config.corrupt) {
+            packet.corrupt(self.impairments.corrupt.bits());
             self.stats.corrupted.add(packet.size_bytes());
         }
         if held_back {
@@ -226,11 +256,11 @@ impl<P: Packet> Link<P> {
 
     /// Departures come in order of time, so blackouts which are over need not be looked at again.
     fn is_dark(&mut self, at: Time) -> bool {
-        while let Some(&(start, end)) = self.config.blackouts.get(self.blackout) {
+        while let Some(&(start, end)) = self.config.blackouts.get(self.impairments.blackout) {
             if at < end {
                 return at >= start;
             }
-            self.blackout += 1;
+            self.impairments.blackout += 1;
         }
         false
     }

@@ -23,6 +23,8 @@ struct Job<P> {
     /// When `work_left` was true.
     since: Time,
     work_left: u128,
+    /// When it will have been done. Asked for several times per packet, and costs a division.
+    finish: Time,
 }
 
 impl<P> Transmitter<P> {
@@ -32,6 +34,11 @@ impl<P> Transmitter<P> {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.job.is_none()
+    }
+
+    /// Whether it sends everything in no time.
+    pub(crate) fn is_infinite(&self) -> bool {
+        self.rate_bps.is_none()
     }
 
     /// Starts a packet after an idle time, which nothing is carried over from.
@@ -45,41 +52,46 @@ impl<P> Transmitter<P> {
         let work = u128::from(size_bytes) * 8 * NS_PER_S;
         let work_left = work.saturating_sub(self.credit);
         self.credit = self.credit.saturating_sub(work);
-        self.job = Some(Job { packet, since: now, work_left });
+        let finish = self.finish_of(now, work_left);
+        self.job = Some(Job { packet, since: now, work_left, finish });
     }
 
     /// When the packet being sent will have left.
     pub(crate) fn finish_time(&self) -> Option<Time> {
-        let job = self.job.as_ref()?;
-        Some(Time::from_ns(job.since.as_ns().saturating_add(self.duration_ns(job.work_left))))
+        self.job.as_ref().map(|job| job.finish)
     }
 
     /// Takes the packet out at its [`finish_time`](Self::finish_time), which is returned with it, if that is not after
     /// `now`.
     pub(crate) fn finish(&mut self, now: Time) -> Option<(Time, P)> {
-        let finish = self.finish_time()?;
-        if finish > now {
-            return None;
-        }
-        let job = self.job.take()?;
-        let done = self.work_done(job.since, finish);
+        let job = self.job.take_if(|job| job.finish <= now)?;
+        let done = self.work_done(job.since, job.finish);
         self.credit += done.saturating_sub(job.work_left);
-        Some((finish, job.packet))
+        Some((job.finish, job.packet))
     }
 
     /// Changes the rate from `now` on; what the old rate has done of the present packet stays done.
     pub(crate) fn set_rate(&mut self, now: Time, rate_bps: Option<NonZeroU64>) {
-        if let Some(mut job) = self.job.take() {
+        let job = self.job.take().map(|mut job| {
             job.work_left = job.work_left.saturating_sub(self.work_done(job.since, now));
             job.since = job.since.max(now);
-            self.job = Some(job);
-        }
+            job
+        });
         self.rate_bps = rate_bps;
+        self.job = job.map(|job| Job { finish: self.finish_of(job.since, job.work_left), ..job });
+    }
+
+    fn finish_of(&self, since: Time, work_left: u128) -> Time {
+        Time::from_ns(since.as_ns().saturating_add(self.duration_ns(work_left)))
     }
 
     fn duration_ns(&self, work: u128) -> u64 {
         let Some(rate_bps) = self.rate_bps else { return 0 };
-        u64::try_from(work.div_ceil(u128::from(rate_bps.get()))).unwrap_or(u64::MAX)
+        match u64::try_from(work) {
+            Ok(work) => work.div_ceil(rate_bps.get()),
+            // Packets of gigabytes.
+            Err(_) => u64::try_from(work.div_ceil(u128::from(rate_bps.get()))).unwrap_or(u64::MAX),
+        }
     }
 
     fn work_done(&self, from: Time, to: Time) -> u128 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use dfcp_netem::{Discipline, Drr, LinkConfig, QueueLimit, Sfq};
-use dfcp_proto::{Config, Content, Rate};
+use dfcp_proto::{Config, Content, Rate, Schedule};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{DfcpConfig, Observer, Packet, QuicConfig, QuicCongestion, Transport};
 use dfcp_time::Time;
@@ -27,6 +27,8 @@ enum Carrier {
     Modern,
     /// DFCP's classic profile, as fast as its access link; symbols are counted, not coded.
     Classic,
+    /// The same, each flow at its share of the rate.
+    ClassicPaced,
     /// TCP with CUBIC.
     Cubic,
     /// TCP with NewReno.
@@ -60,9 +62,18 @@ struct Arguments {
     /// How many flows.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     flows: u64,
-    /// Rate of the bottleneck, and of each access link, in Mbit/s.
+    /// Rate of the bottleneck in Mbit/s.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     mbps: u64,
+    /// Rate of each access link in Mbit/s; that of the bottleneck unless given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    access_mbps: Option<u64>,
+    /// Classic: redundancy of the open loop; without it, senders flood.
+    #[arg(long)]
+    redundancy: Option<f64>,
+    /// Classic: blocks in the window.
+    #[arg(long, default_value_t = 1_000)]
+    window_blocks: u32,
     /// Round-trip time in ms, without waiting.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     rtt_ms: u64,
@@ -72,6 +83,9 @@ struct Arguments {
     /// Simulated time in s.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: u64,
+    /// Do not ask for the CPU time: valgrind does not survive it.
+    #[arg(long)]
+    no_cpu_time: bool,
     /// The queue's order.
     #[arg(long, value_enum, default_value = "drop-tail")]
     discipline: Order,
@@ -105,14 +119,17 @@ fn dfcp(config: Config) -> Transport {
     Transport::Dfcp(Box::new(DfcpConfig::both(config)))
 }
 
-fn transport(carrier: Carrier, share_bps: u64) -> Transport {
-    let modern = || Config { rate: Rate::Fixed { rate_bps: share_bps }, ..Config::danger_unsealed() };
-    let classic = || Config { rate: Rate::Line, window_blocks: 1_000, ..Config::danger_classic() };
+fn transport(arguments: &Arguments, share_bps: u64) -> Transport {
+    let share = Rate::Fixed { rate_bps: share_bps };
+    let modern = || Config { rate: share, ..Config::danger_unsealed() };
+    let schedule = arguments.redundancy.map_or(Schedule::Flood, |redundancy| Schedule::OpenLoop { redundancy });
+    let classic = |rate| Config { rate, schedule, window_blocks: arguments.window_blocks, ..Config::danger_classic() };
     let tcp = |congestion| Transport::Tcp(tcp::Config::modern(congestion));
     let quic = |congestion| Transport::Quic(QuicConfig::new(congestion));
-    match carrier {
+    match arguments.transport {
         Carrier::Modern => dfcp(modern()),
-        Carrier::Classic => dfcp(classic()),
+        Carrier::Classic => dfcp(classic(Rate::Line)),
+        Carrier::ClassicPaced => dfcp(classic(share)),
         Carrier::Cubic => tcp(Congestion::Cubic),
         Carrier::Newreno => tcp(Congestion::NewReno),
         Carrier::Bbr => tcp(Congestion::Bbr1),
@@ -135,9 +152,10 @@ fn build(arguments: &Arguments) -> Dumbbell<Events> {
         .with_queue(QueueLimit::packets((bdp_packets * arguments.buffer_bdp).max(1.0) as usize))
         .with_discipline(discipline);
     let rtt = Duration::from_millis(arguments.rtt_ms);
-    let transport = transport(arguments.transport, rate_bps / arguments.flows);
+    let transport = transport(arguments, rate_bps / arguments.flows);
+    let access_bps = arguments.access_mbps.unwrap_or(arguments.mbps) * 1_000_000;
     let flows = (0..arguments.flows).map(|_| Flow::new(transport.clone(), rtt, None)).collect();
-    Dumbbell::new(Path { bottleneck, access_bps: rate_bps, seed: 1 }, flows, Events::default())
+    Dumbbell::new(Path { bottleneck, access_bps, seed: 1 }, flows, Events::default())
 }
 
 /// CPU time which this program has used.
@@ -151,9 +169,16 @@ fn cpu_time() -> Option<Duration> {
     None
 }
 
+/// The most memory this program has had, as the kernel words it; only where it tells.
+fn peak_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().to_owned())
+}
+
 fn main() {
     let arguments = Arguments::parse();
     let mut dumbbell = build(&arguments);
+    let cpu_time = || if arguments.no_cpu_time { None } else { cpu_time() };
     let (start, cpu_start) = (Instant::now(), cpu_time());
     dumbbell.simulation.run_until(Time::from_s(arguments.seconds));
     let wall = start.elapsed();
@@ -170,6 +195,9 @@ fn main() {
     println!("CPU time            {cpu_s:>12.2} s, on the clock {:.2} s", wall.as_secs_f64());
     println!("packets per CPU s   {:>12.0}", packets as f64 / cpu_s);
     println!("hops per CPU s      {:>12.0}", hops as f64 / cpu_s);
+    if let Some(peak) = peak_memory() {
+        println!("peak memory         {peak:>15}");
+    }
     let failures = (0..dumbbell.flows.len()).filter_map(|flow| dumbbell.report(flow).failure);
     failures.for_each(|failure| println!("a flow failed: {failure}"));
 }

@@ -6,126 +6,91 @@ use dfcp_time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time: Time,
-    /// Order of entry, which decides among equal times.
-    order: u64,
-    slot: Slot,
-}
+/// When and, among equal times, in which order slots have their events. One number, so that comparing needs no branch,
+/// which could not be foretold.
+type Key = u128;
 
-impl Entry {
-    fn key(&self) -> (Time, u64) {
-        (self.time, self.order)
-    }
-}
+/// Behind every event.
+const NEVER: Key = Key::MAX;
 
-const NOWHERE: u32 = u32::MAX;
-/// Children of a node: four make the heap half as deep as two, and lie together in memory.
-const ARITY: usize = 4;
-
-/// A heap of at most one entry per slot, whose time can be changed in place. Packets are not in it, only what moves
+/// The slots' next events, in place, under a tree in whose nodes the earlier of two wins; so a change costs one
+/// comparison per level, and only as far up as the changed slot wins or has won. Packets are not in it, only what moves
 /// them; so it has a few hundred entries where a hundred thousand packets are on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agenda {
-    heap: Vec<Entry>,
-    /// Where a slot's entry is in the heap.
-    places: Vec<u32>,
+    /// One for every slot, and [`NEVER`] up to a power of two.
+    keys: Vec<Key>,
+    /// Which slot wins at every node: the children of `n` are `2n` and `2n + 1`, the last half is one leaf for every key.
+    winners: Vec<u32>,
+    slots: usize,
     entered: u64,
+}
+
+impl Default for Agenda {
+    fn default() -> Self {
+        Self { keys: vec![NEVER], winners: vec![0; 2], slots: 0, entered: 0 }
+    }
 }
 
 impl Agenda {
     /// A new slot, without an event.
     pub(crate) fn add_slot(&mut self) -> Slot {
-        self.places.push(NOWHERE);
-        Slot((self.places.len() - 1) as u32)
+        if self.slots == self.keys.len() {
+            self.grow();
+        }
+        self.slots += 1;
+        Slot((self.slots - 1) as u32)
     }
 
     /// The next event's time and source; it stays until [`set`](Self::set) changes it.
     pub(crate) fn first(&self) -> Option<(Time, Slot)> {
-        self.heap.first().map(|entry| (entry.time, entry.slot))
+        let slot = self.winners[1];
+        time_of(self.keys[slot as usize]).map(|time| (time, Slot(slot)))
     }
 
     /// Says when `slot` has its next event; `None` for never. A time which does not change keeps its place in line.
     pub(crate) fn set(&mut self, slot: Slot, time: Option<Time>) {
-        let place = self.places[slot.0 as usize] as usize;
-        match (place == NOWHERE as usize, time) {
-            (true, None) => {}
-            (true, Some(time)) => {
-                let entry = self.entry(time, slot);
-                self.heap.push(entry);
-                self.rise(self.heap.len() - 1, entry);
-            }
-            (false, None) => self.remove(place),
-            (false, Some(time)) => {
-                let old = self.heap[place].time;
-                if time == old {
-                    return;
-                }
-                let entry = self.entry(time, slot);
-                if time < old { self.rise(place, entry) } else { self.sink(place, entry) }
-            }
+        if time != time_of(self.keys[slot.0 as usize]) {
+            self.set_again(slot, time);
         }
     }
 
     /// As [`set`](Self::set) for a slot whose event is being served: an equal time is a new event, behind the others.
     pub(crate) fn set_again(&mut self, slot: Slot, time: Option<Time>) {
-        let place = self.places[slot.0 as usize] as usize;
-        match time {
-            Some(time) if place != NOWHERE as usize && self.heap[place].time <= time => {
-                let entry = self.entry(time, slot);
-                self.sink(place, entry);
-            }
-            _ => self.set(slot, time),
-        }
-    }
-
-    fn entry(&mut self, time: Time, slot: Slot) -> Entry {
-        self.entered += 1;
-        Entry { time, order: self.entered, slot }
-    }
-
-    fn remove(&mut self, place: usize) {
-        let Some(last) = self.heap.pop() else { return };
-        if let Some(removed) = self.heap.get(place) {
-            self.places[removed.slot.0 as usize] = NOWHERE;
-            let up = place > 0 && last.key() < self.heap[(place - 1) / ARITY].key();
-            if up { self.rise(place, last) } else { self.sink(place, last) }
-        } else {
-            self.places[last.slot.0 as usize] = NOWHERE;
-        }
-    }
-
-    fn put(&mut self, place: usize, entry: Entry) {
-        self.heap[place] = entry;
-        self.places[entry.slot.0 as usize] = place as u32;
-    }
-
-    fn rise(&mut self, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / ARITY;
-            if self.heap[parent].key() < entry.key() {
+        let key = time.map_or(NEVER, |time| {
+            self.entered += 1;
+            Key::from(time.as_ns()) << 64 | Key::from(self.entered)
+        });
+        self.keys[slot.0 as usize] = key;
+        let mut node = self.keys.len() + slot.0 as usize;
+        let (mut winner, mut least) = (slot.0, key);
+        while node > 1 {
+            let other = self.winners[node ^ 1];
+            let others = self.keys[other as usize];
+            (winner, least) = if others < least { (other, others) } else { (winner, least) };
+            node /= 2;
+            if winner != slot.0 && self.winners[node] == winner {
                 break;
             }
-            self.put(place, self.heap[parent]);
-            place = parent;
+            self.winners[node] = winner;
         }
-        self.put(place, entry);
     }
 
-    fn sink(&mut self, mut place: usize, entry: Entry) {
-        loop {
-            let first = ARITY * place + 1;
-            let end = (first + ARITY).min(self.heap.len());
-            let Some(least) = (first..end).min_by_key(|&child| self.heap[child].key()) else { break };
-            if entry.key() < self.heap[least].key() {
-                break;
-            }
-            self.put(place, self.heap[least]);
-            place = least;
+    /// Makes room for as many slots again.
+    fn grow(&mut self) {
+        let room = self.keys.len() * 2;
+        self.keys.resize(room, NEVER);
+        self.winners = vec![0; room];
+        self.winners.extend(0..room as u32);
+        for node in (1..room).rev() {
+            let [left, right] = [2 * node, 2 * node + 1].map(|child| self.winners[child]);
+            self.winners[node] = if self.keys[right as usize] < self.keys[left as usize] { right } else { left };
         }
-        self.put(place, entry);
     }
+}
+
+fn time_of(key: Key) -> Option<Time> {
+    (key != NEVER).then_some(Time::from_ns((key >> 64) as u64))
 }
 
 #[cfg(test)]

@@ -49,13 +49,10 @@ pub struct DfcpEnd {
     reply: Option<Vec<u8>>,
     closed: Option<Option<ConnectionError>>,
     failure: Option<ConnectError>,
-    buffer: Box<[u8]>,
 }
 
 const SENDER: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
 const RECEIVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
-/// What is written or read at once.
-const BUFFER_BYTES: usize = 1 << 16;
 /// No datagram is longer.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
 
@@ -85,7 +82,6 @@ impl DfcpEnd {
             reply: None,
             closed: None,
             failure: None,
-            buffer: vec![0; BUFFER_BYTES].into(),
         };
         let write = Application::Write { left: bytes, is_writable: true };
         let read = Application::Read { bytes: 0 };
@@ -100,9 +96,8 @@ impl DfcpEnd {
         self.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
     }
 
-    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8]) {
-        let mut reply = [0; DATAGRAM_BYTES_MAX];
-        match self.endpoint.handle_datagram(now, self.remote, datagram, &mut reply) {
+    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8], buffer: &mut [u8]) {
+        match self.endpoint.handle_datagram(now, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
             Routed::Connection(handle, remote) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
                     connection.handle_datagram(now, remote, datagram);
@@ -111,13 +106,13 @@ impl DfcpEnd {
             Routed::Opened(handle, connection) if self.connection.is_none() => {
                 self.connection = Some((handle, connection));
             }
-            Routed::Reply(length) => self.reply = Some(reply[..length].to_vec()),
+            Routed::Reply(length) => self.reply = Some(buffer[..length].to_vec()),
             _ => {}
         }
-        self.work(now);
+        self.work(now, buffer);
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time, buffer: &mut [u8]) {
         if let Some(config) = self.opens.take() {
             match self.endpoint.connect(now, self.remote, config) {
                 Ok((handle, connection)) => self.connection = Some((handle, Box::new(connection))),
@@ -127,21 +122,20 @@ impl DfcpEnd {
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);
         }
-        self.work(now);
+        self.work(now, buffer);
     }
 
-    pub(crate) fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<u32> {
-        let mut elided_bytes = 0;
-        if let Some(reply) = self.reply.take() {
-            *out = reply;
+    /// Writes the next datagram into `buffer`; its length there, and the size of its IP packet.
+    pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32)> {
+        let (length, elided_bytes) = if let Some(reply) = self.reply.take() {
+            buffer[..reply.len()].copy_from_slice(&reply);
+            (reply.len(), 0)
         } else {
             let (_, connection) = self.connection.as_mut()?;
-            let transmit = connection.poll_transmit(now, &mut self.buffer[..DATAGRAM_BYTES_MAX])?;
-            out.clear();
-            out.extend_from_slice(&self.buffer[..transmit.length]);
-            elided_bytes = transmit.elided_bytes;
-        }
-        Some(out.len() as u32 + elided_bytes + self.overhead_bytes)
+            let transmit = connection.poll_transmit(now, &mut buffer[..DATAGRAM_BYTES_MAX])?;
+            (transmit.length, transmit.elided_bytes)
+        };
+        Some((length, length as u32 + elided_bytes + self.overhead_bytes))
     }
 
     pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {
@@ -173,7 +167,7 @@ impl DfcpEnd {
     }
 
     /// Lets the application write and read.
-    fn work(&mut self, now: Time) {
+    fn work(&mut self, now: Time, buffer: &mut [u8]) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_event() {
             match (event, &mut self.application) {
@@ -186,8 +180,8 @@ impl DfcpEnd {
         match &mut self.application {
             Application::Write { left, is_writable } => {
                 while *is_writable && *left != Some(0) {
-                    let most = left.map_or(BUFFER_BYTES, |left| left.min(BUFFER_BYTES as u64) as usize);
-                    let Ok(taken) = connection.write(now, &self.buffer[..most]) else { break };
+                    let most = left.map_or(buffer.len(), |left| left.min(buffer.len() as u64) as usize);
+                    let Ok(taken) = connection.write(now, &buffer[..most]) else { break };
                     *is_writable = taken == most;
                     if let Some(left) = left {
                         *left -= taken as u64;
@@ -200,7 +194,7 @@ impl DfcpEnd {
             }
             Application::Read { bytes } => {
                 while connection.is_readable() {
-                    match connection.read(now, &mut self.buffer) {
+                    match connection.read(now, buffer) {
                         Ok(Read::Bytes(count)) => *bytes += count as u64,
                         Ok(Read::Blocked | Read::End) => break,
                         Err(error) => {

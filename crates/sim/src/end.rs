@@ -4,9 +4,27 @@ use dfcp_time::Time;
 
 use crate::dfcp::DfcpEnd;
 use crate::flow::{FlowError, Transport};
-use crate::packet::Body;
+use crate::packet::{Body, Datagram};
 use crate::quic::QuicEnd;
 use crate::tcp;
+
+/// What is written or read at once.
+pub(crate) const SCRATCH_BYTES: usize = 1 << 16;
+
+/// Room which all ends use in turn, so that it stays in the cache.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// [`SCRATCH_BYTES`], to be written and read over.
+    pub(crate) bytes: Box<[u8]>,
+    /// Buffers of datagrams which have arrived, to be used again.
+    pub(crate) spare: Vec<Vec<u8>>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { bytes: vec![0; SCRATCH_BYTES].into(), spare: Vec::new() }
+    }
+}
 
 /// One end of a flow.
 #[derive(Debug)]
@@ -40,39 +58,50 @@ impl End {
         }
     }
 
-    pub(crate) fn handle_packet(&mut self, now: Time, body: Body, spare: &mut Vec<Vec<u8>>) {
+    pub(crate) fn handle_packet(&mut self, now: Time, body: Body, scratch: &mut Scratch) {
         match (self, body) {
             (Self::TcpSender(sender), Body::Tcp(segment)) => sender.on_segment(now, &segment),
             (Self::TcpReceiver(receiver), Body::Tcp(segment)) => receiver.on_segment(now, &segment),
             (Self::Dfcp(end), Body::Datagram(mut bytes)) => {
-                end.handle_datagram(now, &mut bytes);
-                spare.push(bytes);
+                end.handle_datagram(now, &mut bytes, &mut scratch.bytes);
+                bytes.recycle(&mut scratch.spare);
             }
             (Self::Quic(end), Body::Quic(bytes)) => {
                 end.handle_datagram(now, &bytes);
-                spare.push(bytes);
+                scratch.spare.push(bytes);
             }
             // A flow's packets are of its own transport.
             (Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Quic(_), _) => {}
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time, scratch: &mut Scratch) {
         match self {
             Self::TcpSender(sender) => sender.handle_timeout(now),
             Self::TcpReceiver(receiver) => receiver.handle_timeout(now),
-            Self::Dfcp(end) => end.handle_timeout(now),
+            Self::Dfcp(end) => end.handle_timeout(now, &mut scratch.bytes),
             Self::Quic(end) => end.handle_timeout(now),
         }
     }
 
     /// The next packet which may leave now, and its size.
-    pub(crate) fn poll_transmit(&mut self, now: Time, spare: &mut Vec<Vec<u8>>) -> Option<(u32, Body)> {
+    pub(crate) fn poll_transmit(&mut self, now: Time, scratch: &mut Scratch) -> Option<(u32, Body)> {
         match self {
             Self::TcpSender(sender) => sender.poll_transmit(now).map(tcp_packet),
             Self::TcpReceiver(receiver) => receiver.poll_transmit(now).map(tcp_packet),
-            Self::Dfcp(end) => with_buffer(spare, Body::Datagram, |bytes| end.poll_transmit(now, bytes)),
-            Self::Quic(end) => with_buffer(spare, Body::Quic, |bytes| end.poll_transmit(now, bytes)),
+            Self::Dfcp(end) => {
+                let (length, size_bytes) = end.poll_transmit(now, &mut scratch.bytes)?;
+                let datagram = Datagram::copy(&scratch.bytes[..length], &mut scratch.spare);
+                Some((size_bytes, Body::Datagram(datagram)))
+            }
+            Self::Quic(end) => {
+                let mut bytes = scratch.spare.pop().unwrap_or_default();
+                if let Some(size_bytes) = end.poll_transmit(now, &mut bytes) {
+                    return Some((size_bytes, Body::Quic(bytes)));
+                }
+                scratch.spare.push(bytes);
+                None
+            }
         }
     }
 
@@ -82,6 +111,14 @@ impl End {
             Self::TcpReceiver(receiver) => receiver.next_timeout(),
             Self::Dfcp(end) => end.next_timeout(now),
             Self::Quic(end) => end.next_timeout(),
+        }
+    }
+
+    /// For an end which has just sent: until when it has nothing more to send, if that is known.
+    pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
+        match self {
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
+            Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
         }
     }
 
@@ -123,21 +160,5 @@ impl End {
 }
 
 fn tcp_packet(segment: tcp::Segment) -> (u32, Body) {
-    (segment.wire_bytes, Body::Tcp(segment))
-}
-
-/// Lets `poll` write a packet into a buffer which was used before, if there is one, and say its size.
-fn with_buffer(
-    spare: &mut Vec<Vec<u8>>,
-    body: impl FnOnce(Vec<u8>) -> Body,
-    poll: impl FnOnce(&mut Vec<u8>) -> Option<u32>,
-) -> Option<(u32, Body)> {
-    let mut bytes = spare.pop().unwrap_or_default();
-    match poll(&mut bytes) {
-        Some(size_bytes) => Some((size_bytes, body(bytes))),
-        None => {
-            spare.push(bytes);
-            None
-        }
-    }
+    (segment.wire_bytes, Body::Tcp(Box::new(segment)))
 }

@@ -80,8 +80,6 @@ pub(crate) struct Flow {
     pub(crate) slots: [Slot; 2],
     /// From the sender, from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
-    /// Buffers of datagrams which have arrived, to be used again.
-    pub(crate) spare: Vec<Vec<u8>>,
     bytes: Option<u64>,
     started_at: Time,
     first_byte_at: Option<Time>,
@@ -95,7 +93,6 @@ impl Flow {
             ends: End::pair(config.transport, config.bytes, seed)?,
             slots,
             routes: [config.forward, config.back],
-            spare: Vec::new(),
             bytes: config.bytes,
             started_at: config.start,
             first_byte_at: None,

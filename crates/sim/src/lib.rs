@@ -23,7 +23,7 @@ pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
 pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
 pub use observer::{Fingerprint, Nobody, Observer};
-pub use packet::{Body, Packet};
+pub use packet::{Body, Datagram, Packet};
 pub use pcapng::Pcapng;
 pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
 pub use simulation::{FlowId, LinkId, Simulation};

@@ -1,5 +1,7 @@
 //! What links carry.
 
+use std::ops::{Deref, DerefMut};
+
 use dfcp_netem::{Packet as OnLink, flip_bit};
 
 use crate::tcp::Segment;
@@ -27,11 +29,67 @@ pub struct Packet {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A segment of a TCP model.
-    Tcp(Segment),
+    Tcp(Box<Segment>),
     /// A datagram of a protocol whose own code runs here.
-    Datagram(Vec<u8>),
+    Datagram(Datagram),
     /// The same of QUIC.
     Quic(Vec<u8>),
+}
+
+/// What fits beside its length without making [`Body`] larger.
+const SHORT_BYTES_MAX: usize = 38;
+
+/// The bytes of a datagram. Short ones lie in the packet itself: most of those whose symbols are only counted, of which
+/// there are so many under way that every further place in memory to look at would cost more than all the rest.
+#[derive(Clone, Debug)]
+pub struct Datagram(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },
+    Long(Vec<u8>),
+}
+
+impl Datagram {
+    /// A copy of `bytes`, in a buffer which was used before if it needs one.
+    pub(crate) fn copy(bytes: &[u8], spare: &mut Vec<Vec<u8>>) -> Self {
+        if bytes.len() > SHORT_BYTES_MAX {
+            let mut buffer = spare.pop().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(bytes);
+            return Self(Place::Long(buffer));
+        }
+        let mut place = [0; SHORT_BYTES_MAX];
+        place[..bytes.len()].copy_from_slice(bytes);
+        Self(Place::Short { length: bytes.len() as u8, bytes: place })
+    }
+
+    /// Gives its buffer, if it has one, to those which are used again.
+    pub(crate) fn recycle(self, spare: &mut Vec<Vec<u8>>) {
+        if let Place::Long(buffer) = self.0 {
+            spare.push(buffer);
+        }
+    }
+}
+
+impl Deref for Datagram {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Place::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Place::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Datagram {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Place::Short { length, bytes } => &mut bytes[..usize::from(*length)],
+            Place::Long(bytes) => bytes,
+        }
+    }
 }
 
 impl OnLink for Packet {
@@ -49,5 +107,29 @@ impl OnLink for Packet {
             Body::Tcp(_) | Body::Quic(_) => self.is_damaged = true,
             Body::Datagram(bytes) => flip_bit(bytes, random),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_is_what_was_copied_whatever_its_length() {
+        let mut spare = vec![vec![9; 100]];
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in 0..bytes.len() {
+            let mut datagram = Datagram::copy(&bytes[..length], &mut spare);
+            assert_eq!(*datagram, bytes[..length]);
+            datagram.reverse();
+            assert!(datagram.iter().rev().eq(&bytes[..length]));
+            datagram.recycle(&mut spare);
+            assert_eq!(spare.len(), 1, "the buffer is used again");
+        }
+    }
+
+    #[test]
+    fn a_packet_fits_a_line_of_cache() {
+        assert_eq!(size_of::<Packet>(), 64);
     }
 }

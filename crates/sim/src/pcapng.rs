@@ -109,13 +109,17 @@ fn write_ip(out: &mut Vec<u8>, packet: &Packet) {
     out.extend_from_slice(&destination.to_be_bytes());
     match &packet.body {
         Body::Tcp(segment) => write_tcp(out, segment, packet.is_back),
-        Body::Datagram(bytes) | Body::Quic(bytes) => {
-            out.extend_from_slice(&((packet.size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
-            // A checksum of zero: none.
-            out.extend_from_slice(&[0, 0]);
-            out.extend_from_slice(bytes);
-        }
+        Body::Datagram(bytes) => write_udp(out, packet.size_bytes, bytes),
+        Body::Quic(bytes) => write_udp(out, packet.size_bytes, bytes),
     }
+}
+
+/// UDP from behind the ports on.
+fn write_udp(out: &mut Vec<u8>, size_bytes: u32, bytes: &[u8]) {
+    out.extend_from_slice(&((size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
+    // A checksum of zero: none.
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(bytes);
 }
 
 /// TCP from behind the ports on. Numbers wrap as they do on the wire, and the window is scaled by 2¹⁴ without an option

@@ -4,7 +4,7 @@ use dfcp_netem::{ConfigError, Link, LinkConfig, LinkStats, Loss};
 use dfcp_time::Time;
 
 use crate::agenda::{Agenda, Slot};
-use crate::end::End;
+use crate::end::{End, Scratch};
 use crate::flow::{Flow, FlowConfig, FlowError, FlowReport};
 use crate::observer::{Nobody, Observer};
 use crate::packet::Packet;
@@ -50,6 +50,7 @@ pub struct Simulation<O = Nobody> {
     sources: Vec<Source>,
     links: Vec<(Link<Packet>, Slot)>,
     flows: Vec<Flow>,
+    scratch: Scratch,
     packets: u64,
     hops: u64,
     observer: O,
@@ -66,6 +67,7 @@ impl<O: Observer> Simulation<O> {
             sources: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
+            scratch: Scratch::default(),
             packets: 0,
             hops: 0,
             observer,
@@ -203,16 +205,22 @@ impl<O: Observer> Simulation<O> {
 
     /// Takes out of a link what arrives now.
     fn serve_link(&mut self, index: usize, slot: Slot) {
-        while let Some(packet) = self.links[index].0.pop(self.now) {
-            self.hops += 1;
-            self.observer.arrived(self.now, LinkId(index as u32), &packet);
-            self.forward(packet);
+        loop {
+            let next = self.links[index].0.next_time();
+            if next.is_none_or(|at| at > self.now) {
+                return self.agenda.set_again(slot, next);
+            }
+            // None arrives if it was lost behind the transmitter.
+            if let Some(packet) = self.links[index].0.pop(self.now) {
+                self.hops += 1;
+                self.observer.arrived(self.now, LinkId(index as u32), &packet);
+                self.forward(packet);
+            }
         }
-        self.agenda.set_again(slot, self.links[index].0.next_time());
     }
 
     fn serve_end(&mut self, flow: usize, is_receiver: bool) {
-        self.flows[flow].ends[usize::from(is_receiver)].handle_timeout(self.now);
+        self.flows[flow].ends[usize::from(is_receiver)].handle_timeout(self.now, &mut self.scratch);
         self.transmit(flow, is_receiver);
     }
 
@@ -228,7 +236,7 @@ impl<O: Observer> Simulation<O> {
         self.observer.delivered(self.now, &packet);
         if !packet.is_damaged {
             let flow = &mut self.flows[flow];
-            flow.ends[usize::from(is_receiver)].handle_packet(self.now, packet.body, &mut flow.spare);
+            flow.ends[usize::from(is_receiver)].handle_packet(self.now, packet.body, &mut self.scratch);
             flow.note_progress(self.now);
         }
         self.transmit(flow, is_receiver);
@@ -249,27 +257,32 @@ impl<O: Observer> Simulation<O> {
         if waits {
             self.links[uplink.index()].0.advance(self.now);
         }
-        loop {
-            let flow = &mut self.flows[index];
+        let mut wake = loop {
+            let end = &mut self.flows[index].ends[side];
             if waits && self.links[uplink.index()].0.queue_len() > 0 {
-                break;
+                break end.next_timeout(self.now);
             }
-            let Some((size_bytes, body)) = flow.ends[side].poll_transmit(self.now, &mut flow.spare) else { break };
+            let Some((size_bytes, body)) = end.poll_transmit(self.now, &mut self.scratch) else {
+                break end.next_timeout(self.now);
+            };
             let id = self.packets;
             self.packets += 1;
             let (flow, is_back) = (index as u32, is_receiver);
             let packet = Packet { id, flow, is_back, leg: 0, size_bytes, is_damaged: false, body };
             self.observer.sent(self.now, &packet);
             self.offer(uplink, packet);
-        }
-        let flow = &self.flows[index];
-        let mut wake = flow.ends[side].next_timeout(self.now);
+            // To know that it would refuse costs less than to be refused.
+            let quiet = if waits { None } else { self.flows[index].ends[side].quiet_until(self.now) };
+            if quiet.is_some() {
+                break quiet;
+            }
+        };
         if waits && self.links[uplink.index()].0.queue_len() > 0 {
             // One packet waits behind the one being sent; when that one has left there is room again.
             let ready = self.links[uplink.index()].0.sent_at();
             wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
         }
-        self.agenda.set_again(flow.slots[side], wake);
+        self.agenda.set_again(self.flows[index].slots[side], wake);
     }
 
     /// Whether `end` of a flow is what it says; for tests and reports which look inside.

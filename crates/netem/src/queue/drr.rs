@@ -41,6 +41,11 @@ impl<P: Packet> DrrQueue<P> {
         self.backlog.len()
     }
 
+    /// Whether no flow waits for its turn: one whose packet came and went now would not be remembered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.backlog.bytes()
     }

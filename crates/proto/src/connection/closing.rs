@@ -4,6 +4,7 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 
 use crate::connection::repeats::Repeats;
+use crate::connection::timers::earlier;
 use crate::limits;
 use crate::state::State;
 
@@ -123,6 +124,6 @@ impl Closing {
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let fin = self.fin.filter(|_| !self.fin_acknowledged).map(|(_, repeats)| repeats.next_at());
-        fin.into_iter().chain(self.time_wait_until).min()
+        earlier(fin, self.time_wait_until)
     }
 }

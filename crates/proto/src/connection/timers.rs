@@ -18,6 +18,14 @@ pub(super) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
 /// How soon a keep-alive which brought no answer is repeated, besides two round trips.
 const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);
 
+/// The earlier of two times, if there is one.
+pub(super) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
     /// at the latest; a time in the past means now. `None` once the connection is closed.
@@ -38,7 +46,7 @@ impl Connection {
             self.doubt_ends_at(),
             self.paths.due_at().filter(|_| self.phase == Phase::Open),
         ];
-        timers.into_iter().flatten().min()
+        timers.into_iter().fold(None, earlier)
     }
 
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
@@ -104,7 +112,9 @@ impl Connection {
     }
 
     pub(crate) fn keep_alive_at(&self) -> Option<Time> {
-        let wanted = self.state().is_open();
+        if !self.state().is_open() {
+            return None;
+        }
         let regular = self.config.keep_alive.map(|interval| {
             if self.last_keep_alive <= self.last_heard {
                 return self.last_sent + interval;
@@ -115,7 +125,7 @@ impl Connection {
         // The report which opens a closed window may have been lost: ask for another.
         let stuck = matches!(&self.sender, Sender::Modern(sender) if sender.is_stuck());
         let probe = stuck.then_some(self.last_keep_alive + WINDOW_PROBE);
-        regular.into_iter().chain(probe).min().filter(|_| wanted)
+        earlier(regular, probe)
     }
 
     /// When data may be sent, as far as is known.

@@ -11,6 +11,7 @@ use dfcp_time::Time;
 use crate::config::{Config, Content, Schedule};
 use crate::limits;
 use crate::path::rtt::RttEstimator;
+use crate::send::open_loop::OpenLoop;
 use crate::send::source::{Cut, Source};
 
 /// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least.
@@ -47,6 +48,16 @@ pub(crate) struct ClassicSegment {
     pub(crate) short_length: Option<u32>,
 }
 
+/// Whether a block which has been in the window is acknowledged.
+fn is_acknowledged(queues: &VecDeque<SendQueue>, first_id: u32, id: u32) -> bool {
+    id < first_id || queues.get((id - first_id) as usize).is_some_and(|queue| queue.acknowledged)
+}
+
+/// How long an open loop waits for an acknowledgement.
+fn patience(rtt: &RttEstimator) -> Duration {
+    OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS)
+}
+
 #[derive(Debug)]
 pub(crate) struct ClassicSender {
     initial: State,
@@ -61,8 +72,12 @@ pub(crate) struct ClassicSender {
     source: Source,
     queues: VecDeque<SendQueue>,
     first_id: u32,
+    /// Of use in that schedule alone.
+    open_loop: OpenLoop,
     /// Round robin: the block to serve next, as an id.
     turn: u32,
+    /// Blocks in the window which are not acknowledged, and their bytes.
+    open_blocks: u64,
     open_bytes: u64,
     last_acknowledged: Time,
     /// Segments sent since then.
@@ -88,7 +103,9 @@ impl ClassicSender {
             source: Source::new(SOURCE_BYTES, false, config.content),
             queues: VecDeque::new(),
             first_id: 0,
+            open_loop: OpenLoop::default(),
             turn: 0,
+            open_blocks: 0,
             open_bytes: 0,
             last_acknowledged: Time::ZERO,
             segments_unanswered: 0,
@@ -175,6 +192,7 @@ impl ClassicSender {
                 Schedule::OpenLoop { redundancy } => Self::quota(redundancy),
                 Schedule::Flood | Schedule::Adaptive => u32::MAX,
             };
+            self.open_blocks += 1;
             self.open_bytes += data_bytes as u64;
             let length_bytes = data_bytes as u32;
             let encoder = encoder.filter(|_| self.coding);
@@ -211,12 +229,8 @@ impl ClassicSender {
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
-        // Cheapest first: the queues are counted only when it is nearly certain.
-        if self.queues.is_empty() || now.since(self.last_acknowledged) <= SILENCE_MIN.max(rtt.smoothed() * 8) {
-            return false;
-        }
-        let open = self.queues.iter().filter(|queue| !queue.acknowledged).count();
-        self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * open as u64
+        let is_late = now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8);
+        is_late && !self.queues.is_empty() && self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * self.open_blocks
     }
 
     fn next_round_robin(&self) -> Option<u32> {
@@ -230,16 +244,26 @@ impl ClassicSender {
     }
 
     fn next_open_loop(&mut self, now: Time, rtt: &RttEstimator, redundancy: f64) -> Option<u32> {
-        let unsent = |queue: &SendQueue| !queue.acknowledged && queue.segments < queue.quota;
-        if let Some(index) = self.queues.iter().position(unsent) {
-            return Some(self.first_id + index as u32);
+        let (queues, first_id) = (&mut self.queues, self.first_id);
+        let end = first_id + queues.len() as u32;
+        if let Some(id) = self.open_loop.unsent(end, |id| is_acknowledged(queues, first_id, id)) {
+            return Some(id);
         }
-        let patience = OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS);
-        let waited = |queue: &SendQueue| !queue.acknowledged && now.since(queue.last_sent) >= patience;
-        let index = self.queues.iter().position(waited)?;
+        let last_sent = |id: u32| {
+            let queue = queues.get(id.checked_sub(first_id)? as usize)?;
+            (!queue.acknowledged).then_some(queue.last_sent)
+        };
+        let id = self.open_loop.repeat(now, patience(rtt), last_sent)?;
         let more = (redundancy * SOURCE_BYTES as f64 / SEGMENT_BYTES as f64).ceil().max(1.0) as u32;
-        self.queues[index].quota = self.queues[index].quota.saturating_add(more);
-        Some(self.first_id + index as u32)
+        let queue = queues.get_mut((id - first_id) as usize)?;
+        queue.quota = queue.quota.saturating_add(more);
+        Some(id)
+    }
+
+    /// When the last segment left of the unacknowledged block for which that is longest ago.
+    fn oldest_sent(&self) -> Option<Time> {
+        let open = self.queues.iter().filter(|queue| !queue.acknowledged);
+        self.open_loop.oldest_waiting(self.next_id()).or_else(|| open.map(|queue| queue.last_sent).min())
     }
 
     /// When there may be something to send, which there was not at `asked`, although nothing is received.
@@ -247,10 +271,8 @@ impl ClassicSender {
         let room = (self.queues.len() as u32) < self.window_blocks;
         let cut = self.source.cut_at().filter(|_| room);
         let probe = (self.is_silent(now, rtt)).then_some(self.last_sent + PROBE_INTERVAL);
-        let patience = OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS);
-        let more = matches!(self.schedule, Schedule::OpenLoop { .. })
-            .then(|| self.queues.iter().filter(|q| !q.acknowledged).map(|q| q.last_sent + patience).min())
-            .flatten();
+        let is_open_loop = matches!(self.schedule, Schedule::OpenLoop { .. });
+        let more = is_open_loop.then(|| self.oldest_sent()).flatten().map(|at| at + patience(rtt));
         cut.into_iter().chain(probe).chain(more).filter(|&at| at > asked).min()
     }
 
@@ -275,6 +297,9 @@ impl ClassicSender {
         if let Some(queue) = self.queues.get_mut(index) {
             queue.segments += 1;
             queue.last_sent = now;
+            if queue.segments == queue.quota {
+                self.open_loop.on_turn_over(now, segment.block_id);
+            }
         }
         self.turn = segment.block_id + 1;
         self.last_sent = now;
@@ -293,9 +318,12 @@ impl ClassicSender {
         self.segments_unanswered = 0;
         queue.acknowledged = true;
         queue.encoder = None;
+        self.open_blocks -= 1;
         self.open_bytes -= u64::from(queue.length_bytes);
         self.acknowledged_bytes += u64::from(queue.length_bytes);
         self.acknowledged_blocks += 1;
+        let (queues, first_id) = (&self.queues, self.first_id);
+        self.open_loop.on_acknowledged(block_id, |id| is_acknowledged(queues, first_id, id));
         while self.queues.front().is_some_and(|queue| queue.acknowledged) {
             self.queues.pop_front();
             self.first_id += 1;
@@ -315,3 +343,6 @@ impl ClassicSender {
         self.acknowledged_blocks
     }
 }
+
+#[cfg(test)]
+mod tests;

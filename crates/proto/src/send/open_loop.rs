@@ -1,0 +1,90 @@
+//! Which block an open loop serves next, without a look at every block of the window for every segment.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+/// Where each unacknowledged block stands: it is served again, awaits its first turn, waits for its acknowledgement, or
+/// has waited too long.
+#[derive(Debug, Default)]
+pub(crate) struct OpenLoop {
+    /// The block which is served again; it goes before those which have not had their first turn.
+    again: Option<u32>,
+    /// No block before this one awaits its first turn, or is at it.
+    fresh: u32,
+    /// Blocks which have had all their segments, and when the last of these left, in that order.
+    waiting: VecDeque<(Time, u32)>,
+    /// Blocks taken from `waiting` when their acknowledgement was overdue.
+    overdue: BTreeSet<u32>,
+}
+
+impl OpenLoop {
+    /// The block whose turn is not over; there are blocks up to, but not including, `end`.
+    pub(crate) fn unsent(&mut self, end: u32, is_acknowledged: impl Fn(u32) -> bool) -> Option<u32> {
+        while self.fresh < end && is_acknowledged(self.fresh) {
+            self.fresh += 1;
+        }
+        self.again.or_else(|| (self.fresh < end).then_some(self.fresh))
+    }
+
+    /// Gives the first block which has waited for `patience` another turn; to be asked when none is
+    /// [`unsent`](Self::unsent). `last_sent` knows nothing of blocks which are acknowledged.
+    pub(crate) fn repeat(
+        &mut self,
+        now: Time,
+        patience: Duration,
+        last_sent: impl Fn(u32) -> Option<Time>,
+    ) -> Option<u32> {
+        while let Some(&(at, id)) = self.waiting.front() {
+            // Those acknowledged behind the front are still there.
+            let is_open = last_sent(id).is_some();
+            if is_open && now.since(at) < patience {
+                break;
+            }
+            self.waiting.pop_front();
+            if is_open {
+                self.overdue.insert(id);
+            }
+        }
+        // Patience may have grown since they were put there.
+        let waited = |id: u32| last_sent(id).is_some_and(|at| now.since(at) >= patience);
+        let id = self.overdue.iter().copied().find(|&id| waited(id))?;
+        self.overdue.remove(&id);
+        self.again = Some(id);
+        Some(id)
+    }
+
+    /// The last segment of the block's turn has left.
+    pub(crate) fn on_turn_over(&mut self, now: Time, id: u32) {
+        if self.again == Some(id) {
+            self.again = None;
+        } else {
+            self.fresh = id + 1;
+        }
+        self.waiting.push_back((now, id));
+    }
+
+    /// A block has been acknowledged.
+    pub(crate) fn on_acknowledged(&mut self, id: u32, is_acknowledged: impl Fn(u32) -> bool) {
+        self.again = self.again.filter(|&again| again != id);
+        self.overdue.remove(&id);
+        // The others are in the way of nobody until they come to the front.
+        while self.waiting.front().is_some_and(|&(_, id)| is_acknowledged(id)) {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// When the last segment left of the block which has waited longest, if blocks up to `end` all wait and none is
+    /// overdue.
+    pub(crate) fn oldest_waiting(&self, end: u32) -> Option<Time> {
+        let all_wait = self.again.is_none() && self.overdue.is_empty() && self.fresh == end;
+        self.waiting.front().filter(|_| all_wait).map(|&(at, _)| at)
+    }
+
+    /// Blocks which are remembered.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> usize {
+        self.waiting.len() + self.overdue.len()
+    }
+}
