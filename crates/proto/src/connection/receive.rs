@@ -16,6 +16,7 @@ use crate::error::{ConnectionError, Dropped};
 use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
 use crate::recv::modern::PushError;
+use crate::send::classic::NeverSent;
 
 impl Connection {
     /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
@@ -287,10 +288,12 @@ impl Connection {
                 }
                 self.stats.acks_received += 1;
                 if !self.closing.is_started() || !sender.is_drained() {
-                    let known = sender.on_ack(now, header.block_id);
+                    let shown = sender.on_ack(now, header.block_id);
                     self.may_send = true;
                     self.push_event(Event::Writable);
-                    return if known { Ok(()) } else { Err(PushError::Dropped(Dropped::OutsideWindow)) };
+                    let sample = shown.map_err(|NeverSent| PushError::Dropped(Dropped::OutsideWindow))?;
+                    sample.into_iter().for_each(|sample| self.rtt.sample(sample));
+                    return Ok(());
                 }
                 self.take_fin_ack(Some(header.block_id), 0)?;
             }

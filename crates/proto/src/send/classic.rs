@@ -14,9 +14,15 @@ use crate::path::rtt::RttEstimator;
 use crate::send::open_loop::OpenLoop;
 use crate::send::source::{Cut, Source};
 
-/// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least.
+/// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More
+/// than was needed costs no more than ε.
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
-const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(200);
+const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
+
+/// A block is overtaken by one whose last segment left so much later: what reordering is forgiven, in parts of an RTT, and at
+/// least.
+const OVERTAKEN_RTT_PARTS: u32 = 8;
+const OVERTAKEN_MIN: Duration = Duration::from_millis(1);
 
 /// Without an acknowledgement for so long (or 8 RTTs), and after segments enough to decode every open block at 75 % loss,
 /// flooding a vanished peer stops; one segment per probe interval goes on asking.
@@ -57,6 +63,15 @@ fn is_acknowledged(queues: &VecDeque<SendQueue>, first_id: u32, id: u32) -> bool
 fn patience(rtt: &RttEstimator) -> Duration {
     OPEN_LOOP_PATIENCE_MIN.max(rtt.smoothed() * OPEN_LOOP_PATIENCE_RTTS)
 }
+
+/// How much later the last segment of another block must have left to show that a block did not decode.
+fn overtaken_margin(rtt: &RttEstimator) -> Duration {
+    OVERTAKEN_MIN.max(rtt.smoothed() / OVERTAKEN_RTT_PARTS)
+}
+
+/// An acknowledgement of a block which was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeverSent;
 
 #[derive(Debug)]
 pub(crate) struct ClassicSender {
@@ -244,16 +259,22 @@ impl ClassicSender {
     }
 
     fn next_open_loop(&mut self, now: Time, rtt: &RttEstimator, redundancy: f64) -> Option<u32> {
-        let (queues, first_id) = (&mut self.queues, self.first_id);
-        let end = first_id + queues.len() as u32;
-        if let Some(id) = self.open_loop.unsent(end, |id| is_acknowledged(queues, first_id, id)) {
+        if let Some(id) = self.open_loop.again() {
             return Some(id);
         }
+        let (queues, first_id) = (&mut self.queues, self.first_id);
+        let end = first_id + queues.len() as u32;
         let last_sent = |id: u32| {
             let queue = queues.get(id.checked_sub(first_id)? as usize)?;
             (!queue.acknowledged).then_some(queue.last_sent)
         };
-        let id = self.open_loop.repeat(now, patience(rtt), last_sent)?;
+        let id = match self.open_loop.overtaken(overtaken_margin(rtt), last_sent) {
+            Some(id) => id,
+            None => match self.open_loop.fresh(end, |id| is_acknowledged(queues, first_id, id)) {
+                Some(id) => return Some(id),
+                None => self.open_loop.repeat(now, patience(rtt), last_sent)?,
+            },
+        };
         let more = (redundancy * SOURCE_BYTES as f64 / SEGMENT_BYTES as f64).ceil().max(1.0) as u32;
         let queue = queues.get_mut((id - first_id) as usize)?;
         queue.quota = queue.quota.saturating_add(more);
@@ -307,13 +328,19 @@ impl ClassicSender {
         self.segments_unanswered += 1;
     }
 
-    /// The peer has decoded `block_id`. `false` if no such block was ever sent.
-    pub(crate) fn on_ack(&mut self, now: Time, block_id: u32) -> bool {
+    /// The peer has decoded `block_id`. Returns the round-trip time if this shows one: in an open loop, where a block has had
+    /// its first turn and no other.
+    pub(crate) fn on_ack(&mut self, now: Time, block_id: u32) -> Result<Option<Duration>, NeverSent> {
         if block_id >= self.next_id() {
-            return false;
+            return Err(NeverSent);
         }
-        let Some(index) = block_id.checked_sub(self.first_id) else { return true };
-        let Some(queue) = self.queues.get_mut(index as usize).filter(|queue| !queue.acknowledged) else { return true };
+        let Some(index) = block_id.checked_sub(self.first_id) else { return Ok(None) };
+        let queue = self.queues.get_mut(index as usize).filter(|queue| !queue.acknowledged);
+        let Some(queue) = queue else { return Ok(None) };
+        let first_turn_over = match self.schedule {
+            Schedule::OpenLoop { redundancy } if queue.segments == Self::quota(redundancy) => Some(queue.last_sent),
+            _ => None,
+        };
         self.last_acknowledged = now;
         self.segments_unanswered = 0;
         queue.acknowledged = true;
@@ -323,12 +350,12 @@ impl ClassicSender {
         self.acknowledged_bytes += u64::from(queue.length_bytes);
         self.acknowledged_blocks += 1;
         let (queues, first_id) = (&self.queues, self.first_id);
-        self.open_loop.on_acknowledged(block_id, |id| is_acknowledged(queues, first_id, id));
+        self.open_loop.on_acknowledged(block_id, first_turn_over, |id| is_acknowledged(queues, first_id, id));
         while self.queues.front().is_some_and(|queue| queue.acknowledged) {
             self.queues.pop_front();
             self.first_id += 1;
         }
-        true
+        Ok(first_turn_over.map(|over| now.since(over)))
     }
 
     pub(crate) fn segments_sent(&self) -> u64 {

@@ -17,19 +17,46 @@ pub(crate) struct OpenLoop {
     waiting: VecDeque<(Time, u32)>,
     /// Blocks taken from `waiting` when their acknowledgement was overdue.
     overdue: BTreeSet<u32>,
+    /// When the last segment left of the newest block which was acknowledged after its first turn.
+    newest_acknowledged: Option<Time>,
 }
 
 impl OpenLoop {
-    /// The block whose turn is not over; there are blocks up to, but not including, `end`.
-    pub(crate) fn unsent(&mut self, end: u32, is_acknowledged: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The block which is served again.
+    pub(crate) fn again(&self) -> Option<u32> {
+        self.again
+    }
+
+    /// The first block whose first turn is not over; there are blocks up to, but not including, `end`.
+    pub(crate) fn fresh(&mut self, end: u32, is_acknowledged: impl Fn(u32) -> bool) -> Option<u32> {
         while self.fresh < end && is_acknowledged(self.fresh) {
             self.fresh += 1;
         }
-        self.again.or_else(|| (self.fresh < end).then_some(self.fresh))
+        (self.fresh < end).then_some(self.fresh)
+    }
+
+    /// Gives another turn to a block which was overtaken: one whose last segment left `margin` or more before that of another,
+    /// which is acknowledged already. `last_sent` knows nothing of blocks which are acknowledged.
+    pub(crate) fn overtaken(&mut self, margin: Duration, last_sent: impl Fn(u32) -> Option<Time>) -> Option<u32> {
+        let newest = self.newest_acknowledged?;
+        let is_overtaken = |id: u32| last_sent(id).is_some_and(|at| at + margin <= newest);
+        let mut found = self.overdue.iter().copied().find(|&id| is_overtaken(id));
+        while found.is_none() {
+            let &(_, id) = self.waiting.front()?;
+            if last_sent(id).is_some() && !is_overtaken(id) {
+                return None;
+            }
+            self.waiting.pop_front();
+            found = is_overtaken(id).then_some(id);
+        }
+        let id = found?;
+        self.overdue.remove(&id);
+        self.again = Some(id);
+        Some(id)
     }
 
     /// Gives the first block which has waited for `patience` another turn; to be asked when none is
-    /// [`unsent`](Self::unsent). `last_sent` knows nothing of blocks which are acknowledged.
+    /// [`fresh`](Self::fresh). `last_sent` knows nothing of blocks which are acknowledged.
     pub(crate) fn repeat(
         &mut self,
         now: Time,
@@ -65,8 +92,15 @@ impl OpenLoop {
         self.waiting.push_back((now, id));
     }
 
-    /// A block has been acknowledged.
-    pub(crate) fn on_acknowledged(&mut self, id: u32, is_acknowledged: impl Fn(u32) -> bool) {
+    /// A block has been acknowledged; `first_turn_over` says when its first turn was, if it had no second one: then the
+    /// acknowledgement answers that.
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        id: u32,
+        first_turn_over: Option<Time>,
+        is_acknowledged: impl Fn(u32) -> bool,
+    ) {
+        self.newest_acknowledged = self.newest_acknowledged.max(first_turn_over);
         self.again = self.again.filter(|&again| again != id);
         self.overdue.remove(&id);
         // The others are in the way of nobody until they come to the front.

@@ -28,16 +28,30 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rule as it reads: the first block which has segments left, otherwise the first which has waited.
-fn first_by_search(sender: &ClassicSender, now: Time, patience: Duration) -> Option<u32> {
-    let first = |wanted: &dyn Fn(&SendQueue) -> bool| {
-        sender
-            .queues
-            .iter()
-            .position(|queue| !queue.acknowledged && wanted(queue))
-            .map(|at| sender.first_id + at as u32)
+/// The rule as it reads: the block which is at a further turn; otherwise any which was overtaken; otherwise the first which
+/// is at its first turn or before it; otherwise the first which has waited. All blocks which may be meant.
+fn by_search(sender: &ClassicSender, now: Time, newest: Option<Time>, rtt: &RttEstimator) -> Vec<u32> {
+    let all = |wanted: &dyn Fn(&SendQueue) -> bool| -> Vec<u32> {
+        let open = sender.queues.iter().enumerate().filter(|(_, queue)| !queue.acknowledged && wanted(queue));
+        open.map(|(at, _)| sender.first_id + at as u32).collect()
     };
-    first(&|queue| queue.segments < queue.quota).or_else(|| first(&|queue| now.since(queue.last_sent) >= patience))
+    let Schedule::OpenLoop { redundancy } = sender.schedule else { unreachable!("all tests are of the open loop") };
+    let first_quota = ClassicSender::quota(redundancy);
+    let again = all(&|queue| queue.quota > first_quota && queue.segments < queue.quota);
+    let overtaken = all(&|queue| {
+        queue.segments == queue.quota && newest.is_some_and(|newest| queue.last_sent + overtaken_margin(rtt) <= newest)
+    });
+    let mut fresh = all(&|queue| queue.segments < queue.quota);
+    fresh.truncate(1);
+    let mut waited = all(&|queue| now.since(queue.last_sent) >= patience(rtt));
+    waited.truncate(1);
+    [again, overtaken, fresh, waited].into_iter().find(|blocks| !blocks.is_empty()).unwrap_or_default()
+}
+
+/// When the first turn of the block was over, if it has had no other and is not acknowledged yet.
+fn first_turn_over(sender: &ClassicSender, id: u32, redundancy: f64) -> Option<Time> {
+    let queue = sender.queues.get(id.checked_sub(sender.first_id)? as usize)?;
+    (!queue.acknowledged && queue.segments == ClassicSender::quota(redundancy)).then_some(queue.last_sent)
 }
 
 proptest! {
@@ -55,6 +69,7 @@ proptest! {
         let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
         let mut now = Time::from_s(1);
         let mut rtt = RttEstimator::default();
+        let mut newest = None;
         sender.establish(now);
         for step in steps {
             match step {
@@ -65,15 +80,21 @@ proptest! {
                     for _ in 0..segments {
                         sender.fill(now);
                         let silent = sender.is_silent(now, &rtt) && now < sender.last_sent + PROBE_INTERVAL;
-                        let expected = first_by_search(&sender, now, patience(&rtt)).filter(|_| !silent);
-                        let segment = sender.next_segment(now, &rtt);
-                        prop_assert_eq!(segment.map(|segment| segment.block_id), expected);
-                        let Some(segment) = segment else { break };
+                        let expected = if silent { Vec::new() } else { by_search(&sender, now, newest, &rtt) };
+                        let Some(segment) = sender.next_segment(now, &rtt) else {
+                            prop_assert_eq!(expected, vec![]);
+                            break;
+                        };
+                        prop_assert!(expected.contains(&segment.block_id), "{:?} of {expected:?}", segment);
                         sender.on_sent(now, segment);
                     }
                 }
                 Step::Acknowledge(behind) => {
-                    sender.on_ack(now, sender.next_id().saturating_sub(behind));
+                    let id = sender.next_id().saturating_sub(behind);
+                    let over = first_turn_over(&sender, id, redundancy);
+                    newest = newest.max(over);
+                    let sample = if id < sender.next_id() { Ok(over.map(|over| now.since(over))) } else { Err(NeverSent) };
+                    prop_assert_eq!(sender.on_ack(now, id), sample);
                 }
                 Step::Wait(ms) => now += Duration::from_millis(ms),
                 Step::Sample(ms) => rtt.sample(Duration::from_millis(ms)),
@@ -85,4 +106,39 @@ proptest! {
             prop_assert!(sender.open_loop.places() <= 2 * WINDOW_BLOCKS as usize);
         }
     }
+}
+
+/// Over a path of 10 ms the open loop notices after one round trip, with a window which lasts far longer, that a block did
+/// not decode.
+#[test]
+fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
+    let config = Config {
+        schedule: Schedule::OpenLoop { redundancy: 0.05 },
+        content: Content::Counted,
+        window_blocks: 100,
+        ..Config::danger_classic()
+    };
+    let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
+    let mut rtt = RttEstimator::default();
+    rtt.sample(Duration::from_millis(10));
+    let mut now = Time::from_s(1);
+    sender.establish(now);
+    sender.write(now, &vec![0; 10 * SOURCE_BYTES]);
+    let mut send = |sender: &mut ClassicSender, now: &mut Time| {
+        let segment = sender.next_segment(*now, &rtt).unwrap();
+        sender.on_sent(*now, segment);
+        *now += Duration::from_micros(100);
+        segment.block_id
+    };
+    let quota = ClassicSender::quota(0.05);
+    for _ in 0..3 * quota {
+        send(&mut sender, &mut now);
+    }
+    // Block 0 is not acknowledged, block 1 is, 4.7 ms of sending later: that is more than the margin.
+    now = Time::from_s(1) + Duration::from_millis(20);
+    assert_eq!(sender.on_ack(now, 1).unwrap().map(|sample| sample < Duration::from_millis(12)), Some(true));
+    let served: Vec<u32> = (0..4).map(|_| send(&mut sender, &mut now)).collect();
+    assert_eq!(served, [0, 0, 0, 3]);
+    // Once more it is awaited, until another one overtakes it.
+    assert_eq!(send(&mut sender, &mut now), 3);
 }
