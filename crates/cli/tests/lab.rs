@@ -50,10 +50,39 @@ fn a_check_fails_where_a_claim_differs() {
 }
 
 #[test]
+fn one_run_is_traced_or_the_choice_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plans, output) = (folder.path().join("plans"), folder.path().join("trace"));
+    std::fs::create_dir(&plans).unwrap();
+    std::fs::write(plans.join("small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    let (plans, output) = (plans.to_str().unwrap(), output.to_str().unwrap());
+    let base = ["trace", "small", "--plans", plans, "--output", output, "--series", "cubic"];
+    let (code, out, err) = lab(&base);
+    assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert!(err.contains("--at loss=, one of 0, 0.01"), "{err}");
+    let at = ["--at", "loss=0.01", "--bin", "50ms", "--pcap"];
+    let (code, out, err) = lab(&[&base[..], &at[..]].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("cubic") && out.contains("no physical law was broken on 6"), "{out}");
+    for file in ["flows.csv", "queues.csv", "packets.pcapng"] {
+        assert!(out.contains(file) && std::fs::metadata(format!("{output}/{file}")).unwrap().len() > 200, "{out}");
+    }
+    let (code, out, err) =
+        lab(&[&base[..], &at[..], &["--json", "--duration", "100ms", "--seed-number", "7"]].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&found["repetition"], &found["duration_s"]), (&7.into(), &0.1.into()));
+    assert_eq!(std::fs::read_to_string(format!("{output}/queues.csv")).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn an_unknown_plan_is_one_sentence_and_exit_code_1() {
     let (code, out, err) = lab(&["run", "S99"]);
     assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
     assert!(err.contains("S99") && err.contains("say all"), "{err}");
+    let (code, out, err) = lab(&["trace", "S99"]);
+    assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert!(err.contains("S99") && err.contains("S10") && !err.contains("say all"), "{err}");
 }
 
 #[test]

@@ -76,6 +76,27 @@ pub struct Run {
     pub hash: String,
 }
 
+impl Run {
+    fn new(plan: &str, series: &str, point: &Point, repetition: u32, scenario: &Scenario) -> Self {
+        let seed = seed(plan, point, repetition);
+        Self {
+            plan: plan.to_owned(),
+            series: series.to_owned(),
+            point: point.clone(),
+            repetition,
+            seed,
+            scenario: scenario.clone(),
+            hash: hash(plan, series, scenario, seed),
+        }
+    }
+
+    /// Another repetition of the same, counted from 1.
+    #[must_use]
+    pub fn repeated(&self, repetition: u32) -> Self {
+        Self::new(&self.plan, &self.series, &self.point, repetition, &self.scenario)
+    }
+}
+
 /// All runs of a plan: points in the order of the sweep, for each the series, for each the repetitions.
 ///
 /// # Errors
@@ -92,19 +113,8 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
             let scenario = scenario_at(source, &base, index, &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
             let series = &base.series[index].get_ref().label;
-            for repetition in 1..=repetitions {
-                let seed = seed(&base.id, &point, repetition);
-                let hash = hash(&base.id, series, &scenario, seed);
-                runs.push(Run {
-                    plan: base.id.clone(),
-                    series: series.clone(),
-                    point: point.clone(),
-                    repetition,
-                    seed,
-                    scenario: scenario.clone(),
-                    hash,
-                });
-            }
+            let repeated = |repetition| Run::new(&base.id, series, &point, repetition, &scenario);
+            runs.extend((1..=repetitions).map(repeated));
         }
     }
     Ok(runs)

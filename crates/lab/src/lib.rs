@@ -8,6 +8,7 @@
 
 mod claims;
 mod docs;
+mod drive;
 mod expand;
 mod figures;
 mod host;
@@ -19,6 +20,7 @@ pub mod report;
 mod run;
 pub mod scenario;
 mod table;
+pub mod trace;
 
 pub use claims::{Judged, Verdict, judge};
 pub use docs::experiments_page;

@@ -1,9 +1,10 @@
 //! One run: a scenario simulated and measured.
 
 use dfcp_netem::{LinkStats, Loss};
-use dfcp_sim::{End, FlowId, FlowReport, LinkId, Observer, Packet, Simulation};
+use dfcp_sim::{End, FlowReport, LinkId, Observer, Packet, Simulation};
 use dfcp_time::Time;
 
+use crate::drive::drive;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
 use crate::scenario::{Built, ChangeSpec, Scenario, build, loss};
 
@@ -19,7 +20,7 @@ const TRACE_MAX: usize = 200_000;
 /// Why a run could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run is impossible: {0}; mend the plan")]
-pub struct MeasureError(String);
+pub struct MeasureError(pub(crate) String);
 
 /// Simulates `scenario` and measures it.
 ///
@@ -30,32 +31,25 @@ pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>
     let built = build(scenario, &mut simulation).map_err(MeasureError)?;
     simulation.observer_mut().begin(scenario, &built);
     let mut course = Course::new(scenario, &built);
-    let mut changes = scenario.changes.iter().peekable();
-    let (mut now_ns, mut is_warm) = (0, false);
-    loop {
+    let mut is_warm = false;
+    let times = (TICK_NS, scenario.duration_ns);
+    let now_ns = drive::<_, String>(&mut simulation, (scenario, &built), times, |simulation, now_ns| {
+        if now_ns > 0 && now_ns.is_multiple_of(TICK_NS) {
+            course.tick(simulation, now_ns, is_warm);
+        }
         if !is_warm && now_ns >= scenario.warm_up_ns {
             is_warm = true;
-            course.warm(&mut simulation, now_ns);
+            course.warm(simulation, now_ns);
         }
-        while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
-            apply(&mut simulation, scenario, &built, change).map_err(MeasureError)?;
-        }
-        if now_ns >= scenario.duration_ns || course.is_done(&simulation) {
-            break;
-        }
-        let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
-        now_ns = (now_ns / TICK_NS + 1) * TICK_NS;
-        now_ns = now_ns.min(next_change_ns).min(scenario.duration_ns);
-        simulation.run_until(Time::from_ns(now_ns));
-        if now_ns.is_multiple_of(TICK_NS) {
-            course.tick(&mut simulation, now_ns, is_warm);
-        }
-    }
+        Ok(())
+    })
+    .map_err(MeasureError)?;
     Ok(course.finish(&mut simulation, now_ns))
 }
 
-fn apply(
-    simulation: &mut Simulation<Watch>,
+/// Makes `change` happen now.
+pub(crate) fn apply<O: Observer>(
+    simulation: &mut Simulation<O>,
     scenario: &Scenario,
     built: &Built,
     change: &ChangeSpec,
@@ -160,7 +154,6 @@ impl Observer for Watch {
 struct Course<'run> {
     scenario: &'run Scenario,
     built: &'run Built,
-    has_sizes: bool,
     warm_ns: u64,
     warm_bytes: Vec<u64>,
     warm_received_bytes: Vec<u64>,
@@ -201,7 +194,6 @@ impl<'run> Course<'run> {
         Self {
             scenario,
             built,
-            has_sizes: scenario.flows.iter().all(|flow| flow.bytes.is_some()),
             warm_ns: 0,
             warm_bytes: vec![0; flows],
             warm_received_bytes: vec![0; flows],
@@ -226,15 +218,6 @@ impl<'run> Course<'run> {
         let watch = simulation.observer_mut();
         self.warm_received_bytes.clone_from(&watch.received_bytes);
         watch.arrivals.iter_mut().for_each(|arrivals| *arrivals = Arrivals::default());
-    }
-
-    /// Whether every flow has a size and is at its end.
-    fn is_done(&self, simulation: &Simulation<Watch>) -> bool {
-        let is_over = |flow: &FlowId| {
-            let report = simulation.flow(*flow);
-            report.confirmed_at.is_some() || report.failure.is_some()
-        };
-        self.has_sizes && self.built.flows.iter().all(is_over)
     }
 
     fn tick(&mut self, simulation: &mut Simulation<Watch>, now_ns: u64, is_warm: bool) {

@@ -221,7 +221,7 @@ pub fn write_csv<'run>(
 }
 
 /// A line of RFC 4180.
-fn line(text: &mut String, fields: impl Iterator<Item = String>) {
+pub(crate) fn line(text: &mut String, fields: impl Iterator<Item = String>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {
             text.push(',');

@@ -96,6 +96,18 @@ impl DfcpEnd {
         self.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
     }
 
+    /// Blocks which the other end has not acknowledged.
+    #[must_use]
+    pub fn blocks_in_flight(&self) -> usize {
+        self.connection.as_ref().map_or(0, |(_, connection)| connection.blocks_in_flight())
+    }
+
+    /// Bytes of the headers below DFCP's in each packet: 20 over IP, 28 over UDP.
+    #[must_use]
+    pub fn overhead_bytes(&self) -> u32 {
+        self.overhead_bytes
+    }
+
     pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8], buffer: &mut [u8]) {
         match self.endpoint.handle_datagram(now, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
             Routed::Connection(handle, remote) => {

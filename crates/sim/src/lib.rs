@@ -24,7 +24,7 @@ pub use end::End;
 pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
 pub use observer::{Fingerprint, Nobody, Observer};
 pub use packet::{Body, Datagram, Packet};
-pub use pcapng::Pcapng;
+pub use pcapng::{Captured, Pcapng};
 pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
 pub use simulation::{FlowId, LinkId, Simulation};
 pub use topology::{Edge, Graph, Network, Node, Pair, Row};

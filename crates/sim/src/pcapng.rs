@@ -1,33 +1,69 @@
 //! Captures in pcapng, which tshark and Wireshark open: IPv4 packets, with as much of their contents as is modelled.
 
+mod ip;
+
 use std::io::{self, Write};
 
 use dfcp_time::Time;
 
+use self::ip::{Carrier, write_ip};
+use crate::end::End;
 use crate::observer::Observer;
-use crate::packet::{Body, Packet};
-use crate::simulation::LinkId;
-use crate::tcp::Segment;
+use crate::packet::Packet;
+use crate::simulation::{FlowId, LinkId};
 
 /// IP packets without a link layer.
 const LINKTYPE_RAW: u16 = 101;
-const IP_HEADER_BYTES: usize = 20;
-const IP_PROTOCOL_TCP: u8 = 6;
-const IP_PROTOCOL_UDP: u8 = 17;
 
-/// Writes every packet which comes to the entrance of a link, with its time in nanoseconds. What is not modelled (data of
-/// TCP, symbols which are only counted) is cut off, as a capture with a snap length does.
+// Types of blocks, and codes of their options (draft-ietf-opsawg-pcapng, §4).
+const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const IF_NAME: u16 = 2;
+const IF_TSRESOL: u16 = 9;
+
+/// Where packets are seen.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// At the entrance of a link.
+    Link(LinkId),
+    /// At the hosts of the senders.
+    Senders,
+}
+
+/// What a capture has, and what it lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets in it.
+    pub packets: u64,
+    /// Packets left out, because it had reached its limit.
+    pub left_out: u64,
+    /// When the first of these came.
+    pub full_at: Option<Time>,
+}
+
+/// Writes packets with their times in nanoseconds. What is not modelled (data of TCP, symbols which are only counted) is
+/// cut off, as a capture with a snap length does.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     to: W,
-    link: LinkId,
+    place: Place,
+    /// What is known of each flow.
+    carriers: Vec<Carrier>,
+    limit_bytes: u64,
+    written_bytes: u64,
+    captured: Captured,
     failure: Option<io::Error>,
-    packet: Vec<u8>,
+    /// The body of a block which is being made.
+    body: Vec<u8>,
 }
+
+/// Bytes which a block has around its body.
+const AROUND_BYTES: u64 = 12;
 
 fn block(to: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {
     let padding = body.len().wrapping_neg() % 4;
-    let length = (12 + body.len() + padding) as u32;
+    let length = (AROUND_BYTES as usize + body.len() + padding) as u32;
     to.write_all(&kind.to_le_bytes())?;
     to.write_all(&length.to_le_bytes())?;
     to.write_all(body)?;
@@ -35,24 +71,79 @@ fn block(to: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {
     to.write_all(&length.to_le_bytes())
 }
 
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    body.extend_from_slice(&code.to_le_bytes());
+    body.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    body.extend_from_slice(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
 impl<W: Write> Pcapng<W> {
-    /// A capture of what comes to `link`.
+    /// A capture of what comes to the entrance of `link`.
     ///
     /// # Errors
     /// When `to` fails.
-    pub fn new(mut to: W, link: LinkId) -> io::Result<Self> {
-        // Section header: byte order, version 1.0, length unknown.
-        let mut section = 0x1A2B_3C4D_u32.to_le_bytes().to_vec();
-        section.extend_from_slice(&1_u16.to_le_bytes());
-        section.extend_from_slice(&0_u16.to_le_bytes());
-        section.extend_from_slice(&u64::MAX.to_le_bytes());
-        block(&mut to, 0x0A0D_0D0A, &section)?;
-        // Interface: link type, no snap length, and option if_tsresol: nanoseconds.
-        let mut interface = LINKTYPE_RAW.to_le_bytes().to_vec();
-        interface.extend_from_slice(&[0; 6]);
-        interface.extend_from_slice(&[9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
-        block(&mut to, 1, &interface)?;
-        Ok(Self { to, link, failure: None, packet: Vec::new() })
+    pub fn new(to: W, link: LinkId) -> io::Result<Self> {
+        Self::begin(to, Place::Link(link), &[format!("link{}", link.index() + 1)])
+    }
+
+    /// A capture of what the senders of the first `flows` flows send and get, as one made at their hosts. Each has an
+    /// interface of its own: `flow1`, `flow2` and so on.
+    ///
+    /// # Errors
+    /// When `to` fails.
+    pub fn at_senders(to: W, flows: usize) -> io::Result<Self> {
+        let names: Vec<String> = (1..=flows).map(|flow| format!("flow{flow}")).collect();
+        Self::begin(to, Place::Senders, &names)
+    }
+
+    fn begin(to: W, place: Place, interfaces: &[String]) -> io::Result<Self> {
+        let mut capture = Self {
+            to,
+            place,
+            carriers: Vec::new(),
+            limit_bytes: u64::MAX,
+            written_bytes: 0,
+            captured: Captured::default(),
+            failure: None,
+            body: Vec::new(),
+        };
+        // Byte order, version 1.0, length unknown.
+        capture.body.extend_from_slice(&0x1A2B_3C4D_u32.to_le_bytes());
+        capture.body.extend_from_slice(&1_u32.to_le_bytes());
+        capture.body.extend_from_slice(&u64::MAX.to_le_bytes());
+        capture.put(SECTION_HEADER)?;
+        for name in interfaces {
+            // No snap length.
+            capture.body.extend_from_slice(&u32::from(LINKTYPE_RAW).to_le_bytes());
+            capture.body.extend_from_slice(&0_u32.to_le_bytes());
+            option(&mut capture.body, IF_NAME, name.as_bytes());
+            // 10⁻⁹ s.
+            option(&mut capture.body, IF_TSRESOL, &[9]);
+            option(&mut capture.body, 0, &[]);
+            capture.put(INTERFACE_DESCRIPTION)?;
+        }
+        Ok(capture)
+    }
+
+    /// The same, which ends before it is longer than `limit_bytes`.
+    #[must_use]
+    pub fn with_limit(self, limit_bytes: u64) -> Self {
+        Self { limit_bytes, ..self }
+    }
+
+    /// Tells what packets alone do not say: whether `flow`, whose sender this is, runs over UDP or over IP, and what its
+    /// ends agree on in SYNs.
+    pub fn describe(&mut self, flow: FlowId, sender: &End) {
+        let count = self.carriers.len().max(flow.index() + 1);
+        self.carriers.resize(count, Carrier::default());
+        self.carriers[flow.index()] = Carrier::of(sender);
+    }
+
+    /// What it has up to now.
+    #[must_use]
+    pub fn captured(&self) -> Captured {
+        self.captured
     }
 
     /// Ends the capture, and gives back what was written to.
@@ -66,94 +157,62 @@ impl<W: Write> Pcapng<W> {
         }
     }
 
-    fn write(&mut self, now: Time, packet: &Packet) -> io::Result<()> {
-        self.packet.clear();
-        write_ip(&mut self.packet, packet);
-        let captured = (self.packet.len() as u32).min(packet.size_bytes);
-        self.packet.truncate(captured as usize);
+    /// Writes a block of what is in `body`.
+    fn put(&mut self, kind: u32) -> io::Result<()> {
+        block(&mut self.to, kind, &self.body)?;
+        self.written_bytes += AROUND_BYTES + self.body.len().next_multiple_of(4) as u64;
+        self.body.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, now: Time, interface: u32, packet: &Packet) {
+        if self.failure.is_some() {
+            return;
+        }
+        if self.captured.full_at.is_some() {
+            self.captured.left_out += 1;
+            return;
+        }
         let time = now.as_ns();
-        let mut body = 0_u32.to_le_bytes().to_vec();
-        for word in [(time >> 32) as u32, time as u32, captured, packet.size_bytes] {
-            body.extend_from_slice(&word.to_le_bytes());
+        self.body.clear();
+        for word in [interface, (time >> 32) as u32, time as u32, 0, packet.size_bytes] {
+            self.body.extend_from_slice(&word.to_le_bytes());
         }
-        body.extend_from_slice(&self.packet);
-        block(&mut self.to, 6, &body)
-    }
-}
-
-/// 10.1 is where senders are, 10.2 where receivers are.
-fn address(flow: u32, is_receiver: bool) -> [u8; 4] {
-    [10, 1 + u8::from(is_receiver), (flow >> 8) as u8, flow as u8]
-}
-
-fn write_ip(out: &mut Vec<u8>, packet: &Packet) {
-    let protocol = match packet.body {
-        Body::Tcp(_) => IP_PROTOCOL_TCP,
-        Body::Datagram(_) | Body::Quic(_) => IP_PROTOCOL_UDP,
-    };
-    let mut header = [0; IP_HEADER_BYTES];
-    header[0] = 0x45;
-    header[2..4].copy_from_slice(&(packet.size_bytes as u16).to_be_bytes());
-    header[4..6].copy_from_slice(&(packet.id as u16).to_be_bytes());
-    header[8] = 64;
-    header[9] = protocol;
-    header[12..16].copy_from_slice(&address(packet.flow, packet.is_back));
-    header[16..20].copy_from_slice(&address(packet.flow, !packet.is_back));
-    let sum: u32 = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    let folded = (sum & 0xFFFF) + (sum >> 16);
-    header[10..12].copy_from_slice(&(!((folded & 0xFFFF) + (folded >> 16)) as u16).to_be_bytes());
-    out.extend_from_slice(&header);
-    let (sender, receiver) = (40_000_u16, 9_000_u16);
-    let (source, destination) = if packet.is_back { (receiver, sender) } else { (sender, receiver) };
-    out.extend_from_slice(&source.to_be_bytes());
-    out.extend_from_slice(&destination.to_be_bytes());
-    match &packet.body {
-        Body::Tcp(segment) => write_tcp(out, segment, packet.is_back),
-        Body::Datagram(bytes) => write_udp(out, packet.size_bytes, bytes),
-        Body::Quic(bytes) => write_udp(out, packet.size_bytes, bytes),
-    }
-}
-
-/// UDP from behind the ports on.
-fn write_udp(out: &mut Vec<u8>, size_bytes: u32, bytes: &[u8]) {
-    out.extend_from_slice(&((size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
-    // A checksum of zero: none.
-    out.extend_from_slice(&[0, 0]);
-    out.extend_from_slice(bytes);
-}
-
-/// TCP from behind the ports on. Numbers wrap as they do on the wire, and the window is scaled by 2¹⁴ without an option
-/// which says so: it does not fit otherwise.
-fn write_tcp(out: &mut Vec<u8>, segment: &Segment, is_back: bool) {
-    let mut options = Vec::new();
-    // No-operation twice, then timestamps in microseconds.
-    options.extend_from_slice(&[1, 1, 8, 10]);
-    options.extend_from_slice(&((segment.ts_val.as_ns() / 1_000) as u32).to_be_bytes());
-    options.extend_from_slice(&((segment.ts_ecr.as_ns() / 1_000) as u32).to_be_bytes());
-    let blocks: Vec<(u64, u64)> = segment.sack.iter(segment.ack).take(3).collect();
-    if !blocks.is_empty() {
-        options.extend_from_slice(&[1, 1, 5, 2 + 8 * blocks.len() as u8]);
-        for (start, end) in blocks {
-            options.extend_from_slice(&(start as u32).to_be_bytes());
-            options.extend_from_slice(&(end as u32).to_be_bytes());
+        let head = self.body.len();
+        write_ip(&mut self.body, packet, self.carriers.get(packet.flow as usize).copied().unwrap_or_default());
+        self.body.truncate(head + packet.size_bytes as usize);
+        let captured_bytes = (self.body.len() - head) as u32;
+        self.body[12..16].copy_from_slice(&captured_bytes.to_le_bytes());
+        let block_bytes = AROUND_BYTES + self.body.len().next_multiple_of(4) as u64;
+        if self.written_bytes + block_bytes > self.limit_bytes {
+            self.captured.full_at = Some(now);
+            self.captured.left_out += 1;
+            return;
         }
+        self.failure = self.put(ENHANCED_PACKET).err();
+        self.captured.packets += 1;
     }
-    // Data flow one way: the other end's numbers stay at one.
-    let seq = if is_back { 1 } else { segment.seq };
-    out.extend_from_slice(&(seq as u32).to_be_bytes());
-    out.extend_from_slice(&(if segment.flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
-    let flags = &segment.flags;
-    out.push(((5 + options.len() / 4) as u8) << 4);
-    out.push(u8::from(flags.fin) | u8::from(flags.syn) << 1 | u8::from(flags.ack) << 4);
-    out.extend_from_slice(&((segment.window_bytes >> 14).min(0xFFFF) as u16).to_be_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&options);
 }
 
 impl<W: Write> Observer for Pcapng<W> {
+    fn sent(&mut self, now: Time, packet: &Packet) {
+        if matches!(self.place, Place::Senders) && !packet.is_back {
+            self.take(now, packet.flow, packet);
+        }
+    }
+
     fn offered(&mut self, now: Time, link: LinkId, packet: &Packet) {
-        if link == self.link && self.failure.is_none() {
-            self.failure = self.write(now, packet).err();
+        if matches!(self.place, Place::Link(own) if own == link) {
+            self.take(now, 0, packet);
+        }
+    }
+
+    fn delivered(&mut self, now: Time, packet: &Packet) {
+        if matches!(self.place, Place::Senders) && packet.is_back {
+            self.take(now, packet.flow, packet);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

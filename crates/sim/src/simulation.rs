@@ -133,6 +133,11 @@ impl<O: Observer> Simulation<O> {
         (self.packets, self.hops)
     }
 
+    /// All links, in the order in which they were added.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
+        (0..self.links.len() as u32).map(LinkId)
+    }
+
     /// What happened at `link`, up to now.
     pub fn link(&mut self, link: LinkId) -> &Link<Packet> {
         let link = &mut self.links[link.index()].0;

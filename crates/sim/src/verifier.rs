@@ -68,9 +68,17 @@ impl Verifier {
     /// What was violated up to now, besides what the links' own counters say against this observer's.
     #[must_use]
     pub fn verdict(simulation: &mut Simulation<Self>) -> Vec<String> {
-        let mut violations = simulation.observer().violations.clone();
+        Self::verdict_within(simulation, |own| own)
+    }
+
+    /// The same where the verifier, which `of` finds, is a part of the observer.
+    #[must_use]
+    pub fn verdict_within<O: Observer>(simulation: &mut Simulation<O>, of: impl Fn(&O) -> &Self) -> Vec<String> {
+        let own = of(simulation.observer());
+        let mut violations = own.violations.clone();
+        let (sent, delivered) = (own.sent, own.delivered);
         let watched: Vec<(LinkId, u64, u64)> =
-            simulation.observer().links.iter().map(|(id, link)| (*id, link.offered, link.arrived)).collect();
+            own.links.iter().map(|(id, link)| (*id, link.offered, link.arrived)).collect();
         for (id, offered, arrived) in watched {
             let held = simulation.link(id).held().packets;
             let stats = simulation.link_stats(id);
@@ -82,7 +90,6 @@ impl Verifier {
                 violations.push(format!("link {}: {offered} in, {arrived} out, {gone} gone, {held} held", id.index()));
             }
         }
-        let Self { sent, delivered, .. } = simulation.observer();
         if delivered > sent {
             violations.push(format!("{delivered} packets were delivered of {sent} sent"));
         }

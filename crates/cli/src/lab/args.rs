@@ -2,8 +2,11 @@
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::units;
 
 /// `dfcp lab`
 #[derive(Debug, Args)]
@@ -13,6 +16,7 @@ Example:
   dfcp lab list
   dfcp lab run S1 S3 --quick
   dfcp lab report
+  dfcp lab trace S1 --series CUBIC --at loss=0.01
 
 Plans are TOML files; write your own and give their directory with --plans. How: docs/plans.md.")]
 pub struct LabArgs {
@@ -30,6 +34,8 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
+    /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
+    Trace(TraceArgs),
 }
 
 /// Which plans.
@@ -114,4 +120,76 @@ pub struct ReportArgs {
     /// Which plans.
     #[command(flatten)]
     pub which: PlansArg,
+}
+
+/// A swept parameter and its value, as `loss=0.01`.
+fn level(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write a swept parameter and its value, like loss=0.01".to_owned()),
+    }
+}
+
+/// `dfcp lab trace`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab trace S1 --series CUBIC --at loss=0.01 --quick
+  dfcp lab trace S1 --series \"DFCP modern\" --at loss=0.1 --duration 5s --pcap --output lossy
+  tshark -r lossy/packets.pcapng -q -z io,phs
+
+In the directory are then flows.csv (a line for each bin and flow), queues.csv (for each bin and bottleneck, in data's \
+direction) and packets.pcapng, if asked for: what the senders send and get, an interface for each. A capture ends at \
+200 MB. What the columns mean: docs/plans.md.")]
+pub struct TraceArgs {
+    /// Id of a plan
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Label of a series; may be left out if the plan has one alone
+    #[arg(long, value_name = "LABEL")]
+    pub series: Option<String>,
+    /// A swept parameter's value; once for each which has several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = level)]
+    pub at: Vec<(String, String)>,
+    /// Which of the runs of that point, from 1
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed_number: NonZeroU32,
+    /// The short form of the plan: fewer points, shorter
+    #[arg(long)]
+    pub quick: bool,
+    /// Width of a bin
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::duration)]
+    pub bin: Duration,
+    /// Simulated time, instead of the run's
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub duration: Option<Duration>,
+    /// Directory of the files
+    #[arg(long, value_name = "DIR", default_value = "lab-trace")]
+    pub output: PathBuf,
+    /// Write the packets too, at most 200 MB of them
+    #[arg(long)]
+    pub pcap: bool,
+    /// Which plans.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_says_the_limit_of_a_capture() {
+        let help = TraceArgs::augment_args(clap::Command::new("trace")).render_help().to_string();
+        let limit = format!("{} MB", dfcp_lab::trace::CAPTURE_BYTES_MAX / 1_000_000);
+        assert!(help.matches(&limit).count() >= 2, "{help}");
+    }
+
+    #[test]
+    fn a_level_has_a_name_and_a_value() {
+        assert_eq!(level("loss=0.01"), Ok(("loss".to_owned(), "0.01".to_owned())));
+        for wrong in ["", "loss", "loss=", "=1"] {
+            assert!(level(wrong).is_err(), "{wrong}");
+        }
+    }
 }

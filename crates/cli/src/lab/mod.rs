@@ -4,6 +4,7 @@ pub mod args;
 mod progress;
 mod report;
 mod show;
+mod trace;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -30,6 +31,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         }
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
+        LabCommand::Trace(args) => trace::run(args).await,
     }
 }
 
@@ -42,17 +44,25 @@ fn sources(which: &PlansArg) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
+fn has_id(source: &Source, id: &str) -> bool {
+    source.plan.id.eq_ignore_ascii_case(id)
+}
+
+/// That there is no plan `id`, and which there are.
+fn unknown(sources: &[Source], id: &str) -> String {
+    let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
+    format!("there is no plan {}; choose from {}", output::printable(id), all.join(", "))
+}
+
 /// The plans with these ids, in their own order.
 fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
     if ids.iter().any(|id| id == "all") {
         return Ok(sources);
     }
-    let is_same = |source: &Source, id: &str| source.plan.id.eq_ignore_ascii_case(id);
-    if let Some(id) = ids.iter().find(|id| !sources.iter().any(|source| is_same(source, id))) {
-        let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
-        bail!("there is no plan {}; choose from {} or say all", output::printable(id), all.join(", "));
+    if let Some(id) = ids.iter().find(|id| !sources.iter().any(|source| has_id(source, id))) {
+        bail!("{} or say all", unknown(&sources, id));
     }
-    Ok(sources.into_iter().filter(|source| ids.iter().any(|id| is_same(source, id))).collect())
+    Ok(sources.into_iter().filter(|source| ids.iter().any(|id| has_id(source, id))).collect())
 }
 
 fn choice(runs: &RunsArg) -> Choice {

@@ -64,6 +64,15 @@ impl Connection {
         }
     }
 
+    /// Blocks of which something may have been sent and which the peer has not acknowledged.
+    #[must_use]
+    pub fn blocks_in_flight(&self) -> usize {
+        match &self.sender {
+            Sender::Classic(sender) => sender.open_blocks(),
+            Sender::Modern(sender) => sender.open_blocks(),
+        }
+    }
+
     /// Whether everything written has been acknowledged by the peer's decoder.
     #[must_use]
     pub fn is_drained(&self) -> bool {

@@ -355,6 +355,10 @@ impl Adaptive {
         self.loss.estimate()
     }
 
+    pub(crate) fn open_blocks(&self) -> usize {
+        self.blocks.iter().filter(|block| block.is_open()).count()
+    }
+
     pub(crate) fn counters(&self) -> &SendCounters {
         &self.counters
     }

@@ -248,6 +248,10 @@ impl ClassicSender {
         is_late && !self.queues.is_empty() && self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * self.open_blocks
     }
 
+    pub(crate) fn open_blocks(&self) -> usize {
+        self.open_blocks as usize
+    }
+
     fn next_round_robin(&self) -> Option<u32> {
         let count = self.queues.len() as u32;
         let start = self.turn.wrapping_sub(self.first_id);

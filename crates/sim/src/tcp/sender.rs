@@ -186,6 +186,12 @@ impl Sender {
         }
     }
 
+    /// What it was told.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// What was counted.
     #[must_use]
     pub fn stats(&self) -> SenderStats {

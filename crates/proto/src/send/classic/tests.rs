@@ -124,7 +124,7 @@ fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
     let mut now = Time::from_s(1);
     sender.establish(now);
     sender.write(now, &vec![0; 10 * SOURCE_BYTES]);
-    let mut send = |sender: &mut ClassicSender, now: &mut Time| {
+    let send = |sender: &mut ClassicSender, now: &mut Time| {
         let segment = sender.next_segment(*now, &rtt).unwrap();
         sender.on_sent(*now, segment);
         *now += Duration::from_micros(100);

@@ -1,0 +1,41 @@
+//! How the time of a scenario passes.
+
+use dfcp_sim::{FlowId, Observer, Simulation};
+use dfcp_time::Time;
+
+use crate::measure::apply;
+use crate::scenario::{Built, Scenario};
+
+/// Lets the time of `scenario` pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
+/// Changes happen when they are due. `each` is called at time 0 and after every step, which a change may cut short, with
+/// the time in ns. Returns when it ended.
+///
+/// # Errors
+/// What `each` returns, or one sentence about a change which makes no sense.
+pub(crate) fn drive<O: Observer, E: From<String>>(
+    simulation: &mut Simulation<O>,
+    (scenario, built): (&Scenario, &Built),
+    (step_ns, end_ns): (u64, u64),
+    mut each: impl FnMut(&mut Simulation<O>, u64) -> Result<(), E>,
+) -> Result<u64, E> {
+    let has_sizes = scenario.flows.iter().all(|flow| flow.bytes.is_some());
+    let mut changes = scenario.changes.iter().peekable();
+    let mut now_ns = 0;
+    loop {
+        each(simulation, now_ns)?;
+        while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
+            apply(simulation, scenario, built, change)?;
+        }
+        if now_ns >= end_ns || has_sizes && built.flows.iter().all(|&flow| is_over(simulation, flow)) {
+            return Ok(now_ns);
+        }
+        let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
+        now_ns = ((now_ns / step_ns + 1) * step_ns).min(next_change_ns).min(end_ns);
+        simulation.run_until(Time::from_ns(now_ns));
+    }
+}
+
+fn is_over<O: Observer>(simulation: &Simulation<O>, flow: FlowId) -> bool {
+    let report = simulation.flow(flow);
+    report.confirmed_at.is_some() || report.failure.is_some()
+}

@@ -1,0 +1,60 @@
+//! Why there is no trace.
+
+use std::io;
+use std::time::Duration;
+
+use super::ROWS_MAX;
+use crate::measure::MeasureError;
+
+/// Why a trace could not be made, or is not to be believed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The scenario.
+    #[error(transparent)]
+    Impossible(#[from] MeasureError),
+    /// The width of the bins.
+    #[error("bins have no width; give one with --bin, like 100ms")]
+    Bin,
+    /// The length.
+    #[error("a trace of {} s is impossible; give a --duration above 0 and up to 100000s", .0.as_secs_f64())]
+    Duration(Duration),
+    /// Too much would be written.
+    #[error("the trace would have {0} lines, more than {ROWS_MAX}; give a wider --bin or a shorter --duration")]
+    Rows(u64),
+    /// A file.
+    #[error("cannot write {path}: {error}; check the directory given with --output")]
+    Io {
+        /// Which.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file would seem to belong to this trace.
+    #[error(
+        "{0} is of another trace; remove it, ask for a new one with --pcap, or give another directory with --output"
+    )]
+    Stale(String),
+    /// It was asked to stop.
+    #[error("the trace was broken off, and its files are removed; start it again when ready")]
+    Stopped,
+    /// The simulator is wrong.
+    #[error(
+        "the run broke {count} physical laws, so do not believe the trace in {directory}, and report this: {first}"
+    )]
+    Violated {
+        /// How many violations; only the first 20 and those of the counters are kept.
+        count: usize,
+        /// The first of them.
+        first: String,
+        /// Where the files are.
+        directory: String,
+    },
+}
+
+impl From<String> for TraceError {
+    /// Of a sentence about what makes no sense in a scenario.
+    fn from(message: String) -> Self {
+        Self::Impossible(MeasureError(message))
+    }
+}

@@ -1,0 +1,88 @@
+//! The files of a trace.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::TraceError;
+use crate::record::line;
+
+pub(super) const FLOWS: &str = "flows.csv";
+pub(super) const QUEUES: &str = "queues.csv";
+pub(super) const PACKETS: &str = "packets.pcapng";
+
+/// Where they are.
+#[derive(Debug)]
+pub(super) struct Files {
+    directory: PathBuf,
+    /// Names of those which were begun.
+    begun: Vec<String>,
+}
+
+impl Files {
+    /// Makes the directory if it is not there. An older capture must not stand beside new tables.
+    pub(super) fn open(directory: &Path, has_capture: bool) -> Result<Self, TraceError> {
+        let files = Self { directory: directory.to_owned(), begun: Vec::new() };
+        fs::create_dir_all(directory)
+            .map_err(|error| TraceError::Io { path: directory.display().to_string(), error })?;
+        if !has_capture && directory.join(PACKETS).exists() {
+            return Err(TraceError::Stale(files.path(PACKETS)));
+        }
+        Ok(files)
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
+    pub(super) fn error(&self, name: &str, error: io::Error) -> TraceError {
+        TraceError::Io { path: self.path(name), error }
+    }
+
+    pub(super) fn create(&mut self, name: &str) -> Result<BufWriter<File>, TraceError> {
+        let file = File::create(self.directory.join(name)).map_err(|error| self.error(name, error))?;
+        self.begun.push(name.to_owned());
+        Ok(BufWriter::new(file))
+    }
+
+    /// Removes what was begun.
+    pub(super) fn discard(&self) {
+        for name in &self.begun {
+            // The error which led here is told; one about what it left behind would hide it.
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+    }
+
+    /// A new table with these columns.
+    pub(super) fn csv(&mut self, name: &str, columns: &[&str]) -> Result<Csv, TraceError> {
+        let mut csv = Csv { path: self.path(name), to: self.create(name)?, text: String::new() };
+        csv.add(columns.iter().map(|&column| column.to_owned()))?;
+        Ok(csv)
+    }
+}
+
+/// A table which is being written.
+#[derive(Debug)]
+pub(super) struct Csv {
+    path: String,
+    to: BufWriter<File>,
+    /// A line which is being made.
+    text: String,
+}
+
+impl Csv {
+    pub(super) fn add(&mut self, fields: impl Iterator<Item = String>) -> Result<(), TraceError> {
+        self.text.clear();
+        line(&mut self.text, fields);
+        let written = self.to.write_all(self.text.as_bytes());
+        written.map_err(|error| TraceError::Io { path: self.path.clone(), error })
+    }
+
+    /// The path of the finished table.
+    pub(super) fn finish(mut self) -> Result<String, TraceError> {
+        match self.to.flush() {
+            Ok(()) => Ok(self.path),
+            Err(error) => Err(TraceError::Io { path: self.path, error }),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Packets as they would be on the wire.
+
+use crate::end::End;
+use crate::packet::{Body, Packet};
+use crate::tcp::{self, Segment};
+
+const IP_HEADER_BYTES: usize = 20;
+const TCP_HEADER_BYTES: usize = 20;
+/// No more fit into a TCP header.
+const TCP_OPTIONS_BYTES_MAX: usize = 40;
+/// Of SYNs with timestamps: segment size, permission of SACK, timestamps, window scale, and one byte between.
+const SYN_OPTIONS_BYTES: usize = 20;
+const TIMESTAMPS_BYTES: usize = 12;
+const IP_PROTOCOL_TCP: u8 = 6;
+const IP_PROTOCOL_UDP: u8 = 17;
+/// For experiments (RFC 3692), which DFCP over IP uses.
+const IP_PROTOCOL_DFCP: u8 = 253;
+/// RFC 7323, §2.3.
+const WINDOW_SHIFT_MAX: u32 = 14;
+
+// Options of TCP.
+const NO_OPERATION: u8 = 1;
+const SEGMENT_SIZE: [u8; 2] = [2, 4];
+const WINDOW_SCALE: [u8; 2] = [3, 3];
+const SACK_PERMITTED: [u8; 2] = [4, 2];
+const SACK: u8 = 5;
+const TIMESTAMPS: [u8; 2] = [8, 10];
+
+/// What is known of a flow beyond what its packets say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Carrier {
+    /// Nothing: datagrams are over UDP, and SYNs leave out what is not known.
+    #[default]
+    Unknown,
+    /// Datagrams are over IP.
+    RawIp,
+    Tcp {
+        segment_size: u16,
+        permits_sack: bool,
+    },
+}
+
+impl Carrier {
+    pub(super) fn of(sender: &End) -> Self {
+        match sender {
+            End::Dfcp(end) if end.overhead_bytes() as usize == IP_HEADER_BYTES => Self::RawIp,
+            End::TcpSender(sender) => Self::of_tcp(sender.config()),
+            End::Dfcp(_) | End::Quic(_) | End::TcpReceiver(_) => Self::Unknown,
+        }
+    }
+
+    /// Options are not taken off the segment size (RFC 6691).
+    fn of_tcp(config: &tcp::Config) -> Self {
+        let headers = (IP_HEADER_BYTES + TCP_HEADER_BYTES) as u32;
+        let segment_size = (config.mss_bytes.saturating_add(config.header_bytes)).saturating_sub(headers);
+        Self::Tcp { segment_size: segment_size.try_into().unwrap_or(u16::MAX), permits_sack: config.uses_sack() }
+    }
+}
+
+/// 10.1 is where senders are, 10.2 where receivers are; the first flow's are 10.1.0.1 and 10.2.0.1.
+fn address(flow: u32, is_receiver: bool) -> [u8; 4] {
+    let [.., high, low] = flow.wrapping_add(1).to_be_bytes();
+    [10, 1 + u8::from(is_receiver), high, low]
+}
+
+/// The sum of RFC 1071, not folded. Headers have whole words.
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum()
+}
+
+fn checksum(sum: u32) -> [u8; 2] {
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    (!((folded & 0xFFFF) + (folded >> 16)) as u16).to_be_bytes()
+}
+
+/// Appends `packet` to `out`, without what is not modelled of it.
+pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
+    let start = out.len();
+    out.resize(start + IP_HEADER_BYTES, 0);
+    let (sender, receiver) = (40_000_u16, 9_000_u16);
+    let (source, destination) = if packet.is_back { (receiver, sender) } else { (sender, receiver) };
+    let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    let (protocol, length_bytes) = match &packet.body {
+        Body::Tcp(segment) => {
+            out.extend_from_slice(&ports);
+            write_tcp(out, segment, carrier);
+            (IP_PROTOCOL_TCP, out.len() - start + segment.len_bytes as usize)
+        }
+        Body::Datagram(bytes) if matches!(carrier, Carrier::RawIp) => {
+            out.extend_from_slice(bytes);
+            (IP_PROTOCOL_DFCP, packet.size_bytes as usize)
+        }
+        Body::Datagram(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
+        Body::Quic(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
+    };
+    let (header, payload) = out[start..].split_at_mut(IP_HEADER_BYTES);
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&(length_bytes as u16).to_be_bytes());
+    header[4..6].copy_from_slice(&(packet.id as u16).to_be_bytes());
+    header[8] = 64;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&address(packet.flow, packet.is_back));
+    header[16..20].copy_from_slice(&address(packet.flow, !packet.is_back));
+    let of_header = checksum(sum(header));
+    header[10..12].copy_from_slice(&of_header);
+    if protocol == IP_PROTOCOL_TCP {
+        // Data would be zeros, which add nothing.
+        let pseudo = sum(&header[12..20]) + u32::from(protocol) + (length_bytes - IP_HEADER_BYTES) as u32;
+        let of_segment = checksum(pseudo + sum(payload));
+        payload[16..18].copy_from_slice(&of_segment);
+    }
+}
+
+/// UDP from the ports on. Returns the length of the IP packet.
+fn write_udp(out: &mut Vec<u8>, ports: &[u8], size_bytes: u32, bytes: &[u8]) -> usize {
+    out.extend_from_slice(ports);
+    out.extend_from_slice(&((size_bytes as usize - IP_HEADER_BYTES) as u16).to_be_bytes());
+    // A checksum of zero: none.
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(bytes);
+    size_bytes as usize
+}
+
+/// TCP from behind the ports on, with a checksum of zero. Numbers wrap as they do on the wire.
+fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
+    let headers = (segment.wire_bytes - segment.len_bytes) as usize;
+    let room = headers.saturating_sub(IP_HEADER_BYTES + TCP_HEADER_BYTES).min(TCP_OPTIONS_BYTES_MAX) / 4 * 4;
+    let flags = &segment.flags;
+    let (window, shift) = window(segment);
+    out.extend_from_slice(&(segment.seq as u32).to_be_bytes());
+    out.extend_from_slice(&(if flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
+    // In words of four bytes, in the upper half.
+    out.push((((TCP_HEADER_BYTES + room) / 4) << 4) as u8);
+    out.push(u8::from(flags.fin) | u8::from(flags.syn) << 1 | u8::from(flags.ack) << 4);
+    out.extend_from_slice(&window.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    let end = out.len() + room;
+    if flags.syn {
+        write_syn_options(out, room, segment, shift, carrier);
+    } else {
+        write_options(out, room, segment);
+    }
+    out.resize(end, NO_OPERATION);
+}
+
+/// The window field, and the scale, which is the same in all segments because the modelled window never changes. A SYN's
+/// window is not scaled.
+fn window(segment: &Segment) -> (u16, u8) {
+    let max = u32::from(u16::MAX);
+    let fits = |shift: &u32| segment.window_bytes.div_ceil(1 << shift) <= max;
+    let shift = (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX);
+    let scaled = if segment.flags.syn { segment.window_bytes } else { segment.window_bytes.div_ceil(1 << shift) };
+    (scaled.min(max) as u16, shift as u8)
+}
+
+fn write_syn_options(out: &mut Vec<u8>, room: usize, segment: &Segment, shift: u8, carrier: Carrier) {
+    if room < SYN_OPTIONS_BYTES - TIMESTAMPS_BYTES {
+        return;
+    }
+    let (segment_size, permits_sack) = match carrier {
+        Carrier::Tcp { segment_size, permits_sack } => (Some(segment_size), permits_sack),
+        Carrier::Unknown | Carrier::RawIp => (None, false),
+    };
+    if let Some(segment_size) = segment_size {
+        out.extend_from_slice(&SEGMENT_SIZE);
+        out.extend_from_slice(&segment_size.to_be_bytes());
+    } else {
+        out.extend_from_slice(&[NO_OPERATION; 4]);
+    }
+    if room >= SYN_OPTIONS_BYTES {
+        out.extend_from_slice(if permits_sack { &SACK_PERMITTED } else { &[NO_OPERATION; 2] });
+        write_timestamps(out, segment);
+    }
+    out.push(NO_OPERATION);
+    out.extend_from_slice(&WINDOW_SCALE);
+    out.push(shift);
+}
+
+fn write_options(out: &mut Vec<u8>, room: usize, segment: &Segment) {
+    let sack_bytes = if segment.sack.is_empty() { 0 } else { 4 + 8 * segment.sack.len() };
+    if room >= sack_bytes + TIMESTAMPS_BYTES {
+        out.extend_from_slice(&[NO_OPERATION; 2]);
+        write_timestamps(out, segment);
+    }
+    if sack_bytes > 0 && room >= sack_bytes {
+        out.extend_from_slice(&[NO_OPERATION, NO_OPERATION, SACK, sack_bytes as u8 - 2]);
+        for (start, end) in segment.sack.iter(segment.ack) {
+            out.extend_from_slice(&(start as u32).to_be_bytes());
+            out.extend_from_slice(&(end as u32).to_be_bytes());
+        }
+    }
+}
+
+/// In microseconds.
+fn write_timestamps(out: &mut Vec<u8>, segment: &Segment) {
+    out.extend_from_slice(&TIMESTAMPS);
+    for time in [segment.ts_val, segment.ts_ecr] {
+        out.extend_from_slice(&((time.as_ns() / 1_000) as u32).to_be_bytes());
+    }
+}
