@@ -234,7 +234,7 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
-fn name(point: &Point) -> String {
+pub(crate) fn name(point: &Point) -> String {
     point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -47,6 +47,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
         if records.values().any(|record| record.is_quick) && !plan.quick.note.is_empty() {
             notes.push(format!("Quick run: {}", plan.quick.note));
         }
+        notes.extend(table.failures().into_iter().map(|sentence| format!("{sentence}.")));
         figures.push(report::Figure {
             source: plan.source.clone(),
             says: plan.says.clone(),

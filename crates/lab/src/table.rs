@@ -1,7 +1,8 @@
 //! The records of a plan, gathered by point and series.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::claims::name;
 use crate::expand::{Level, Point, Run};
 use crate::metrics::{Measured, mean_and_sd};
 use crate::record::Record;
@@ -27,6 +28,19 @@ pub struct Table {
 }
 
 impl Table {
+    /// Which flows ended before their time, and why: a sentence for each reason of a cell.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for cell in &self.cells {
+            let flows = cell.measured.iter().flat_map(|measured| &measured.flows);
+            let reasons: BTreeSet<&str> = flows.filter_map(|flow| flow.failure.as_deref()).collect();
+            let at = if cell.point.is_empty() { String::new() } else { format!(" at {}", name(&cell.point)) };
+            sentences.extend(reasons.iter().map(|reason| format!("{}{at} ended early: {reason}", cell.series)));
+        }
+        sentences
+    }
+
     /// Gathers for `runs`, all of one plan, what `records` has.
     #[must_use]
     pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Self {

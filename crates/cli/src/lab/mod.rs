@@ -115,7 +115,9 @@ fn judge_all(sources: &[Source], plans: &[Vec<Run>], results: &Path) -> anyhow::
         if let Some(run) = runs.iter().find(|run| records.contains_key(&run.hash)) {
             write_csv(results, id, of_plan, run.scenario.warm_up_ns as f64 / 1e9)?;
         }
-        judged.push((id.clone(), judge(&source.plan, &Table::gather(runs, &records))));
+        let table = Table::gather(runs, &records);
+        table.failures().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
+        judged.push((id.clone(), judge(&source.plan, &table)));
     }
     Ok(judged)
 }

@@ -240,6 +240,9 @@ impl From<Kind> for Carrier {
 /// Memory at each end of a DFCP flow, bytes: it never limits, and counted content takes none of it.
 const DFCP_MEMORY_BYTES: u64 = 1 << 30;
 
+/// The same where symbols are coded: what 1 Gbit/s needs over 500 ms. An application fills it at once.
+const DFCP_CODED_MEMORY_BYTES: u64 = 64 << 20;
+
 /// Encoded bytes in a full data segment of either profile.
 const SYMBOL_BYTES: f64 = 1420.0;
 
@@ -382,6 +385,8 @@ impl Carrier {
             Pace::Mbps(mbps) => Rate::Fixed { rate_bps: (mbps * 1e6).round() as u64 },
         };
         let epsilon = self.epsilon(loss);
+        let is_coded = self.codec == Some(true);
+        let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
         let config = Config {
             schedule: epsilon.map_or(base.schedule, |redundancy| Schedule::OpenLoop { redundancy }),
@@ -391,11 +396,11 @@ impl Carrier {
                 .map_or(base.redundancy_bytes, |bytes| base.redundancy_bytes.min(bytes as u32)),
             window_blocks: self.window_blocks.unwrap_or(base.window_blocks),
             rate,
-            send_buffer_bytes: DFCP_MEMORY_BYTES,
-            receive_memory_bytes: DFCP_MEMORY_BYTES,
+            send_buffer_bytes: memory_bytes,
+            receive_memory_bytes: memory_bytes,
             // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
             idle_timeout: Duration::from_secs(3600),
-            content: if self.codec == Some(true) { Content::Real } else { Content::Counted },
+            content: if is_coded { Content::Real } else { Content::Counted },
             ..base
         };
         config.validate().map_err(|error| error.to_string())?;
