@@ -83,7 +83,7 @@ pub const METRICS: [(&str, &str); 25] = [
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
     ("aggregate_mbps", "goodput of all flows together, Mbit/s"),
-    ("normalised_percent", "that over the most which the first bottleneck can carry, %"),
+    ("normalised_percent", "goodput of all flows together over the most which the first bottleneck can carry, %"),
     ("relative_percent", "aggregate goodput over that at the last point of the sweep, %"),
     ("jain", "Jain's index of the flows' goodputs"),
     ("jain_bins_mean", "mean over bins of Jain's index"),

@@ -48,7 +48,7 @@ pub enum Pace {
     /// As fast as its access link takes packets.
     #[serde(serialize_with = "as_line")]
     Line,
-    /// The slowest link of its way, divided by the flows which share that link.
+    /// Its max-min fair share of the links on its way.
     #[serde(serialize_with = "as_share")]
     Share,
     /// So many Mbit/s of IP packets.

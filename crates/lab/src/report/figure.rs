@@ -9,6 +9,9 @@ use super::palette::Palette;
 use super::plot::{HALF, NARROW, Plot, WIDE, remarks, swatch};
 use super::text::{escaped, prose};
 
+/// Source of a figure which is nobody's but ours.
+const NOT_IN_THE_DOCUMENTS: &str = "ours";
+
 /// The section with the id `anchor` of the figure at `index`.
 pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> String {
     let mut out = String::new();
@@ -16,7 +19,11 @@ pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Pal
     let id = escaped(&figure.id);
     let _ = writeln!(out, "<h2 id=\"{anchor}-h\"><span class=\"id\">{id}</span> {}</h2>", escaped(&figure.title));
     if !figure.source.is_empty() {
-        let _ = writeln!(out, "<p class=\"source\">In the documents: {}</p>", escaped(&figure.source));
+        let source = match figure.source.as_str() {
+            NOT_IN_THE_DOCUMENTS => "Not in the documents".to_owned(),
+            source => format!("In the documents: {}", escaped(source)),
+        };
+        let _ = writeln!(out, "<p class=\"source\">{source}</p>");
     }
     let _ = writeln!(out, "<div class=\"body of-{}\">", figure.panels.len().min(3));
     if !figure.panels.is_empty() {

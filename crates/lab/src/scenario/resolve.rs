@@ -201,24 +201,48 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     Ok(())
 }
 
-/// What `share` and `optimal` mean: a flow's part of the most crowded of its bottlenecks, and the losses of all of them.
-/// Over a graph, whose routes are not known yet, the part of all links, and no losses.
+/// What `share` and `optimal` mean: a flow's max-min fair share of its bottlenecks, and the losses of all of them. Over a
+/// graph, whose routes are not known yet, as if every flow crossed all links, and no losses.
 fn share(scenario: &mut Scenario) {
     let is_row = scenario.nodes.is_empty();
     let crosses = |flow: &FlowSpec, link: usize| !is_row || (flow.over.0..=flow.over.1).contains(&link);
-    let shares: Vec<u64> = (0..scenario.links.len())
-        .map(|link| {
-            let flows = scenario.flows.iter().filter(|flow| crosses(flow, link)).count().max(1);
-            scenario.links[link].rate_bps / flows as u64
-        })
+    let routes: Vec<Vec<usize>> = scenario
+        .flows
+        .iter()
+        .map(|flow| (0..scenario.links.len()).filter(|&link| crosses(flow, link)).collect())
         .collect();
-    for flow in &mut scenario.flows {
-        let least = (0..shares.len()).filter(|&link| crosses(flow, link)).map(|link| shares[link]).min().unwrap_or(0);
-        let access = if flow.access_bps == 0 { u64::MAX } else { flow.access_bps };
-        flow.share_bps = least.min(access).max(1_000);
-        let passes =
-            (0..shares.len()).filter(|&link| is_row && crosses(flow, link)).map(|link| 1.0 - scenario.links[link].loss);
+    let rates_bps = scenario.links.iter().map(|link| link.rate_bps as f64).collect();
+    let access = |flow: &FlowSpec| if flow.access_bps == 0 { f64::INFINITY } else { flow.access_bps as f64 };
+    let shares = max_min(rates_bps, &routes, &scenario.flows.iter().map(access).collect::<Vec<_>>());
+    for (flow, (route, share_bps)) in scenario.flows.iter_mut().zip(routes.iter().zip(shares)) {
+        flow.share_bps = (share_bps as u64).max(1_000);
+        let passes = route.iter().filter(|_| is_row).map(|&link| 1.0 - scenario.links[link].loss);
         flow.loss = 1.0 - passes.product::<f64>();
+    }
+}
+
+/// Max-min fair shares by progressive filling (Bertsekas and Gallager, "Data Networks", §6.5.2): all flows grow together, and
+/// each stops when one of its links is full or its access link is. For one link these are the three cases of PH 4.2.
+pub(super) fn max_min(mut left: Vec<f64>, routes: &[Vec<usize>], access: &[f64]) -> Vec<f64> {
+    let mut shares: Vec<Option<f64>> = vec![None; routes.len()];
+    loop {
+        let mut open = vec![0.0; left.len()];
+        let is_open = |flow: &usize| shares[*flow].is_none();
+        for flow in (0..routes.len()).filter(is_open) {
+            routes[flow].iter().for_each(|&link| open[link] += 1.0);
+        }
+        let levels: Vec<f64> = left.iter().zip(&open).map(|(left, open)| left / open).collect();
+        let level_of = |flow: usize| routes[flow].iter().map(|&link| levels[link]).fold(access[flow], f64::min);
+        let Some(level) = (0..routes.len()).filter(is_open).map(level_of).min_by(f64::total_cmp) else {
+            return shares.into_iter().flatten().collect();
+        };
+        // Equal levels of several links differ in the last bits.
+        let stop: Vec<usize> =
+            (0..routes.len()).filter(is_open).filter(|&flow| level_of(flow) <= level * (1.0 + 1e-9)).collect();
+        for flow in stop {
+            shares[flow] = Some(level);
+            routes[flow].iter().for_each(|&link| left[link] = (left[link] - level).max(0.0));
+        }
     }
 }
 

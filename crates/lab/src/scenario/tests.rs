@@ -1,3 +1,4 @@
+use super::resolve::max_min;
 use super::*;
 use crate::plan::Source;
 
@@ -82,4 +83,21 @@ fn nonsense_is_refused_with_the_next_step() {
         let message = scenario(topology).unwrap_err();
         assert!(message.contains(part), "{topology}: {message}");
     }
+}
+
+#[test]
+fn shares_are_max_min_fair() {
+    let close = |shares: Vec<f64>, expected: &[f64]| {
+        assert_eq!(shares.len(), expected.len());
+        assert!(shares.iter().zip(expected).all(|(share, expected)| (share - expected).abs() < 1e-6), "{shares:?}");
+    };
+    let without_limit = [f64::INFINITY; 3];
+    // TH 4.6: two bottlenecks in a row, one flow over both.
+    close(max_min(vec![1000.0, 500.0], &[vec![0, 1], vec![0], vec![1]], &without_limit), &[250.0, 750.0, 250.0]);
+    close(max_min(vec![900.0, 900.0], &[vec![0, 1], vec![0], vec![1]], &without_limit), &[450.0; 3]);
+    // PH 4.2: access links below and above the share.
+    let one = vec![vec![0]; 4];
+    close(max_min(vec![1000.0], &one, &[100.0, 200.0, 1000.0, 1000.0]), &[100.0, 200.0, 350.0, 350.0]);
+    close(max_min(vec![1000.0], &one, &[100.0; 4]), &[100.0; 4]);
+    close(max_min(vec![1000.0], &[], &[]), &[]);
 }

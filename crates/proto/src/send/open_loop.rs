@@ -49,6 +49,10 @@ impl OpenLoop {
             self.waiting.pop_front();
             found = is_overtaken(id).then_some(id);
         }
+        // The front always waits: those acknowledged behind what was taken come to it now.
+        while self.waiting.front().is_some_and(|&(_, id)| last_sent(id).is_none()) {
+            self.waiting.pop_front();
+        }
         let id = found?;
         self.overdue.remove(&id);
         self.again = Some(id);
