@@ -38,7 +38,7 @@ pub struct Record {
     pub version: String,
     /// Of its source; empty where it was not built in a repository.
     pub commit: String,
-    /// What ran it: always `sim` for now.
+    /// What ran it: `sim`, the simulator.
     pub platform: String,
     /// The machine: name, processor, memory, system.
     pub host: String,

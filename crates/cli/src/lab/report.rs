@@ -1,6 +1,6 @@
 //! `dfcp lab report`: the page with all figures, from the records alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,8 +16,9 @@ use dfcp_lab::{Record, Run, figures, read};
 /// Records cannot be read, or the page not be written.
 pub(super) fn write(sources: &[Source], plans: &[Vec<Run>], results: &Path, is_quick: bool) -> anyhow::Result<PathBuf> {
     let mut report = Report { title: "DFCP: the experiments".to_owned(), quick: is_quick, ..Report::default() };
-    report.platform = "sim".to_owned();
     report.date = date();
+    // Records stay in use as long as the code which made them does, so they may be of several commits.
+    let mut commits = BTreeSet::new();
     for (source, runs) in sources.iter().zip(plans) {
         let all = read(results, &source.plan.id)?;
         let records: BTreeMap<String, Record> = runs
@@ -26,12 +27,14 @@ pub(super) fn write(sources: &[Source], plans: &[Vec<Run>], results: &Path, is_q
             .map(|record| (record.hash.clone(), record.clone()))
             .collect();
         if let Some(record) = records.values().next() {
-            (report.host, report.version, report.commit) =
-                (record.host.clone(), record.version.clone(), record.commit.clone());
+            (report.host, report.version, report.platform) =
+                (record.host.clone(), record.version.clone(), record.platform.clone());
         }
+        commits.extend(records.values().map(|record| record.commit.clone()));
         report.wall_s += records.values().map(|record| record.wall_s).sum::<f64>();
         report.figures.extend(figures(source, runs, &records));
     }
+    report.commit = commits.into_iter().collect::<Vec<_>>().join(", ");
     let path = results.join("report.html");
     fs::create_dir_all(results)
         .and_then(|()| fs::write(&path, html(&report)))

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp::{Config, Listener, Stream};
+use dfcp::{Endpoint, Listener, Stream};
 use dfcp_protocol_tests::Pattern;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use super::relay::Relay;
-use super::{Size, config};
+use super::{Size, config, local};
 
 /// Against hanging only.
 const TRANSFER_MAX: Duration = Duration::from_secs(120);
@@ -86,15 +86,17 @@ pub async fn echo_through(stream: Stream, seed: u64, bytes: u64) -> Result<()> {
 
 impl Honest {
     /// Starts them, through `relay`.
-    pub(super) fn start(relay: &Relay, size: Size) -> Self {
+    pub(super) fn start(relay: &Relay, size: Size) -> Result<Self> {
         let (tally, stop) = (Arc::new(Mutex::new(Tally::default())), Arc::new(AtomicBool::new(false)));
         let tasks = (0..size.transfers)
             .map(|worker| {
+                // A socket each, for all of a worker's connections: those in TIME_WAIT would else keep theirs.
+                let endpoint = Endpoint::bind(local(), None).context("a client's socket")?;
                 let (tally, stop, address) = (Arc::clone(&tally), Arc::clone(&stop), relay.address());
-                tokio::spawn(work(tally, stop, address, config(), worker, size))
+                Ok(tokio::spawn(work(tally, stop, endpoint, address, worker, size)))
             })
-            .collect();
-        Self { tally, stop, tasks: Mutex::new(tasks) }
+            .collect::<Result<_>>()?;
+        Ok(Self { tally, stop, tasks: Mutex::new(tasks) })
     }
 
     /// How they fare.
@@ -131,15 +133,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 async fn work(
     tally: Arc<Mutex<Tally>>,
     stop: Arc<AtomicBool>,
+    endpoint: Endpoint,
     address: SocketAddr,
-    config: Config,
     worker: u64,
     size: Size,
 ) {
     let mut seed = size.seed.wrapping_mul(1_000).wrapping_add(worker << 32);
     while !stop.load(Ordering::Relaxed) {
         seed += 1;
-        let stream = match Stream::connect(address, config.clone()).await {
+        let stream = match endpoint.connect(address, config()).await {
             Ok(stream) => stream,
             Err(error) => {
                 let mut tally = lock(&tally);

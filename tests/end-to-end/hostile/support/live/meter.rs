@@ -1,19 +1,24 @@
 //! What the process needs, says, and trips over.
 
+use std::alloc::System;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cap::Cap;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Resident memory of this process, KiB; 0 where the system does not tell.
+/// Counts, since resident memory is also what the system's allocator keeps of what was freed, which depends on the
+/// number of processors.
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Memory which this process has allocated, KiB.
 #[must_use]
 pub fn memory_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+    ALLOCATOR.allocated() as u64 >> 10
 }
 
 /// Panics of any thread or task since [`Logs::install`].
