@@ -1,8 +1,9 @@
 //! The random linear fountain beside raptorq, reed-solomon-simd and memcpy, on one core:
 //! `cargo bench -p dfcp-fountain --bench codec [-- --quick] [-- --json]`.
 //!
-//! The codecs take turns in short runs, so that a change of the clock's frequency or a noisy neighbour meets them all;
-//! each figure is the median of its runs.
+//! The codecs and cases take turns in short runs, so that a change of the clock's frequency or a noisy neighbour meets
+//! them all. Each figure is what a tenth of its runs exceed: other work on the machine only ever makes a run slower,
+//! and codecs, which compute, much more so than a copy.
 
 #![expect(
     clippy::print_stdout,
@@ -34,22 +35,25 @@ struct Case {
     symbols: usize,
     /// How many times as fast as raptorq we have to be.
     target: Option<f64>,
+    /// The share of memcpy's rate in % which we have to reach.
+    share_target: Option<f64>,
 }
 
 const CASES: [Case; 9] = [
-    Case { name: "enc 5%", encode: true, symbols: 2, target: Some(5.0) },
-    Case { name: "enc 20%", encode: true, symbols: 9, target: Some(5.0) },
-    Case { name: "enc 25%", encode: true, symbols: 12, target: Some(5.0) },
-    Case { name: "enc 100%", encode: true, symbols: 45, target: Some(1.3) },
-    Case { name: "dec 0%", encode: false, symbols: 0, target: None },
-    Case { name: "dec 5%", encode: false, symbols: 2, target: Some(10.0) },
-    Case { name: "dec 20%", encode: false, symbols: 9, target: Some(10.0) },
-    Case { name: "dec 50%", encode: false, symbols: 23, target: Some(4.0) },
-    Case { name: "dec 100%", encode: false, symbols: 45, target: None },
+    Case { name: "enc 5%", encode: true, symbols: 2, target: Some(5.0), share_target: Some(36.0) },
+    Case { name: "enc 20%", encode: true, symbols: 9, target: Some(5.0), share_target: Some(12.0) },
+    Case { name: "enc 25%", encode: true, symbols: 12, target: Some(5.0), share_target: None },
+    Case { name: "enc 100%", encode: true, symbols: 45, target: Some(1.3), share_target: Some(2.3) },
+    Case { name: "dec 0%", encode: false, symbols: 0, target: None, share_target: Some(90.0) },
+    Case { name: "dec 5%", encode: false, symbols: 2, target: Some(10.0), share_target: Some(25.0) },
+    Case { name: "dec 20%", encode: false, symbols: 9, target: Some(10.0), share_target: Some(10.0) },
+    Case { name: "dec 50%", encode: false, symbols: 23, target: Some(4.0), share_target: Some(4.0) },
+    Case { name: "dec 100%", encode: false, symbols: 45, target: None, share_target: None },
 ];
 
 const DEFINITIONS: &str = "\
-Block: K = 45 source symbols of 1420 B, one thread. GB/s = 10^9 bytes of the block per second, median of runs in turns.
+Block: K = 45 source symbols of 1420 B, one thread. GB/s = 10^9 bytes of the block per second; runs in turns, of which
+        a tenth are faster.
 enc p%: set-up, all source symbols copied out, and p % of K repair symbols (2, 9, 12, 45); 25 % is what 20 % loss needs,
         and 100 % what 50 % loss needs.
 dec p%: set-up to the block in one piece, p % of the source symbols lost (2, 9, 23, 45) and replaced by repair symbols.
@@ -75,7 +79,7 @@ fn main() -> ExitCode {
     }
     let mut codecs: Vec<Box<dyn Codec>> = vec![Box::new(Memcpy), Box::new(RaptorQ), Box::new(ReedSolomonSimd)];
     codecs.extend(Kernel::available().map(|kernel| Box::new(Ours::new(kernel)) as Box<dyn Codec>));
-    let rates = CASES.each_ref().map(|case| measure(case, &codecs, &options));
+    let rates = measure(&codecs, &options);
     let names: Vec<_> = codecs.iter().map(|codec| codec.name()).collect();
     if options.json {
         print_json(&names, &rates);
@@ -85,20 +89,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The rate of each codec in GB/s.
-fn measure(case: &Case, codecs: &[Box<dyn Codec>], options: &Options) -> Vec<Option<f64>> {
-    // Runs much shorter than a time slice of the scheduler are rarely interrupted, and so their median hardly suffers.
+/// Of each case, the rate of each codec in GB/s.
+fn measure(codecs: &[Box<dyn Codec>], options: &Options) -> Vec<Vec<Option<f64>>> {
+    // Runs much shorter than a time slice of the scheduler are rarely interrupted.
     let (rounds, run) = (if options.quick { 35 } else { 251 }, Duration::from_millis(1));
     let block: Vec<u8> = (0..K * SYMBOL_SIZE).map(|i| ((i * 7919) >> 3) as u8).collect();
-    // 7 and K have no common factor, so this spreads the losses.
-    let lost: Vec<_> = (0..case.symbols).map(|i| i * 7 % K).collect();
-    let mut works: Vec<Option<Work<'_>>> = codecs
-        .iter()
-        .map(|codec| if case.encode { Some(codec.encode(&block, case.symbols)) } else { codec.decode(&block, &lost) })
-        .collect();
-    let mut rates = vec![vec![]; codecs.len()];
+    let mut works: Vec<Vec<Option<Work<'_>>>> = CASES.iter().map(|case| prepare(case, codecs, &block)).collect();
+    let mut rates = vec![vec![vec![]; codecs.len()]; CASES.len()];
     for round in 0..=rounds {
-        for (work, rates) in works.iter_mut().zip(&mut rates) {
+        for (work, rates) in works.iter_mut().flatten().zip(rates.iter_mut().flatten()) {
             let Some(work) = work else { continue };
             let (mut time, mut blocks) = (Duration::ZERO, 0);
             while time < run {
@@ -111,17 +110,31 @@ fn measure(case: &Case, codecs: &[Box<dyn Codec>], options: &Options) -> Vec<Opt
             }
         }
     }
-    rates.into_iter().map(median).collect()
+    rates.into_iter().map(|rates| rates.into_iter().map(exceeded_by_a_tenth).collect()).collect()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+fn prepare<'a>(case: &Case, codecs: &[Box<dyn Codec>], block: &'a [u8]) -> Vec<Option<Work<'a>>> {
+    // 7 and K have no common factor, so this spreads the losses.
+    let lost: Vec<_> = (0..case.symbols).map(|i| i * 7 % K).collect();
+    codecs
+        .iter()
+        .map(|codec| if case.encode { Some(codec.encode(block, case.symbols)) } else { codec.decode(block, &lost) })
+        .collect()
+}
+
+fn exceeded_by_a_tenth(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    values.get(values.len() * 9 / 10).copied()
 }
 
 /// Ours with the fastest kernel over raptorq; they are the last and the second codec.
 fn ratio(rates: &[Option<f64>]) -> Option<f64> {
     Some((*rates.last()?)? / (*rates.get(1)?)?)
+}
+
+/// The rate of a codec in % of that of memcpy, which is the first one.
+fn share(rates: &[Option<f64>], codec: usize) -> Option<f64> {
+    Some(100.0 * rates[codec]? / rates[0]?)
 }
 
 fn print_table(names: &[&str], rates: &[Vec<Option<f64>>]) {
@@ -133,18 +146,23 @@ fn print_table(names: &[&str], rates: &[Vec<Option<f64>>]) {
     println!();
     print_row("% of memcpy", CASES.iter().map(|case| case.name.to_owned()));
     for (c, name) in names.iter().enumerate().skip(1) {
-        let share = |rates: &Vec<Option<f64>>| Some(100.0 * rates[c]? / rates[0]?);
-        print_row(name, rates.iter().map(|rates| format_or_dash(share(rates), 1)));
+        print_row(name, rates.iter().map(|rates| format_or_dash(share(rates, c), 1)));
     }
+    print_targets(|case| case.share_target, rates.iter().map(|rates| share(rates, names.len() - 1)));
     println!();
     print_row("ours / raptorq", CASES.iter().map(|case| case.name.to_owned()));
     print_row("measured", rates.iter().map(|rates| format_or_dash(ratio(rates), 1)));
-    print_row("target, at least", CASES.iter().map(|case| format_or_dash(case.target, 1)));
-    let verdict = |(case, rates): (&Case, &Vec<_>)| match (case.target, ratio(rates)) {
-        (Some(target), Some(ratio)) => (if ratio >= target { "met" } else { "MISSED" }).to_owned(),
+    print_targets(|case| case.target, rates.iter().map(|rates| ratio(rates)));
+}
+
+/// What a figure has to be at least, and whether it is.
+fn print_targets(target: impl Fn(&Case) -> Option<f64>, figures: impl Iterator<Item = Option<f64>>) {
+    print_row("target, at least", CASES.iter().map(|case| format_or_dash(target(case), 1)));
+    let verdict = |(case, figure)| match (target(case), figure) {
+        (Some(target), Some(figure)) => (if figure >= target { "met" } else { "MISSED" }).to_owned(),
         _ => "–".to_owned(),
     };
-    print_row("", CASES.iter().zip(rates).map(verdict));
+    print_row("", CASES.iter().zip(figures).map(verdict));
 }
 
 fn print_row(name: &str, cells: impl Iterator<Item = String>) {
@@ -162,12 +180,14 @@ fn print_json(names: &[&str], rates: &[Vec<Option<f64>>]) {
         let codecs: Vec<_> =
             names.iter().zip(rates).map(|(name, rate)| format!("\"{name}\":{}", number(*rate))).collect();
         format!(
-            "{{\"case\":\"{}\",\"symbols\":{},\"gb_per_s\":{{{}}},\"ours_over_raptorq\":{},\"target\":{}}}",
+            "{{\"case\":\"{}\",\"symbols\":{},\"gb_per_s\":{{{}}},\"ours_over_raptorq\":{},\"target\":{},\
+             \"share_target\":{}}}",
             case.name,
             case.symbols,
             codecs.join(","),
             number(ratio(rates)),
-            number(case.target)
+            number(case.target),
+            number(case.share_target)
         )
     };
     let cases: Vec<_> = CASES.iter().zip(rates).map(case).collect();

@@ -8,6 +8,10 @@ use crate::kernel::Kernel;
 
 /// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
+/// Up to so many repair symbols there is less room to fill before the kernel can start.
+const BATCH_FEW: usize = 6;
+/// The same for source symbols.
+const K_FEW: usize = 64;
 
 /// Makes the encoding symbols of one block, which it owns or borrows.
 ///
@@ -70,6 +74,11 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         Ok(Self { kernel, shape, block, padded })
     }
 
+    /// The block itself.
+    pub fn into_block(self) -> B {
+        self.block
+    }
+
     /// How the block is cut into symbols.
     pub fn shape(&self) -> BlockShape {
         self.shape
@@ -77,7 +86,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
 
     /// Writes encoding symbol `esi` to `out`, whose length is the symbol size. Allocates nothing.
     ///
-    /// For several repair symbols [`Self::write_repairs`] is up to twice as fast.
+    /// For several repair symbols [`Self::write_repairs`] takes up to 40 % less time.
     ///
     /// # Errors
     ///
@@ -91,7 +100,9 @@ impl<B: AsRef<[u8]>> Encoder<B> {
             let source = self.block.as_ref().get(self.shape.source_range(esi as usize)).unwrap_or_default();
             let (data, padding) = out.split_at_mut(source.len());
             data.copy_from_slice(source);
-            padding.fill(0);
+            if !padding.is_empty() {
+                padding.fill(0);
+            }
         } else {
             self.write_batch::<1>(esi, out);
         }
@@ -114,15 +125,32 @@ impl<B: AsRef<[u8]>> Encoder<B> {
             return Err(EncoderError::NotRepair { first_esi, count, k });
         }
         for (esi, batch) in (first_esi..=u32::MAX).step_by(BATCH).zip(out.chunks_mut(BATCH * symbol_size)) {
-            self.write_batch::<BATCH>(esi, batch);
+            if batch.len() <= BATCH_FEW * symbol_size {
+                self.write_batch::<BATCH_FEW>(esi, batch);
+            } else {
+                self.write_batch::<BATCH>(esi, batch);
+            }
         }
         Ok(())
     }
 
     /// At most `N` consecutive repair symbols.
+    ///
+    /// Never inlined, so that copying a source symbol does not reserve the room for this.
+    #[inline(never)]
     fn write_batch<const N: usize>(&self, first_esi: u32, out: &mut [u8]) {
+        // Filling the room takes as long as a tenth of the work on two symbols of few sources.
+        if self.shape.k() <= K_FEW {
+            self.write_batch_of::<N, K_FEW>(first_esi, out);
+        } else {
+            self.write_batch_of::<N, K_MAX>(first_esi, out);
+        }
+    }
+
+    /// The same for at most `K` source symbols.
+    fn write_batch_of<const N: usize, const K: usize>(&self, first_esi: u32, out: &mut [u8]) {
         let symbol_size = self.shape.symbol_size();
-        let mut sources = [&[][..]; K_MAX];
+        let mut sources = [&[][..]; K];
         let whole = self.block.as_ref().chunks_exact(symbol_size);
         // Source symbols of padding alone add nothing, so they are left out.
         let padded = Some(self.padded.as_slice()).filter(|padded| !padded.is_empty());
@@ -133,7 +161,7 @@ impl<B: AsRef<[u8]>> Encoder<B> {
         }
         let sources = &sources[..source_count];
 
-        let mut coefficients = [[0; K_MAX]; N];
+        let mut coefficients = [[0; K]; N];
         let mut rows = [&[][..]; N];
         let mut outputs: [&mut [u8]; N] = core::array::from_fn(|_| Default::default());
         let mut output_count = 0;

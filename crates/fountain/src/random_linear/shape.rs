@@ -101,7 +101,7 @@ impl BlockShape {
     }
 
     /// All source symbols with their padding, in bytes.
-    pub(super) const fn padded_bytes(self) -> usize {
+    pub const fn padded_bytes(self) -> usize {
         self.k() * self.symbol_size()
     }
 }
