@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use clap::error::ErrorKind;
+use tokio::task::JoinError;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
 use dfcp_cli::{demo, id, lab, output, perf, receive, relay, send, stop};
@@ -53,9 +54,15 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
     let outcome = runtime.block_on(async {
+        // As a task: this thread would have to be woken for every piece of data.
+        let mut command = tokio::spawn(run(cli.command));
         let outcome = tokio::select! {
-            outcome = run(cli.command) => outcome.map(|()| true),
-            () = stop::requested(), if !ends_itself => Ok(false),
+            outcome = &mut command => done(outcome).map(|()| true),
+            () = stop::requested(), if !ends_itself => {
+                command.abort();
+                // It may have ended by itself just then.
+                command.await.map_or(Ok(false), |outcome| outcome.map(|()| true))
+            }
         };
         if !matches!(outcome, Ok(true)) {
             // The connections which this broke off are reset by their own tasks, which end with the runtime.
@@ -65,6 +72,15 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
     });
     runtime.shutdown_timeout(CLEAN_UP_MAX);
     outcome
+}
+
+/// What a command came to. A panic in it is a panic here.
+fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
+    match outcome.map_err(JoinError::try_into_panic) {
+        Ok(outcome) => outcome,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(error)) => Err(error).context("the command was given up; report this"),
+    }
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {

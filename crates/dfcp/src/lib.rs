@@ -37,16 +37,20 @@
 //!
 //! # Structure
 //!
-//! An [`Endpoint`] owns one socket. One task receives, in batches which the kernel has joined (GRO), and sorts the
-//! datagrams by connection; each connection has a task of its own, which decodes, encodes and sends batches for the
-//! kernel to split (GSO). So on a multi-threaded runtime the codec does not hold up receiving. All protocol decisions
-//! are made in [`dfcp_proto`], which knows no sockets and no clock.
+//! An [`Endpoint`] owns one socket. One task receives, in batches which the kernel has joined (GRO), sorts the datagrams by
+//! connection, and decodes them in place. Each connection has a task of its own, which encodes and sends batches for the
+//! kernel to split (GSO); what comes while it is at work waits for it. All protocol decisions are made in [`dfcp_proto`],
+//! which knows no sockets and no clock.
+//!
+//! Spawn what reads and writes much: the future given to `block_on`, and so the body of `#[tokio::main]`, runs on a thread of
+//! its own, which has to be woken for every piece.
 //!
 //! [`blocking`] offers the same without `async`.
 
 #![forbid(unsafe_code)]
 
 pub mod blocking;
+mod buffers;
 mod carrier;
 mod clock;
 mod connection;

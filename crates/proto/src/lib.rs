@@ -18,6 +18,7 @@ mod proof;
 mod recv;
 mod security;
 mod send;
+mod spare;
 mod state;
 mod stats;
 

@@ -25,6 +25,10 @@ pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// 500 ms without loss, or over 300 ms at 50 % loss. Larger plans set it.
 pub const MEMORY_BYTES_DEFAULT: u64 = 32 << 20;
 
+/// Written bytes of a modern connection from which no block has been cut yet: more would be out of the processor's caches
+/// before they are sent, and in blocks cut for a loss that is past.
+pub const UNSENT_BYTES_MAX: u64 = 2 << 20;
+
 /// The least receive memory: the two largest blocks, so that the block needed next always has a place.
 pub const RECEIVE_MEMORY_BYTES_MIN: u64 = 2 * BLOCK_BYTES_MAX as u64;
 
@@ -33,6 +37,9 @@ pub const BLOCK_BYTES_MAX: usize = dfcp_fountain::random_linear::K_MAX * dfcp_fo
 
 /// Data datagrams whose fate is unknown, per connection. At 1 Gbit/s and 1420-byte symbols this is 12 s of sending.
 pub const IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// Data datagrams which may be in flight however little a peer says that its system holds: a slow start, and no stop.
+pub const PEER_QUEUE_DATAGRAMS_MIN: usize = 64;
 
 /// How far behind the highest datagram number a late datagram is still told from a duplicate.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
@@ -155,6 +162,9 @@ pub const CONNECTION_BYTES_MAX: u64 = 16 << 10;
 /// Bytes which the table of datagrams in flight takes at the most: 24 for each, and as many again for the probes of a
 /// full one.
 pub const IN_FLIGHT_BYTES_MAX: u64 = 2 * 24 * IN_FLIGHT_MAX as u64;
+
+/// Bytes of blocks which are done with that an endpoint keeps for further ones.
+pub const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes which a modern block on its way takes besides its data.
 pub const SEND_BYTES_PER_BLOCK_MAX: u64 = 1 << 10;

@@ -126,7 +126,6 @@ impl Layout {
 pub(crate) fn append(laid: &mut Vec<u8>, before: usize, laid_bytes: usize, data: &[u8]) {
     let mut rest = data;
     let mut room = laid_bytes - before % laid_bytes;
-    laid.reserve(data.len() + (data.len() / laid_bytes + 1) * SECRET_BYTES);
     while !rest.is_empty() {
         let (row, later) = rest.split_at(room.min(rest.len()));
         laid.extend_from_slice(row);

@@ -6,17 +6,22 @@
 /// at 10 Gbit/s, 200 ms at 1 Gbit/s, more than paths reorder; and 2 KiB per connection.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
 
-const WORDS: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
+const WORDS_MAX: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
+
+/// So many a window begins with: enough for a connection which says little.
+const WORDS_MIN: usize = 4;
 
 /// A sliding window over 64-bit datagram numbers, one bit each, in a ring.
+///
+/// The ring is short until numbers come which do not fit into it, and so takes 32 bytes at first.
 ///
 /// Ask [`check`](ReplayWindow::check) before a datagram is decrypted, and tell it with
 /// [`commit`](ReplayWindow::commit) only after its tag was verified: a forger must not move the window.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     highest: Option<u64>,
-    /// Bit `number % REPLAY_WINDOW_DATAGRAMS`.
-    seen: Box<[u64; WORDS]>,
+    /// Bit `number % (64 · seen.len())`. While that is less than the window, no number has reached it.
+    seen: Vec<u64>,
 }
 
 impl Default for ReplayWindow {
@@ -29,7 +34,7 @@ impl ReplayWindow {
     /// A window which has seen nothing.
     #[must_use]
     pub fn new() -> Self {
-        Self { highest: None, seen: Box::new([0; WORDS]) }
+        Self { highest: None, seen: vec![0; WORDS_MIN] }
     }
 
     /// The highest number committed.
@@ -43,7 +48,7 @@ impl ReplayWindow {
     pub fn check(&self, number: u64) -> bool {
         match self.highest {
             Some(highest) if number <= highest => {
-                highest - number < REPLAY_WINDOW_DATAGRAMS && self.seen[word(number)] & mask(number) == 0
+                highest - number < REPLAY_WINDOW_DATAGRAMS && self.seen[self.word(number)] & mask(number) == 0
             }
             _ => true,
         }
@@ -55,11 +60,26 @@ impl ReplayWindow {
             return false;
         }
         if self.highest.is_none_or(|highest| number > highest) {
+            self.make_room(number);
             self.forget_up_to(number);
             self.highest = Some(number);
         }
-        self.seen[word(number)] |= mask(number);
+        let word = self.word(number);
+        self.seen[word] |= mask(number);
         true
+    }
+
+    /// Lengthens a short ring so that it has a bit of its own for each number up to this one. No number seen moves: all
+    /// are in the first turn of the ring.
+    fn make_room(&mut self, number: u64) {
+        if self.seen.len() < WORDS_MAX && number / 64 >= self.seen.len() as u64 {
+            let words = (number / 64).saturating_add(1).min(WORDS_MAX as u64) as usize;
+            self.seen.resize(words.next_power_of_two(), 0);
+        }
+    }
+
+    fn word(&self, number: u64) -> usize {
+        (number / 64) as usize % self.seen.len()
     }
 
     /// Clears the bits which the numbers above the highest, up to `number`, take over.
@@ -72,15 +92,12 @@ impl ReplayWindow {
         let mut at = highest + 1;
         while at <= number {
             let whole_word = at % 64 == 0 && number - at >= 63;
-            self.seen[word(at)] &= if whole_word { 0 } else { !mask(at) };
+            let word = self.word(at);
+            self.seen[word] &= if whole_word { 0 } else { !mask(at) };
             let Some(next) = at.checked_add(if whole_word { 64 } else { 1 }) else { return };
             at = next;
         }
     }
-}
-
-fn word(number: u64) -> usize {
-    (number / 64) as usize % WORDS
 }
 
 fn mask(number: u64) -> u64 {

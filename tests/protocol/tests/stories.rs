@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dfcp_netem::{LinkConfig, Loss};
+use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, inctokens};
 use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
 use dfcp_time::Time;
@@ -34,6 +34,33 @@ fn both_directions_at_once() {
 #[test]
 fn a_stream_of_100_mb() {
     modern(path(0.01, 5), Job::send(100_000_000), Job::send(0)).run(Time::from_s(60)).unwrap();
+}
+
+/// A receiver which handles 1 Gbit/s, behind a path which brings ten, and whose system keeps 4 MB until then.
+fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
+    const QUEUE_BYTES: u64 = 4_000_000;
+    let receiver = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_micros(50));
+    let forward = receiver.clone().with_queue(QueueLimit::bytes(QUEUE_BYTES));
+    let path = PathConfig { forward, backward: receiver, interface_bps: 10_000_000_000 };
+    let line = |job| (Config { rate: Rate::Line, ..sealed() }, job);
+    let mut pair = Pair::new(7, path, line(Job::send(u64::MAX)), line(Job::send(0))).unwrap();
+    pair.run_until(Time::from_ms(1_001));
+    pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
+    pair.run_until(Time::from_ms(1_100));
+    let before = pair.link_stats().0;
+    pair.run_until(Time::from_ms(2_100));
+    let after = pair.link_stats().0;
+    let dropped = after.queue_drops.packets - before.queue_drops.packets;
+    (dropped, 8 * (after.delivered.bytes - before.delivered.bytes))
+}
+
+#[test]
+fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
+    let (dropped, delivered_bits) = in_front_of_a_slow_receiver(3_000_000);
+    assert_eq!(dropped, 0);
+    assert!(delivered_bits > 999_000_000, "and keeps it busy: {delivered_bits} bits in a second");
+    let (dropped, _) = in_front_of_a_slow_receiver(0);
+    assert!(dropped > 10_000, "without that it does: {dropped}");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Transmit as Datagram};
+use dfcp_proto::Transmit as Datagram;
 use quinn_udp::Transmit;
 
+use crate::buffers::Buffer;
 use crate::limits;
 use crate::socket::Socket;
 
@@ -22,7 +23,8 @@ pub(crate) enum Sent {
 /// in.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    buffer: Vec<u8>,
+    /// While there is anything in it.
+    buffer: Option<Buffer>,
     segment_size: usize,
     start: usize,
     end: usize,
@@ -33,9 +35,8 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        let buffer = vec![0; limits::TRANSMIT_BYTES_MAX + DATAGRAM_BUFFER_BYTES];
         let destination = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        Self { buffer, segment_size: 0, start: 0, end: 0, destination, carried: None }
+        Self { buffer: None, segment_size: 0, start: 0, end: 0, destination, carried: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -49,26 +50,28 @@ impl Batch {
         }
         let carried = self.carried.take();
         let length = carried.map_or(0, |carried| carried.length);
-        self.buffer.copy_within(self.end..self.end + length, 0);
+        let mut buffer = self.buffer.take().unwrap_or_else(Buffer::take);
+        buffer.copy_within(self.end..self.end + length, 0);
         (self.start, self.end, self.segment_size) = (0, length, length);
         if let Some(carried) = carried {
             self.destination = carried.remote;
         }
         let mut segments = usize::from(self.end > 0);
         while segments < segments_max && self.end + self.segment_size <= limits::TRANSMIT_BYTES_MAX {
-            let Some(datagram) = self.buffer.get_mut(self.end..).and_then(&mut next) else { return };
+            let Some(datagram) = buffer.get_mut(self.end..).and_then(&mut next) else { break };
             if segments == 0 {
                 (self.segment_size, self.destination) = (datagram.length, datagram.remote);
             } else if datagram.length > self.segment_size || datagram.remote != self.destination {
                 self.carried = Some(datagram);
-                return;
+                break;
             }
             self.end += datagram.length;
             segments += 1;
             if datagram.length < self.segment_size {
-                return;
+                break;
             }
         }
+        self.buffer = (!self.is_empty()).then_some(buffer);
     }
 
     /// Sends until all of the batch is gone (but not what was carried over) or the socket is full.
@@ -78,7 +81,8 @@ impl Batch {
         while self.start < self.end {
             let segments = socket.segments_max();
             let end = self.end.min(self.start + segments * self.segment_size);
-            let Some(contents) = self.buffer.get(self.start..end) else { break };
+            let contents = self.buffer.as_ref().and_then(|buffer| buffer.get(self.start..end));
+            let Some(contents) = contents else { break };
             let several = contents.len() > self.segment_size;
             let segment_size = several.then_some(self.segment_size);
             match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
@@ -93,6 +97,9 @@ impl Batch {
                 }
             }
         }
+        if self.carried.is_none() {
+            self.buffer = None;
+        }
         Sent::All(failure)
     }
 }
@@ -100,6 +107,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dfcp_proto::DATAGRAM_BUFFER_BYTES;
 
     fn at(port: u16) -> SocketAddr {
         ([192, 0, 2, 1], port).into()
@@ -137,7 +145,7 @@ mod tests {
         assert_eq!(fill(&mut batch, 64, &mut datagrams), (40, 40, 1));
         assert!(!batch.is_empty());
         assert_eq!(fill(&mut batch, 64, &mut datagrams), (2_000, 1_000, 1));
-        assert!(batch.buffer[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
+        assert!(batch.buffer.as_ref().unwrap()[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
     }
 
     #[test]

@@ -80,10 +80,12 @@ impl Driver {
 
     /// One bounded piece of work.
     fn step(&mut self) -> Next {
-        self.shared.inbox().take(&mut self.received);
-        let busy = !self.received.is_empty();
         let segments_max = self.endpoint.socket.segments_max();
         let mut inner = self.shared.lock();
+        // With the lock: what arrives meanwhile must not overtake what waited.
+        self.shared.inbox().take(&mut self.received);
+        let busy = !self.received.is_empty();
+        inner.connection.set_receive_queue_bytes(self.shared.receive_queue_bytes());
         for mut received in self.received.drain(..) {
             let (at, remote) = (inner.tick(received.at), received.remote);
             received.datagrams().for_each(|datagram| inner.connection.handle_datagram(at, remote, datagram));

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dfcp_time::Time;
 
+use crate::buffers::Buffer;
 use crate::limits;
 
 /// Datagrams which arrived together: each of `stride` bytes, the last perhaps shorter.
@@ -14,14 +16,39 @@ use crate::limits;
 pub(crate) struct Received {
     pub(crate) at: Time,
     pub(crate) remote: SocketAddr,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Run,
     pub(crate) stride: usize,
+}
+
+/// Where the bytes of datagrams are which wait.
+#[derive(Debug)]
+pub(crate) enum Run {
+    /// A few, copied.
+    Copied(Vec<u8>),
+    /// In the buffer that they were received into.
+    Whole(Buffer, Range<usize>),
+}
+
+impl Run {
+    fn len(&self) -> usize {
+        match self {
+            Self::Copied(bytes) => bytes.len(),
+            Self::Whole(_, range) => range.len(),
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Whole(buffer, range) => buffer.get_mut(range.clone()).unwrap_or_default(),
+        }
+    }
 }
 
 impl Received {
     /// To be decrypted in place.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.bytes.chunks_mut(self.stride.max(1))
+        self.bytes.bytes().chunks_mut(self.stride.max(1))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -29,7 +56,10 @@ impl Received {
     }
 
     fn cost(&self) -> usize {
-        self.bytes.len().max(self.count() * limits::INBOX_DATAGRAM_BYTES_MIN)
+        match &self.bytes {
+            Run::Copied(bytes) => bytes.len().max(self.count() * limits::INBOX_DATAGRAM_BYTES_MIN),
+            Run::Whole(..) => limits::BUFFER_BYTES.max(self.count() * limits::INBOX_DATAGRAM_BYTES_MIN),
+        }
     }
 }
 
@@ -79,6 +109,10 @@ impl Inbox {
         Self { budget, queue: VecDeque::new(), cost: 0, shared: 0, dropped: 0 }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Queues `received`, or drops and counts it.
     pub(crate) fn push(&mut self, received: Received) {
         let cost = self.cost + received.cost();
@@ -120,7 +154,7 @@ mod tests {
     use super::*;
 
     fn received(len: usize, stride: usize) -> Received {
-        Received { at: Time::ZERO, remote: ([127, 0, 0, 1], 1).into(), bytes: vec![7; len], stride }
+        Received { at: Time::ZERO, remote: ([127, 0, 0, 1], 1).into(), bytes: Run::Copied(vec![7; len]), stride }
     }
 
     #[test]

@@ -5,5 +5,5 @@ pub(crate) mod driver;
 mod inbox;
 mod shared;
 
-pub(crate) use inbox::{InboxBudget, Received};
+pub(crate) use inbox::{InboxBudget, Received, Run};
 pub(crate) use shared::{Path, Shared, StreamHandle};

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -32,6 +33,10 @@ pub(crate) struct Path {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     inbox: Mutex<Inbox>,
+    /// The latest period in which it received something, as the endpoint counts them.
+    active_in: AtomicU32,
+    /// Its share of the socket's buffer.
+    queue_bytes: AtomicU64,
     /// Wakes the driver.
     pub(super) wake: Notify,
     pub(crate) clock: Clock,
@@ -147,7 +152,8 @@ impl Shared {
         };
         let inbox = Inbox::new(Arc::clone(inboxes));
         let (inner, inbox, wake) = (Mutex::new(inner), Mutex::new(inbox), Notify::new());
-        Arc::new(Self { inner, inbox, wake, clock, handle, path })
+        let (active_in, queue_bytes) = (AtomicU32::new(0), AtomicU64::new(0));
+        Arc::new(Self { inner, inbox, active_in, queue_bytes, wake, clock, handle, path })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
@@ -159,15 +165,50 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Asks `share`, which is told when datagrams last came, for the present period and for how much of them the system
+    /// keeps.
+    pub(crate) fn share_queue(&self, share: impl FnOnce(u32) -> (u32, u64)) {
+        let (period, bytes) = share(self.active_in.load(Ordering::Relaxed));
+        self.active_in.store(period, Ordering::Relaxed);
+        self.queue_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn receive_queue_bytes(&self) -> u64 {
+        self.queue_bytes.load(Ordering::Relaxed)
+    }
+
     /// Hands datagrams to the driver.
     pub(crate) fn deliver(&self, received: Received) {
         self.inbox().push(received);
         self.wake.notify_one();
     }
 
-    /// Wakes the driver if it would sleep too long.
+    /// Takes in the datagrams in `bytes` at once, if nobody else is at work on the connection and nothing waits; else
+    /// `false`.
+    pub(crate) fn handle(&self, at: Time, remote: SocketAddr, bytes: &mut [u8], stride: usize) -> bool {
+        let Ok(mut inner) = self.inner.try_lock() else { return false };
+        // Its beginning, and an end which nobody waits for, are the driver's.
+        if inner.linger_until.is_some() || !inner.connection.state().is_open() || !self.inbox().is_empty() {
+            return false;
+        }
+        let now = inner.tick(at);
+        inner.connection.set_receive_queue_bytes(self.receive_queue_bytes());
+        bytes.chunks_mut(stride).for_each(|datagram| inner.connection.handle_datagram(now, remote, datagram));
+        let wakers = inner.drain_events();
+        if inner.newly_connected || inner.closed.is_some() {
+            self.wake.notify_one();
+        } else {
+            self.wake_driver(&inner, now);
+        }
+        drop(inner);
+        wakers.wake();
+        true
+    }
+
+    /// Wakes the driver if it would sleep too long. The runtime's timer is up to 2 ms late: what is due is not left to it.
     fn wake_driver(&self, inner: &Inner, now: Time) {
-        if inner.connection.next_timeout(now).is_some_and(|at| at < inner.sleeps_until) {
+        let sleeps = inner.sleeps_until > Time::ZERO;
+        if sleeps && inner.connection.next_timeout(now).is_some_and(|at| at < inner.sleeps_until || at <= now) {
             self.wake.notify_one();
         }
     }

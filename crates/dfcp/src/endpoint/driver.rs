@@ -9,7 +9,8 @@ use dfcp_time::Time;
 use quinn_udp::Transmit;
 
 use crate::connection::driver::Driver;
-use crate::connection::{Received, Shared};
+use crate::connection::{Received, Run, Shared};
+use crate::endpoint::activity::Activity;
 use crate::endpoint::{EndpointShared, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers};
@@ -20,6 +21,7 @@ struct Todo {
     /// Answers which need no connection.
     replies: Vec<Reply>,
     opened: Vec<Driver>,
+    deliveries: Vec<Delivery>,
 }
 
 /// An answer without a connection, which goes back the way that its question came.
@@ -30,9 +32,21 @@ struct Reply {
     contents: Vec<u8>,
 }
 
+/// Datagrams for a connection.
+#[derive(Debug)]
+struct Delivery {
+    connection: Arc<Shared>,
+    remote: SocketAddr,
+    arrival: Arrival,
+    /// Nothing else is in the arrival's buffer.
+    is_alone: bool,
+}
+
 /// Runs until the application has let go of the endpoint and no connection is left.
 pub(super) async fn run(shared: Arc<EndpointShared>) {
     let mut buffers = ReceiveBuffers::new(&shared.socket);
+    let mut todo = Todo::default();
+    let mut activity = Activity::new(shared.socket.receive_queue_bytes());
     loop {
         let readable = tokio::select! {
             readable = shared.socket.readable() => Some(readable),
@@ -42,7 +56,7 @@ pub(super) async fn run(shared: Arc<EndpointShared>) {
             return;
         }
         let result = match readable {
-            Some(Ok(())) => receive_some(&shared, &mut buffers),
+            Some(Ok(())) => receive_some(&shared, &mut buffers, &mut activity, &mut todo),
             Some(Err(error)) => Err(error),
             None => continue,
         };
@@ -63,34 +77,65 @@ fn is_over(shared: &EndpointShared) -> bool {
     table.released && table.proto.is_empty()
 }
 
-fn receive_some(shared: &Arc<EndpointShared>, buffers: &mut ReceiveBuffers) -> io::Result<()> {
+/// Receives until nothing is there, or for a while.
+fn receive_some(
+    shared: &Arc<EndpointShared>,
+    buffers: &mut ReceiveBuffers,
+    activity: &mut Activity,
+    todo: &mut Todo,
+) -> io::Result<()> {
     for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
         let count = match buffers.try_receive(&shared.socket) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) if is_transient(&error) => continue,
-            Err(error) => return Err(error),
+            Err(error) => {
+                buffers.release();
+                return if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) };
+            }
         };
         let now = shared.clock.now();
-        let mut todo = Todo::default();
         {
             let mut table = shared.table();
-            for arrival in buffers.filled(count) {
-                route(shared, &mut table, now, arrival, &mut todo);
+            for arrival in buffers.arrivals(count) {
+                route(shared, &mut table, now, &arrival, buffers.bytes(&arrival), todo);
             }
         }
-        for driver in todo.opened {
-            shared.runtime.spawn(driver.run());
+        for delivery in &todo.deliveries {
+            delivery.connection.share_queue(|seen| activity.on_received(now, seen));
         }
-        for Reply { destination, src_ip, contents } in &todo.replies {
-            let (destination, src_ip) = (*destination, *src_ip);
-            let transmit = Transmit { destination, ecn: None, contents, segment_size: None, src_ip };
-            if let Err(error) = shared.socket.try_send(&transmit) {
-                tracing::debug!(%error, remote = %destination, "an answer was not sent");
-            }
-        }
+        carry_out(shared, buffers, now, todo);
     }
     Ok(())
+}
+
+fn carry_out(shared: &EndpointShared, buffers: &mut ReceiveBuffers, now: Time, todo: &mut Todo) {
+    for driver in todo.opened.drain(..) {
+        shared.runtime.spawn(driver.run());
+    }
+    for Reply { destination, src_ip, contents } in todo.replies.drain(..) {
+        let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
+        if let Err(error) = shared.socket.try_send(&transmit) {
+            tracing::debug!(%error, remote = %destination, "an answer was not sent");
+        }
+    }
+    for delivery in todo.deliveries.drain(..) {
+        deliver(buffers, now, &delivery);
+    }
+}
+
+/// Lets the connection take datagrams in while they are in the processor's cache; if it is at work, they wait for it.
+fn deliver(buffers: &mut ReceiveBuffers, at: Time, delivery: &Delivery) {
+    let Delivery { connection, remote, arrival, is_alone } = delivery;
+    let (remote, stride) = (*remote, arrival.stride);
+    if connection.handle(at, remote, buffers.bytes_mut(arrival), stride) {
+        return;
+    }
+    let whole = if *is_alone && arrival.len() > limits::COPIED_BYTES_MAX { buffers.take(arrival) } else { None };
+    let bytes = match whole {
+        Some((buffer, range)) => Run::Whole(buffer, range),
+        None => Run::Copied(buffers.bytes(arrival).to_vec()),
+    };
+    connection.deliver(Received { at, remote, bytes, stride });
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -100,10 +145,9 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-/// Splits a run of datagrams and delivers neighbours of one connection together.
-fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Arrival<'_>, todo: &mut Todo) {
-    let Arrival { remote, local_ip, bytes, .. } = arrival;
-    let stride = arrival.stride.max(1);
+/// Splits a run of datagrams into those of one connection each.
+fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: &Arrival, bytes: &[u8], todo: &mut Todo) {
+    let Arrival { remote, local_ip, stride, .. } = *arrival;
     let mut run: Option<(Handle, SocketAddr, usize)> = None;
     let mut reply = [0; DATAGRAM_BUFFER_BYTES];
     for (index, datagram) in bytes.chunks(stride).enumerate() {
@@ -131,18 +175,18 @@ fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: Ar
             _ => None,
         };
         if run.map(|(handle, remote, _)| (handle, remote)) != handle {
-            deliver(table, now, stride, run, bytes.get(..offset));
+            end_run(table, arrival, run, offset, todo);
             run = handle.map(|(handle, remote)| (handle, remote, offset));
         }
     }
-    deliver(table, now, stride, run, Some(bytes));
+    end_run(table, arrival, run, bytes.len(), todo);
 }
 
-/// Hands the bytes from the run's start to the end of `bytes` to its connection.
-fn deliver(table: &Table, at: Time, stride: usize, run: Option<(Handle, SocketAddr, usize)>, bytes: Option<&[u8]>) {
+/// Datagrams of one connection, from the run's start to `end`, are to be delivered to it.
+fn end_run(table: &Table, arrival: &Arrival, run: Option<(Handle, SocketAddr, usize)>, end: usize, todo: &mut Todo) {
     let Some((handle, remote, start)) = run else { return };
-    let connection: Option<&Arc<Shared>> = table.connections.get(handle.index()).and_then(Option::as_ref);
-    if let (Some(connection), Some(bytes)) = (connection, bytes.and_then(|bytes| bytes.get(start..))) {
-        connection.deliver(Received { at, remote, bytes: bytes.to_vec(), stride });
-    }
+    let Some(connection) = table.connections.get(handle.index()).and_then(Option::as_ref) else { return };
+    let part = arrival.part(start..end);
+    let is_alone = part.len() == arrival.len();
+    todo.deliveries.push(Delivery { connection: Arc::clone(connection), remote, arrival: part, is_alone });
 }

@@ -1,5 +1,6 @@
 //! One socket and all its connections.
 
+mod activity;
 mod driver;
 
 use std::future::poll_fn;

@@ -2,18 +2,21 @@
 
 mod ipv4;
 mod raw_ip;
+mod readiness;
+mod receive;
 #[cfg(test)]
 mod tests;
 mod udp;
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit};
+use quinn_udp::{RecvMeta, Transmit};
 
 use crate::carrier::Carrier;
 use crate::limits;
 use raw_ip::RawIp;
+pub(crate) use receive::{Arrival, ReceiveBuffers};
 use udp::Udp;
 
 /// One socket, shared by an endpoint's tasks.
@@ -85,70 +88,21 @@ impl Socket {
         }
     }
 
-    /// Bytes which a buffer for one receive call needs.
-    fn buffer_bytes(&self) -> usize {
-        match self {
-            Self::Udp(_) => limits::RECEIVE_BUFFER_BYTES,
-            Self::RawIp(_) => limits::RAW_RECEIVE_BUFFER_BYTES,
-        }
-    }
-}
-
-/// Datagrams of one sender which came together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival<'a> {
-    /// Who sent them; over raw IP without a port.
-    pub(crate) remote: SocketAddr,
-    /// To which of our addresses.
-    pub(crate) local_ip: Option<IpAddr>,
-    /// Each datagram has so many bytes, the last perhaps fewer.
-    pub(crate) stride: usize,
-    pub(crate) bytes: &'a [u8],
-}
-
-/// Buffers for one receive call.
-#[derive(Debug)]
-pub(crate) struct ReceiveBuffers {
-    bytes: Vec<u8>,
-    meta: [RecvMeta; BATCH_SIZE],
-    buffer_bytes: usize,
-    /// The protocol number if there are IPv4 headers to be taken off.
-    ipv4_protocol: Option<u8>,
-}
-
-impl ReceiveBuffers {
-    pub(crate) fn new(socket: &Socket) -> Self {
-        let buffer_bytes = socket.buffer_bytes();
-        let ipv4_protocol = match socket {
-            Socket::RawIp(raw) if raw.local_addr().is_ipv4() => Some(raw.protocol()),
-            _ => None,
+    /// Bytes of datagrams which the system keeps until they are received; 0 if it does not say.
+    pub(crate) fn receive_queue_bytes(&self) -> u64 {
+        let granted = match self {
+            Self::Udp(socket) => socket2::SockRef::from(socket.io().socket()).recv_buffer_size(),
+            Self::RawIp(socket) => socket2::SockRef::from(socket.io().socket()).recv_buffer_size(),
         };
-        let bytes = vec![0; BATCH_SIZE * buffer_bytes];
-        Self { bytes, meta: [RecvMeta::default(); BATCH_SIZE], buffer_bytes, ipv4_protocol }
+        granted.map_or(0, |bytes| (bytes / limits::SOCKET_BYTES_PER_BYTE) as u64)
     }
 
-    /// Receives what is there, or says `WouldBlock`; returns how many buffers were filled.
-    pub(crate) fn try_receive(&mut self, socket: &Socket) -> io::Result<usize> {
-        let mut chunks = self.bytes.chunks_mut(self.buffer_bytes);
-        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        socket.try_receive(&mut slices, &mut self.meta)
-    }
-
-    /// What is in the first `count` buffers. What has no sound IP header is left out.
-    pub(crate) fn filled(&self, count: usize) -> impl Iterator<Item = Arrival<'_>> {
-        let buffers = self.bytes.chunks(self.buffer_bytes);
-        self.meta.iter().zip(buffers).take(count).filter_map(|(meta, buffer)| self.arrival(meta, buffer))
-    }
-
-    fn arrival<'a>(&self, meta: &RecvMeta, buffer: &'a [u8]) -> Option<Arrival<'a>> {
-        let mut bytes = buffer.get(..meta.len)?;
-        let mut stride = meta.stride;
-        if let Some(protocol) = self.ipv4_protocol {
-            bytes = ipv4::payload(bytes, protocol)?;
-            stride = bytes.len();
+    /// Whether the kernel may join datagrams which it delivers.
+    fn joins(&self) -> bool {
+        match self {
+            Self::Udp(socket) => socket.joins(),
+            Self::RawIp(_) => false,
         }
-        Some(Arrival { remote: meta.addr, local_ip: meta.dst_ip, stride, bytes })
     }
 }
 

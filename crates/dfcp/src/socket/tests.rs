@@ -1,8 +1,12 @@
 //! What strangers can put before a raw socket.
 
-use super::ipv4::payload;
+use super::ipv4;
 
 const PROTOCOL: u8 = 253;
+
+fn payload(packet: &[u8], protocol: u8) -> Option<&[u8]> {
+    ipv4::payload(packet, protocol).map(|range| &packet[range])
+}
 
 /// A packet with `options` bytes of IP options and a payload of 0, 1, 2, …
 fn packet(options: usize, payload_bytes: usize) -> Vec<u8> {

@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 
 use crate::socket::enlarge_buffers;
+use crate::socket::readiness::Watched;
 
 #[derive(Debug)]
 pub(crate) struct Udp {
-    io: UdpSocket,
+    io: Watched,
     state: UdpSocketState,
     local: SocketAddr,
 }
@@ -29,10 +28,10 @@ impl Udp {
         let socket = std::net::UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let local = socket.local_addr()?;
-        Ok(Self { io: UdpSocket::from_std(socket)?, state, local })
+        Ok(Self { io: Watched::new(socket)?, state, local })
     }
 
-    pub(crate) fn io(&self) -> &UdpSocket {
+    pub(crate) fn io(&self) -> &Watched {
         &self.io
     }
 
@@ -44,12 +43,16 @@ impl Udp {
         self.state.max_gso_segments().max(1)
     }
 
+    pub(crate) fn joins(&self) -> bool {
+        self.state.gro_segments() > 1
+    }
+
     pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
-        self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), transmit))?;
+        self.io.try_send(|socket| self.state.try_send(UdpSockRef::from(socket), transmit))?;
         Ok(transmit.contents.len())
     }
 
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), slices, meta))
+        self.io.try_receive(|socket| self.state.recv(UdpSockRef::from(socket), slices, meta))
     }
 }

@@ -5,7 +5,7 @@ use dfcp_wire::Profile;
 
 use crate::config::{Rate, Traffic};
 use crate::connection::protection::Identity;
-use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
+use crate::connection::{Connection, Event, Phase, Receiver, Seal, Sender};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::limits;
 use crate::parameters::{Access, Parameter};
@@ -45,6 +45,15 @@ impl Connection {
         self.write_blocked = taken < data.len();
         self.may_send |= taken > 0;
         Ok(taken)
+    }
+
+    /// Tells an application which could not write that it can again.
+    pub(super) fn wake_writer(&mut self) {
+        let Sender::Modern(sender) = &mut self.sender else { return };
+        if self.write_blocked && sender.asks_for_more() {
+            self.write_blocked = false;
+            self.push_event(Event::Writable);
+        }
     }
 
     fn is_shut_down(&self) -> bool {
@@ -266,6 +275,13 @@ impl Connection {
                 Err(ParameterError::WriteOnly(parameter.name()))
             }
         }
+    }
+
+    /// Says how many bytes of this connection's datagrams the system holds until they are handed in, a socket's buffer; 0,
+    /// as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight than fits into that
+    /// and the path.
+    pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
+        self.receive_queue_bytes = bytes;
     }
 
     /// Who the peer has proven to be; `None` before the handshake is done, and without seals.

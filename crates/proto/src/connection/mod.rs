@@ -119,6 +119,8 @@ pub struct Connection {
     next_number: u64,
     arrivals: Arrivals,
     reporter: Reporter,
+    /// What the system holds of what arrives until we look at it; 0 for unknown.
+    receive_queue_bytes: u64,
     /// The window, in blocks and bytes, which the latest report told.
     reported_window: (u32, u64),
     rtt: RttEstimator,
@@ -212,6 +214,7 @@ impl Connection {
             next_number: 0,
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
+            receive_queue_bytes: 0,
             reported_window: (config.window_blocks, config.receive_memory_bytes),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),

@@ -17,6 +17,7 @@ use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
 use crate::recv::modern::PushError;
 use crate::send::classic::NeverSent;
+use crate::send::peer_queue::{QUEUE_UNIT_BYTES, QueueReport};
 
 impl Connection {
     /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
@@ -252,11 +253,18 @@ impl Connection {
             if let Some(sample) = sample {
                 self.rtt.sample(sample);
             }
+            let queue = QueueReport {
+                queue_bytes: u64::from(segment.header.s1) * QUEUE_UNIT_BYTES,
+                arrival_rate_bps: report.arrival_rate_bps,
+                rtt: sample,
+                interval: self.rtt.report_interval(),
+                loss: 0.0, // the sender knows it
+            };
+            sender.on_queue(now, queue);
             self.feed_breaker(now, report.bytes_received);
         }
-        if progress && self.write_blocked {
-            self.write_blocked = false;
-            self.push_event(Event::Writable);
+        if progress {
+            self.wake_writer();
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::connection::noise::syn_options;
 use crate::connection::paths::PathMessage;
 use crate::connection::{Connection, Phase, Receiver, Seal, Sender, protection};
 use crate::error::ConnectionError;
+use crate::send::peer_queue::QUEUE_UNIT_BYTES;
 use crate::state::State;
 
 /// Room that a datagram buffer must have.
@@ -256,7 +257,7 @@ impl Connection {
         let block_id = receiver.next_needed();
         self.reported_window = (report.window_blocks, report.window_bytes);
         let mut header = self.header(Flags::FBK, block_id);
-        header.s1 = 0;
+        header.s1 = self.receive_queue();
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let room = (offset + usize::from(self.config.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
         let Receiver::Modern(receiver) = &self.receiver else { return None };
@@ -271,6 +272,11 @@ impl Connection {
         self.arrivals.decay();
         self.stats.acks_sent += 1;
         self.complete(out, offset, offset + length)
+    }
+
+    /// What our system holds of what arrives, as reports tell it: 0 for unknown.
+    fn receive_queue(&self) -> u32 {
+        u32::try_from(self.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
     }
 
     fn block_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
@@ -353,6 +359,7 @@ impl Connection {
         self.may_send = data.is_some();
         self.was_idle = data.is_none();
         self.sender_asked_at = now;
+        self.wake_writer();
         // The last block may just have been cut: FIN follows at once.
         if self.was_idle || !self.closing.is_started() {
             self.update_closing(now);

@@ -25,6 +25,7 @@ use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::limits;
 use crate::recv::budget::{Account, MemoryBudget};
 use crate::recv::reserve_bytes;
+use crate::spare::SpareBlocks;
 
 pub use accept::{Accept, Cookies};
 pub use stats::EndpointStats;
@@ -111,6 +112,8 @@ pub struct Endpoint {
     per_address: BTreeMap<IpAddr, usize>,
     /// What the blocks of accepted connections take.
     memory: Arc<MemoryBudget>,
+    /// The memory of blocks which are done with.
+    spare: SpareBlocks,
     refused: u64,
 }
 
@@ -137,6 +140,7 @@ impl Endpoint {
             half_opens,
             per_address: BTreeMap::new(),
             memory,
+            spare: SpareBlocks::default(),
             refused: 0,
         }
     }
@@ -164,13 +168,14 @@ impl Endpoint {
             return Err(ConnectError::TooManyConnections);
         }
         let ports = Ports { local: self.free_port(remote), remote: remote.port() };
-        let connection = loop {
+        let mut connection = loop {
             let seed = self.seed();
             let connection = Connection::connect(now, config.clone(), ports, remote, seed)?;
             if !self.by_id.contains_key(&connection.local_id()) {
                 break connection;
             }
         };
+        connection.take_from(&self.spare);
         let handle = self.insert(remote, &connection, None, Entered::Connecting);
         Ok((handle, connection))
     }
@@ -324,6 +329,7 @@ impl Endpoint {
             }
         };
         connection.pay_from(account);
+        connection.take_from(&self.spare);
         let handle = self.insert(remote, &connection, syn_id, Entered::HalfOpen);
         Routed::Opened(handle, Box::new(connection))
     }

@@ -37,6 +37,7 @@ impl Endpoint {
             return told.map_or(Routed::Dropped, |transmit| Routed::Reply(transmit.length));
         };
         connection.pay_from(account);
+        connection.take_from(&self.spare);
         if opened.has_datagram {
             connection.handle_datagram(now, remote, &mut datagram.to_vec());
         }

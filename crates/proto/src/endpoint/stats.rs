@@ -3,6 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::endpoint::accept::Accept;
 use crate::endpoint::half_open::HalfOpens;
+use crate::limits;
 
 /// What an endpoint holds, and what it has turned away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct EndpointStats {
     /// [`Accept::memory_bytes_max`].
     pub memory_bytes: u64,
     /// Bytes which peers can make this endpoint hold at the very most, whatever they do: all of that memory, all
-    /// half-open connections, and all others with everything that is kept for each.
+    /// half-open connections, spare blocks, and all others with everything that is kept for each.
     pub memory_bytes_max: u64,
     /// Bytes which what is written to accepted connections can take at the very most, on top of that: all send buffers
     /// full, and nothing acknowledged. Who serves many writes less at a time, or sets smaller buffers.
@@ -52,7 +53,7 @@ impl Endpoint {
             proofs_failed: half_opens.map_or(0, HalfOpens::proofs_failed),
             connections_max: accept.map_or(0, Accept::connections_bound),
             memory_bytes: self.memory.used_bytes(),
-            memory_bytes_max: by_accept.saturating_add(half_open_bytes_max as u64),
+            memory_bytes_max: by_accept.saturating_add((half_open_bytes_max + limits::SPARE_BYTES_MAX) as u64),
             send_memory_bytes_max: accept.map_or(0, Accept::send_memory_bytes),
         }
     }

@@ -37,7 +37,7 @@ impl Default for Arrivals {
             received: 0,
             bytes: 0,
             seen: ReplayWindow::new(),
-            marks: VecDeque::with_capacity(REORDER_MARKS_MAX),
+            marks: VecDeque::new(),
             reorder_delay: Duration::ZERO,
             rate: RateMeter::default(),
         }

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-use crate::limits;
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) number: u64,
     pub(crate) block_id: u32,
     pub(crate) at: Time,
 }
+
+/// For so many there is always room, once there was: a connection which pauses does not pay for it, nor for its past.
+const KEPT_MAX: usize = 256;
 
 /// Datagrams in flight, oldest first.
 #[derive(Debug, Default)]
@@ -21,8 +22,8 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn is_full(&self) -> bool {
-        self.sent.len() >= limits::IN_FLIGHT_MAX
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,6 +37,7 @@ impl InFlight {
     /// Nobody waits for the fate of what is in flight any more.
     pub(crate) fn clear(&mut self) {
         self.sent.clear();
+        self.sent.shrink_to(KEPT_MAX);
     }
 
     pub(crate) fn push(&mut self, sent: Sent) {

@@ -21,8 +21,9 @@ pub(crate) struct Count {
 }
 
 impl Collector {
-    pub(crate) fn real(kernel: Kernel, shape: BlockShape) -> Self {
-        Self::Real(Box::new(Decoder::new(kernel, shape)))
+    /// The block is built in `memory`.
+    pub(crate) fn real(kernel: Kernel, shape: BlockShape, memory: Vec<u8>) -> Self {
+        Self::Real(Box::new(Decoder::with_memory(kernel, shape, memory)))
     }
 
     pub(crate) fn counted(shape: BlockShape) -> Self {
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn counts_as_the_decoder_does() {
         let shape = BlockShape::new(130, 130 * 10 - 3).unwrap();
-        let mut real = Collector::real(Kernel::detect(), shape);
+        let mut real = Collector::real(Kernel::detect(), shape, Vec::new());
         let mut counted = Collector::counted(shape);
         // Source symbols with gaps, one of them twice, and repair symbols for the rest.
         let source = (0..128).filter(|esi| !matches!(esi, 70 | 127)).chain([5, 70]);

@@ -13,6 +13,7 @@ use crate::limits;
 use crate::proof::{self, Layout};
 use crate::recv::budget::Account;
 use crate::recv::collector::Collector;
+use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 
 #[derive(Debug)]
@@ -58,7 +59,7 @@ const DECODER_BYTES: usize = 1_024;
 /// Bytes of an allocation which its owner does not see.
 const ALLOCATION_BYTES: usize = 32;
 /// Places for blocks which every connection has.
-const SLOTS_MIN: usize = 16;
+const SLOTS_MIN: usize = 4;
 
 /// What any one block needs.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
@@ -86,6 +87,8 @@ pub(crate) struct RecvWindow {
     memory_used: u64,
     /// Pays for what blocks really take.
     account: Account,
+    /// Where the memory of blocks comes from, and goes to.
+    spare: SpareBlocks,
     /// The block which the account's reserve pays for.
     on_reserve: Option<u32>,
     /// Memory of decoded blocks before `next_needed`, which wait for the application.
@@ -116,6 +119,7 @@ impl RecvWindow {
             memory_max: config.receive_memory_bytes,
             memory_used: 0,
             account: Account::default(),
+            spare: SpareBlocks::default(),
             on_reserve: None,
             unread_bytes: 0,
             slots: VecDeque::with_capacity(SLOTS_MIN),
@@ -127,6 +131,11 @@ impl RecvWindow {
             blocks_decoded: 0,
             bytes_read: 0,
         }
+    }
+
+    /// Memory of blocks comes from there.
+    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
+        self.spare = spare;
     }
 
     /// From now on, `account` pays for blocks.
@@ -204,7 +213,7 @@ impl RecvWindow {
         }
         self.memory_used += memory_bytes(shape);
         let collector = match self.content {
-            Content::Real => Collector::real(self.kernel, coded),
+            Content::Real => Collector::real(self.kernel, coded, self.spare.take_or_new(coded.padded_bytes())),
             Content::Counted => Collector::counted(coded),
         };
         self.slots[index] = Slot::Open(collector, layout);
@@ -334,8 +343,11 @@ impl RecvWindow {
             if self.on_reserve == Some(self.first_id) {
                 self.on_reserve = None;
                 self.account.release_reserve();
-            } else if let Slot::Complete { layout, .. } = slot {
-                self.account.give_back(complete_bytes(layout));
+            } else if let Slot::Complete { layout, .. } = &slot {
+                self.account.give_back(complete_bytes(*layout));
+            }
+            if let Slot::Complete { rows, .. } = slot {
+                self.spare.give(rows);
             }
             self.first_id += 1;
             self.read_offset = 0;

@@ -23,10 +23,12 @@ use crate::proof::{self, Layout};
 use crate::send::aims::ProactiveAims;
 use crate::send::block::{Rows, SendBlock};
 use crate::send::counters::SendCounters;
+use crate::send::peer_queue::PeerQueue;
 use crate::send::plan;
 use crate::send::proofs::Proofs;
 use crate::send::source::{Cut, Source};
 use crate::send::symbol::{Reason, Symbol};
+use crate::spare::SpareBlocks;
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
 const PROMPT_BLOCK_SYMBOLS: usize = 128;
@@ -56,6 +58,8 @@ pub(crate) struct Adaptive {
     send_buffer_bytes: u64,
     traffic: Traffic,
     content: Content,
+    /// The application could not write all it had, and has been told that it can.
+    more_to_come: bool,
     source: Source,
     proofs: Proofs,
     /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
@@ -69,6 +73,7 @@ pub(crate) struct Adaptive {
     peer_window_blocks: u32,
     peer_window_bytes: u64,
     in_flight: InFlight,
+    peer_queue: PeerQueue,
     loss: LossEstimator,
     /// Highest number and count in the newest report, and that report's own number.
     reported: Option<Reported>,
@@ -93,6 +98,7 @@ impl Adaptive {
             send_buffer_bytes: config.send_buffer_bytes,
             traffic: config.traffic,
             content: config.content,
+            more_to_come: false,
             source: Source::new(symbol_size, proofs.are_on(), config.content),
             proofs,
             blocks: VecDeque::new(),
@@ -103,6 +109,7 @@ impl Adaptive {
             peer_window_blocks: config.window_blocks,
             peer_window_bytes: limits::RECEIVE_MEMORY_BYTES_MIN,
             in_flight: InFlight::default(),
+            peer_queue: PeerQueue::default(),
             loss: LossEstimator::default(),
             reported: None,
             aims: ProactiveAims::default(),
@@ -124,15 +131,29 @@ impl Adaptive {
         self.source.recut(now, self.symbol_size, self.block_bytes());
     }
 
+    /// Memory of blocks comes from there.
+    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
+        self.source.take_from(spare);
+    }
+
     // ---- the application ----
 
     pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
+        self.more_to_come = false;
         self.source.write(now, data, self.space_bytes(), self.block_bytes())
     }
 
     /// Bytes which a write could take now.
     pub(crate) fn space_bytes(&self) -> u64 {
-        self.send_buffer_bytes.saturating_sub(self.open_bytes + self.source.waiting_bytes())
+        let waiting = self.source.waiting_bytes();
+        let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
+        kept.min(limits::UNSENT_BYTES_MAX.saturating_sub(waiting))
+    }
+
+    /// Whether a writer who waits is to be woken, as it is worth it.
+    pub(crate) fn asks_for_more(&mut self) -> bool {
+        self.more_to_come = self.source.waiting_bytes() <= limits::UNSENT_BYTES_MAX / 2 && self.space_bytes() > 0;
+        self.more_to_come
     }
 
     fn block_bytes(&self) -> usize {
@@ -150,6 +171,7 @@ impl Adaptive {
     }
 
     pub(crate) fn shut_down(&mut self) {
+        self.more_to_come = false;
         self.source.shut_down();
     }
 
@@ -194,7 +216,7 @@ impl Adaptive {
 
     /// The next data segment to send at `now`, without regard to the rate.
     pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        if self.is_silent(now, rtt) || self.in_flight.is_full() {
+        if self.is_silent(now, rtt) || self.in_flight.len() >= self.peer_queue.in_flight_max() {
             return self.probe(now, rtt);
         }
         self.due_symbol(now, rtt)
@@ -267,8 +289,9 @@ impl Adaptive {
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
     fn proactive_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        // While data wait for window, bulk traffic spends nothing on blocks whose turn may yet do.
-        let stragglers_only = self.source.waiting_bytes() > 0 && self.traffic == Traffic::Bulk;
+        // While data wait for window, or to be written, bulk traffic spends nothing on blocks whose turn may yet do.
+        let more = self.source.waiting_bytes() > 0 || self.more_to_come;
+        let stragglers_only = more && self.traffic == Traffic::Bulk;
         let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
             let eligible = !is_held_back(block, p, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);

@@ -59,15 +59,18 @@ impl SendBlock {
         !matches!(self.rows, Rows::Acknowledged)
     }
 
-    /// Drops its bytes because the receiver has them; their number, unless that was known before.
-    pub(crate) fn complete(&mut self) -> Option<u64> {
+    /// The receiver has it: its length, and the memory of its bytes; nothing if that was known before.
+    pub(crate) fn complete(&mut self) -> Option<(u64, Vec<u8>)> {
         if !self.is_open() {
             return None;
         }
-        self.rows = Rows::Acknowledged;
         self.target = 0;
         self.missing = 0;
-        Some(self.length_bytes())
+        let memory = match std::mem::replace(&mut self.rows, Rows::Acknowledged) {
+            Rows::Coded(encoder) => encoder.into_block(),
+            Rows::Counted | Rows::Acknowledged => Vec::new(),
+        };
+        Some((self.length_bytes(), memory))
     }
 
     pub(crate) fn k(&self) -> u32 {

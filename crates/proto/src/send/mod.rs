@@ -6,6 +6,7 @@ pub(crate) mod block;
 pub(crate) mod classic;
 pub(crate) mod counters;
 pub(crate) mod open_loop;
+pub(crate) mod peer_queue;
 pub(crate) mod plan;
 pub(crate) mod proofs;
 pub(crate) mod source;

@@ -7,10 +7,12 @@ use dfcp_time::Time;
 
 use crate::config::Content;
 use crate::proof;
+use crate::spare::SpareBlocks;
 
 /// Cuts a stream of writes into blocks: full ones at once, a partial one when it is flushed or has lingered.
 #[derive(Debug)]
 pub(crate) struct Source {
+    spare: SpareBlocks,
     ready: VecDeque<Waiting>,
     filling: Waiting,
     filling_since: Time,
@@ -55,6 +57,7 @@ impl Source {
     /// Blocks have symbols of `row_bytes` of data.
     pub(crate) fn new(row_bytes: usize, proofs: bool, content: Content) -> Self {
         Self {
+            spare: SpareBlocks::default(),
             ready: VecDeque::new(),
             filling: Waiting::default(),
             filling_since: Time::ZERO,
@@ -66,6 +69,16 @@ impl Source {
             shut_down: false,
             waiting_bytes: 0,
         }
+    }
+
+    /// Memory of blocks comes from there.
+    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
+        self.spare = spare;
+    }
+
+    /// The memory of a block which is acknowledged.
+    pub(crate) fn recycle(&mut self, block: Vec<u8>) {
+        self.spare.give(block);
     }
 
     /// Takes as much of `data` as fits into `space_bytes`; blocks begun from here on hold `target_bytes`.
@@ -96,12 +109,24 @@ impl Source {
             self.target_bytes = target_bytes;
             self.filling_since = now;
             if self.content == Content::Real {
-                let soon = target_bytes.min(bytes.max(4096));
-                let secrets = if self.proofs { soon.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { 0 };
-                self.filling.laid.reserve_exact(soon + secrets);
+                // A small message gets no more than it needs, unless there is a whole block's memory to spare.
+                let soon = self.laid_bytes(target_bytes.min(bytes.max(4096)));
+                let spare = self.spare.take(self.laid_bytes(target_bytes));
+                self.filling.laid = spare.unwrap_or_else(|| Vec::with_capacity(soon));
             }
         }
-        self.target_bytes.saturating_sub(self.filling.data_bytes).min(bytes)
+        let bytes = self.target_bytes.saturating_sub(self.filling.data_bytes).min(bytes);
+        let laid_bytes = self.laid_bytes(self.filling.data_bytes + bytes);
+        if self.content == Content::Real && laid_bytes > self.filling.laid.capacity() {
+            let whole_bytes = self.laid_bytes(self.target_bytes);
+            self.filling.laid.reserve_exact(whole_bytes - self.filling.laid.len());
+        }
+        bytes
+    }
+
+    /// Bytes which so many of data take in memory.
+    fn laid_bytes(&self, data_bytes: usize) -> usize {
+        if self.proofs { data_bytes + data_bytes.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { data_bytes }
     }
 
     /// So many bytes have been added to the block being filled.

@@ -10,6 +10,7 @@ use crate::error::PeerMisbehaved;
 use crate::limits;
 use crate::path::arrivals::expand;
 use crate::send::block::SendBlock;
+use crate::send::peer_queue::QueueReport;
 use crate::send::plan;
 
 impl Adaptive {
@@ -59,6 +60,12 @@ impl Adaptive {
         Ok(Some(sample.filter(|sample| !sample.is_zero())))
     }
 
+    /// What the same report says of the queue in front of the receiver.
+    pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
+        let queue = QueueReport { loss: self.loss.low(), ..queue };
+        self.peer_queue.on_report(now, self.symbol_size, queue);
+    }
+
     /// The fate of all datagrams up to the report's highest is known.
     fn settle(&mut self, report: Reported) {
         while let Some(sent) = self.in_flight.settle(report.highest) {
@@ -92,8 +99,8 @@ impl Adaptive {
     fn advance(&mut self, cumulative: u32) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { return };
-            if let Some(bytes) = block.complete() {
-                self.count_acknowledged(bytes);
+            if let Some(acknowledged) = block.complete() {
+                self.on_acknowledged(acknowledged);
             }
             self.span_bytes -= block.length_bytes();
             self.proofs.advance();
@@ -106,9 +113,10 @@ impl Adaptive {
         }
     }
 
-    fn count_acknowledged(&mut self, bytes: u64) {
-        self.open_bytes -= bytes;
-        self.counters.on_acknowledged(bytes);
+    fn on_acknowledged(&mut self, (length_bytes, memory): (u64, Vec<u8>)) {
+        self.open_bytes -= length_bytes;
+        self.counters.on_acknowledged(length_bytes);
+        self.source.recycle(memory);
     }
 
     fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
@@ -151,8 +159,8 @@ impl Adaptive {
     }
 
     fn complete_at(&mut self, index: usize) {
-        let Some(bytes) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
-        self.count_acknowledged(bytes);
+        let Some(acknowledged) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
+        self.on_acknowledged(acknowledged);
         self.due.remove(&(self.first_id + index as u32));
     }
 

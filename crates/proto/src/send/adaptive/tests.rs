@@ -91,3 +91,44 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     let ceiling = u64::from(plan::symbols_per_block_max(128, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
 }
+
+#[test]
+fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
+    let mut sender =
+        Adaptive::new(&Config { send_buffer_bytes: 1 << 30, ..Config::danger_unsealed() }, Kernel::detect(), None);
+    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    let data = vec![1; 1 << 20];
+    let written: usize = (0..10).map(|_| sender.write(NOW, &data)).sum();
+    assert_eq!(written as u64, limits::UNSENT_BYTES_MAX);
+    assert!(!sender.asks_for_more());
+    let mut number = 0;
+    while !sender.asks_for_more() {
+        let symbol = sender.next_symbol(NOW, &RttEstimator::default()).unwrap();
+        sender.on_sent(NOW, symbol, number);
+        number += 1;
+    }
+    let sent_bytes = number * 1420;
+    assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
+}
+
+#[test]
+fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
+    let proactive = |more: bool| {
+        let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+        sender.establish(NOW, 1420, 16_384, 1 << 30);
+        sender.write(NOW, &vec![1; sender.block_bytes()]);
+        assert!(sender.asks_for_more(), "there is room");
+        if !more {
+            sender.flush();
+            sender.shut_down();
+        }
+        let mut number = 0;
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+            sender.on_sent(NOW, symbol, number);
+            number += 1;
+        }
+        sender.counters().sent.proactive
+    };
+    assert_eq!(proactive(true), 0);
+    assert!(proactive(false) > 10, "with a loss as yet unknown");
+}

@@ -1,0 +1,152 @@
+//! What one receive call fills.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use quinn_udp::{BATCH_SIZE, RecvMeta};
+
+use super::{Socket, ipv4};
+use crate::buffers::Buffer;
+use crate::limits;
+
+/// Datagrams of one sender which came together.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// Who sent them; over raw IP without a port.
+    pub(crate) remote: SocketAddr,
+    /// To which of our addresses.
+    pub(crate) local_ip: Option<IpAddr>,
+    /// Each datagram has so many bytes, the last perhaps fewer.
+    pub(crate) stride: usize,
+    /// Which buffer they are in, and where.
+    buffer: usize,
+    range: Range<usize>,
+}
+
+impl Arrival {
+    /// Those among its bytes.
+    pub(crate) fn part(&self, bytes: Range<usize>) -> Self {
+        let at = |offset: usize| (self.range.start + offset).min(self.range.end);
+        Self { range: at(bytes.start)..at(bytes.end), ..self.clone() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// How many buffers a call gets at first.
+const BUFFERS_OF_RUNS: usize =
+    if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
+
+/// Buffers for receive calls.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffers {
+    /// None while nothing is received.
+    buffers: Vec<Buffer>,
+    buffers_max: usize,
+    /// Each message gets so much of a buffer.
+    message_bytes: usize,
+    meta: [RecvMeta; BATCH_SIZE],
+    /// The protocol number if there are IPv4 headers to be taken off.
+    ipv4_protocol: Option<u8>,
+}
+
+impl ReceiveBuffers {
+    pub(crate) fn new(socket: &Socket) -> Self {
+        let (buffers_max, message_bytes) =
+            if socket.joins() { (BUFFERS_OF_RUNS, limits::BUFFER_BYTES) } else { (1, limits::PACKET_BYTES_MAX) };
+        let ipv4_protocol = match socket {
+            Socket::RawIp(raw) if raw.local_addr().is_ipv4() => Some(raw.protocol()),
+            _ => None,
+        };
+        let meta = [RecvMeta::default(); BATCH_SIZE];
+        Self { buffers: Vec::with_capacity(buffers_max), buffers_max, message_bytes, meta, ipv4_protocol }
+    }
+
+    /// Receives what is there, or says `WouldBlock`; returns how many messages came.
+    pub(crate) fn try_receive(&mut self, socket: &Socket) -> io::Result<usize> {
+        while self.buffers.len() < self.buffers_max {
+            self.buffers.push(Buffer::take());
+        }
+        let mut messages = self.buffers.iter_mut().flat_map(|buffer| buffer.chunks_mut(self.message_bytes));
+        let mut count = 0;
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] = std::array::from_fn(|_| {
+            let message = messages.next();
+            count += usize::from(message.is_some());
+            IoSliceMut::new(message.unwrap_or_default())
+        });
+        let slices = slices.get_mut(..count).unwrap_or_default();
+        let received = socket.try_receive(slices, &mut self.meta)?;
+        if self.message_bytes == limits::BUFFER_BYTES {
+            self.buffers_max = buffers_for_next(self.meta.get(..received).unwrap_or_default());
+        }
+        Ok(received)
+    }
+
+    /// What the first `count` messages are. What has no sound IP header is left out.
+    pub(crate) fn arrivals(&self, count: usize) -> impl Iterator<Item = Arrival> {
+        self.meta.iter().take(count).enumerate().filter_map(|(index, meta)| self.arrival(index, meta))
+    }
+
+    fn arrival(&self, index: usize, meta: &RecvMeta) -> Option<Arrival> {
+        let per_buffer = limits::BUFFER_BYTES / self.message_bytes;
+        let (buffer, start) = (index / per_buffer, index % per_buffer * self.message_bytes);
+        let mut range = start..start + meta.len.min(self.message_bytes);
+        let mut stride = meta.stride;
+        if let Some(protocol) = self.ipv4_protocol {
+            let packet = self.buffers.get(buffer)?.get(range)?;
+            let payload = ipv4::payload(packet, protocol)?;
+            range = start + payload.start..start + payload.end;
+            stride = range.len();
+        }
+        Some(Arrival { remote: meta.addr, local_ip: meta.dst_ip, stride: stride.max(1), buffer, range })
+    }
+
+    pub(crate) fn bytes(&self, arrival: &Arrival) -> &[u8] {
+        self.buffers.get(arrival.buffer).and_then(|buffer| buffer.get(arrival.range.clone())).unwrap_or_default()
+    }
+
+    pub(crate) fn bytes_mut(&mut self, arrival: &Arrival) -> &mut [u8] {
+        let buffer = self.buffers.get_mut(arrival.buffer);
+        buffer.and_then(|buffer| buffer.get_mut(arrival.range.clone())).unwrap_or_default()
+    }
+
+    /// The whole buffer, and where in it the arrival is, if nothing else is in it; another buffer takes its place.
+    pub(crate) fn take(&mut self, arrival: &Arrival) -> Option<(Buffer, Range<usize>)> {
+        if self.message_bytes < limits::BUFFER_BYTES {
+            return None;
+        }
+        let place = self.buffers.get_mut(arrival.buffer)?;
+        Some((std::mem::replace(place, Buffer::take()), arrival.range.clone()))
+    }
+
+    /// Nothing more is received for a while.
+    pub(crate) fn release(&mut self) {
+        self.buffers.clear();
+    }
+}
+
+/// How many buffers suit what came last: many if the kernel joins little.
+fn buffers_for_next(received: &[RecvMeta]) -> usize {
+    let bytes: usize = received.iter().map(|meta| meta.len).sum();
+    let is_scattered = received.len() >= BUFFERS_OF_RUNS && bytes < received.len() * limits::COPIED_BYTES_MAX;
+    if is_scattered { BATCH_SIZE } else { BUFFERS_OF_RUNS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_little_is_joined_a_call_gets_as_many_buffers_as_it_can_fill() {
+        let of = |bytes: usize, count: usize| {
+            let mut received = vec![RecvMeta::default(); count];
+            received.iter_mut().for_each(|meta| meta.len = bytes);
+            buffers_for_next(&received)
+        };
+        assert_eq!((of(60_000, 8), of(1_500, 1), of(1_500, 7)), (BUFFERS_OF_RUNS, BUFFERS_OF_RUNS, BUFFERS_OF_RUNS));
+        assert_eq!((of(1_500, 8), of(1_500, 32), of(60_000, 32)), (BATCH_SIZE, BATCH_SIZE, BUFFERS_OF_RUNS));
+    }
+}

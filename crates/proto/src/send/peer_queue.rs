@@ -1,0 +1,141 @@
+//! What the peer's system holds of what has arrived and has not been looked at, and so how much may be in flight
+//! (`spec/protocol.md` \[plan-7\]): flow control for a sender without a congestion window.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits::{IN_FLIGHT_MAX, LOSS_BELIEVED_MAX, PEER_QUEUE_DATAGRAMS_MIN};
+
+/// What a report counts a queue in.
+pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
+
+/// For how long the least of something counts, and how long the one before it.
+const MEMORY: Duration = Duration::from_secs(5);
+
+/// The least of some values lately: what the path does by itself, with nothing waiting or dropped behind it.
+#[derive(Debug, Default)]
+struct Least<T> {
+    since: Time,
+    current: Option<T>,
+    before: Option<T>,
+}
+
+impl<T: PartialOrd + Copy> Least<T> {
+    fn sample(&mut self, now: Time, value: T) {
+        if now.since(self.since) >= MEMORY {
+            (self.since, self.before) = (now, self.current.take());
+        }
+        if self.current.is_none_or(|least| value < least) {
+            self.current = Some(value);
+        }
+    }
+
+    fn get(&self) -> Option<T> {
+        match (self.current, self.before) {
+            (Some(current), Some(before)) => Some(if current < before { current } else { before }),
+            (current, before) => current.or(before),
+        }
+    }
+}
+
+/// How many data datagrams may be in flight.
+#[derive(Debug)]
+pub(crate) struct PeerQueue {
+    least_rtt: Least<Duration>,
+    least_loss: Least<f64>,
+    in_flight_max: usize,
+}
+
+/// What a report says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueReport {
+    /// Bytes which the receiver's system holds for this connection; 0 if it does not say.
+    pub(crate) queue_bytes: u64,
+    pub(crate) arrival_rate_bps: u64,
+    pub(crate) rtt: Option<Duration>,
+    /// The receiver's reports come so far apart.
+    pub(crate) interval: Duration,
+    /// The share of datagrams which do not arrive: the sender's own estimate.
+    pub(crate) loss: f64,
+}
+
+impl Default for PeerQueue {
+    fn default() -> Self {
+        Self { least_rtt: Least::default(), least_loss: Least::default(), in_flight_max: IN_FLIGHT_MAX }
+    }
+}
+
+impl PeerQueue {
+    /// Data datagrams of which more must not be in flight.
+    pub(crate) fn in_flight_max(&self) -> usize {
+        self.in_flight_max
+    }
+
+    /// What is in flight beyond the path's own share, and was not reported yet, may all be waiting in the peer's system.
+    /// Loss which the sender causes itself by outrunning its peer must not let it send more: hence the least one.
+    pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, report: QueueReport) {
+        if let Some(rtt) = report.rtt {
+            self.least_rtt.sample(now, rtt);
+        }
+        self.least_loss.sample(now, report.loss);
+        let Some(least) = self.least_rtt.get().filter(|_| report.queue_bytes > 0) else {
+            self.in_flight_max = IN_FLIGHT_MAX;
+            return;
+        };
+        let path_bytes = report.arrival_rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
+        let arriving_bytes = report.queue_bytes as f64 + path_bytes;
+        let sent_bytes =
+            arriving_bytes / (1.0 - self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX));
+        let datagrams = (sent_bytes / datagram_bytes.max(1) as f64) as usize;
+        self.in_flight_max = datagrams.clamp(PEER_QUEUE_DATAGRAMS_MIN, IN_FLIGHT_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: QueueReport = QueueReport {
+        queue_bytes: 1_000_000,
+        arrival_rate_bps: 800_000_000,
+        rtt: Some(Duration::from_millis(9)),
+        interval: Duration::from_millis(1),
+        loss: 0.0,
+    };
+
+    fn in_flight_max(reports: &[(u64, QueueReport)]) -> usize {
+        let mut queue = PeerQueue::default();
+        reports.iter().for_each(|&(at_ms, report)| queue.on_report(Time::from_ms(at_ms), 1_000, report));
+        queue.in_flight_max()
+    }
+
+    #[test]
+    fn the_path_and_the_queue_may_be_full() {
+        assert_eq!(in_flight_max(&[(0, REPORT)]), 2_000, "1 MB, and 100 MB/s for 10 ms");
+        assert_eq!(in_flight_max(&[(0, QueueReport { loss: 0.5, ..REPORT })]), 4_000);
+        assert_eq!(in_flight_max(&[(0, QueueReport { loss: 1.0, ..REPORT })]), 8_000, "no more than that is believed");
+    }
+
+    #[test]
+    fn a_peer_which_does_not_say_does_not_limit() {
+        assert_eq!(in_flight_max(&[]), IN_FLIGHT_MAX);
+        assert_eq!(in_flight_max(&[(0, REPORT), (1, QueueReport { queue_bytes: 0, ..REPORT })]), IN_FLIGHT_MAX);
+        assert_eq!(in_flight_max(&[(0, QueueReport { rtt: None, ..REPORT })]), IN_FLIGHT_MAX);
+    }
+
+    #[test]
+    fn a_standing_queue_does_not_count_as_the_path_but_a_longer_path_does_in_time() {
+        let slower = QueueReport { rtt: Some(Duration::from_millis(19)), ..REPORT };
+        assert_eq!(in_flight_max(&[(0, REPORT), (4_000, slower)]), 2_000);
+        assert_eq!(in_flight_max(&[(0, REPORT), (5_000, slower), (10_000, slower)]), 3_000);
+    }
+
+    #[test]
+    fn whatever_is_told_some_may_be_in_flight() {
+        let tiny = QueueReport { queue_bytes: 1, arrival_rate_bps: 0, ..REPORT };
+        assert_eq!(in_flight_max(&[(0, tiny)]), PEER_QUEUE_DATAGRAMS_MIN);
+        let vast = QueueReport { queue_bytes: u64::MAX, arrival_rate_bps: u64::MAX, ..REPORT };
+        assert_eq!(in_flight_max(&[(0, vast)]), IN_FLIGHT_MAX);
+    }
+}
