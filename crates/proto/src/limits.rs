@@ -39,7 +39,7 @@ pub const BLOCK_BYTES_MAX: usize = dfcp_fountain::random_linear::K_MAX * dfcp_fo
 pub const IN_FLIGHT_MAX: usize = 1 << 20;
 
 /// Data datagrams which may be in flight however little a peer says that its system holds: a slow start, and no stop.
-pub const PEER_QUEUE_DATAGRAMS_MIN: usize = 64;
+pub const PEER_QUEUE_DATAGRAMS_MIN: usize = 16;
 
 /// How far behind the highest datagram number a late datagram is still told from a duplicate.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
@@ -165,6 +165,9 @@ pub const IN_FLIGHT_BYTES_MAX: u64 = 2 * 24 * IN_FLIGHT_MAX as u64;
 
 /// Bytes of blocks which are done with that an endpoint keeps for further ones.
 pub const SPARE_BYTES_MAX: usize = 4 << 20;
+
+/// Repair symbols of a block which a sender makes together and keeps until they are sent.
+pub const REPAIRS_TOGETHER_MAX: u32 = 16;
 
 /// Bytes which a modern block on its way takes besides its data.
 pub const SEND_BYTES_PER_BLOCK_MAX: u64 = 1 << 10;

@@ -69,6 +69,20 @@ pub(crate) struct Inner {
     pub(super) send_error: Option<io::Error>,
 }
 
+/// Where datagrams go in.
+#[derive(Debug)]
+pub(crate) struct Intake<'a> {
+    connection: &'a mut Connection,
+    now: Time,
+}
+
+impl Intake<'_> {
+    /// Takes in the datagrams in `bytes`, each of `stride` bytes, the last perhaps shorter, and decrypts them in place.
+    pub(crate) fn datagrams(&mut self, remote: SocketAddr, bytes: &mut [u8], stride: usize) {
+        bytes.chunks_mut(stride).for_each(|datagram| self.connection.handle_datagram(self.now, remote, datagram));
+    }
+}
+
 /// Tasks to wake once the lock is released.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers([Option<Waker>; 3]);
@@ -183,9 +197,9 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Takes in the datagrams in `bytes` at once, if nobody else is at work on the connection and nothing waits; else
-    /// `false`.
-    pub(crate) fn handle(&self, at: Time, remote: SocketAddr, bytes: &mut [u8], stride: usize) -> bool {
+    /// Lets `take_in` hand datagrams which came at `at` to the connection, if nobody else is at work on it and nothing
+    /// waits; else `false`.
+    pub(crate) fn handle(&self, at: Time, take_in: impl FnOnce(&mut Intake<'_>)) -> bool {
         let Ok(mut inner) = self.inner.try_lock() else { return false };
         // Its beginning, and an end which nobody waits for, are the driver's.
         if inner.linger_until.is_some() || !inner.connection.state().is_open() || !self.inbox().is_empty() {
@@ -193,7 +207,7 @@ impl Shared {
         }
         let now = inner.tick(at);
         inner.connection.set_receive_queue_bytes(self.receive_queue_bytes());
-        bytes.chunks_mut(stride).for_each(|datagram| inner.connection.handle_datagram(now, remote, datagram));
+        take_in(&mut Intake { connection: &mut inner.connection, now });
         let wakers = inner.drain_events();
         if inner.newly_connected || inner.closed.is_some() {
             self.wake.notify_one();

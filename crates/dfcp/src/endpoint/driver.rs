@@ -118,24 +118,13 @@ fn carry_out(shared: &EndpointShared, buffers: &mut ReceiveBuffers, now: Time, t
             tracing::debug!(%error, remote = %destination, "an answer was not sent");
         }
     }
-    for delivery in todo.deliveries.drain(..) {
-        deliver(buffers, now, &delivery);
+    let mut rest = todo.deliveries.as_slice();
+    while let Some(first) = rest.first() {
+        let (group, later) = rest.split_at(group_of(first, rest));
+        deliver(buffers, now, first, group);
+        rest = later;
     }
-}
-
-/// Lets the connection take datagrams in while they are in the processor's cache; if it is at work, they wait for it.
-fn deliver(buffers: &mut ReceiveBuffers, at: Time, delivery: &Delivery) {
-    let Delivery { connection, remote, arrival, is_alone } = delivery;
-    let (remote, stride) = (*remote, arrival.stride);
-    if connection.handle(at, remote, buffers.bytes_mut(arrival), stride) {
-        return;
-    }
-    let whole = if *is_alone && arrival.len() > limits::COPIED_BYTES_MAX { buffers.take(arrival) } else { None };
-    let bytes = match whole {
-        Some((buffer, range)) => Run::Whole(buffer, range),
-        None => Run::Copied(buffers.bytes(arrival).to_vec()),
-    };
-    connection.deliver(Received { at, remote, bytes, stride });
+    todo.deliveries.clear();
 }
 
 fn is_transient(error: &io::Error) -> bool {
@@ -143,6 +132,34 @@ fn is_transient(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
     )
+}
+
+/// How many deliveries from the first on are for the same connection, without keeping others from it for too long.
+fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
+    let mut datagrams = 0;
+    let same = deliveries.iter().take_while(|delivery| {
+        let is_next = datagrams < limits::DATAGRAMS_PER_LOCK && Arc::ptr_eq(&delivery.connection, &first.connection);
+        datagrams += delivery.arrival.count();
+        is_next
+    });
+    same.count()
+}
+
+/// Lets the connection take datagrams in while they are in the processor's cache; if it is at work, they wait for it.
+fn deliver(buffers: &mut ReceiveBuffers, at: Time, first: &Delivery, group: &[Delivery]) {
+    let is_taken = first.connection.handle(at, |intake| {
+        for Delivery { remote, arrival, .. } in group {
+            intake.datagrams(*remote, buffers.bytes_mut(arrival), arrival.stride);
+        }
+    });
+    for Delivery { connection, remote, arrival, is_alone } in group.iter().filter(|_| !is_taken) {
+        let whole = if *is_alone && arrival.len() > limits::COPIED_BYTES_MAX { buffers.take(arrival) } else { None };
+        let bytes = match whole {
+            Some((buffer, range)) => Run::Whole(buffer, range),
+            None => Run::Copied(buffers.bytes(arrival).to_vec()),
+        };
+        connection.deliver(Received { at, remote: *remote, bytes, stride: arrival.stride });
+    }
 }
 
 /// Splits a run of datagrams into those of one connection each.

@@ -31,6 +31,11 @@ impl Arrival {
         Self { range: at(bytes.start)..at(bytes.end), ..self.clone() }
     }
 
+    /// How many datagrams.
+    pub(crate) fn count(&self) -> usize {
+        self.len().div_ceil(self.stride)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.range.len()
     }

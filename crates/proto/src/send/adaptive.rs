@@ -26,6 +26,7 @@ use crate::send::counters::SendCounters;
 use crate::send::peer_queue::PeerQueue;
 use crate::send::plan;
 use crate::send::proofs::Proofs;
+use crate::send::repairs::Repairs;
 use crate::send::source::{Cut, Source};
 use crate::send::symbol::{Reason, Symbol};
 use crate::spare::SpareBlocks;
@@ -62,6 +63,7 @@ pub(crate) struct Adaptive {
     more_to_come: bool,
     source: Source,
     proofs: Proofs,
+    repairs: Repairs,
     /// Open blocks and acknowledged ones behind an open one; the first has id `first_id`.
     blocks: VecDeque<SendBlock>,
     first_id: u32,
@@ -101,6 +103,7 @@ impl Adaptive {
             more_to_come: false,
             source: Source::new(symbol_size, proofs.are_on(), config.content),
             proofs,
+            repairs: Repairs::default(),
             blocks: VecDeque::new(),
             first_id: 0,
             due: BTreeSet::new(),
@@ -326,11 +329,13 @@ impl Adaptive {
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
-    pub(crate) fn write_symbol(&self, symbol: Symbol, out: &mut [u8]) -> bool {
-        match self.get(symbol.block_id).map(|block| &block.rows) {
-            Some(Rows::Coded(encoder)) => encoder.write_symbol(symbol.esi, out).is_ok(),
-            Some(Rows::Counted) => true,
-            Some(Rows::Acknowledged) | None => false,
+    pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> bool {
+        let index = symbol.block_id.wrapping_sub(self.first_id) as usize;
+        let Some(block) = self.blocks.get(index) else { return false };
+        match &block.rows {
+            Rows::Coded(encoder) => self.repairs.write(encoder, symbol, block.target, out),
+            Rows::Counted => true,
+            Rows::Acknowledged => false,
         }
     }
 

