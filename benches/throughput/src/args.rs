@@ -45,8 +45,8 @@ pub(crate) struct Args {
     pub(crate) flows: Vec<usize>,
     /// Rate of all DFCP connections of the section `flows` together, shared equally among them: `one` is what one alone
     /// has reached at the rate `line`, or a number of bits of IP packets per second; `line` lets each send as fast as the
-    /// interface takes, many times what the receiver can.
-    #[arg(long, default_value = "one", value_name = "RATE", value_parser = parse_flows_rate)]
+    /// interface and the receiver take it.
+    #[arg(long, default_value = "line", value_name = "RATE", value_parser = parse_flows_rate)]
     pub(crate) flows_rate: FlowsRate,
     /// Messages in the section `pingpong`, unless `--seconds` are over earlier.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]

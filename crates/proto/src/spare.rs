@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::SPARE_BYTES_MAX;
 
+/// The memory of small messages is quickly had again, and many idle connections' last ones would add up.
+const KEPT_BYTES_MIN: usize = 16 << 10;
+
 /// Shared by all connections of an endpoint, so that those which are idle hold nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SpareBlocks(Arc<Mutex<Kept>>);
@@ -35,7 +38,7 @@ impl SpareBlocks {
     /// Keeps what is not needed any more, and in its place lets go of what has been kept for longest.
     pub(crate) fn give(&self, mut block: Vec<u8>) {
         block.clear();
-        if !(1..=SPARE_BYTES_MAX).contains(&block.capacity()) {
+        if !(KEPT_BYTES_MIN..=SPARE_BYTES_MAX).contains(&block.capacity()) {
             return;
         }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,10 +65,12 @@ mod tests {
     #[test]
     fn a_block_of_nearly_the_size_serves_again() {
         let spare = SpareBlocks::default();
-        for (bytes, capacity) in [(1_000, 1_000), (900, 1_000), (700, 700), (1_001, 1_001)] {
-            spare.give(vec![7; 1_000]);
+        for (bytes, capacity) in [(40_000, 40_000), (37_000, 40_000), (30_000, 30_000), (40_001, 40_001)] {
+            spare.give(vec![7; 40_000]);
             assert_eq!(with_room(&spare, bytes), capacity);
         }
+        spare.give(vec![7; KEPT_BYTES_MIN - 1]);
+        assert_eq!(spare.take(KEPT_BYTES_MIN - 1), None, "not worth keeping");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::send::plan;
 /// Steps of p̂ between which the aims are computed anew.
 const LOSS_STEPS: f64 = 512.0;
 
-/// The aims for one value of p̂, by the number of symbols missing; 0 is not known yet.
+/// The aims for one value of p̂, by the number of symbols missing, as far as any was asked for; 0 is not known yet.
 #[derive(Debug, Default)]
 pub(crate) struct ProactiveAims {
     step: u32,
@@ -18,13 +18,19 @@ impl ProactiveAims {
     /// See [`plan::proactive_in_flight`]; `p` is rounded up.
     pub(crate) fn get(&mut self, missing: u32, p: f64) -> u32 {
         let step = (p * LOSS_STEPS).ceil() as u32;
-        if step != self.step || self.by_missing.is_empty() {
+        if step != self.step {
             self.step = step;
-            self.by_missing.clear();
-            self.by_missing.resize(SYMBOLS_PER_BLOCK_MAX + 1, 0);
+            self.by_missing.fill(0);
         }
         let compute = || plan::proactive_in_flight(missing, f64::from(step) / LOSS_STEPS);
-        let Some(aim) = self.by_missing.get_mut(missing as usize) else { return compute() };
+        let place = missing as usize;
+        if place > SYMBOLS_PER_BLOCK_MAX {
+            return compute();
+        }
+        if place >= self.by_missing.len() {
+            self.by_missing.resize(place + 1, 0);
+        }
+        let Some(aim) = self.by_missing.get_mut(place) else { return compute() };
         if *aim == 0 {
             *aim = compute();
         }

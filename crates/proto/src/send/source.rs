@@ -50,6 +50,9 @@ pub(crate) struct Cut {
     pub(crate) end_of_stream: bool,
 }
 
+/// The least memory a block begins with; with a second write it gets all that it may need.
+const FIRST_BYTES_MIN: usize = 512;
+
 /// How long a partial block waits for more to be written, if nobody flushes.
 const LINGER: Duration = Duration::from_millis(1);
 
@@ -110,7 +113,7 @@ impl Source {
             self.filling_since = now;
             if self.content == Content::Real {
                 // A small message gets no more than it needs, unless there is a whole block's memory to spare.
-                let soon = self.laid_bytes(target_bytes.min(bytes.max(4096)));
+                let soon = self.laid_bytes(target_bytes.min(bytes.max(FIRST_BYTES_MIN)));
                 let spare = self.spare.take(self.laid_bytes(target_bytes));
                 self.filling.laid = spare.unwrap_or_else(|| Vec::with_capacity(soon));
             }
