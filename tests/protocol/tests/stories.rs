@@ -36,12 +36,12 @@ fn a_stream_of_100_mb() {
     modern(path(0.01, 5), Job::send(100_000_000), Job::send(0)).run(Time::from_s(60)).unwrap();
 }
 
-/// A receiver which handles 1 Gbit/s, behind a path which brings ten, and whose system keeps 4 MB until then.
+/// A receiver which handles 100 Mbit/s, behind a path which brings 1 Gbit/s, and whose system keeps 400 kB until then.
 fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
-    const QUEUE_BYTES: u64 = 4_000_000;
-    let receiver = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_micros(50));
+    const QUEUE_BYTES: u64 = 400_000;
+    let receiver = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_micros(50));
     let forward = receiver.clone().with_queue(QueueLimit::bytes(QUEUE_BYTES));
-    let path = PathConfig { forward, backward: receiver, interface_bps: 10_000_000_000 };
+    let path = PathConfig { forward, backward: receiver, interface_bps: 1_000_000_000 };
     let line = |job| (Config { rate: Rate::Line, ..sealed() }, job);
     let mut pair = Pair::new(7, path, line(Job::send(u64::MAX)), line(Job::send(0))).unwrap();
     pair.run_until(Time::from_ms(1_001));
@@ -56,11 +56,29 @@ fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
 
 #[test]
 fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
-    let (dropped, delivered_bits) = in_front_of_a_slow_receiver(3_000_000);
+    let (dropped, delivered_bits) = in_front_of_a_slow_receiver(300_000);
     assert_eq!(dropped, 0);
-    assert!(delivered_bits > 999_000_000, "and keeps it busy: {delivered_bits} bits in a second");
+    assert!(delivered_bits > 99_900_000, "and keeps it busy: {delivered_bits} bits in a second");
     let (dropped, _) = in_front_of_a_slow_receiver(0);
-    assert!(dropped > 10_000, "without that it does: {dropped}");
+    assert!(dropped > 1_000, "without that it does: {dropped}");
+}
+
+/// Datagrams which a sender at 200 Mbit/s has sent one second after its start, over a path of 100 ms.
+fn sent_in_a_second(told_bytes: u64) -> u64 {
+    let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
+    let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
+    let paced = |job| (Config { rate: Rate::Fixed { rate_bps: 200_000_000 }, ..sealed() }, job);
+    let mut pair = Pair::new(7, path, paced(Job::send(u64::MAX)), paced(Job::send(0))).unwrap();
+    // When the server's connection is there, and before any report of data.
+    pair.run_until(Time::from_ms(1_155));
+    pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
+    pair.run_until(Time::from_ms(2_000));
+    pair.client.stats().sent.total()
+}
+
+#[test]
+fn a_paced_sender_is_not_held_up_by_a_small_queue_at_the_end_of_a_long_path() {
+    assert_eq!(sent_in_a_second(200_000), sent_in_a_second(0));
 }
 
 #[test]

@@ -232,6 +232,7 @@ impl Connection {
     }
 
     fn take_report(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
+        let rate_bps = self.configured_bps();
         let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
         let before = sender.counters().acknowledged_bytes;
@@ -256,6 +257,7 @@ impl Connection {
             let queue = QueueReport {
                 queue_bytes: u64::from(segment.header.s1) * QUEUE_UNIT_BYTES,
                 arrival_rate_bps: report.arrival_rate_bps,
+                rate_bps,
                 rtt: sample,
                 interval: self.rtt.report_interval(),
                 loss: 0.0, // the sender knows it

@@ -53,6 +53,8 @@ pub(crate) struct QueueReport {
     /// Bytes which the receiver's system holds for this connection; 0 if it does not say.
     pub(crate) queue_bytes: u64,
     pub(crate) arrival_rate_bps: u64,
+    /// The rate which this sender keeps to; `None` is the line rate.
+    pub(crate) rate_bps: Option<u64>,
     pub(crate) rtt: Option<Duration>,
     /// The receiver's reports come so far apart.
     pub(crate) interval: Duration,
@@ -83,7 +85,10 @@ impl PeerQueue {
             self.in_flight_max = IN_FLIGHT_MAX;
             return;
         };
-        let path_bytes = report.arrival_rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
+        // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives doubles
+        // what is in flight in each round trip until the path is full.
+        let rate_bps = report.rate_bps.unwrap_or_else(|| report.arrival_rate_bps.saturating_mul(2));
+        let path_bytes = rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
         let arriving_bytes = report.queue_bytes as f64 + path_bytes;
         let sent_bytes =
             arriving_bytes / (1.0 - self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX));
@@ -98,7 +103,8 @@ mod tests {
 
     const REPORT: QueueReport = QueueReport {
         queue_bytes: 1_000_000,
-        arrival_rate_bps: 800_000_000,
+        arrival_rate_bps: 400_000_000,
+        rate_bps: None,
         rtt: Some(Duration::from_millis(9)),
         interval: Duration::from_millis(1),
         loss: 0.0,
@@ -112,7 +118,8 @@ mod tests {
 
     #[test]
     fn the_path_and_the_queue_may_be_full() {
-        assert_eq!(in_flight_max(&[(0, REPORT)]), 2_000, "1 MB, and 100 MB/s for 10 ms");
+        assert_eq!(in_flight_max(&[(0, REPORT)]), 2_000, "1 MB, and twice 50 MB/s for 10 ms");
+        assert_eq!(in_flight_max(&[(0, QueueReport { rate_bps: Some(80_000_000), ..REPORT })]), 1_100);
         assert_eq!(in_flight_max(&[(0, QueueReport { loss: 0.5, ..REPORT })]), 4_000);
         assert_eq!(in_flight_max(&[(0, QueueReport { loss: 1.0, ..REPORT })]), 8_000, "no more than that is believed");
     }
