@@ -69,8 +69,8 @@ pub enum CarrierArg {
 /// How to use the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
-    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit, or `line` for as fast as the interface
-    /// takes, without circuit breaker (it starves others on a shared path) [default: 100mbit]
+    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit, or `line` for as fast as interface
+    /// and peer take it, without circuit breaker (it starves others on a shared path) [default: 100mbit]
     #[arg(long)]
     pub rate: Option<RateArg>,
     /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
@@ -332,7 +332,7 @@ impl PathArgs {
             Some(RateArg::Bps(rate_bps)) => {
                 format!("rate {} (circuit breaker {breaker})", units::human_rate(rate_bps as f64))
             }
-            Some(RateArg::Line) => "rate: line, as fast as the interface takes (circuit breaker off)".to_owned(),
+            Some(RateArg::Line) => "rate: line, as fast as interface and peer take it (circuit breaker off)".to_owned(),
         }
     }
 }

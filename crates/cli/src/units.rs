@@ -20,7 +20,9 @@ pub enum UnitError {
     #[error("`{0}` is not a rate: write 100mbit, 1gbit or 500kbit (10^6 bits per Mbit), or plain bits per second")]
     Rate(String),
     /// Neither a rate nor `line`.
-    #[error("`{0}` is not a rate: write 100mbit, 1gbit or 500kbit, or `line` for as fast as the interface takes")]
+    #[error(
+        "`{0}` is not a rate: write 100mbit, 1gbit or 500kbit, or `line` for as fast as interface and peer take it"
+    )]
     RateOrLine(String),
     /// Not a size.
     #[error("`{0}` is not a size: write bytes, or 64kB, 64MB, 1GB (powers of 1000), or 64KiB, 64MiB, 1GiB (of 1024)")]

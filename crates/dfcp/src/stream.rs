@@ -20,7 +20,7 @@ use crate::error::ConnectError;
 /// A connection, like `tokio::net::TcpStream`.
 ///
 /// - Reading and writing are cancellation-safe: a future dropped before it is ready has taken and given nothing.
-/// - `write` takes what the send buffer has room for. Data is sent in blocks; `flush` sends a block which is not yet full
+/// - `write` takes what the send buffer has room for, of which 2 MiB at most may be unsent. Data is sent in blocks; `flush` sends a block which is not yet full
 ///   and does not wait for anything.
 /// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open.
 /// - Dropping the stream before `shutdown` was called aborts the connection: the peer reads an error, not an end. After

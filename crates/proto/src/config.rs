@@ -29,8 +29,8 @@ pub enum Schedule {
 /// How fast a sender may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// As fast as the interface takes, whatever happens to the path: what the documents do. Never use it on a path
-    /// which other people share unless its queues are fair.
+    /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
+    /// do. Never use it on a path which other people share unless its queues are fair.
     Line,
     /// At most so many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
     Fixed {

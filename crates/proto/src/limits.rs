@@ -169,6 +169,9 @@ pub const SPARE_BYTES_MAX: usize = 4 << 20;
 /// Repair symbols of a block which a sender makes together and keeps until they are sent.
 pub const REPAIRS_TOGETHER_MAX: u32 = 16;
 
+/// Bytes which these take at the most.
+pub const REPAIRS_BYTES_MAX: u64 = REPAIRS_TOGETHER_MAX as u64 * dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64;
+
 /// Bytes which a modern block on its way takes besides its data.
 pub const SEND_BYTES_PER_BLOCK_MAX: u64 = 1 << 10;
 

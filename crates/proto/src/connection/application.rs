@@ -23,7 +23,8 @@ pub enum Read {
 }
 
 impl Connection {
-    /// Takes as many bytes of `data` as the send buffer has room for; 0 means none, and a
+    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps at most
+    /// [`UNSENT_BYTES_MAX`](limits::UNSENT_BYTES_MAX) for what is not sent yet; 0 means none, and a
     /// [`Writable`](crate::Event::Writable) event will follow. May be called before the handshake is done.
     ///
     /// # Errors

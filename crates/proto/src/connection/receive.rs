@@ -260,7 +260,6 @@ impl Connection {
                 rate_bps,
                 rtt: sample,
                 interval: self.rtt.report_interval(),
-                loss: 0.0, // the sender knows it
             };
             sender.on_queue(now, queue);
             self.feed_breaker(now, report.bytes_received);

@@ -58,8 +58,6 @@ pub(crate) struct QueueReport {
     pub(crate) rtt: Option<Duration>,
     /// The receiver's reports come so far apart.
     pub(crate) interval: Duration,
-    /// The share of datagrams which do not arrive: the sender's own estimate.
-    pub(crate) loss: f64,
 }
 
 impl Default for PeerQueue {
@@ -75,12 +73,13 @@ impl PeerQueue {
     }
 
     /// What is in flight beyond the path's own share, and was not reported yet, may all be waiting in the peer's system.
-    /// Loss which the sender causes itself by outrunning its peer must not let it send more: hence the least one.
-    pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, report: QueueReport) {
+    /// `loss` is the share of datagrams which do not arrive; what the sender causes itself by outrunning its peer must not
+    /// let it send more, hence the least one counts.
+    pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, loss: f64, report: QueueReport) {
         if let Some(rtt) = report.rtt {
             self.least_rtt.sample(now, rtt);
         }
-        self.least_loss.sample(now, report.loss);
+        self.least_loss.sample(now, loss);
         let Some(least) = self.least_rtt.get().filter(|_| report.queue_bytes > 0) else {
             self.in_flight_max = IN_FLIGHT_MAX;
             return;
@@ -90,8 +89,8 @@ impl PeerQueue {
         let rate_bps = report.rate_bps.unwrap_or_else(|| report.arrival_rate_bps.saturating_mul(2));
         let path_bytes = rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
         let arriving_bytes = report.queue_bytes as f64 + path_bytes;
-        let sent_bytes =
-            arriving_bytes / (1.0 - self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX));
+        let loss = self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX);
+        let sent_bytes = arriving_bytes / (1.0 - loss);
         let datagrams = (sent_bytes / datagram_bytes.max(1) as f64) as usize;
         self.in_flight_max = datagrams.clamp(PEER_QUEUE_DATAGRAMS_MIN, IN_FLIGHT_MAX);
     }
@@ -107,21 +106,24 @@ mod tests {
         rate_bps: None,
         rtt: Some(Duration::from_millis(9)),
         interval: Duration::from_millis(1),
-        loss: 0.0,
     };
 
-    fn in_flight_max(reports: &[(u64, QueueReport)]) -> usize {
+    fn with_loss(loss: f64, reports: &[(u64, QueueReport)]) -> usize {
         let mut queue = PeerQueue::default();
-        reports.iter().for_each(|&(at_ms, report)| queue.on_report(Time::from_ms(at_ms), 1_000, report));
+        reports.iter().for_each(|&(at_ms, report)| queue.on_report(Time::from_ms(at_ms), 1_000, loss, report));
         queue.in_flight_max()
+    }
+
+    fn in_flight_max(reports: &[(u64, QueueReport)]) -> usize {
+        with_loss(0.0, reports)
     }
 
     #[test]
     fn the_path_and_the_queue_may_be_full() {
         assert_eq!(in_flight_max(&[(0, REPORT)]), 2_000, "1 MB, and twice 50 MB/s for 10 ms");
         assert_eq!(in_flight_max(&[(0, QueueReport { rate_bps: Some(80_000_000), ..REPORT })]), 1_100);
-        assert_eq!(in_flight_max(&[(0, QueueReport { loss: 0.5, ..REPORT })]), 4_000);
-        assert_eq!(in_flight_max(&[(0, QueueReport { loss: 1.0, ..REPORT })]), 8_000, "no more than that is believed");
+        assert_eq!(with_loss(0.5, &[(0, REPORT)]), 4_000);
+        assert_eq!(with_loss(1.0, &[(0, REPORT)]), 8_000, "no more than that is believed");
     }
 
     #[test]

@@ -28,7 +28,9 @@ impl Repairs {
         if !is_repair || count < 2 {
             return encoder.write_symbol(symbol.esi, out).is_ok();
         }
-        self.bytes.resize(count as usize * out.len(), 0);
+        let bytes = count as usize * out.len();
+        self.bytes.reserve_exact(bytes.saturating_sub(self.bytes.len()));
+        self.bytes.resize(bytes, 0);
         self.count = 0;
         if encoder.write_repairs(symbol.esi, &mut self.bytes).is_err() {
             return false;
@@ -59,6 +61,7 @@ mod tests {
     use dfcp_wire::BlockInfo;
 
     use super::*;
+    use crate::limits::REPAIRS_BYTES_MAX;
     use crate::send::symbol::Reason;
 
     const SYMBOL_BYTES: usize = 100;
@@ -92,6 +95,7 @@ mod tests {
             encoder.write_symbol(esi, &mut expected).unwrap();
             assert_eq!(out, expected, "step {step}");
         }
-        assert!(repairs.bytes.len() <= REPAIRS_TOGETHER_MAX as usize * SYMBOL_BYTES);
+        let longest = REPAIRS_TOGETHER_MAX as usize * SYMBOL_BYTES;
+        assert!(repairs.bytes.capacity() <= longest && longest as u64 <= REPAIRS_BYTES_MAX);
     }
 }

@@ -62,8 +62,7 @@ impl Adaptive {
 
     /// What the same report says of the queue in front of the receiver.
     pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
-        let queue = QueueReport { loss: self.loss.low(), ..queue };
-        self.peer_queue.on_report(now, self.symbol_size, queue);
+        self.peer_queue.on_report(now, self.symbol_size, self.loss.low(), queue);
     }
 
     /// The fate of all datagrams up to the report's highest is known.
