@@ -21,10 +21,13 @@ use crate::protocol::Ready;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    /// DFCP as it is by default: modern profile, sealed with the cipher which is fastest here. Rate `line`.
+    /// DFCP as it is by default: modern profile, sealed with the cipher which is fastest here. Rate `line`. One thread a
+    /// side.
     DfcpSealed,
-    /// DFCP's modern profile without seals. Rate `line`.
+    /// DFCP's modern profile without seals. Rate `line`. One thread a side.
     DfcpUnsealed,
+    /// Sealed, with a thread for the endpoint, and as many worker threads a side as cores for who reads and writes.
+    DfcpThreads,
     /// QUIC: the quinn crate with CUBIC, AES-128-GCM, windows of 32 MiB, and as many worker threads a side as cores.
     Quinn,
     /// The same with one thread a side.
@@ -49,6 +52,7 @@ impl Contender {
         match self {
             Self::DfcpSealed => "dfcp-sealed",
             Self::DfcpUnsealed => "dfcp-unsealed",
+            Self::DfcpThreads => "dfcp-threads",
             Self::Quinn => "quinn",
             Self::Quinn1 => "quinn-1",
             Self::QuinnDefault => "quinn-default",
@@ -65,13 +69,15 @@ impl Contender {
     }
 
     pub(crate) const fn is_dfcp(self) -> bool {
-        matches!(self, Self::DfcpSealed | Self::DfcpUnsealed)
+        matches!(self, Self::DfcpSealed | Self::DfcpUnsealed | Self::DfcpThreads)
     }
 
     /// The blaster which protects its datagrams likewise.
     pub(crate) const fn ceiling(self) -> Option<Self> {
         match self {
-            Self::DfcpSealed | Self::Quinn | Self::Quinn1 | Self::QuinnDefault => Some(Self::UdpAes),
+            Self::DfcpSealed | Self::DfcpThreads | Self::Quinn | Self::Quinn1 | Self::QuinnDefault => {
+                Some(Self::UdpAes)
+            }
             Self::DfcpUnsealed => Some(Self::Udp),
             Self::Tcp | Self::TcpLarge | Self::Udp | Self::UdpAes => None,
         }

@@ -49,10 +49,11 @@ fn listen_for_orders(sender: &mpsc::Sender<Order>) {
     std::process::exit(0);
 }
 
-/// As users of the library would have it: as many worker threads as cores; one thread for who is to have one.
+/// One thread, or as many worker threads as cores.
 fn runtime(contender: Contender) -> anyhow::Result<runtime::Runtime> {
+    use Contender::{DfcpSealed, DfcpUnsealed, Quinn1, Udp, UdpAes};
     let mut builder = match contender {
-        Contender::Quinn1 | Contender::Udp | Contender::UdpAes => runtime::Builder::new_current_thread(),
+        DfcpSealed | DfcpUnsealed | Quinn1 | Udp | UdpAes => runtime::Builder::new_current_thread(),
         _ => runtime::Builder::new_multi_thread(),
     };
     builder.enable_all().build().context("cannot start a runtime")
@@ -69,11 +70,11 @@ fn say(message: &Message) -> anyhow::Result<()> {
 
 async fn work(job: &Job, orders: mpsc::Receiver<Order>) -> anyhow::Result<()> {
     match (job.contender, job.role) {
-        (Contender::DfcpSealed | Contender::DfcpUnsealed, Role::Server) => {
-            let sealed = job.contender == Contender::DfcpSealed;
+        (Contender::DfcpSealed | Contender::DfcpUnsealed | Contender::DfcpThreads, Role::Server) => {
+            let sealed = job.contender != Contender::DfcpUnsealed;
             serve(dfcp::Server::bind(job.ip, sealed)?, job, orders).await
         }
-        (Contender::DfcpSealed | Contender::DfcpUnsealed, Role::Client) => {
+        (Contender::DfcpSealed | Contender::DfcpUnsealed | Contender::DfcpThreads, Role::Client) => {
             let rate_bps = if let Work::Bulk { rate_bps, .. } = job.work { rate_bps } else { None };
             ask(dfcp::Client::new(job.ip, server(job)?, rate_bps, send_buffer_bytes(job.work))?, job).await
         }

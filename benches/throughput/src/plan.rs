@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Section};
 use crate::contenders::Contender::{
-    self, DfcpSealed, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge, Udp, UdpAes,
+    self, DfcpSealed, DfcpThreads, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge, Udp, UdpAes,
 };
 use crate::limits;
 use crate::protocol::Work;
@@ -17,7 +17,7 @@ const AT_A_TIME: [usize; 2] = [1, 32];
 const STARTING_SECONDS: f64 = 0.3;
 
 /// Contenders with connections.
-const CONNECTED: [Contender; 7] = [DfcpSealed, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge];
+const CONNECTED: [Contender; 8] = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge];
 
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,13 +57,13 @@ fn variants(args: &Args, section: Section) -> Vec<(Contender, Work, u32)> {
     };
     match section {
         Section::Bulk => {
-            let all = [DfcpSealed, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge, Udp, UdpAes];
-            let default = [DfcpSealed, DfcpUnsealed, Quinn, Tcp, TcpLarge, Udp, UdpAes];
+            let all = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn, Quinn1, QuinnDefault, Tcp, TcpLarge, Udp, UdpAes];
+            let default = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn, Quinn1, Tcp, TcpLarge, Udp, UdpAes];
             each(chosen(&all, &default), &[(bulk(1), 0)])
         }
         Section::Loss => {
-            let possible = [DfcpSealed, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Udp, UdpAes];
-            let contenders = chosen(&possible, &[DfcpSealed, DfcpUnsealed, Quinn]);
+            let possible = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn, Quinn1, QuinnDefault, Udp, UdpAes];
+            let contenders = chosen(&possible, &[DfcpSealed, DfcpUnsealed, Quinn, Quinn1]);
             each(contenders, &[(bulk(1), 0), (bulk(1), LOSS_PER_MILLE)])
         }
         Section::Flows => {
@@ -72,8 +72,8 @@ fn variants(args: &Args, section: Section) -> Vec<(Contender, Work, u32)> {
             each(contenders, &work)
         }
         Section::Pingpong => {
-            let possible = [DfcpSealed, DfcpUnsealed, Quinn, Quinn1, QuinnDefault, Tcp, Udp];
-            let contenders = chosen(&possible, &[DfcpSealed, Quinn, Tcp, Udp]);
+            let possible = [DfcpSealed, DfcpUnsealed, DfcpThreads, Quinn, Quinn1, QuinnDefault, Tcp, Udp];
+            let contenders = chosen(&possible, &[DfcpSealed, DfcpThreads, Quinn, Quinn1, Tcp, Udp]);
             each(contenders, &[(Work::PingPong { messages: args.messages, seconds }, 0)])
         }
         Section::Connections => {

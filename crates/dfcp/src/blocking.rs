@@ -1,7 +1,6 @@
 //! The same without `async`: [`Listener`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
 //!
-//! A listener with its streams, and each stream from [`Stream::connect`], has a thread of its own on which a small
-//! runtime receives, sends, codes and keeps time. The thread goes on after the last handle is dropped until the
+//! The thread of the [`Endpoint`](crate::Endpoint) behind a stream goes on after the last handle is dropped until the
 //! connections are over; a process which exits earlier cuts that off.
 
 use std::future::{Future, poll_fn};
@@ -16,7 +15,6 @@ use dfcp_proto::{
     Accept, Config, ConfigError, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 
 use crate::carrier::Carrier;
 use crate::endpoint::Endpoint;
@@ -45,37 +43,10 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The thread behind a listener or a connected stream; dropping it lets the thread end once its connections are over.
-#[derive(Debug)]
-struct Background {
-    _released: oneshot::Sender<()>,
-}
-
-impl Background {
-    fn start(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<(Self, Endpoint)> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let endpoint = {
-            let _context = runtime.enter();
-            Endpoint::bind_over(carrier, addr, accept)?
-        };
-        let (released, until_released) = oneshot::channel::<()>();
-        let watched = Arc::clone(endpoint.shared());
-        thread::Builder::new().name("dfcp".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                // An error is the sender's drop, which is what is waited for.
-                let _ = until_released.await;
-                watched.wait_idle().await;
-            });
-        })?;
-        Ok((Self { _released: released }, endpoint))
-    }
-}
-
 /// Accepts connections; the blocking twin of [`crate::Listener`].
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
-    background: Arc<Background>,
 }
 
 impl Listener {
@@ -92,8 +63,7 @@ impl Listener {
     /// # Errors
     /// As [`Endpoint::bind_over`]; or the system gives no thread.
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
-        let (background, endpoint) = Background::start(carrier, addr, Some(accept.into()))?;
-        Ok(Self { endpoint, background: Arc::new(background) })
+        Ok(Self { endpoint: Endpoint::bind_with_thread(carrier, addr, Some(accept.into()))? })
     }
 
     /// The socket's address, with the port which the system chose.
@@ -112,16 +82,14 @@ impl Listener {
         let Some(stream) = wait(self.endpoint.accept()) else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"));
         };
-        Ok(Stream { stream, background: Arc::clone(&self.background) })
+        Ok(Stream { stream })
     }
 }
 
 /// A connection; the blocking twin of [`crate::Stream`], whose description of `flush`, `shutdown` and dropping holds.
 #[derive(Debug)]
 pub struct Stream {
-    // Dropped first: its end is what the background thread then brings to the peer.
     stream: crate::Stream,
-    background: Arc<Background>,
 }
 
 impl Stream {
@@ -138,9 +106,9 @@ impl Stream {
     /// # Errors
     /// As [`crate::Stream::connect_over`]; or the system gives no thread.
     pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        let (background, endpoint) = Background::start(carrier, any_port_towards(remote), None)?;
+        let endpoint = Endpoint::bind_with_thread(carrier, any_port_towards(remote), None)?;
         let stream = wait(endpoint.connect(remote, config))?;
-        Ok(Self { stream, background: Arc::new(background) })
+        Ok(Self { stream })
     }
 
     /// Ends this half and waits until the peer has confirmed every byte; the other half stays open.
@@ -224,8 +192,7 @@ impl Stream {
     #[must_use]
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let (read, write) = self.stream.into_split();
-        let reader = ReadHalf { half: read, _background: Arc::clone(&self.background) };
-        (reader, WriteHalf { half: write, _background: self.background })
+        (ReadHalf { half: read }, WriteHalf { half: write })
     }
 }
 
@@ -233,14 +200,12 @@ impl Stream {
 #[derive(Debug)]
 pub struct ReadHalf {
     half: crate::ReadHalf,
-    _background: Arc<Background>,
 }
 
 /// The writing half of a [`Stream`].
 #[derive(Debug)]
 pub struct WriteHalf {
     half: crate::WriteHalf,
-    _background: Arc<Background>,
 }
 
 impl WriteHalf {

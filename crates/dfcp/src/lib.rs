@@ -1,4 +1,4 @@
-//! DFCP on tokio: reliable streams over bad paths, which do not slow down because of loss.
+//! DFCP for tokio, and without: reliable streams over bad paths, which do not slow down because of loss.
 //!
 //! ```no_run
 //! use dfcp::{Config, Credentials, Listener, PeerKey, Stream};
@@ -37,13 +37,14 @@
 //!
 //! # Structure
 //!
-//! An [`Endpoint`] owns one socket. One task receives, in batches which the kernel has joined (GRO), sorts the datagrams by
-//! connection, and decodes them in place. Each connection has a task of its own, which encodes and sends batches for the
-//! kernel to split (GSO); what comes while it is at work waits for it. All protocol decisions are made in [`dfcp_proto`],
-//! which knows no sockets and no clock.
+//! An [`Endpoint`] owns one socket, and one loop drives it with all its connections: it receives in batches which the kernel
+//! has joined (GRO), decrypts and decodes them in place, encodes, sends batches for the kernel to split (GSO), and keeps time.
+//! All protocol decisions are made in [`dfcp_proto`], which knows no sockets and no clock.
 //!
-//! Spawn what reads and writes much: the future given to `block_on`, and so the body of `#[tokio::main]`, runs on a thread of
-//! its own, which has to be woken for every piece.
+//! **Threads.** Bound in a runtime with a single thread, an endpoint is one of its tasks; bound anywhere else, it has a thread
+//! of its own. One thread for everything is the fastest on one or two cores; with more cores, a thread for the endpoint and
+//! others for who reads and writes. Where there are several threads, spawn what reads and writes much: the future given to
+//! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
 //!
 //! [`blocking`] offers the same without `async`.
 

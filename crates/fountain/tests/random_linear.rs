@@ -370,3 +370,45 @@ fn the_largest_block_survives_dependent_repairs_followed_by_late_sources() {
     }
     assert!(dependent > 0, "no trial had dependent repair symbols");
 }
+
+/// What a block's decoder may allocate besides the block: as many repair symbols, and the equations between them.
+fn kept_bytes_max(shape: BlockShape) -> usize {
+    shape.padded_bytes() + shape.k() * (shape.k().next_multiple_of(32) + 64)
+}
+
+proptest! {
+    #![proptest_config(config(64))]
+
+    /// One decoder for many blocks, whether or not the one before was finished, does what a new one for each does, and
+    /// never keeps more than the block in hand may need.
+    #[test]
+    fn a_decoder_which_is_restarted_is_as_good_as_a_new_one(
+        blocks in proptest::collection::vec((1..=K_MAX, 1_usize..40, any::<u64>(), 0_u8..100), 1..6),
+    ) {
+        let kernel = Kernel::detect();
+        let mut used = Decoder::new(kernel, BlockShape::new(1, 1).unwrap());
+        for (k, symbol_size, seed, lost_percent) in blocks {
+            let shape = BlockShape::new(k, k * symbol_size).unwrap();
+            let block = random_bytes(seed, shape.length_bytes());
+            let encoder = Encoder::new(kernel, shape, block.as_slice()).unwrap();
+            let mut new = Decoder::new(kernel, shape);
+            used.restart(shape, Vec::new());
+            let mut symbol = vec![0; symbol_size];
+            let draws = random_bytes(seed ^ 1, 2 * k + 4);
+            for (esi, draw) in (0..).zip(draws).filter(|(_, draw)| draw % 100 >= lost_percent) {
+                encoder.write_symbol(esi, &mut symbol).unwrap();
+                prop_assert_eq!(used.push(esi, &symbol), new.push(esi, &symbol), "{} of {}: {}", esi, k, draw);
+                prop_assert_eq!((used.missing(), used.data()), (new.missing(), new.data()));
+                prop_assert!(used.kept_bytes() <= kept_bytes_max(shape));
+            }
+            prop_assert_eq!(used.is_complete(), new.is_complete());
+            let taken = used.take_block();
+            prop_assert_eq!(&taken, &new.into_block());
+            if let Some(taken) = taken {
+                prop_assert_eq!(taken, block);
+                prop_assert_eq!(used.take_block(), None, "it is gone");
+                prop_assert_eq!((used.push(0, &symbol), used.data(), used.source(0)), (Ok(Pushed::Complete), &[][..], None));
+            }
+        }
+    }
+}

@@ -15,6 +15,7 @@ pub mod limits;
 mod parameters;
 mod path;
 mod proof;
+mod random;
 mod recv;
 mod security;
 mod send;

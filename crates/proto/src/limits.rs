@@ -85,8 +85,8 @@ pub const ECHOES_MAX: usize = 32;
 /// Blocks past the newest known one which a report lists as empty, so that blocks lost as a whole are reported too.
 pub const EMPTY_TAIL_BLOCKS: u32 = 256;
 
-/// Events waiting to be polled. They coalesce, so this is never reached in practice.
-pub const EVENTS_MAX: usize = 64;
+/// Events waiting to be polled: one of each kind.
+pub const EVENTS_MAX: usize = 5;
 
 /// Addresses of a peer which wait to be proven; a further one takes the place of the oldest.
 pub const PATH_CANDIDATES_MAX: usize = 4;
@@ -163,8 +163,14 @@ pub const CONNECTION_BYTES_MAX: u64 = 16 << 10;
 /// full one.
 pub const IN_FLIGHT_BYTES_MAX: u64 = 2 * 24 * IN_FLIGHT_MAX as u64;
 
-/// Bytes of blocks which are done with that an endpoint keeps for further ones.
+/// Bytes of blocks which are done with, and of their decoders, that an endpoint keeps for further ones.
 pub const SPARE_BYTES_MAX: usize = 4 << 20;
+
+/// The part of that which decoders may take: one in so many.
+pub const SPARE_DECODERS_SHARE: usize = 4;
+
+/// Decoders among these.
+pub const SPARE_DECODERS_MAX: usize = 256;
 
 /// Repair symbols of a block which a sender makes together and keeps until they are sent.
 pub const REPAIRS_TOGETHER_MAX: u32 = 16;

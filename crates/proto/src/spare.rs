@@ -1,9 +1,11 @@
 //! The memory of blocks which are done with, for the next ones: a stream in full swing needs the same again and again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::SPARE_BYTES_MAX;
+use dfcp_fountain::random_linear::Decoder;
+
+use crate::limits::{SPARE_BYTES_MAX, SPARE_DECODERS_MAX, SPARE_DECODERS_SHARE};
 
 /// The memory of small messages is quickly had again, and many idle connections' last ones would add up.
 const KEPT_BYTES_MIN: usize = 16 << 10;
@@ -15,14 +17,38 @@ pub(crate) struct SpareBlocks(Arc<Mutex<Kept>>);
 #[derive(Debug, Default)]
 struct Kept {
     blocks: VecDeque<Vec<u8>>,
+    decoders: VecDeque<Box<Decoder>>,
+    /// What both take.
     bytes: usize,
+    /// What decoders take.
+    decoders_bytes: usize,
+}
+
+impl Kept {
+    /// Lets go of what has been kept for longest, until the limits are kept.
+    fn trim(&mut self) {
+        while self.decoders.len() > SPARE_DECODERS_MAX || self.decoders_bytes > SPARE_BYTES_MAX / SPARE_DECODERS_SHARE {
+            let Some(oldest) = self.decoders.pop_front() else { break };
+            self.bytes -= memory_bytes(&oldest);
+            self.decoders_bytes -= memory_bytes(&oldest);
+        }
+        while self.bytes > SPARE_BYTES_MAX {
+            let Some(oldest) = self.blocks.pop_front() else { break };
+            self.bytes -= oldest.capacity();
+        }
+    }
+}
+
+/// What a decoder whose block has been taken out keeps.
+fn memory_bytes(decoder: &Decoder) -> usize {
+    size_of::<Decoder>() + decoder.kept_bytes()
 }
 
 impl SpareBlocks {
     /// An empty vector which is kept and has room for `bytes`, and for little more: who pays for a block must not get a
     /// larger one. The latest may still be in the processor's caches.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         let fits = |block: &Vec<u8>| (bytes..=bytes + bytes / 8).contains(&block.capacity());
         let place = kept.blocks.iter().rposition(fits)?;
         let block = kept.blocks.remove(place)?;
@@ -41,19 +67,41 @@ impl SpareBlocks {
         if !(KEPT_BYTES_MIN..=SPARE_BYTES_MAX).contains(&block.capacity()) {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         kept.bytes += block.capacity();
         kept.blocks.push_back(block);
-        while kept.bytes > SPARE_BYTES_MAX
-            && let Some(oldest) = kept.blocks.pop_front()
-        {
-            kept.bytes -= oldest.capacity();
-        }
+        kept.trim();
+    }
+
+    /// The decoder which was kept last. What it has allocated is the former block's: it must be restarted, which fits that
+    /// to the next one's.
+    pub(crate) fn take_decoder(&self) -> Option<Box<Decoder>> {
+        let mut kept = self.lock();
+        let decoder = kept.decoders.pop_back()?;
+        kept.bytes -= memory_bytes(&decoder);
+        kept.decoders_bytes -= memory_bytes(&decoder);
+        Some(decoder)
+    }
+
+    /// Keeps a decoder whose block has been taken out, as [`give`](Self::give) does with blocks.
+    pub(crate) fn give_decoder(&self, decoder: Box<Decoder>) {
+        let mut kept = self.lock();
+        kept.bytes += memory_bytes(&decoder);
+        kept.decoders_bytes += memory_bytes(&decoder);
+        kept.decoders.push_back(decoder);
+        kept.trim();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use dfcp_fountain::kernel::Kernel;
+    use dfcp_fountain::random_linear::BlockShape;
+
     use super::*;
 
     fn with_room(spare: &SpareBlocks, bytes: usize) -> usize {
@@ -83,5 +131,40 @@ mod tests {
         assert_eq!(spare.0.lock().unwrap().bytes, 0);
         spare.give(vec![7; SPARE_BYTES_MAX + 1]);
         assert_eq!(spare.take(SPARE_BYTES_MAX + 1), None);
+    }
+    /// A decoder which has decoded a block of 256 symbols of so many bytes, from repair symbols alone.
+    fn used_decoder(symbol_size: usize) -> Box<Decoder> {
+        let shape = BlockShape::new(256, 256 * symbol_size).unwrap();
+        let mut decoder = Box::new(Decoder::new(Kernel::detect(), shape));
+        let mut esi = 256;
+        while !decoder.is_complete() {
+            decoder.push(esi, &vec![0; symbol_size]).unwrap();
+            esi += 1;
+        }
+        assert!(decoder.take_block().is_some());
+        decoder
+    }
+
+    #[test]
+    fn decoders_take_a_part_of_what_is_kept_and_leave_the_rest_to_blocks() {
+        let spare = SpareBlocks::default();
+        (0..4).for_each(|_| spare.give(vec![7; SPARE_BYTES_MAX / 4]));
+        let bytes = memory_bytes(&used_decoder(1_472));
+        assert!(bytes > 256 * 1_472, "repair symbols are in it");
+        (0..20).for_each(|_| spare.give_decoder(used_decoder(1_472)));
+        assert!(spare.lock().bytes <= SPARE_BYTES_MAX);
+        assert_eq!((0..20).filter_map(|_| spare.take(SPARE_BYTES_MAX / 4)).count(), 3);
+        let decoders = std::iter::from_fn(|| spare.take_decoder()).count();
+        assert_eq!(decoders, SPARE_BYTES_MAX / SPARE_DECODERS_SHARE / bytes);
+        let kept = spare.lock();
+        assert_eq!((kept.bytes, kept.decoders_bytes), (0, 0));
+    }
+
+    #[test]
+    fn decoders_without_memory_are_counted() {
+        let spare = SpareBlocks::default();
+        let shape = BlockShape::new(1, 1).unwrap();
+        (0..2 * SPARE_DECODERS_MAX).for_each(|_| spare.give_decoder(Box::new(Decoder::new(Kernel::scalar(), shape))));
+        assert_eq!(std::iter::from_fn(|| spare.take_decoder()).count(), SPARE_DECODERS_MAX);
     }
 }

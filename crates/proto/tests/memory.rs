@@ -8,7 +8,7 @@ use std::alloc::System;
 use std::time::Duration;
 
 use cap::Cap;
-use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, StaticKey, limits};
+use dfcp_proto::{Config, Connection, Credentials, Handle, PeerKey, PreSharedKey, Read, State, StaticKey, limits};
 use dfcp_time::Time;
 use dfcp_wire::Flags;
 use support::{Caller, ClassicRogue, Rogue, Server, classic, unsealed};
@@ -48,6 +48,51 @@ fn idle_connection_bytes(busy: bool) -> u64 {
         }
     }
     (allocated_bytes() - before) / u64::from(CONNECTIONS)
+}
+
+/// An idle sealed connection takes no more, itself included: what it needs for its handshake, for more data or on a bad
+/// path, it has only then.
+const IDLE_SEALED_BYTES_MAX: u64 = 4_352;
+
+/// Lets a caller and the server speak for 30 ms.
+fn exchange(server: &mut Server, caller: &mut Caller, handle: &mut Option<Handle>) {
+    for _ in 0..30 {
+        caller.connection.handle_timeout(server.now);
+        while let Some(datagram) = caller.datagram(server.now) {
+            let (opened, reply) = server.take(caller.address, &datagram);
+            *handle = handle.or(opened);
+            reply.into_iter().for_each(|reply| caller.take(server.now, reply));
+        }
+        let answers = handle.map_or_else(Vec::new, |handle| server.sent(handle));
+        answers.into_iter().for_each(|answer| caller.take(server.now, answer));
+        server.wait(Duration::from_millis(1));
+    }
+}
+
+/// Per accepted sealed connection which has nothing to do, itself included; perhaps after a byte each way.
+fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64 {
+    const CONNECTIONS: u32 = 20;
+    let mut server = Server::new(listener);
+    for n in 1..=CONNECTIONS {
+        let (mut caller, mut handle) = (Caller::new(n, caller.clone()), None);
+        exchange(&mut server, &mut caller, &mut handle);
+        let Some(handle) = handle.filter(|_| has_spoken) else { continue };
+        assert_eq!(caller.connection.write(server.now, b"a"), Ok(1));
+        exchange(&mut server, &mut caller, &mut Some(handle));
+        assert_eq!(server.read(handle), 1);
+        let now = server.now;
+        let answered = server.connections.get_mut(&handle).map(|connection| connection.write(now, b"b"));
+        assert_eq!(answered, Some(Ok(1)));
+        exchange(&mut server, &mut caller, &mut Some(handle));
+        assert_eq!(caller.connection.read(server.now, &mut [0; 2]), Ok(Read::Bytes(1)));
+        exchange(&mut server, &mut caller, &mut Some(handle));
+    }
+    let connections: Vec<_> = std::mem::take(&mut server.connections).into_values().collect();
+    assert_eq!(connections.len(), CONNECTIONS as usize);
+    assert!(connections.iter().all(|connection| connection.state() == State::Established));
+    let before = allocated_bytes();
+    drop(connections);
+    (before - allocated_bytes()) / u64::from(CONNECTIONS)
 }
 
 /// Rogues which leave blocks open in every way that costs most: what is allocated, beside what is counted for it.
@@ -115,10 +160,14 @@ fn nothing_takes_more_than_is_counted_for_it() {
         (with_key(PeerKey::Any), Config::sealed(PeerKey::Known(public))),
         (Config::sealed(shared.clone()), Config::sealed(shared)),
     ] {
-        let (allocated, counted) = half_open_bytes(listener, &caller);
+        let (allocated, counted) = half_open_bytes(listener.clone(), &caller);
         let figures = format!("{allocated} bytes allocated, {counted} counted per half-open connection");
         assert!(allocated <= counted + 160 && counted <= limits::HALF_OPEN_BYTES_MAX, "{figures}");
         assert!(allocated <= limits::HALF_OPEN_BYTES_MAX, "{figures}");
+        let [silent, idle] = [false, true].map(|has_spoken| idle_sealed_bytes(listener.clone(), &caller, has_spoken));
+        let figures = format!("an idle sealed connection takes {silent} bytes, {idle} after a byte each way");
+        assert!(silent > size_of::<Connection>() as u64, "{figures}: the allocator counts");
+        assert!(silent.max(idle) <= IDLE_SEALED_BYTES_MAX, "{figures}");
     }
     for segments in [1, 20, 46, 60] {
         let (allocated, counted) = classic_blocks(segments);

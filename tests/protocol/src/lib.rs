@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod flow;
 mod pair;
 mod pattern;
 pub mod random;
@@ -12,6 +13,7 @@ mod side;
 pub mod table;
 mod trust;
 
+pub use flow::{Flow, FlowConfig};
 pub use pair::{Outcome, Pair, PathConfig};
 pub use pattern::Pattern;
 pub use side::{Job, Side};

@@ -1,9 +1,7 @@
-//! One connection of an endpoint: what its handle, its driver task and the endpoint share.
+//! One connection of an endpoint: what its handles and the endpoint's thread share.
 
-mod batch;
-pub(crate) mod driver;
-mod inbox;
+mod serve;
 mod shared;
 
-pub(crate) use inbox::{InboxBudget, Received, Run};
+pub(crate) use serve::Next;
 pub(crate) use shared::{Path, Shared, StreamHandle};

@@ -1,19 +1,17 @@
-//! The state which a connection's handles and its driver share, and what the handles do with it.
+//! The state which a connection's handles and its endpoint's thread share, and what the handles do with it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, Read, State, Stats};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
-use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::inbox::{Inbox, InboxBudget, Received};
+use crate::endpoint::Bell;
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 
@@ -28,20 +26,16 @@ pub(crate) struct Path {
     pub(crate) src_ip: Option<IpAddr>,
 }
 
-/// What the driver does for one handle's connection.
+/// A connection, for the application's threads and its endpoint's.
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
-    inbox: Mutex<Inbox>,
-    /// The latest period in which it received something, as the endpoint counts them.
-    active_in: AtomicU32,
-    /// Its share of the socket's buffer.
-    queue_bytes: AtomicU64,
-    /// Wakes the driver.
-    pub(super) wake: Notify,
+    bell: Arc<Bell>,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
+    /// The peer opened it: it waits to be accepted once the handshake is done.
+    pub(crate) accepted: bool,
 }
 
 /// What the lock protects.
@@ -58,29 +52,17 @@ pub(crate) struct Inner {
     pub(super) newly_connected: bool,
     /// Nothing will happen any more; the reason unless both sides closed.
     pub(super) closed: Option<Option<ConnectionError>>,
-    /// The driver has ended: the endpoint has forgotten the connection.
-    pub(super) driver_gone: bool,
+    /// The endpoint has forgotten the connection.
+    pub(super) forgotten: bool,
     shut_down: bool,
     /// No handle is left; the peer's half is waited for until then.
     pub(super) linger_until: Option<Time>,
-    /// The driver sleeps until then; `Time::ZERO` while it runs.
+    /// Nothing is done for it until then, unless it calls; `Time::ZERO` if it is to be served anyway.
     pub(super) sleeps_until: Time,
+    /// The latest period in which it received something, as the endpoint counts them.
+    pub(super) active_in: u32,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
-}
-
-/// Where datagrams go in.
-#[derive(Debug)]
-pub(crate) struct Intake<'a> {
-    connection: &'a mut Connection,
-    now: Time,
-}
-
-impl Intake<'_> {
-    /// Takes in the datagrams in `bytes`, each of `stride` bytes, the last perhaps shorter, and decrypts them in place.
-    pub(crate) fn datagrams(&mut self, remote: SocketAddr, bytes: &mut [u8], stride: usize) {
-        bytes.chunks_mut(stride).for_each(|datagram| self.connection.handle_datagram(self.now, remote, datagram));
-    }
 }
 
 /// Tasks to wake once the lock is released.
@@ -128,9 +110,9 @@ impl Inner {
         wakers
     }
 
-    /// The driver has nothing more to do: whoever waits for anything must look again.
+    /// Nothing is done any more: whoever waits for anything must look again.
     pub(super) fn end(&mut self) -> Wakers {
-        self.driver_gone = true;
+        self.forgotten = true;
         Wakers([self.reader.take(), self.writer.take(), self.closer.take()])
     }
 }
@@ -146,11 +128,12 @@ impl Shared {
     pub(crate) fn new(
         connection: Connection,
         clock: Clock,
+        bell: Arc<Bell>,
         handle: Handle,
         path: Path,
-        inboxes: &Arc<InboxBudget>,
+        accepted: bool,
     ) -> Arc<Self> {
-        let inner = Inner {
+        let inner = Mutex::new(Inner {
             connection,
             latest: Time::ZERO,
             reader: None,
@@ -158,16 +141,14 @@ impl Shared {
             closer: None,
             newly_connected: false,
             closed: None,
-            driver_gone: false,
+            forgotten: false,
             shut_down: false,
             linger_until: None,
             sleeps_until: Time::ZERO,
+            active_in: 0,
             send_error: None,
-        };
-        let inbox = Inbox::new(Arc::clone(inboxes));
-        let (inner, inbox, wake) = (Mutex::new(inner), Mutex::new(inbox), Notify::new());
-        let (active_in, queue_bytes) = (AtomicU32::new(0), AtomicU64::new(0));
-        Arc::new(Self { inner, inbox, active_in, queue_bytes, wake, clock, handle, path })
+        });
+        Arc::new(Self { inner, bell, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
@@ -175,55 +156,19 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks `share`, which is told when datagrams last came, for the present period and for how much of them the system
-    /// keeps.
-    pub(crate) fn share_queue(&self, share: impl FnOnce(u32) -> (u32, u64)) {
-        let (period, bytes) = share(self.active_in.load(Ordering::Relaxed));
-        self.active_in.store(period, Ordering::Relaxed);
-        self.queue_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn receive_queue_bytes(&self) -> u64 {
-        self.queue_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Hands datagrams to the driver.
-    pub(crate) fn deliver(&self, received: Received) {
-        self.inbox().push(received);
-        self.wake.notify_one();
-    }
-
-    /// Lets `take_in` hand datagrams which came at `at` to the connection, if nobody else is at work on it and nothing
-    /// waits; else `false`.
-    pub(crate) fn handle(&self, at: Time, take_in: impl FnOnce(&mut Intake<'_>)) -> bool {
-        let Ok(mut inner) = self.inner.try_lock() else { return false };
-        // Its beginning, and an end which nobody waits for, are the driver's.
-        if inner.linger_until.is_some() || !inner.connection.state().is_open() || !self.inbox().is_empty() {
-            return false;
+    /// Has the connection served, unless it will be anyway.
+    fn call(&self, inner: &mut Inner) {
+        if inner.sleeps_until > Time::ZERO {
+            inner.sleeps_until = Time::ZERO;
+            self.bell.call(self.handle);
         }
-        let now = inner.tick(at);
-        inner.connection.set_receive_queue_bytes(self.receive_queue_bytes());
-        take_in(&mut Intake { connection: &mut inner.connection, now });
-        let wakers = inner.drain_events();
-        if inner.newly_connected || inner.closed.is_some() {
-            self.wake.notify_one();
-        } else {
-            self.wake_driver(&inner, now);
-        }
-        drop(inner);
-        wakers.wake();
-        true
     }
 
-    /// Wakes the driver if it would sleep too long. The runtime's timer is up to 2 ms late: what is due is not left to it.
-    fn wake_driver(&self, inner: &Inner, now: Time) {
-        let sleeps = inner.sleeps_until > Time::ZERO;
-        if sleeps && inner.connection.next_timeout(now).is_some_and(|at| at < inner.sleeps_until || at <= now) {
-            self.wake.notify_one();
+    /// Has the connection served if that would otherwise be too late.
+    fn call_if_due(&self, inner: &mut Inner, now: Time) {
+        let Some(at) = inner.connection.next_timeout(now) else { return };
+        if at <= now || at.max(now + limits::SLOT) < inner.sleeps_until {
+            self.call(inner);
         }
     }
 
@@ -231,9 +176,7 @@ impl Shared {
     pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         let mut inner = self.lock();
         match inner.connection.state() {
-            State::SynSent | State::SynReceived if inner.driver_gone => {
-                Poll::Ready(Err(ConnectionError::Aborted.into()))
-            }
+            State::SynSent | State::SynReceived if inner.forgotten => Poll::Ready(Err(ConnectionError::Aborted.into())),
             State::SynSent | State::SynReceived => {
                 register(&mut inner.writer, cx);
                 Poll::Pending
@@ -253,14 +196,15 @@ impl Shared {
         }
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
-        match inner.connection.read(now, out.initialize_unfilled()) {
+        let count_max = out.remaining().min(limits::STREAM_BYTES_PER_LOCK);
+        match inner.connection.read(now, out.initialize_unfilled_to(count_max)) {
             Ok(Read::Bytes(count)) => {
                 out.advance(count);
-                self.wake_driver(&inner, now);
+                self.call_if_due(&mut inner, now);
                 Poll::Ready(Ok(()))
             }
             Ok(Read::End) => Poll::Ready(Ok(())),
-            Ok(Read::Blocked) if inner.driver_gone => Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
+            Ok(Read::Blocked) if inner.forgotten => Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
             Ok(Read::Blocked) => {
                 register(&mut inner.reader, cx);
                 Poll::Pending
@@ -270,19 +214,19 @@ impl Shared {
     }
 
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let data = data.get(..limits::WRITE_BYTES_PER_LOCK).unwrap_or(data);
+        let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         match inner.connection.write(now, data) {
             Ok(0) if !data.is_empty() => {
-                if inner.driver_gone {
+                if inner.forgotten {
                     return Poll::Ready(Err(connection_error(ConnectionError::Aborted)));
                 }
                 register(&mut inner.writer, cx);
                 Poll::Pending
             }
             Ok(count) => {
-                self.wake_driver(&inner, now);
+                self.call_if_due(&mut inner, now);
                 Poll::Ready(Ok(count))
             }
             Err(error) => Poll::Ready(Err(write_error(error))),
@@ -296,7 +240,7 @@ impl Shared {
         }
         let now = inner.tick(self.clock.now());
         inner.connection.flush();
-        self.wake_driver(&inner, now);
+        self.call_if_due(&mut inner, now);
         Ok(())
     }
 
@@ -309,14 +253,14 @@ impl Shared {
         match &inner.closed {
             Some(None) => return Poll::Ready(Ok(())),
             Some(Some(error)) => return Poll::Ready(Err(connection_error(error.clone()))),
-            None if inner.driver_gone => return Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
+            None if inner.forgotten => return Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
             None => {}
         }
         if !inner.shut_down {
             inner.shut_down = true;
             let now = inner.tick(self.clock.now());
             inner.connection.shutdown(now);
-            self.wake.notify_one();
+            self.call(&mut inner);
         }
         register(&mut inner.writer, cx);
         Poll::Pending
@@ -325,7 +269,7 @@ impl Shared {
     /// Waits until the endpoint has forgotten the connection.
     pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<Option<ConnectionError>> {
         let mut inner = self.lock();
-        if inner.driver_gone {
+        if inner.forgotten {
             return Poll::Ready(inner.closed.clone().unwrap_or(Some(ConnectionError::Aborted)));
         }
         register(&mut inner.closer, cx);
@@ -336,9 +280,9 @@ impl Shared {
         let mut inner = self.lock();
         inner.connection.abort();
         let wakers = inner.drain_events();
+        self.call(&mut inner);
         drop(inner);
         wakers.wake();
-        self.wake.notify_one();
     }
 
     /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
@@ -347,7 +291,7 @@ impl Shared {
         if inner.shut_down {
             let now = inner.tick(self.clock.now());
             inner.linger_until = Some(now + limits::LINGER_MAX);
-            self.wake.notify_one();
+            self.call(&mut inner);
         } else if inner.connection.state() != State::Closed {
             drop(inner);
             self.abort();
@@ -355,11 +299,7 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let dropped = self.inbox().dropped();
-        let mut stats = self.lock().connection.stats();
-        stats.segments_received += dropped;
-        stats.segments_dropped += dropped;
-        stats
+        self.lock().connection.stats()
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
@@ -375,18 +315,14 @@ impl Shared {
     }
 
     pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        let dropped = self.inbox().dropped();
-        let value = self.lock().connection.get(parameter)?;
-        Ok(match parameter {
-            Parameter::IncomingSegments | Parameter::DroppedSegments => value + dropped,
-            _ => value,
-        })
+        self.lock().connection.get(parameter)
     }
 
-    /// Changes something that may let the driver send earlier.
+    /// Changes something that may let it send earlier.
     pub(crate) fn configure<T>(&self, change: impl FnOnce(&mut Connection) -> T) -> T {
-        let result = change(&mut self.lock().connection);
-        self.wake.notify_one();
+        let mut inner = self.lock();
+        let result = change(&mut inner.connection);
+        self.call(&mut inner);
         result
     }
 }

@@ -1,209 +1,184 @@
-//! The endpoint's task: it receives, and hands each datagram to its connection's task.
+//! What drives an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
+use dfcp_proto::Handle;
 use dfcp_time::Time;
-use quinn_udp::Transmit;
 
-use crate::connection::driver::Driver;
-use crate::connection::{Received, Run, Shared};
-use crate::endpoint::activity::Activity;
-use crate::endpoint::{EndpointShared, Table};
+use crate::connection::Next;
+use crate::endpoint::EndpointShared;
+use crate::endpoint::agenda::Agenda;
+use crate::endpoint::intake::Intake;
+use crate::endpoint::outbox::{Outbox, Sent};
+use crate::endpoint::waiting::{Interest, Ready, wait};
+#[cfg(unix)]
+use crate::endpoint::watched::Watched;
 use crate::limits;
-use crate::socket::{Arrival, ReceiveBuffers};
 
-/// What is to be done without the table's lock.
-#[derive(Debug, Default)]
-struct Todo {
-    /// Answers which need no connection.
-    replies: Vec<Reply>,
-    opened: Vec<Driver>,
-    deliveries: Vec<Delivery>,
-}
-
-/// An answer without a connection, which goes back the way that its question came.
+/// Drives all connections of an endpoint.
 #[derive(Debug)]
-struct Reply {
-    destination: SocketAddr,
-    src_ip: Option<IpAddr>,
-    contents: Vec<u8>,
+pub(super) struct Driver {
+    shared: Arc<EndpointShared>,
+    intake: Intake,
+    agenda: Agenda,
+    outbox: Outbox,
+    called: Vec<Handle>,
+    /// There may be something to receive.
+    receives: bool,
+    /// The socket had no room: nothing is sent before it has, or until then.
+    blocked_until: Option<Time>,
+    /// Receiving failed: nothing is received until then.
+    deaf_until: Option<Time>,
 }
 
-/// Datagrams for a connection.
-#[derive(Debug)]
-struct Delivery {
-    connection: Arc<Shared>,
-    remote: SocketAddr,
-    arrival: Arrival,
-    /// Nothing else is in the arrival's buffer.
-    is_alone: bool,
+/// Whatever ends it, nobody must wait for it any more.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut self.shared.table().connections);
+        left.into_iter().flatten().for_each(|connection| connection.end());
+        self.shared.idle.notify_waiters();
+    }
 }
 
-/// Runs until the application has let go of the endpoint and no connection is left.
-pub(super) async fn run(shared: Arc<EndpointShared>) {
-    let mut buffers = ReceiveBuffers::new(&shared.socket);
-    let mut todo = Todo::default();
-    let mut activity = Activity::new(shared.socket.receive_queue_bytes());
-    loop {
-        let readable = tokio::select! {
-            readable = shared.socket.readable() => Some(readable),
-            () = shared.changed.notified() => None,
-        };
-        if is_over(&shared) {
+impl Driver {
+    pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
+        Self {
+            intake: Intake::new(&shared.socket),
+            agenda: Agenda::default(),
+            outbox: Outbox::new(),
+            called: Vec::new(),
+            receives: true,
+            blocked_until: None,
+            deaf_until: None,
+            shared,
+        }
+    }
+
+    /// Runs on this thread until the application has let go of the endpoint and no connection is left.
+    pub(super) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(line) = shared.bell.line() else { return };
+        while !self.turn() {
+            let Some((interest, timeout)) = self.rest() else { continue };
+            let waited = wait(&shared.socket, line, interest, timeout);
+            let ready = waited.unwrap_or_else(|error| {
+                // A signal, or the system is short of memory: everything is looked at.
+                tracing::debug!(%error, "waiting failed");
+                Ready { receive: true, send: false }
+            });
+            self.resume(ready);
+        }
+    }
+
+    /// The same as a task, on the thread of the runtime's which it shares with the application.
+    #[cfg(unix)]
+    pub(super) async fn run_as_task(mut self, mut watched: Watched) {
+        while !self.turn() {
+            let Some((interest, timeout)) = self.rest() else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let ready = watched.wait(self.shared.bell.as_ref(), interest, timeout).await;
+            self.resume(ready);
+        }
+    }
+
+    /// Does what there is to do, or a bounded part of it; whether all is over.
+    fn turn(&mut self) -> bool {
+        self.receive();
+        let is_looked_at = self.answer();
+        self.agenda.advance(self.shared.clock.now());
+        let some_ended = self.blocked_until.is_none() && self.serve();
+        (is_looked_at || some_ended) && self.shared.is_over()
+    }
+
+    fn receive(&mut self) {
+        if self.deaf_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
             return;
         }
-        let result = match readable {
-            Some(Ok(())) => receive_some(&shared, &mut buffers, &mut activity, &mut todo),
-            Some(Err(error)) => Err(error),
-            None => continue,
-        };
-        match result {
-            Ok(()) => tokio::task::yield_now().await,
+        match self.intake.receive(&self.shared, &mut self.agenda) {
+            Ok(is_drained) => self.receives = !is_drained,
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
             Err(error) => {
                 tracing::debug!(%error, "receiving failed");
-                tokio::time::sleep(limits::RECEIVE_ERROR_PAUSE).await;
+                self.deaf_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
             }
         }
     }
-}
 
-fn is_over(shared: &EndpointShared) -> bool {
-    let table = shared.table();
-    table.released && table.proto.is_empty()
-}
-
-/// Receives until nothing is there, or for a while.
-fn receive_some(
-    shared: &Arc<EndpointShared>,
-    buffers: &mut ReceiveBuffers,
-    activity: &mut Activity,
-    todo: &mut Todo,
-) -> io::Result<()> {
-    for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
-        let count = match buffers.try_receive(&shared.socket) {
-            Ok(count) => count,
-            Err(error) if is_transient(&error) => continue,
-            Err(error) => {
-                buffers.release();
-                return if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) };
-            }
-        };
-        let now = shared.clock.now();
-        {
-            let mut table = shared.table();
-            for arrival in buffers.arrivals(count) {
-                route(shared, &mut table, now, &arrival, buffers.bytes(&arrival), todo);
+    /// Puts who has called on the agenda; whether the endpoint itself is meant, too.
+    fn answer(&mut self) -> bool {
+        let is_looked_at = self.shared.bell.answer(&mut self.called);
+        if !self.called.is_empty() {
+            let table = self.shared.table();
+            for handle in self.called.drain(..) {
+                // Who is over by now needs nothing.
+                let connection = table.connections.get(handle.index()).and_then(Option::as_ref);
+                connection.into_iter().for_each(|connection| self.agenda.now(Arc::clone(connection)));
             }
         }
-        for delivery in &todo.deliveries {
-            delivery.connection.share_queue(|seen| activity.on_received(now, seen));
-        }
-        carry_out(shared, buffers, now, todo);
+        is_looked_at
     }
-    Ok(())
-}
 
-fn carry_out(shared: &EndpointShared, buffers: &mut ReceiveBuffers, now: Time, todo: &mut Todo) {
-    for driver in todo.opened.drain(..) {
-        shared.runtime.spawn(driver.run());
-    }
-    for Reply { destination, src_ip, contents } in todo.replies.drain(..) {
-        let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
-        if let Err(error) = shared.socket.try_send(&transmit) {
-            tracing::debug!(%error, remote = %destination, "an answer was not sent");
-        }
-    }
-    let mut rest = todo.deliveries.as_slice();
-    while let Some(first) = rest.first() {
-        let (group, later) = rest.split_at(group_of(first, rest));
-        deliver(buffers, now, first, group);
-        rest = later;
-    }
-    todo.deliveries.clear();
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-    )
-}
-
-/// How many deliveries from the first on are for the same connection, without keeping others from it for too long.
-fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
-    let mut datagrams = 0;
-    let same = deliveries.iter().take_while(|delivery| {
-        let is_next = datagrams < limits::DATAGRAMS_PER_LOCK && Arc::ptr_eq(&delivery.connection, &first.connection);
-        datagrams += delivery.arrival.count();
-        is_next
-    });
-    same.count()
-}
-
-/// Lets the connection take datagrams in while they are in the processor's cache; if it is at work, they wait for it.
-fn deliver(buffers: &mut ReceiveBuffers, at: Time, first: &Delivery, group: &[Delivery]) {
-    let is_taken = first.connection.handle(at, |intake| {
-        for Delivery { remote, arrival, .. } in group {
-            intake.datagrams(*remote, buffers.bytes_mut(arrival), arrival.stride);
-        }
-    });
-    for Delivery { connection, remote, arrival, is_alone } in group.iter().filter(|_| !is_taken) {
-        let whole = if *is_alone && arrival.len() > limits::COPIED_BYTES_MAX { buffers.take(arrival) } else { None };
-        let bytes = match whole {
-            Some((buffer, range)) => Run::Whole(buffer, range),
-            None => Run::Copied(buffers.bytes(arrival).to_vec()),
-        };
-        connection.deliver(Received { at, remote: *remote, bytes, stride: arrival.stride });
-    }
-}
-
-/// Splits a run of datagrams into those of one connection each.
-fn route(shared: &Arc<EndpointShared>, table: &mut Table, now: Time, arrival: &Arrival, bytes: &[u8], todo: &mut Todo) {
-    let Arrival { remote, local_ip, stride, .. } = *arrival;
-    let mut run: Option<(Handle, SocketAddr, usize)> = None;
-    let mut reply = [0; DATAGRAM_BUFFER_BYTES];
-    for (index, datagram) in bytes.chunks(stride).enumerate() {
-        let offset = index * stride;
-        let handle = match table.proto.handle_datagram(now, remote, datagram, &mut reply) {
-            Routed::Connection(handle, remote) => Some((handle, remote)),
-            Routed::Opened(handle, mut connection) => {
-                if table.released {
-                    // Nobody will accept it: its initiator, which may believe that it is connected, is told.
-                    connection.abort();
+    /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended.
+    fn serve(&mut self) -> bool {
+        let mut some_ended = false;
+        for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
+            let Some(connection) = self.agenda.next() else { break };
+            match connection.serve(&self.shared, &mut self.outbox) {
+                Next::Again => self.agenda.now(connection),
+                Next::Sleep(until) => self.agenda.at(connection, until),
+                Next::Send => {
+                    self.agenda.now(connection);
+                    if !self.send() {
+                        return some_ended;
+                    }
                 }
-                // Over raw IP the endpoint alone knows the port.
-                let remote = table.proto.remote(handle).unwrap_or(remote);
-                // A listener on [::] has IPv4 peers, too.
-                connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
-                let (_, driver) = shared.enter(table, handle, *connection, remote, Some(local_ip));
-                todo.opened.push(driver);
-                None
+                Next::Done => {
+                    self.shared.forget(&connection);
+                    some_ended = true;
+                }
             }
-            Routed::Reply(length) => {
-                let contents = reply.get(..length).unwrap_or_default().to_vec();
-                todo.replies.push(Reply { destination: remote, src_ip: local_ip, contents });
-                None
-            }
-            _ => None,
-        };
-        if run.map(|(handle, remote, _)| (handle, remote)) != handle {
-            end_run(table, arrival, run, offset, todo);
-            run = handle.map(|(handle, remote)| (handle, remote, offset));
         }
+        while !self.outbox.is_empty() && self.send() {}
+        some_ended
     }
-    end_run(table, arrival, run, bytes.len(), todo);
-}
 
-/// Datagrams of one connection, from the run's start to `end`, are to be delivered to it.
-fn end_run(table: &Table, arrival: &Arrival, run: Option<(Handle, SocketAddr, usize)>, end: usize, todo: &mut Todo) {
-    let Some((handle, remote, start)) = run else { return };
-    let Some(connection) = table.connections.get(handle.index()).and_then(Option::as_ref) else { return };
-    let part = arrival.part(start..end);
-    let is_alone = part.len() == arrival.len();
-    todo.deliveries.push(Delivery { connection: Arc::clone(connection), remote, arrival: part, is_alone });
+    /// Sends a batch; `false` if the socket has no room.
+    fn send(&mut self) -> bool {
+        let is_sent = matches!(self.outbox.send(&self.shared.socket), Sent::All);
+        if !is_sent {
+            self.blocked_until = Some(self.shared.clock.now() + limits::BLOCKED_MAX);
+        }
+        is_sent
+    }
+
+    /// What to wait for, and how long, if there is nothing to do now.
+    fn rest(&mut self) -> Option<(Interest, Duration)> {
+        let (is_blocked, is_deaf) = (self.blocked_until.is_some(), self.deaf_until.is_some());
+        let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_deaf);
+        if is_busy || !self.shared.bell.may_sleep() {
+            return None;
+        }
+        self.intake.release();
+        Some((Interest { receive: !is_deaf, send: is_blocked }, self.timeout()))
+    }
+
+    /// Something has ended the waiting.
+    fn resume(&mut self, ready: Ready) {
+        self.shared.bell.awake();
+        let now = self.shared.clock.now();
+        self.receives |= ready.receive;
+        self.blocked_until = self.blocked_until.filter(|&until| !ready.send && now < until);
+        self.deaf_until = self.deaf_until.filter(|&until| now < until);
+    }
+
+    fn timeout(&self) -> Duration {
+        // While nothing can be sent, nobody is served.
+        let due = if self.blocked_until.is_some() { None } else { self.agenda.next_due() };
+        let until = [due, self.blocked_until, self.deaf_until].into_iter().flatten().min();
+        until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
+    }
 }

@@ -1,25 +1,37 @@
 //! One socket and all its connections.
 
 mod activity;
+mod agenda;
+mod bell;
 mod driver;
+mod intake;
+mod outbox;
+mod waiting;
+#[cfg(unix)]
+mod watched;
 
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use dfcp_proto::{Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security};
-use tokio::runtime;
+use tokio::runtime::{self, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::connection::driver::Driver;
-use crate::connection::{InboxBudget, Path, Shared, StreamHandle};
+use crate::connection::{Path, Shared, StreamHandle};
 use crate::error::ConnectError;
 use crate::limits;
 use crate::socket::Socket;
 use crate::stream::Stream;
+pub(crate) use bell::Bell;
+use driver::Driver;
+pub(crate) use outbox::{Filled, Outbox};
+#[cfg(unix)]
+use watched::Watched;
 
 /// A socket with any number of connections, opened here or by peers.
 ///
@@ -41,21 +53,18 @@ struct User {
 impl Drop for User {
     fn drop(&mut self) {
         self.shared.table().released = true;
-        self.shared.changed.notify_one();
+        self.shared.bell.call_endpoint();
     }
 }
 
-/// What the endpoint's and the connections' tasks share.
+/// What the endpoint's thread and its handles share.
 #[derive(Debug)]
 pub(crate) struct EndpointShared {
     pub(crate) socket: Socket,
     clock: Clock,
-    runtime: runtime::Handle,
     table: Mutex<Table>,
     backlog: mpsc::Sender<Stream>,
-    inboxes: Arc<InboxBudget>,
-    /// Wakes the endpoint's driver, to see whether it is over.
-    changed: Notify,
+    bell: Arc<Bell>,
     /// Wakes those who wait until no connection is left.
     idle: Notify,
 }
@@ -75,8 +84,7 @@ impl Endpoint {
     /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// The address cannot be used, a configuration makes no sense, the system has no randomness to give, or this is not
-    /// called within a tokio runtime.
+    /// The address cannot be used, a configuration makes no sense, or the system has no randomness or no thread to give.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
@@ -86,7 +94,20 @@ impl Endpoint {
     /// # Errors
     /// As [`bind`](Self::bind); or the carrier cannot be used here, or not without more rights (`PermissionDenied`).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
-        let runtime = runtime::Handle::try_current().map_err(io::Error::other)?;
+        Self::bind_driven(task_runtime(), carrier, addr, accept)
+    }
+
+    /// As [`bind_over`](Self::bind_over), but never as a task of the runtime whose thread the caller may block.
+    pub(crate) fn bind_with_thread(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
+        Self::bind_driven(None, carrier, addr, accept)
+    }
+
+    fn bind_driven(
+        runtime: Option<runtime::Handle>,
+        carrier: Carrier,
+        addr: SocketAddr,
+        accept: Option<Accept>,
+    ) -> io::Result<Self> {
         let accept = accept.map(|accept| adapt_accept(accept, carrier, addr)).transpose()?;
         let accepts = accept.is_some();
         let mut seed = [0; 32];
@@ -98,17 +119,16 @@ impl Endpoint {
             Carrier::RawIp { .. } => dfcp_proto::Endpoint::on_raw_ip(port, accept, seed),
         };
         let (sender, receiver) = mpsc::channel(limits::ACCEPT_BACKLOG_MAX);
+        let bell = if runtime.is_some() { Bell::of_task() } else { Bell::of_thread()? };
         let shared = Arc::new(EndpointShared {
             socket,
             clock: Clock::start(),
-            runtime,
             table: Mutex::new(Table { proto, connections: Vec::new(), released: false }),
             backlog: sender,
-            inboxes: Arc::default(),
-            changed: Notify::new(),
+            bell: Arc::new(bell),
             idle: Notify::new(),
         });
-        shared.runtime.spawn(driver::run(Arc::clone(&shared)));
+        drive(&shared, runtime)?;
         Ok(Self { user: Arc::new(User { shared, accepts, backlog: tokio::sync::Mutex::new(receiver) }) })
     }
 
@@ -140,14 +160,14 @@ impl Endpoint {
             (_, remote) => remote,
         };
         let config = adapt(config, carrier, remote);
-        let (connection, driver) = {
+        let connection = {
             let mut table = shared.table();
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
             shared.enter(&mut table, handle, connection, remote, None)
         };
         // Dropped on the way, this aborts.
         let stream = Stream::new(StreamHandle(connection));
-        shared.runtime.spawn(driver.run());
+        shared.bell.call(stream.shared().handle);
         poll_fn(|cx| stream.shared().poll_connected(cx)).await?;
         Ok(stream)
     }
@@ -175,28 +195,28 @@ impl Endpoint {
     }
 
     /// What it holds, what it can hold at the most, and what it has turned away. To what
-    /// [`dfcp_proto`] counts, `memory_bytes` adds what waits to be decoded, and `memory_bytes_max` as much of that as can
-    /// wait, and the tasks and buffers of this crate. Socket buffers are the system's, and not counted.
+    /// [`dfcp_proto`] counts, `memory_bytes_max` adds what this crate keeps. Socket buffers are the system's, and not
+    /// counted.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
-        let shared = &self.user.shared;
-        let mut stats = shared.table().proto.stats();
-        stats.memory_bytes = stats.memory_bytes.saturating_add(shared.inboxes.used_bytes() as u64);
-        let each = limits::CONNECTION_BYTES_MAX + limits::INBOX_OWN_BYTES;
-        let here = (limits::ENDPOINT_BYTES_MAX + limits::INBOXES_SHARED_BYTES_MAX) as u64;
-        let connections = (each as u64).saturating_mul(stats.connections_max as u64);
-        stats.memory_bytes_max = stats.memory_bytes_max.saturating_add(here).saturating_add(connections);
+        let mut stats = self.user.shared.table().proto.stats();
+        let connections = (limits::CONNECTION_BYTES_MAX as u64).saturating_mul(stats.connections_max as u64);
+        let here = (limits::ENDPOINT_BYTES_MAX as u64).saturating_add(connections);
+        stats.memory_bytes_max = stats.memory_bytes_max.saturating_add(here);
         stats
     }
 
     /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
     /// may leave a peer waiting for an answer to its FIN.
     pub async fn wait_idle(&self) {
-        self.user.shared.wait_idle().await;
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<EndpointShared> {
-        &self.user.shared
+        let shared = &self.user.shared;
+        loop {
+            let idle = shared.idle.notified();
+            if shared.table().proto.is_empty() {
+                return;
+            }
+            idle.await;
+        }
     }
 }
 
@@ -205,61 +225,74 @@ impl EndpointShared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a connection into the table. Its driver is to be spawned without the table's lock: a runtime which is
-    /// shutting down drops it at once, and it then takes the connection out of the table.
+    /// Enters a connection into the table.
     fn enter(
-        self: &Arc<Self>,
+        &self,
         table: &mut Table,
         handle: Handle,
         connection: Connection,
         remote: SocketAddr,
         accepted_at: Option<Option<IpAddr>>,
-    ) -> (Arc<Shared>, Driver) {
+    ) -> Arc<Shared> {
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
         let path = Path { carrier, remote, local, src_ip: accepted_at.flatten() };
-        let shared = Shared::new(connection, self.clock, handle, path, &self.inboxes);
+        let bell = Arc::clone(&self.bell);
+        let shared = Shared::new(connection, self.clock, bell, handle, path, accepted_at.is_some());
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }
         if let Some(slot) = table.connections.get_mut(handle.index()) {
             *slot = Some(Arc::clone(&shared));
         }
-        let driver = Driver::new(Arc::clone(&shared), Arc::clone(self), accepted_at.is_some());
-        (shared, driver)
-    }
-
-    /// See [`Endpoint::wait_idle`].
-    pub(crate) async fn wait_idle(&self) {
-        loop {
-            let idle = self.idle.notified();
-            if self.table().proto.is_empty() {
-                return;
-            }
-            idle.await;
-        }
+        shared
     }
 
     /// A connection's handshake is done; if the peer opened it, it now waits to be accepted, or is reset for want of
     /// room.
-    pub(crate) fn established(&self, connection: &Arc<Shared>, accepted: bool) {
+    pub(crate) fn established(&self, connection: &Arc<Shared>) {
         self.table().proto.established(connection.handle);
-        if accepted && self.backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
+        if connection.accepted && self.backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
             tracing::debug!(remote = %connection.path.remote, "nobody accepts: connection reset");
         }
     }
 
     /// A connection is over.
-    pub(crate) fn forget(&self, handle: Handle) {
+    fn forget(&self, connection: &Shared) {
         let mut table = self.table();
-        table.proto.forget(handle);
-        if let Some(slot) = table.connections.get_mut(handle.index()) {
+        table.proto.forget(connection.handle);
+        if let Some(slot) = table.connections.get_mut(connection.handle.index()) {
             *slot = None;
         }
-        if table.proto.is_empty() {
+        let is_idle = table.proto.is_empty();
+        drop(table);
+        connection.end();
+        if is_idle {
             self.idle.notify_waiters();
-            self.changed.notify_one();
         }
     }
+
+    /// The application has let go of the endpoint, and no connection is left.
+    fn is_over(&self) -> bool {
+        let table = self.table();
+        table.released && table.proto.is_empty()
+    }
+}
+
+/// The runtime, if all of its tasks share the thread which calls this.
+fn task_runtime() -> Option<runtime::Handle> {
+    let runtime = runtime::Handle::try_current().ok()?;
+    (cfg!(unix) && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread).then_some(runtime)
+}
+
+/// Starts what drives the endpoint: a task of `runtime`, or a thread.
+fn drive(shared: &Arc<EndpointShared>, runtime: Option<runtime::Handle>) -> io::Result<()> {
+    let driver = Driver::new(Arc::clone(shared));
+    match runtime {
+        #[cfg(unix)]
+        Some(runtime) => drop(runtime.spawn(driver.run_as_task(Watched::new(&shared.socket)?))),
+        _ => drop(thread::Builder::new().name("dfcp".to_owned()).spawn(move || driver.run())?),
+    }
+    Ok(())
 }
 
 /// Instead of the peer's known key, its fingerprint: then the peer shows its key, and one learns what it is.

@@ -2,14 +2,13 @@
 
 mod ipv4;
 mod raw_ip;
-mod readiness;
 mod receive;
 #[cfg(test)]
 mod tests;
 mod udp;
 
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use quinn_udp::{RecvMeta, Transmit};
 
@@ -19,7 +18,7 @@ use raw_ip::RawIp;
 pub(crate) use receive::{Arrival, ReceiveBuffers};
 use udp::Udp;
 
-/// One socket, shared by an endpoint's tasks.
+/// One socket; none of its calls waits.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Udp(Udp),
@@ -27,7 +26,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Binds to `address`, with buffers as large as the system grants. Must be called within a runtime.
+    /// Binds to `address`, with buffers as large as the system grants.
     pub(crate) fn bind(carrier: Carrier, address: SocketAddr) -> io::Result<Self> {
         carrier.check()?;
         Ok(match carrier {
@@ -67,17 +66,11 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn writable(&self) -> io::Result<()> {
+    /// What can be waited for. (A raw socket calls itself a UDP socket, too.)
+    pub(crate) fn descriptor(&self) -> &UdpSocket {
         match self {
-            Self::Udp(socket) => socket.io().writable().await,
-            Self::RawIp(socket) => socket.io().writable().await,
-        }
-    }
-
-    pub(crate) async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Udp(socket) => socket.io().readable().await,
-            Self::RawIp(socket) => socket.io().readable().await,
+            Self::Udp(socket) => socket.io(),
+            Self::RawIp(socket) => socket.io(),
         }
     }
 
@@ -90,10 +83,7 @@ impl Socket {
 
     /// Bytes of datagrams which the system keeps until they are received; 0 if it does not say.
     pub(crate) fn receive_queue_bytes(&self) -> u64 {
-        let granted = match self {
-            Self::Udp(socket) => socket2::SockRef::from(socket.io().socket()).recv_buffer_size(),
-            Self::RawIp(socket) => socket2::SockRef::from(socket.io().socket()).recv_buffer_size(),
-        };
+        let granted = socket2::SockRef::from(self.descriptor()).recv_buffer_size();
         granted.map_or(0, |bytes| (bytes / limits::SOCKET_BYTES_PER_BYTE) as u64)
     }
 

@@ -2,19 +2,18 @@
 //! joins nor splits datagrams of a protocol which it does not know.
 
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
 use crate::socket::enlarge_buffers;
-use crate::socket::readiness::Watched;
 
 #[derive(Debug)]
 pub(crate) struct RawIp {
     /// A raw socket: only the name of its type is UDP's, and what it is used for here (readiness, non-blocking calls) is
     /// the same for any datagram socket.
-    io: Watched,
+    io: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
     protocol: u8,
@@ -32,13 +31,13 @@ impl RawIp {
         any_port.set_port(0);
         socket.bind(&any_port.into())?;
         socket.set_nonblocking(true)?;
-        let socket = std::net::UdpSocket::from(socket);
+        let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let (port, local) = reserve_port(address)?;
-        Ok(Self { io: Watched::new(socket)?, state, local, protocol, _port: port })
+        Ok(Self { io: socket, state, local, protocol, _port: port })
     }
 
-    pub(crate) fn io(&self) -> &Watched {
+    pub(crate) fn io(&self) -> &UdpSocket {
         &self.io
     }
 
@@ -56,22 +55,20 @@ impl RawIp {
         // To the kernel the port of a raw IPv6 socket is a protocol number; to IPv4 it is nothing.
         destination.set_port(0);
         let stride = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
-        self.io.try_send(|socket| {
-            let mut sent = 0;
-            for contents in transmit.contents.chunks(stride) {
-                let one = Transmit { destination, ecn: None, contents, segment_size: None, src_ip: transmit.src_ip };
-                match self.state.try_send(UdpSockRef::from(socket), &one) {
-                    Ok(()) => sent += contents.len(),
-                    Err(_) if sent > 0 => break,
-                    Err(error) => return Err(error),
-                }
+        let mut sent = 0;
+        for contents in transmit.contents.chunks(stride) {
+            let one = Transmit { destination, ecn: None, contents, segment_size: None, src_ip: transmit.src_ip };
+            match self.state.try_send(UdpSockRef::from(&self.io), &one) {
+                Ok(()) => sent += contents.len(),
+                Err(_) if sent > 0 => break,
+                Err(error) => return Err(error),
             }
-            Ok(sent)
-        })
+        }
+        Ok(sent)
     }
 
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_receive(|socket| self.state.recv(UdpSockRef::from(socket), slices, meta))
+        self.state.recv(UdpSockRef::from(&self.io), slices, meta)
     }
 }
 

@@ -45,6 +45,10 @@ impl Arrival {
 const BUFFERS_OF_RUNS: usize =
     if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
 
+/// How many where the kernel joins little: no more than are kept, or each turn would have to clear new ones.
+const BUFFERS_SCATTERED: usize =
+    if limits::BUFFERS_KEPT_MAX < BATCH_SIZE { limits::BUFFERS_KEPT_MAX } else { BATCH_SIZE };
+
 /// Buffers for receive calls.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffers {
@@ -118,13 +122,10 @@ impl ReceiveBuffers {
         buffer.and_then(|buffer| buffer.get_mut(arrival.range.clone())).unwrap_or_default()
     }
 
-    /// The whole buffer, and where in it the arrival is, if nothing else is in it; another buffer takes its place.
-    pub(crate) fn take(&mut self, arrival: &Arrival) -> Option<(Buffer, Range<usize>)> {
-        if self.message_bytes < limits::BUFFER_BYTES {
-            return None;
-        }
-        let place = self.buffers.get_mut(arrival.buffer)?;
-        Some((std::mem::replace(place, Buffer::take()), arrival.range.clone()))
+    /// Whether the last call, which `count` messages came with, had room for no more: then there may be more.
+    pub(crate) fn were_all_filled(&self, count: usize) -> bool {
+        let room = self.buffers.len() * (limits::BUFFER_BYTES / self.message_bytes);
+        count >= room.min(BATCH_SIZE)
     }
 
     /// Nothing more is received for a while.
@@ -136,8 +137,8 @@ impl ReceiveBuffers {
 /// How many buffers suit what came last: many if the kernel joins little.
 fn buffers_for_next(received: &[RecvMeta]) -> usize {
     let bytes: usize = received.iter().map(|meta| meta.len).sum();
-    let is_scattered = received.len() >= BUFFERS_OF_RUNS && bytes < received.len() * limits::COPIED_BYTES_MAX;
-    if is_scattered { BATCH_SIZE } else { BUFFERS_OF_RUNS }
+    let is_scattered = received.len() >= BUFFERS_OF_RUNS && bytes < received.len() * limits::SCATTERED_BYTES_MAX;
+    if is_scattered { BUFFERS_SCATTERED } else { BUFFERS_OF_RUNS }
 }
 
 #[cfg(test)]
@@ -145,13 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_little_is_joined_a_call_gets_as_many_buffers_as_it_can_fill() {
+    fn where_little_is_joined_a_call_gets_more_buffers() {
         let of = |bytes: usize, count: usize| {
             let mut received = vec![RecvMeta::default(); count];
             received.iter_mut().for_each(|meta| meta.len = bytes);
             buffers_for_next(&received)
         };
         assert_eq!((of(60_000, 8), of(1_500, 1), of(1_500, 7)), (BUFFERS_OF_RUNS, BUFFERS_OF_RUNS, BUFFERS_OF_RUNS));
-        assert_eq!((of(1_500, 8), of(1_500, 32), of(60_000, 32)), (BATCH_SIZE, BATCH_SIZE, BUFFERS_OF_RUNS));
+        let scattered = (BUFFERS_SCATTERED, BUFFERS_SCATTERED, BUFFERS_OF_RUNS);
+        assert_eq!((of(1_500, 8), of(1_500, 32), of(60_000, 32)), scattered);
     }
 }

@@ -1,17 +1,16 @@
 //! The UDP socket: batched sending (GSO) and receiving (GRO).
 
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
 use crate::socket::enlarge_buffers;
-use crate::socket::readiness::Watched;
 
 #[derive(Debug)]
 pub(crate) struct Udp {
-    io: Watched,
+    io: UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
 }
@@ -25,13 +24,13 @@ impl Udp {
         }
         socket.bind(&address.into())?;
         socket.set_nonblocking(true)?;
-        let socket = std::net::UdpSocket::from(socket);
+        let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let local = socket.local_addr()?;
-        Ok(Self { io: Watched::new(socket)?, state, local })
+        Ok(Self { io: socket, state, local })
     }
 
-    pub(crate) fn io(&self) -> &Watched {
+    pub(crate) fn io(&self) -> &UdpSocket {
         &self.io
     }
 
@@ -48,11 +47,11 @@ impl Udp {
     }
 
     pub(crate) fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
-        self.io.try_send(|socket| self.state.try_send(UdpSockRef::from(socket), transmit))?;
+        self.state.try_send(UdpSockRef::from(&self.io), transmit)?;
         Ok(transmit.contents.len())
     }
 
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_receive(|socket| self.state.recv(UdpSockRef::from(socket), slices, meta))
+        self.state.recv(UdpSockRef::from(&self.io), slices, meta)
     }
 }

@@ -6,13 +6,20 @@
 //! needs. In the rare case that the symbols are dependent, what is stored shrinks to an independent set, and further
 //! symbols are checked one by one.
 
-use alloc::{vec, vec::Vec};
-use core::fmt;
+use alloc::vec::Vec;
+use core::{fmt, mem};
 
 use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
-/// Rebuilds one block. Holds at most 2·K symbols.
+/// Room for repair symbols is made for so many at least, and for a power of two of them: how many are needed varies from
+/// block to block, and a decoder which is used again soon has room for all but the rarest.
+const REPAIRS_ROOM_MIN: usize = 8;
+
+/// Up to so many source symbols there is less room to fill before a block is solved.
+const K_FEW: usize = 64;
+
+/// Rebuilds one block, and further ones after it ([`restart`](Self::restart)). Holds at most 2·K symbols.
 pub struct Decoder {
     kernel: Kernel,
     shape: BlockShape,
@@ -23,8 +30,9 @@ pub struct Decoder {
     /// How many source symbols from the first on are known without a gap.
     prefix: usize,
     repairs: Repairs,
-    /// Only while K symbols have come but are dependent.
-    tableau: Option<Tableau>,
+    tableau: Tableau,
+    /// Whether the tableau has equations: only while K symbols have come but are dependent.
+    is_solving: bool,
 }
 
 /// What became of a symbol that was pushed.
@@ -83,8 +91,27 @@ impl Decoder {
             known_count: 0,
             prefix: 0,
             repairs: Repairs::default(),
-            tableau: None,
+            tableau: Tableau::idle(kernel),
+            is_solving: false,
         }
+    }
+
+    /// Forgets everything, and begins another block in `memory` as [`with_memory`](Self::with_memory) does. What has been
+    /// allocated for repair symbols serves again, up to what a new decoder of such a block could come to allocate.
+    pub fn restart(&mut self, shape: BlockShape, mut memory: Vec<u8>) {
+        memory.clear();
+        memory.reserve_exact(shape.padded_bytes());
+        (self.shape, self.block) = (shape, memory);
+        self.known = [false; K_MAX];
+        (self.known_count, self.prefix, self.is_solving) = (0, 0, false);
+        self.repairs.shrink_to(shape);
+        self.tableau.shrink_to(shape.k());
+    }
+
+    /// Bytes which are allocated for repair symbols and equations, and which [`restart`](Self::restart) would use again.
+    #[must_use]
+    pub const fn kept_bytes(&self) -> usize {
+        self.repairs.memory_bytes() + self.tableau.memory_bytes()
     }
 
     /// Takes encoding symbol `esi`, padding included. Symbols may come in any order and any number of times.
@@ -111,9 +138,10 @@ impl Decoder {
     /// come it is a lower bound, as they count as independent; from then on it is exact.
     #[must_use]
     pub fn missing(&self) -> usize {
-        match &self.tableau {
-            Some(tableau) => tableau.missing(),
-            None => self.shape.k() - self.known_count - self.repairs.esis.len(),
+        if self.is_solving {
+            self.tableau.missing()
+        } else {
+            self.shape.k() - self.known_count - self.repairs.esis.len()
         }
     }
 
@@ -145,11 +173,21 @@ impl Decoder {
     /// The block, if it is complete.
     #[must_use]
     pub fn into_block(mut self) -> Option<Vec<u8>> {
-        if !self.is_complete() {
+        self.take_block()
+    }
+
+    /// The block, if it is complete; only once. What is left is good for [`restart`](Self::restart), and takes every symbol
+    /// as one of a complete block.
+    #[must_use]
+    pub fn take_block(&mut self) -> Option<Vec<u8>> {
+        if !self.is_complete() || self.block.is_empty() {
             return None;
         }
-        self.block.truncate(self.shape.length_bytes());
-        Some(self.block)
+        self.prefix = 0;
+        self.known = [false; K_MAX];
+        let mut block = mem::take(&mut self.block);
+        block.truncate(self.shape.length_bytes());
+        Some(block)
     }
 
     /// How the block is cut into symbols.
@@ -170,7 +208,7 @@ impl Decoder {
             self.write_out_of_order(at, symbol);
         }
         self.set_known(i);
-        if self.tableau.is_some() || self.is_enough() {
+        if self.is_solving || self.is_enough() {
             self.solve_with_source(i);
         }
         Pushed::Useful
@@ -189,8 +227,8 @@ impl Decoder {
 
     #[inline(never)] // as above
     fn solve_with_source(&mut self, i: usize) {
-        if let Some(tableau) = &mut self.tableau {
-            tableau.add_source(i);
+        if self.is_solving {
+            self.tableau.add_source(i);
             self.solve();
         } else {
             self.start_solving();
@@ -202,17 +240,18 @@ impl Decoder {
         if self.repairs.esis.contains(&esi) {
             return Pushed::Duplicate;
         }
-        let (number, missing) = (self.repairs.esis.len(), self.missing());
-        if let Some(tableau) = &mut self.tableau {
+        let number = self.repairs.esis.len();
+        let room = self.repairs_room(number + self.missing());
+        if self.is_solving {
             let mut redundant = false;
-            tableau.add_repairs(&[esi], number, |_| redundant = true);
+            self.tableau.add_repairs(&[esi], number, |_| redundant = true);
             if redundant {
                 return Pushed::Redundant;
             }
-            self.repairs.push(esi, symbol, missing);
+            self.repairs.push(esi, symbol, room);
             self.solve();
         } else {
-            self.repairs.push(esi, symbol, missing);
+            self.repairs.push(esi, symbol, room);
             if self.is_enough() {
                 self.start_solving();
                 if !self.is_complete() && !self.repairs.esis.contains(&esi) {
@@ -236,55 +275,72 @@ impl Decoder {
         !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
     }
 
+    /// For how many repair symbols room is made when so many are needed.
+    fn repairs_room(&self, count: usize) -> usize {
+        count.next_power_of_two().max(REPAIRS_ROOM_MIN).min(self.shape.k())
+    }
+
     /// With the K-th symbol, finds out which stored repair symbols are independent, and solves.
     fn start_solving(&mut self) {
-        let mut tableau = Tableau::new(self.kernel, &self.known[..self.shape.k()]);
-        let mut redundant = Vec::new();
-        tableau.add_repairs(&self.repairs.esis, 0, |number| redundant.push(number));
-        redundant.into_iter().rev().for_each(|number| self.repairs.remove(number, self.shape.symbol_size()));
-        self.tableau = Some(tableau);
+        let k = self.shape.k();
+        let room = self.repairs_room(k - self.known_count);
+        self.tableau.begin(&self.known[..k], room);
+        let mut redundant = [false; K_MAX];
+        self.tableau.add_repairs(&self.repairs.esis, 0, |number| redundant[number] = true);
+        for number in (0..self.repairs.esis.len()).rev().filter(|number| redundant[*number]) {
+            self.repairs.remove(number, self.shape.symbol_size());
+        }
+        self.is_solving = true;
         self.solve();
     }
 
-    /// Writes all source symbols which are determined but not known yet, in one pass over those which determine them.
     fn solve(&mut self) {
-        let Some(tableau) = &self.tableau else { return };
+        if self.shape.k() <= K_FEW {
+            self.solve_of::<K_FEW>();
+        } else {
+            self.solve_of::<K_MAX>();
+        }
+    }
+
+    /// Writes all source symbols which are determined but not known yet, in one pass over those which determine them. For
+    /// blocks of at most `K` source symbols.
+    #[inline(never)] // so that only who solves touches the room for it
+    fn solve_of<const K: usize>(&mut self) {
         let symbol_size = self.shape.symbol_size();
         self.block.resize(self.shape.padded_bytes(), 0);
         // Columns which stand for nothing known have factors of zero only, so that any symbol does in their place.
-        let repairs = self.repairs.bytes.chunks_exact(symbol_size);
-        let mut sources = vec![repairs.clone().next().unwrap_or_default(); self.shape.k()];
-        for (column, number) in tableau.repair_columns() {
+        let any = self.repairs.bytes.get(..symbol_size).unwrap_or_default();
+        let mut sources = [any; K];
+        for (column, number) in self.tableau.repair_columns() {
             sources[column] = &self.repairs.bytes[number * symbol_size..][..symbol_size];
         }
-        let mut targets = Vec::with_capacity(repairs.len());
-        let mut rows = Vec::with_capacity(repairs.len());
-        let mut outputs = Vec::with_capacity(repairs.len());
+        let (mut targets, mut rows) = ([0; K], [&[][..]; K]);
+        let mut outputs: [&mut [u8]; K] = core::array::from_fn(|_| Default::default());
+        let mut count = 0;
         for (i, symbol) in self.block.chunks_exact_mut(symbol_size).enumerate() {
             if self.known[i] {
-                if let Some(column) = tableau.column_of(i) {
+                if let Some(column) = self.tableau.column_of(i) {
                     sources[column] = symbol;
                 }
-            } else if let Some(row) = tableau.determining_row(i) {
-                targets.push(i);
-                rows.push(row);
-                outputs.push(symbol);
+            } else if let Some(row) = self.tableau.determining_row(i) {
+                (targets[count], rows[count], outputs[count]) = (i, row, symbol);
+                count += 1;
             }
         }
-        self.kernel.dot(&sources, &rows, &mut outputs);
-        targets.into_iter().for_each(|i| self.set_known(i));
+        self.kernel.dot(&sources[..self.shape.k()], &rows[..count], &mut outputs[..count]);
+        targets[..count].iter().for_each(|i| self.set_known(*i));
         if self.is_complete() {
-            self.repairs = Repairs::default();
-            self.tableau = None;
+            self.repairs.clear();
+            self.is_solving = false;
         }
     }
 }
 
 impl Repairs {
-    /// At most `missing` symbols, this one included, can still come.
-    fn push(&mut self, esi: u32, symbol: &[u8], missing: usize) {
-        self.esis.reserve_exact(missing);
-        self.bytes.reserve_exact(missing * symbol.len());
+    /// `room` symbols, this one and those before it included, are the most that can come.
+    fn push(&mut self, esi: u32, symbol: &[u8], room: usize) {
+        self.esis.reserve_exact(room.saturating_sub(self.esis.len()));
+        self.bytes.reserve_exact((room * symbol.len()).saturating_sub(self.bytes.len()));
         self.esis.push(esi);
         self.bytes.extend_from_slice(symbol);
     }
@@ -292,6 +348,23 @@ impl Repairs {
     fn remove(&mut self, number: usize, symbol_size: usize) {
         self.esis.remove(number);
         self.bytes.drain(number * symbol_size..(number + 1) * symbol_size);
+    }
+
+    fn clear(&mut self) {
+        self.esis.clear();
+        self.bytes.clear();
+    }
+
+    /// Forgets them, and keeps no more memory than a block of this shape may need.
+    fn shrink_to(&mut self, shape: BlockShape) {
+        self.clear();
+        self.esis.shrink_to(shape.k());
+        self.bytes.shrink_to(shape.padded_bytes());
+    }
+
+    /// Bytes which are allocated.
+    const fn memory_bytes(&self) -> usize {
+        self.esis.capacity() * size_of::<u32>() + self.bytes.capacity()
     }
 }
 

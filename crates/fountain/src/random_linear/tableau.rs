@@ -13,7 +13,7 @@
 //! Columns of source symbols that are neither known nor solved are *open*; a symbol is determined when its row
 //! is zero in all of them.
 
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 use core::mem;
 
 use super::{K_MAX, coefficients::write_repair_coefficients};
@@ -24,6 +24,11 @@ const ALIGNMENT: usize = 32;
 
 /// In `row_of`: the column is not solved.
 const NO_ROW: u16 = u16::MAX;
+
+/// Bytes from one row to the next where there are `k` columns.
+const fn stride(k: usize) -> usize {
+    k.next_multiple_of(ALIGNMENT)
+}
 
 /// A stored symbol that made a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,19 +55,45 @@ pub(super) struct Tableau {
 }
 
 impl Tableau {
+    /// Good for nothing before [`begin`](Self::begin), and without memory until then.
+    pub(super) const fn idle(kernel: Kernel) -> Self {
+        Self { kernel, k: 0, stride: 0, rows: Vec::new(), solved: Vec::new(), row_of: Vec::new(), open: Vec::new() }
+    }
+
     /// No equations yet, for a block of which the source symbols with `true` are known, and at least one is not.
-    pub(super) fn new(kernel: Kernel, known: &[bool]) -> Self {
-        let (k, stride) = (known.len(), known.len().next_multiple_of(ALIGNMENT));
-        let open: Vec<_> = (0..k).filter(|i| !known[*i]).collect();
-        Self {
-            kernel,
-            k,
-            stride,
-            rows: Vec::with_capacity(open.len() * stride),
-            solved: Vec::with_capacity(open.len()),
-            row_of: vec![NO_ROW; k],
-            open,
-        }
+    /// `room` rows, at least as many as are missing, will not have to grow.
+    pub(super) fn begin(&mut self, known: &[bool], room: usize) {
+        (self.k, self.stride) = (known.len(), stride(known.len()));
+        self.rows.clear();
+        self.rows.reserve_exact(room * self.stride);
+        self.solved.clear();
+        self.solved.reserve_exact(room);
+        self.open.clear();
+        self.open.reserve_exact(room);
+        self.open.extend((0..self.k).filter(|i| !known[*i]));
+        self.row_of.clear();
+        self.row_of.reserve_exact(self.k);
+        self.row_of.resize(self.k, NO_ROW);
+    }
+
+    /// Keeps no more memory than a block of `k` source symbols may need.
+    pub(super) fn shrink_to(&mut self, k: usize) {
+        self.rows.clear();
+        self.rows.shrink_to(k * stride(k));
+        self.solved.clear();
+        self.solved.shrink_to(k);
+        self.open.clear();
+        self.open.shrink_to(k);
+        self.row_of.clear();
+        self.row_of.shrink_to(k);
+    }
+
+    /// Bytes which are allocated.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        self.rows.capacity()
+            + self.solved.capacity() * size_of::<(usize, Operand)>()
+            + self.open.capacity() * size_of::<usize>()
+            + self.row_of.capacity() * size_of::<u16>()
     }
 
     /// How many more independent symbols are needed.
@@ -214,7 +245,9 @@ mod tests {
         fn new(data: Vec<u8>, known: Vec<bool>) -> Self {
             let unit = |i: usize| (0..data.len()).map(|c| u8::from(c == i)).collect();
             let rows = (0..data.len()).filter(|i| known[*i]).map(unit).collect();
-            Self { tableau: Tableau::new(Kernel::detect(), &known), data, known, rows, repairs: vec![] }
+            let mut tableau = Tableau::idle(Kernel::detect());
+            tableau.begin(&known, data.len());
+            Self { tableau, data, known, rows, repairs: vec![] }
         }
 
         fn add_repair(&mut self, row: Vec<u8>) -> bool {

@@ -4,8 +4,9 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 
 use crate::config::{Rate, Traffic};
+use crate::connection::events::Occurrence;
 use crate::connection::protection::Identity;
-use crate::connection::{Connection, Event, Phase, Receiver, Seal, Sender};
+use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::limits;
 use crate::parameters::{Access, Parameter};
@@ -53,7 +54,7 @@ impl Connection {
         let Sender::Modern(sender) = &mut self.sender else { return };
         if self.write_blocked && sender.asks_for_more() {
             self.write_blocked = false;
-            self.push_event(Event::Writable);
+            self.events.push(Occurrence::Writable);
         }
     }
 
@@ -168,19 +169,19 @@ impl Connection {
     /// If the rate is out of range; the one before stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate()?;
-        self.config.rate = rate;
+        self.config_mut().rate = rate;
         self.update_rate();
         Ok(())
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        self.config.overhead_bytes = overhead_bytes;
+        self.overhead_bytes = overhead_bytes;
     }
 
     /// Changes the kind of traffic while the connection runs.
     pub fn set_traffic(&mut self, traffic: Traffic) {
-        self.config.traffic = traffic;
+        self.config_mut().traffic = traffic;
         if let Sender::Modern(sender) = &mut self.sender {
             sender.set_traffic(traffic);
         }
@@ -200,7 +201,7 @@ impl Connection {
         match parameter {
             Parameter::WindowSize => self.set_window_size(small)?,
             Parameter::Redundancy => {
-                self.config.redundancy_bytes = small;
+                self.config_mut().redundancy_bytes = small;
                 if let Receiver::Classic(receiver) = &mut self.receiver {
                     receiver.set_redundancy_bytes(small);
                 }
@@ -209,13 +210,13 @@ impl Connection {
                 return Err(ParameterError::TooLate(parameter.name()));
             }
             Parameter::Coding => {
-                self.config.coding = value == 1;
+                self.config_mut().coding = value == 1;
                 if let Sender::Classic(sender) = &mut self.sender {
                     sender.set_coding(value == 1);
                 }
             }
             Parameter::Decoding => {
-                self.config.decoding = value == 1;
+                self.config_mut().decoding = value == 1;
                 if let Receiver::Classic(receiver) = &mut self.receiver {
                     receiver.set_decoding(value == 1);
                 }
@@ -250,7 +251,7 @@ impl Connection {
                 return Err(ParameterError::TooLate(Parameter::WindowSize.name()));
             }
         }
-        self.config.window_blocks = window_blocks;
+        self.config_mut().window_blocks = window_blocks;
         Ok(())
     }
 
@@ -267,11 +268,11 @@ impl Connection {
             Parameter::Numtokens => Ok(self.bucket.numtokens.into()),
             Parameter::Inctokens => Ok(self.bucket.inctokens.into()),
             Parameter::Inttokens => Ok(self.bucket.inttokens.into()),
-            Parameter::OutgoingSegments => Ok(self.stats.segments_sent),
-            Parameter::IncomingSegments => Ok(self.stats.segments_received),
-            Parameter::DroppedSegments => Ok(self.stats.segments_dropped),
-            Parameter::AcksSent => Ok(self.stats.acks_sent),
-            Parameter::AcksReceived => Ok(self.stats.acks_received),
+            Parameter::OutgoingSegments => Ok(self.counters.segments_sent),
+            Parameter::IncomingSegments => Ok(self.counters.segments_received),
+            Parameter::DroppedSegments => Ok(self.counters.segments_dropped),
+            Parameter::AcksSent => Ok(self.counters.acks_sent),
+            Parameter::AcksReceived => Ok(self.counters.acks_received),
             Parameter::WindowSize | Parameter::Redundancy | Parameter::Coding | Parameter::Decoding => {
                 Err(ParameterError::WriteOnly(parameter.name()))
             }
@@ -297,7 +298,7 @@ impl Connection {
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = self.stats;
+        let mut stats = self.counters.stats();
         stats.path_changes = self.paths.changes();
         if let Seal::On(protection) = &self.seal {
             stats.segments_forged = protection.forged();

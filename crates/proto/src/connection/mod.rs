@@ -10,6 +10,8 @@
 
 pub(crate) mod application;
 mod closing;
+mod counters;
+mod events;
 pub(crate) mod handshake;
 mod memory;
 pub(crate) mod noise;
@@ -21,8 +23,9 @@ mod repeats;
 mod timers;
 pub(crate) mod transmit;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::raptor::State as GeneratorState;
@@ -30,28 +33,29 @@ use dfcp_time::Time;
 use dfcp_wire::Profile;
 use dfcp_wire::handshake::{Offer, Parameters};
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Rate};
 use crate::connection::closing::Closing;
+use crate::connection::counters::Counters;
+use crate::connection::events::{Events, Occurrence};
 use crate::connection::handshake::{Handshake, PeerLimits, Role};
 use crate::connection::noise::Opening;
 use crate::connection::paths::Paths;
 use crate::connection::protection::Protection;
 use crate::connection::timers::KEEP_ALIVE_MIN;
 use crate::error::{ConfigError, ConnectionError};
-use crate::limits;
 use crate::path::arrivals::Arrivals;
 use crate::path::breaker::Breaker;
 use crate::path::pacing::{Pacer, TokenBucket};
 use crate::path::rtt::RttEstimator;
+use crate::random::Draws;
 use crate::recv::classic::ClassicReceiver;
 use crate::recv::modern::RecvWindow;
 use crate::recv::reporter::Reporter;
 use crate::send::adaptive::Adaptive;
 use crate::send::classic::ClassicSender;
 use crate::state::State;
-use crate::stats::Stats;
 
 /// Something the application may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,11 +108,17 @@ enum Seal {
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Connection {
-    config: Config,
+    /// Shared by all connections which an endpoint accepts, until it is changed for one of them.
+    config: Arc<Config>,
+    /// The configured one, or what both ends have agreed on.
+    symbol_size: u16,
+    /// The configured ones, or what the path and the peer need.
+    overhead_bytes: u32,
+    keep_alive: Option<Duration>,
     ports: Ports,
     paths: Paths,
     seal: Seal,
-    random: ChaCha20Rng,
+    random: Draws<ChaCha20Rng>,
     /// The state during the handshake and after the end; in between, `closing` knows.
     phase: Phase,
     handshake: Handshake,
@@ -142,8 +152,8 @@ pub struct Connection {
     reset: Option<u32>,
     /// Whether the application has been told that it cannot write.
     write_blocked: bool,
-    events: VecDeque<Event>,
-    stats: Stats,
+    events: Events,
+    counters: Counters,
     reported_bytes: u64,
     sent_bits: u64,
 }
@@ -169,6 +179,17 @@ impl Connection {
         remote: SocketAddr,
         seed: [u8; 32],
     ) -> Result<Self, ConfigError> {
+        Self::initiate(now, Arc::new(config), ports, remote, seed)
+    }
+
+    /// As [`connect`](Self::connect), with a configuration which others may share.
+    pub(crate) fn initiate(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        seed: [u8; 32],
+    ) -> Result<Self, ConfigError> {
         let mut connection = Self::new(now, config, ports, remote, Role::Initiator, seed);
         let (offer, local_id) = (connection.own_offer(), connection.handshake.local_id);
         if let Some(credentials) = connection.config.credentials() {
@@ -180,16 +201,18 @@ impl Connection {
         Ok(connection)
     }
 
-    pub(crate) fn new(now: Time, config: Config, ports: Ports, remote: SocketAddr, role: Role, seed: [u8; 32]) -> Self {
-        let mut random = ChaCha20Rng::from_seed(seed);
-        let local_id = random.next_u32().max(1);
-        let initial = initial_state(&mut random);
+    pub(crate) fn new(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        role: Role,
+        seed: [u8; 32],
+    ) -> Self {
+        let mut random = Draws::<ChaCha20Rng>::new(seed);
+        let (local_id, initial) = random.with(|random| (random.next_u32().max(1), initial_state(random)));
         let kernel = Kernel::detect();
-        let proofs = config.credentials().is_some().then(|| {
-            let mut secret = [0; 32];
-            random.fill_bytes(&mut secret);
-            secret
-        });
+        let proofs = config.credentials().is_some().then(|| random.bytes());
         let (sender, receiver) = match config.profile {
             Profile::Classic => (
                 Sender::Classic(Box::new(ClassicSender::new(&config, initial))),
@@ -222,6 +245,9 @@ impl Connection {
             breaker: Breaker::new(),
             peer_rate_max_bps: 0,
             pending_peer: (PeerLimits::default(), config.symbol_size),
+            symbol_size: config.symbol_size,
+            overhead_bytes: config.overhead_bytes,
+            keep_alive: config.keep_alive,
             may_send: false,
             was_idle: true,
             sender_asked_at: Time::ZERO,
@@ -230,8 +256,8 @@ impl Connection {
             last_keep_alive: now,
             reset: None,
             write_blocked: false,
-            events: VecDeque::new(),
-            stats: Stats::default(),
+            events: Events::default(),
+            counters: Counters::default(),
             reported_bytes: 0,
             sent_bits: 0,
             config,
@@ -269,20 +295,28 @@ impl Connection {
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        Some(match self.events.pop()? {
+            Occurrence::Connected => Event::Connected,
+            Occurrence::Readable => Event::Readable,
+            Occurrence::Writable => Event::Writable,
+            Occurrence::Finished => Event::Finished,
+            Occurrence::Closed => Event::Closed(match &self.phase {
+                Phase::Closed(error) => error.clone(),
+                Phase::SynSent | Phase::SynReceived | Phase::Open => None,
+            }),
+        })
     }
 
-    fn push_event(&mut self, event: Event) {
-        if self.events.len() < limits::EVENTS_MAX && !self.events.contains(&event) {
-            self.events.push_back(event);
-        }
+    /// A configuration of its own, to be changed.
+    fn config_mut(&mut self) -> &mut Config {
+        Arc::make_mut(&mut self.config)
     }
 
     fn establish(&mut self, now: Time, peer: PeerLimits, symbol_size: u16) {
         self.phase = Phase::Open;
         self.peer_rate_max_bps = peer.rate_max_bps;
         // A peer which gives up sooner than we would speak must hear of us in time.
-        if let (Some(keep_alive), Some(idle)) = (&mut self.config.keep_alive, peer.idle_timeout) {
+        if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
         match &mut self.sender {
@@ -294,8 +328,8 @@ impl Connection {
         }
         self.update_rate();
         self.may_send = true;
-        self.push_event(Event::Connected);
-        self.push_event(Event::Writable);
+        self.events.push(Occurrence::Connected);
+        self.events.push(Occurrence::Writable);
     }
 
     /// What we declare in SYN and SYNACK.
@@ -336,11 +370,11 @@ impl Connection {
         if matches!(self.phase, Phase::Closed(_)) {
             return;
         }
-        self.phase = Phase::Closed(error.clone());
+        self.phase = Phase::Closed(error);
         self.may_send = false;
-        self.push_event(Event::Readable);
-        self.push_event(Event::Writable);
-        self.push_event(Event::Closed(error));
+        self.events.push(Occurrence::Readable);
+        self.events.push(Occurrence::Writable);
+        self.events.push(Occurrence::Closed);
     }
 
     /// Before the connection is closed: the peer is to be told by an RST, unless that would be more than its SYNs have
@@ -373,7 +407,7 @@ impl Connection {
             Receiver::Modern(receiver) => receiver.is_finished(),
         };
         if finished && self.closing.on_peer_done() {
-            self.push_event(Event::Readable);
+            self.events.push(Occurrence::Readable);
         }
         match self.closing.state() {
             State::TimeWait => {

@@ -4,6 +4,7 @@
 //! is only an entry in the endpoint's table of half-open connections.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use dfcp_secure::{
     Cipher, Established, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, StaticKey,
@@ -12,7 +13,6 @@ use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
 use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Header, Options, Profile, Segment, VERSION, option_bytes};
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::Rng;
 
 use crate::config::Config;
 use crate::connection::handshake::{CODE_RANDOM_LINEAR, PeerLimits, Role};
@@ -20,6 +20,7 @@ use crate::connection::protection::Protection;
 use crate::connection::{Connection, Phase, Ports, Seal};
 use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
+use crate::random::Draws;
 use crate::security::{Credentials, PeerKey};
 
 /// What an RST says in S1.
@@ -77,11 +78,9 @@ impl Opening {
         credentials: &Credentials,
         local_id: u32,
         offer: &Offer,
-        random: &mut ChaCha20Rng,
+        random: &mut Draws<ChaCha20Rng>,
     ) -> Result<Self, ConfigError> {
-        let (mut seed, mut key_seed) = ([0; 32], [0; 32]);
-        random.fill_bytes(&mut seed);
-        random.fill_bytes(&mut key_seed);
+        let (seed, key_seed) = (random.bytes(), random.bytes());
         let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;
         let options = encoded_options(config.symbol_size).ok_or(ConfigError::Handshake)?;
         let prologue = prologue(&options, local_id);
@@ -199,12 +198,18 @@ pub(crate) struct Proven {
 impl Connection {
     /// The accepting side's end of a sealed connection: open from the start, or, if the key which the peer has proven is
     /// not admitted, about to tell it so.
-    pub(crate) fn accept_sealed(now: Time, config: Config, remote: SocketAddr, seed: [u8; 32], proven: Proven) -> Self {
+    pub(crate) fn accept_sealed(
+        now: Time,
+        config: Arc<Config>,
+        remote: SocketAddr,
+        seed: [u8; 32],
+        proven: Proven,
+    ) -> Self {
         let ports = Ports { local: 0, remote: 0 };
         let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
         connection.handshake.local_id = proven.local_id;
         connection.handshake.peer_id = Some(proven.peer_id);
-        connection.config.symbol_size = proven.symbol_size;
+        connection.symbol_size = proven.symbol_size;
         let first_contact = proven.established.pattern() == Pattern::FirstContact;
         connection.seal = Seal::On(Box::new(Protection::new(proven.established, proven.cipher)));
         if proven.admitted {
@@ -235,7 +240,7 @@ impl Connection {
         let header = self.handshake_header(Flags::SYN);
         self.handshake.answer();
         self.note_handshake_sent(now, &header);
-        let offset = dfcp_wire::write_header(out, &header, &syn_options(self.config.symbol_size)).ok()?;
+        let offset = dfcp_wire::write_header(out, &header, &syn_options(self.symbol_size)).ok()?;
         let Seal::Opening(opening) = &self.seal else { return None };
         let length = opening.syn_payload(self.handshake.local_id, offset, out.get_mut(offset..)?)?;
         dfcp_wire::finish(out, offset + length).ok()
@@ -285,7 +290,7 @@ impl Connection {
             return Ok(());
         }
         let Some(credentials) = self.config.credentials() else { return Err(Dropped::Unexpected) };
-        match opening.answer(credentials, self.config.symbol_size, &payload) {
+        match opening.answer(credentials, self.symbol_size, &payload) {
             Ok(answer) => {
                 self.take_answer(now, answer);
                 Ok(())
@@ -310,7 +315,7 @@ impl Connection {
         if let Some(sample) = self.handshake.rtt(now, answer.echo) {
             self.rtt.sample(sample);
         }
-        self.config.symbol_size = answer.symbol_size;
+        self.symbol_size = answer.symbol_size;
         self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_repeats(now, Profile::Modern);

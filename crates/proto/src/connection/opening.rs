@@ -2,6 +2,7 @@
 //! `spec/protocol.md`, "Opening").
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
@@ -22,7 +23,7 @@ impl Connection {
     #[must_use]
     pub(crate) fn accept(
         now: Time,
-        config: Config,
+        config: Arc<Config>,
         ports: Ports,
         remote: SocketAddr,
         syn: &Segment<'_>,
@@ -96,9 +97,9 @@ impl Connection {
         } else {
             let parameters = Self::modern_parameters(segment)?;
             self.handshake.peer_id = Some(parameters.connection_id);
-            let symbol_size = segment.options.symbol_size.unwrap_or(self.config.symbol_size);
-            self.config.symbol_size = self.config.symbol_size.min(symbol_size);
-            self.pending_peer = (PeerLimits::from(&parameters.offer), self.config.symbol_size);
+            let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
+            self.symbol_size = self.symbol_size.min(symbol_size);
+            self.pending_peer = (PeerLimits::from(&parameters.offer), self.symbol_size);
             if self.arrivals.received() == 0 {
                 self.arrivals.observe(now, header.s3.into(), bytes);
             }
@@ -160,9 +161,9 @@ impl Connection {
             if let Some(sample) = self.handshake.rtt(now, header.s2) {
                 self.rtt.sample(sample);
             }
-            let symbol_size = segment.options.symbol_size.unwrap_or(self.config.symbol_size);
-            self.config.symbol_size = self.config.symbol_size.min(symbol_size);
-            (PeerLimits::from(&parameters.offer), self.config.symbol_size)
+            let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
+            self.symbol_size = self.symbol_size.min(symbol_size);
+            (PeerLimits::from(&parameters.offer), self.symbol_size)
         };
         self.handshake.owe(header.s3);
         self.handshake.repeats = None;

@@ -177,7 +177,7 @@ fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
                 start(),
                 answer(&syn, friend(), &encoded(&Payload { symbol_size: Some(size), ..modest() })),
             );
-            assert_eq!((initiator.state(), initiator.config.symbol_size), (State::Established, size), "{peer:?}");
+            assert_eq!((initiator.state(), initiator.symbol_size), (State::Established, size), "{peer:?}");
         }
     }
 }
@@ -233,7 +233,7 @@ fn time_wait_lasts_32_seconds_in_modern_and_60_in_classic() {
     for (config, seconds) in configs {
         let ports = Ports { local: 4_000, remote: 9 };
         let profile = config.profile;
-        let mut connection = Connection::new(start(), config, ports, at_server(), Role::Initiator, [3; 32]);
+        let mut connection = Connection::new(start(), Arc::new(config), ports, at_server(), Role::Initiator, [3; 32]);
         connection.phase = Phase::Open;
         connection.closing.start(start(), 0, profile);
         connection.closing.on_fin_acknowledged(Some(0));

@@ -6,8 +6,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_time::Time;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::Rng;
 
 use crate::limits;
 
@@ -57,8 +55,9 @@ impl Paths {
         self.changes
     }
 
-    /// An authentic datagram has come from `remote`, younger than all before it.
-    pub(crate) fn on_newest(&mut self, remote: SocketAddr, random: &mut ChaCha20Rng) {
+    /// An authentic datagram has come from `remote`, younger than all before it. `draw` gives a number which nobody else
+    /// knows.
+    pub(crate) fn on_newest(&mut self, remote: SocketAddr, draw: impl FnOnce() -> u64) {
         if remote == self.active {
             return;
         }
@@ -69,7 +68,7 @@ impl Paths {
         if self.candidates.len() == limits::PATH_CANDIDATES_MAX {
             self.candidates.pop_front();
         }
-        self.candidates.push_back(Candidate { remote, challenge: random.next_u64(), owed: true, asked_at: None });
+        self.candidates.push_back(Candidate { remote, challenge: draw(), owed: true, asked_at: None });
     }
 
     /// The peer asks whether we receive where it sent this to; the answer goes back to where it came from.
@@ -120,7 +119,8 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::rand_core::SeedableRng;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
 
     fn at(port: u16) -> SocketAddr {
         ([192, 0, 2, 1], port).into()
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn an_address_is_used_once_it_is_proven() {
         let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
-        paths.on_newest(at(1), &mut random);
+        paths.on_newest(at(1), || random.next_u64());
         assert_eq!(paths.due_at(), None);
-        paths.on_newest(at(2), &mut random);
+        paths.on_newest(at(2), || random.next_u64());
         let (remote, number) = challenge(paths.next_message(Time::from_ms(1)));
         assert_eq!((remote, paths.active()), (at(2), at(1)));
         assert_eq!(paths.on_response(Time::from_ms(9), number ^ 1), None);
@@ -152,7 +152,7 @@ mod tests {
         let mut sent = 0;
         for ms in 0..1_000 {
             if ms % 100 == 0 {
-                paths.on_newest(at(2), &mut random);
+                paths.on_newest(at(2), || random.next_u64());
             }
             sent += usize::from(paths.next_message(Time::from_ms(ms)).is_some());
         }
@@ -167,7 +167,7 @@ mod tests {
             let mut asked_at = Vec::new();
             for us in (0..1_000_000).step_by(250) {
                 let now = Time::from_s(1) + Duration::from_micros(us);
-                paths.on_newest(at(2 + (us / 250 % addresses) as u16), &mut random);
+                paths.on_newest(at(2 + (us / 250 % addresses) as u16), || random.next_u64());
                 asked_at.extend(paths.next_message(now).map(|_| now));
             }
             assert_eq!(asked_at.len(), 50, "{addresses} addresses");
@@ -179,7 +179,7 @@ mod tests {
     fn candidates_are_asked_in_turn() {
         let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
         let ask = |paths: &mut Paths, random: &mut ChaCha20Rng, step: u64| {
-            (2..6).for_each(|port| paths.on_newest(at(port), random));
+            (2..6).for_each(|port| paths.on_newest(at(port), || random.next_u64()));
             challenge(paths.next_message(Time::from_ms(1_000 + 20 * step))).0.port()
         };
         let ports: Vec<_> = (0..8).map(|step| ask(&mut paths, &mut random, step)).collect();
@@ -191,7 +191,7 @@ mod tests {
     fn a_proven_address_makes_the_other_candidates_forgotten() {
         let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
         let [first, second] = [2_u16, 3].map(|port| {
-            paths.on_newest(at(port), &mut random);
+            paths.on_newest(at(port), || random.next_u64());
             challenge(paths.next_message(Time::from_ms(20 * u64::from(port))))
         });
         assert_eq!((first.0, second.0), (at(2), at(3)));
@@ -204,13 +204,13 @@ mod tests {
     fn many_addresses_take_bounded_memory_and_each_can_still_prove_itself() {
         let (mut paths, mut random) = (Paths::new(at(1)), ChaCha20Rng::from_seed([7; 32]));
         for port in 2..10_000 {
-            paths.on_newest(at(port), &mut random);
+            paths.on_newest(at(port), || random.next_u64());
             paths.on_challenge(at(port), 5);
         }
         assert!(paths.candidates.len() <= limits::PATH_CANDIDATES_MAX);
         assert!(paths.responses.len() <= limits::PATH_RESPONSES_MAX);
         while let Some((_, PathMessage::Response(_))) = paths.next_message(Time::ZERO) {}
-        paths.on_newest(at(77), &mut random);
+        paths.on_newest(at(77), || random.next_u64());
         let mut times = (0..100).map(|step| Time::from_ms(1_000 + 20 * step));
         let asked = times.find_map(|now| paths.next_message(now).filter(|(remote, _)| *remote == at(77)));
         let (_, number) = challenge(asked);

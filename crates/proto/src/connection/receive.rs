@@ -7,11 +7,13 @@ use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
 use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment, feedback};
+use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
+use crate::connection::events::Occurrence;
 use crate::connection::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
 use crate::connection::noise::RST_NOT_ADMITTED;
-use crate::connection::{Connection, Event, Phase, Receiver, Seal, Sender, protection};
+use crate::connection::{Connection, Phase, Receiver, Seal, Sender, protection};
 use crate::error::{ConnectionError, Dropped};
 use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
@@ -24,13 +26,13 @@ impl Connection {
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
         self.count_received(datagram.len());
         if self.take_datagram(now, remote, datagram).is_err() {
-            self.stats.segments_dropped += 1;
+            self.counters.segments_dropped += 1;
         }
     }
 
     pub(super) fn count_received(&mut self, bytes: usize) {
-        self.stats.segments_received += 1;
-        self.stats.bytes_received += bytes as u64;
+        self.counters.segments_received += 1;
+        self.counters.bytes_received += bytes as u64;
     }
 
     fn take_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) -> Result<(), Dropped> {
@@ -40,7 +42,7 @@ impl Connection {
         }
         if self.config.credentials().is_none() {
             let elided_bytes = self.elided_bytes(&segment);
-            self.stats.bytes_received += elided_bytes as u64;
+            self.counters.bytes_received += elided_bytes as u64;
             return self.handle_segment(now, &segment, datagram.len() + elided_bytes);
         }
         if !segment.header.flags.contains(Flags::SEC) {
@@ -90,7 +92,7 @@ impl Connection {
         let newest = self.arrivals.is_newest(number);
         self.arrivals.observe(now, number, bytes);
         if newest {
-            self.paths.on_newest(remote, &mut self.random);
+            self.paths.on_newest(remote, || self.random.with(|random| random.next_u64()));
         }
         self.handshake.complete();
         self.last_heard = now;
@@ -226,7 +228,7 @@ impl Connection {
             Receiver::Modern(receiver) => receiver.is_readable(),
         };
         if complete || readable {
-            self.push_event(Event::Readable);
+            self.events.push(Occurrence::Readable);
         }
         Ok(())
     }
@@ -242,7 +244,7 @@ impl Connection {
             .on_report(now, number, segment.header.block_id, &report, runs, self.next_number)
             .map_err(PushError::Misbehaved)?;
         let progress = sender.counters().acknowledged_bytes > before;
-        self.stats.acks_received += 1;
+        self.counters.acks_received += 1;
         self.may_send = true;
         if let Some(sample) = news {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
@@ -250,7 +252,7 @@ impl Connection {
             if !was_drained {
                 self.closing.progress(now);
             }
-            self.stats.arrival_rate_bps = report.arrival_rate_bps;
+            self.counters.arrival_rate_bps = report.arrival_rate_bps;
             if let Some(sample) = sample {
                 self.rtt.sample(sample);
             }
@@ -274,8 +276,8 @@ impl Connection {
         let Sender::Modern(sender) = &self.sender else { return };
         let Some(reported) = sender.reported().filter(|_| self.breaker_is_on()) else { return };
         let Some(rate_bps) = self.configured_bps() else { return };
-        self.reported_bytes = self.reported_bytes.max(bytes.min(self.stats.bytes_sent));
-        let overhead = reported.received * u64::from(self.config.overhead_bytes);
+        self.reported_bytes = self.reported_bytes.max(bytes.min(self.counters.bytes_sent));
+        let overhead = reported.received * u64::from(self.overhead_bytes);
         let snapshot = Snapshot {
             at: now,
             numbered: self.next_number,
@@ -295,11 +297,11 @@ impl Connection {
                 if [header.s1, header.s2, header.s3] != [0; 3] {
                     return Ok(()); // the handshake's ACK again
                 }
-                self.stats.acks_received += 1;
+                self.counters.acks_received += 1;
                 if !self.closing.is_started() || !sender.is_drained() {
                     let shown = sender.on_ack(now, header.block_id);
                     self.may_send = true;
-                    self.push_event(Event::Writable);
+                    self.events.push(Occurrence::Writable);
                     let sample = shown.map_err(|NeverSent| PushError::Dropped(Dropped::OutsideWindow))?;
                     sample.into_iter().for_each(|sample| self.rtt.sample(sample));
                     return Ok(());
@@ -333,7 +335,7 @@ impl Connection {
             if let Sender::Modern(sender) = &mut self.sender {
                 sender.on_finished();
             }
-            self.push_event(Event::Finished);
+            self.events.push(Occurrence::Finished);
         }
         Ok(())
     }

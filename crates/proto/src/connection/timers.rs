@@ -115,7 +115,7 @@ impl Connection {
         if !self.state().is_open() {
             return None;
         }
-        let regular = self.config.keep_alive.map(|interval| {
+        let regular = self.keep_alive.map(|interval| {
             if self.last_keep_alive <= self.last_heard {
                 return self.last_sent + interval;
             }

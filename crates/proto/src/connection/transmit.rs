@@ -65,16 +65,16 @@ impl Connection {
         let data = if control.is_none() { self.data_segment(now, out) } else { None };
         let elided_bytes = data.map_or(0, |data| data.elided_bytes);
         let length = control.or_else(|| data.map(|data| data.length)).or_else(|| self.keep_alive_segment(now, out))?;
-        let overhead_bytes = u64::from(self.config.overhead_bytes);
+        let overhead_bytes = u64::from(self.overhead_bytes);
         let ip_bytes = length as u64 + u64::from(elided_bytes) + overhead_bytes;
         if data.is_some() {
             self.pacer.sent(now, ip_bytes);
         } else {
-            self.pacer.sent_control(now, ip_bytes, u64::from(self.config.symbol_size) + overhead_bytes);
+            self.pacer.sent_control(now, ip_bytes, u64::from(self.symbol_size) + overhead_bytes);
         }
         self.sent_bits += ip_bytes * 8;
-        self.stats.segments_sent += 1;
-        self.stats.bytes_sent += length as u64 + u64::from(elided_bytes);
+        self.counters.segments_sent += 1;
+        self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
         Some(Transmit { length, remote, elided_bytes })
     }
@@ -198,7 +198,7 @@ impl Connection {
         header.s2 = echo;
         let mut payload = [0; 128];
         let length = self.own_parameters().encode(&mut payload).ok()?;
-        dfcp_wire::encode(out, &header, &syn_options(self.config.symbol_size), payload.get(..length)?).ok()
+        dfcp_wire::encode(out, &header, &syn_options(self.symbol_size), payload.get(..length)?).ok()
     }
 
     fn handshake_ack(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -259,7 +259,7 @@ impl Connection {
         let mut header = self.header(Flags::FBK, block_id);
         header.s1 = self.receive_queue();
         let offset = write_header(out, &header, &Options::default()).ok()?;
-        let room = (offset + usize::from(self.config.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
+        let room = (offset + usize::from(self.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
         let Receiver::Modern(receiver) = &self.receiver else { return None };
         let mut writer =
             ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
@@ -270,7 +270,7 @@ impl Connection {
             self.reporter.again_at(at);
         }
         self.arrivals.decay();
-        self.stats.acks_sent += 1;
+        self.counters.acks_sent += 1;
         self.complete(out, offset, offset + length)
     }
 
@@ -286,7 +286,7 @@ impl Connection {
         let Receiver::Classic(receiver) = &mut self.receiver else { return None };
         let block_id = receiver.next_ack()?;
         let header = self.header(Flags::ACK, block_id);
-        self.stats.acks_sent += 1;
+        self.counters.acks_sent += 1;
         self.emit(out, &header, &[])
     }
 
@@ -296,7 +296,7 @@ impl Connection {
         let mut header = self.header(Flags::ACK, end);
         match self.config.profile {
             Profile::Modern => [header.s1, header.s2] = [ACK_OF_FIN, self.proof()],
-            Profile::Classic => self.stats.acks_sent += 1,
+            Profile::Classic => self.counters.acks_sent += 1,
         }
         self.emit(out, &header, &[])
     }

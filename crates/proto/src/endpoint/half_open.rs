@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_secure::{
@@ -354,7 +355,7 @@ impl HalfOpens {
     pub(super) fn take_proof(
         &mut self,
         now: Time,
-        config: &Config,
+        config: &Arc<Config>,
         id: u32,
         datagram: &[u8],
         seed: [u8; 32],
@@ -396,7 +397,7 @@ impl HalfOpens {
             cipher: half_open.cipher,
             answered_at: half_open.answered_at,
         };
-        let connection = Box::new(Connection::accept_sealed(now, config.clone(), remote, seed, proven));
+        let connection = Box::new(Connection::accept_sealed(now, Arc::clone(config), remote, seed, proven));
         Some(Opened { connection, has_datagram })
     }
 }

@@ -99,6 +99,9 @@ pub struct Endpoint {
     /// The socket sees every datagram of the host's, and the ports are the header's.
     raw_ip: bool,
     accept: Option<Accept>,
+    /// The configurations in `accept`, which the connections share.
+    modern: Option<Arc<Config>>,
+    classic: Option<Arc<Config>>,
     random: ChaCha20Rng,
     entries: Slab<Entry>,
     by_id: BTreeMap<u32, Handle>,
@@ -126,11 +129,15 @@ impl Endpoint {
             let credentials = accept.modern.as_ref()?.credentials()?;
             Some(HalfOpens::new(credentials, accept.cookies, accept.half_open_max, &mut random))
         });
+        let shared = |config: &Option<Config>| config.clone().map(Arc::new);
+        let (modern, classic) = accept.as_ref().map_or((None, None), |it| (shared(&it.modern), shared(&it.classic)));
         let memory = MemoryBudget::new(accept.as_ref().map_or(0, Accept::memory_budget_bytes));
         Self {
             local_port,
             raw_ip: false,
             accept,
+            modern,
+            classic,
             random,
             entries: Slab::new(),
             by_id: BTreeMap::new(),
@@ -168,9 +175,10 @@ impl Endpoint {
             return Err(ConnectError::TooManyConnections);
         }
         let ports = Ports { local: self.free_port(remote), remote: remote.port() };
+        let config = Arc::new(config);
         let mut connection = loop {
             let seed = self.seed();
-            let connection = Connection::connect(now, config.clone(), ports, remote, seed)?;
+            let connection = Connection::initiate(now, Arc::clone(&config), ports, remote, seed)?;
             if !self.by_id.contains_key(&connection.local_id()) {
                 break connection;
             }
@@ -301,14 +309,14 @@ impl Endpoint {
         if let Some(&handle) = known {
             return Routed::Connection(handle, remote);
         }
-        let Some(accept) = &self.accept else {
+        if self.accept.is_none() {
             let known = self.simultaneous(remote, ports, syn_id);
             return known.map_or(Routed::Dropped, |handle| Routed::Connection(handle, remote));
-        };
+        }
         let config = match peeked.profile {
-            Profile::Classic => accept.classic.clone(),
+            Profile::Classic => self.classic.clone(),
             // Who accepts sealed connections takes no others.
-            Profile::Modern => accept.modern.clone().filter(|config| config.credentials().is_none()),
+            Profile::Modern => self.modern.clone().filter(|config| config.credentials().is_none()),
         };
         let Some(config) = config else { return self.refuse(&syn.header, syn_id, 0, reply) };
         let reserve = reserve_bytes(&config);
@@ -322,7 +330,7 @@ impl Endpoint {
         };
         let mut connection = loop {
             let seed = self.seed();
-            let accepted = Connection::accept(now, config.clone(), ports, remote, &syn, datagram.len(), seed);
+            let accepted = Connection::accept(now, Arc::clone(&config), ports, remote, &syn, datagram.len(), seed);
             let Some(connection) = accepted else { return self.refuse(&syn.header, syn_id, 0, reply) };
             if !self.by_id.contains_key(&connection.local_id()) {
                 break connection;

@@ -19,11 +19,7 @@ impl Endpoint {
             return Routed::Dropped;
         }
         let seed = self.seed();
-        let (Some(half_opens), Some(config)) =
-            (&mut self.half_opens, self.accept.as_ref().and_then(|accept| accept.modern.as_ref()))
-        else {
-            return Routed::Dropped;
-        };
+        let (Some(half_opens), Some(config)) = (&mut self.half_opens, &self.modern) else { return Routed::Dropped };
         let reserve = reserve_bytes(config);
         let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
         let mut connection = opened.connection;
@@ -47,9 +43,7 @@ impl Endpoint {
 
     pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: Syn<'_>, reply: &mut [u8]) -> Routed {
         // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
-        let Some(config) = self.accept.as_ref().and_then(|accept| accept.modern.as_ref()) else {
-            return self.refuse_if_listening(&syn, reply);
-        };
+        let Some(config) = &self.modern else { return self.refuse_if_listening(&syn, reply) };
         if self.half_opens.is_none() {
             return self.refuse_if_listening(&syn, reply);
         }

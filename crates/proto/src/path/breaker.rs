@@ -141,17 +141,26 @@ impl Trial {
         (now.settled >= ended.numbered).then_some((Sample::between(self.from?, now), ended))
     }
 
+    /// The rate to be kept to.
+    fn limit_bps(&self) -> Option<f64> {
+        match (self.ended, self.purpose) {
+            (None, _) => Some(self.rate_bps),
+            (Some(_), Purpose::Test { .. }) => None,
+            (Some(_), Purpose::Measure { limit, .. }) => Some(limit.bps),
+        }
+    }
+
     fn was_idle(&self, ended: Snapshot) -> bool {
         Sample::between(self.began, ended).sent_bps < self.rate_bps * TRIAL_SHARE_MIN
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum State {
     /// Watching; `since` is when the loss rose above the trip.
     Armed { since: Option<Snapshot> },
-    /// Less than before is sent.
-    Trying(Trial),
+    /// Less than before is sent. Rare, and large.
+    Trying(Box<Trial>),
     /// The loss was the path's own; `rearm_at` unless it rises markedly.
     Cleared { loss: f64, rearm_at: Time },
     /// The path was full.
@@ -173,26 +182,20 @@ impl Breaker {
 
     /// The rate allowed now, given the configured one.
     pub(crate) fn allowed_bps(&self, configured_bps: u64) -> u64 {
-        match self.state {
-            State::Armed { .. }
-            | State::Cleared { .. }
-            | State::Trying(Trial { ended: Some(_), purpose: Purpose::Test { .. }, .. }) => configured_bps,
-            State::Trying(Trial { ended: None, rate_bps, .. }) => configured_bps.min(rate_bps as u64),
-            State::Trying(Trial { purpose: Purpose::Measure { limit, .. }, .. }) | State::Congested(limit) => {
-                configured_bps.min(limit.bps as u64)
-            }
+        self.limit_bps().map_or(configured_bps, |limit_bps| configured_bps.min(limit_bps as u64))
+    }
+
+    fn limit_bps(&self) -> Option<f64> {
+        match &self.state {
+            State::Armed { .. } | State::Cleared { .. } => None,
+            State::Trying(trial) => trial.limit_bps(),
+            State::Congested(limit) => Some(limit.bps),
         }
     }
 
     /// Whether it holds the rate down now.
     pub(crate) fn is_limiting(&self) -> bool {
-        match self.state {
-            State::Armed { .. } | State::Cleared { .. } => false,
-            State::Trying(Trial { ended, purpose, .. }) => {
-                ended.is_none() || matches!(purpose, Purpose::Measure { .. })
-            }
-            State::Congested(_) => true,
-        }
+        self.limit_bps().is_some()
     }
 
     /// How often the rate was halved to learn whether the path is full.
@@ -207,10 +210,10 @@ impl Breaker {
             return;
         };
         let configured = configured_bps as f64;
-        if let State::Trying(mut trial) = self.state {
+        if let State::Trying(trial) = &mut self.state {
             trial.advance(now);
-            self.state = State::Trying(trial);
             if let Some((tried, ended)) = trial.outcome(now) {
+                let trial = **trial;
                 self.last = Some(now);
                 match trial.purpose {
                     Purpose::Test { loss, delivered_bps } => self.judge(now, &trial, tried, ended, loss, delivered_bps),
@@ -255,7 +258,7 @@ impl Breaker {
     }
 
     fn try_out(&mut self, now: Snapshot, rate_bps: f64, purpose: Purpose) {
-        self.state = State::Trying(Trial { purpose, rate_bps, began: now, ended: None, from: None });
+        self.state = State::Trying(Box::new(Trial { purpose, rate_bps, began: now, ended: None, from: None }));
     }
 
     /// Offers clearly less than `takes_bps`, which the path takes for certain.

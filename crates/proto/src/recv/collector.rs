@@ -3,6 +3,8 @@
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Decoder, DecoderError, K_MAX, Pushed};
 
+use crate::spare::SpareBlocks;
+
 /// The symbols of one open block.
 #[derive(Debug)]
 pub(crate) enum Collector {
@@ -21,9 +23,16 @@ pub(crate) struct Count {
 }
 
 impl Collector {
-    /// The block is built in `memory`.
-    pub(crate) fn real(kernel: Kernel, shape: BlockShape, memory: Vec<u8>) -> Self {
-        Self::Real(Box::new(Decoder::with_memory(kernel, shape, memory)))
+    /// With memory from `spare`, of which it takes no more than a new collector would take in the end.
+    pub(crate) fn real(kernel: Kernel, shape: BlockShape, spare: &SpareBlocks) -> Self {
+        let memory = spare.take_or_new(shape.padded_bytes());
+        Self::Real(match spare.take_decoder() {
+            Some(mut decoder) => {
+                decoder.restart(shape, memory);
+                decoder
+            }
+            None => Box::new(Decoder::with_memory(kernel, shape, memory)),
+        })
     }
 
     pub(crate) fn counted(shape: BlockShape) -> Self {
@@ -69,10 +78,14 @@ impl Collector {
         }
     }
 
-    /// The rows of a complete block.
-    pub(crate) fn into_rows(self) -> Vec<u8> {
+    /// The rows of a complete block; what they were collected with goes to `spare`.
+    pub(crate) fn into_rows(self, spare: &SpareBlocks) -> Vec<u8> {
         match self {
-            Self::Real(decoder) => decoder.into_block().unwrap_or_default(),
+            Self::Real(mut decoder) => {
+                let rows = decoder.take_block().unwrap_or_default();
+                spare.give_decoder(decoder);
+                rows
+            }
             Self::Counted(_) => Vec::new(),
         }
     }
@@ -115,7 +128,7 @@ mod tests {
     #[test]
     fn counts_as_the_decoder_does() {
         let shape = BlockShape::new(130, 130 * 10 - 3).unwrap();
-        let mut real = Collector::real(Kernel::detect(), shape, Vec::new());
+        let mut real = Collector::real(Kernel::detect(), shape, &SpareBlocks::default());
         let mut counted = Collector::counted(shape);
         // Source symbols with gaps, one of them twice, and repair symbols for the rest.
         let source = (0..128).filter(|esi| !matches!(esi, 70 | 127)).chain([5, 70]);

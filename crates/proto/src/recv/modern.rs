@@ -59,7 +59,7 @@ const DECODER_BYTES: usize = 1_024;
 /// Bytes of an allocation which its owner does not see.
 const ALLOCATION_BYTES: usize = 32;
 /// Places for blocks which every connection has.
-const SLOTS_MIN: usize = 4;
+const SLOTS_MIN: usize = 2;
 
 /// What any one block needs.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
@@ -213,7 +213,7 @@ impl RecvWindow {
         }
         self.memory_used += memory_bytes(shape);
         let collector = match self.content {
-            Content::Real => Collector::real(self.kernel, coded, self.spare.take_or_new(coded.padded_bytes())),
+            Content::Real => Collector::real(self.kernel, coded, &self.spare),
             Content::Counted => Collector::counted(coded),
         };
         self.slots[index] = Slot::Open(collector, layout);
@@ -248,7 +248,7 @@ impl RecvWindow {
             let before = open_bytes(layout.data().k(), layout.symbol_size());
             self.account.give_back(before.saturating_sub(complete_bytes(layout)));
         }
-        let rows = collector.into_rows();
+        let rows = collector.into_rows(&self.spare);
         let proof = layout.proof(&rows);
         self.slots[index] = Slot::Complete { rows, layout, proof };
         self.memory_used += self.slots[index].memory_bytes();

@@ -6,7 +6,7 @@
 
 mod feedback;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
@@ -23,6 +23,7 @@ use crate::proof::{self, Layout};
 use crate::send::aims::ProactiveAims;
 use crate::send::block::{Rows, SendBlock};
 use crate::send::counters::SendCounters;
+use crate::send::due::Due;
 use crate::send::peer_queue::PeerQueue;
 use crate::send::plan;
 use crate::send::proofs::Proofs;
@@ -68,7 +69,7 @@ pub(crate) struct Adaptive {
     blocks: VecDeque<SendBlock>,
     first_id: u32,
     /// Blocks whose round has symbols to send.
-    due: BTreeSet<u32>,
+    due: Due,
     /// Bytes of unacknowledged blocks, and of all in `blocks`.
     open_bytes: u64,
     span_bytes: u64,
@@ -106,7 +107,7 @@ impl Adaptive {
             repairs: Repairs::default(),
             blocks: VecDeque::new(),
             first_id: 0,
-            due: BTreeSet::new(),
+            due: Due::default(),
             open_bytes: 0,
             span_bytes: 0,
             peer_window_blocks: config.window_blocks,
@@ -237,8 +238,7 @@ impl Adaptive {
 
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
         let p = self.loss.high();
-        let id =
-            self.due.iter().copied().find(|&id| self.get(id).is_some_and(|block| !is_held_back(block, p, now, rtt)))?;
+        let id = self.due.iter().find(|&id| self.get(id).is_some_and(|block| !is_held_back(block, p, now, rtt)))?;
         self.symbol(id, Reason::Round)
     }
 
@@ -276,6 +276,10 @@ impl Adaptive {
         self.open_bytes += bytes as u64;
         self.span_bytes += bytes as u64;
         self.due.insert(self.next_id());
+        if self.blocks.capacity() == 0 {
+            // Many connections never have more than one block under way.
+            self.blocks.reserve_exact(1);
+        }
         self.blocks.push_back(block);
         true
     }
@@ -317,7 +321,7 @@ impl Adaptive {
             Reason::Round => {
                 block.target = block.target.saturating_sub(1);
                 if block.target == 0 {
-                    self.due.remove(&symbol.block_id);
+                    self.due.remove(symbol.block_id);
                 }
             }
             Reason::Proactive => {}

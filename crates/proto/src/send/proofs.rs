@@ -5,15 +5,16 @@ use std::fmt;
 
 use dfcp_wire::feedback::{Report, Run};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::rand_core::Rng;
 
 use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
+use crate::random::Draws;
 
 /// Draws the secrets of the blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
 /// per block of the window, and one XOR over everything before it. Without proofs it does nothing and believes all.
 pub(crate) struct Proofs {
-    secrets: Option<ChaCha8Rng>,
+    secrets: Option<Draws<ChaCha8Rng>>,
     /// XOR of the proofs of the blocks before the window.
     acknowledged: u32,
     /// Those of the blocks in the window, oldest first.
@@ -23,7 +24,7 @@ pub(crate) struct Proofs {
 impl Proofs {
     /// With proofs if there is a `secret`, which nobody else must know and no other connection use.
     pub(crate) fn new(secret: Option<[u8; 32]>) -> Self {
-        Self { secrets: secret.map(ChaCha8Rng::from_seed), acknowledged: 0, window: VecDeque::new() }
+        Self { secrets: secret.map(Draws::new), acknowledged: 0, window: VecDeque::new() }
     }
 
     pub(crate) const fn are_on(&self) -> bool {
@@ -33,7 +34,8 @@ impl Proofs {
     /// Puts secrets into the `rows` of the block which is cut next.
     pub(crate) fn seal(&mut self, layout: Layout, rows: &mut [u8]) {
         if let Some(secrets) = &mut self.secrets {
-            self.window.push_back(layout.fill(rows, || secrets.next_u32()));
+            let proof = secrets.with(|secrets| layout.fill(rows, || secrets.next_u32()));
+            self.window.push_back(proof);
         }
     }
 

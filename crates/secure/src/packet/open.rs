@@ -35,8 +35,9 @@ pub struct OpenKeys {
     epoch: u64,
     previous: Option<EpochKey>,
     current: EpochKey,
-    /// Ready before it is needed, so that naming the next epoch costs a forger's victim no derivation.
-    next: EpochKey,
+    /// Made when a datagram names the next epoch, and kept even if that is forged: a forger makes its victim derive a key
+    /// once, and not for each datagram.
+    next: Option<EpochKey>,
     forged: u64,
 }
 
@@ -55,8 +56,8 @@ impl fmt::Debug for OpenKeys {
 impl OpenKeys {
     pub(crate) fn new(cipher: Cipher, direction: Direction, traffic: &Secret) -> Self {
         let mut chain = Chain::new(cipher, direction, traffic);
-        let (current, next) = (chain.next_key(), chain.next_key());
-        Self { chain, epoch: 0, previous: None, current, next, forged: 0 }
+        let current = chain.next_key();
+        Self { chain, epoch: 0, previous: None, current, next: None, forged: 0 }
     }
 
     /// The cipher in use.
@@ -72,7 +73,7 @@ impl OpenKeys {
     }
 
     /// Verifies the tag at the end of `buffer` and decrypts what is before it, in place. Returns the plaintext's
-    /// length: it is the first so many bytes of `buffer`. Allocates nothing but at the first datagram of an epoch.
+    /// length: it is the first so many bytes of `buffer`. Allocates nothing but when an epoch is named first.
     ///
     /// Does not know which numbers came before: ask a [`ReplayWindow`](crate::ReplayWindow) first.
     ///
@@ -93,11 +94,11 @@ impl OpenKeys {
         Ok(length)
     }
 
-    fn key(&self, epoch: u64) -> Option<&EpochKey> {
+    fn key(&mut self, epoch: u64) -> Option<&EpochKey> {
         if epoch == self.epoch {
             Some(&self.current)
         } else if epoch == self.epoch + 1 {
-            Some(&self.next)
+            Some(self.next.get_or_insert_with(|| self.chain.next_key()))
         } else if epoch + 1 == self.epoch {
             self.previous.as_ref()
         } else {
@@ -108,8 +109,8 @@ impl OpenKeys {
     /// After a datagram was opened, and only then: moves on to its epoch, and lets go of the one that is over.
     fn commit(&mut self, number: u64) {
         if epoch_of(number) > self.epoch {
-            let next = self.chain.next_key();
-            self.previous = Some(std::mem::replace(&mut self.current, std::mem::replace(&mut self.next, next)));
+            let next = self.next.take().unwrap_or_else(|| self.chain.next_key());
+            self.previous = Some(std::mem::replace(&mut self.current, next));
             self.epoch += 1;
         }
         let into_epoch = number & ((1 << EPOCH_SHIFT) - 1);
@@ -121,6 +122,17 @@ impl OpenKeys {
     #[cfg(test)]
     pub(super) fn epoch_and_previous(&self) -> (u64, bool) {
         (self.epoch, self.previous.is_some())
+    }
+
+    /// Whether the next epoch's key has been made.
+    #[cfg(test)]
+    pub(super) fn has_next(&self) -> bool {
+        self.next.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn secret(&self) -> [u8; 32] {
+        self.chain.secret.0
     }
 
     #[cfg(test)]

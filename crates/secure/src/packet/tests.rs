@@ -144,7 +144,7 @@ fn datagrams_around_a_rekey_may_be_reordered() {
 }
 
 #[test]
-fn a_forger_cannot_make_us_derive_keys() {
+fn a_forger_can_make_us_derive_the_next_key_once_and_no_other() {
     let (mut seal, mut opens) = pair(Cipher::ChaCha20Poly1305);
     let real = sealed(&mut seal, 3, b"x");
     for number in [2 * EPOCH, 3 * EPOCH, 1 << 40, u64::MAX] {
@@ -152,13 +152,18 @@ fn a_forger_cannot_make_us_derive_keys() {
         assert_eq!(opens.open(number, &HEADER, &mut buffer), Err(OpenError::EpochOutOfReach(number)));
         assert_eq!(buffer, real);
     }
+    assert!(!opens.has_next());
     for number in [EPOCH, EPOCH + 9, 2 * EPOCH - 1] {
+        let before = opens.secret();
         assert_eq!(open(&mut opens, number, &real), Err(OpenError::Forged));
+        assert!(opens.has_next());
+        assert_eq!(opens.secret() == before, number != EPOCH, "a secret is used up where a key is derived");
     }
     assert_eq!(opens.epoch_and_previous(), (0, false));
     assert_eq!(open(&mut opens, 3, &real).unwrap(), b"x");
     let next = sealed(&mut seal, EPOCH, b"y");
     assert_eq!(open(&mut opens, EPOCH, &next).unwrap(), b"y");
+    assert_eq!((opens.epoch_and_previous(), opens.has_next()), ((1, true), false));
 }
 
 #[test]

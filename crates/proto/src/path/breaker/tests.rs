@@ -191,9 +191,7 @@ fn own_loss_which_rises_or_falls_is_measured_anew() {
 
 #[test]
 fn a_path_which_shrinks_during_a_measurement_is_not_taken_for_a_lossy_one() {
-    let measures = |model: &Model| {
-        matches!(model.breaker.state, State::Trying(Trial { ended: None, purpose: Purpose::Measure { .. }, .. }))
-    };
+    let measures = |model: &Model| matches!(&model.breaker.state, State::Trying(it) if it.ended.is_none() && matches!(it.purpose, Purpose::Measure { .. }));
     for seed in 1..6 {
         let mut model = Model::new(seed, 100_000_000, 20e6, 0.1, 50);
         model.run(20);
@@ -259,7 +257,7 @@ fn an_application_which_pauses_during_the_test_does_not_mislead_it() {
 fn the_first_limit_is_what_was_delivered() {
     for rtt_ms in [20, 1_000] {
         let mut model = Model::new(1, 100_000_000, 10e6, 0.0, rtt_ms);
-        while !matches!(model.breaker.state, State::Trying(Trial { purpose: Purpose::Measure { .. }, .. })) {
+        while !matches!(&model.breaker.state, State::Trying(it) if matches!(it.purpose, Purpose::Measure { .. })) {
             model.step();
         }
         for _ in 0..4_000 {

@@ -103,13 +103,14 @@ impl Adaptive {
             }
             self.span_bytes -= block.length_bytes();
             self.proofs.advance();
-            self.due.remove(&self.first_id);
+            self.due.remove(self.first_id);
             self.first_id += 1;
         }
         if self.blocks.is_empty() {
             // A lost symbol of a decoded block must not make the peer look silent when the next block comes.
             self.in_flight.clear();
             self.repairs.clear();
+            self.due.clear();
         }
     }
 
@@ -161,7 +162,7 @@ impl Adaptive {
     fn complete_at(&mut self, index: usize) {
         let Some(acknowledged) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
         self.on_acknowledged(acknowledged);
-        self.due.remove(&(self.first_id + index as u32));
+        self.due.remove(self.first_id + index as u32);
     }
 
     /// Block `index` lacks `missing` symbols, or all of them.

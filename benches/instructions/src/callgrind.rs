@@ -1,0 +1,187 @@
+//! This program under callgrind, and what callgrind writes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cases::{COUNTED, Case};
+
+/// There is no valgrind.
+#[derive(Debug)]
+pub(crate) struct Missing;
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("instructions are counted by valgrind, which is not there: install it (`apt-get install valgrind`)")
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// A valgrind which can be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Valgrind {
+    program: PathBuf,
+    pub(crate) version: String,
+}
+
+/// What was executed inside of [`COUNTED`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Executed {
+    /// Instructions in all.
+    pub(crate) total: u64,
+    /// Those of the parts which were asked for, what they call included.
+    pub(crate) parts: Vec<u64>,
+    /// Name of the kernel which the program chose.
+    pub(crate) kernel: String,
+}
+
+impl Valgrind {
+    /// The valgrind which is found on the path.
+    ///
+    /// # Errors
+    /// [`Missing`] if there is none.
+    pub(crate) fn find() -> Result<Self> {
+        let directories = std::env::var_os("PATH").unwrap_or_default();
+        let program = std::env::split_paths(&directories).map(|path| path.join("valgrind")).find(|path| path.is_file());
+        let program = program.ok_or(Missing)?;
+        let output = Command::new(&program).arg("--version").output().map_err(|_| Missing)?;
+        ensure!(output.status.success(), Missing);
+        let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("valgrind-").to_owned();
+        Ok(Self { program, version })
+    }
+
+    /// Runs a case.
+    ///
+    /// # Errors
+    /// If it fails, or callgrind's output is not what it should be.
+    pub(crate) fn execute(&self, case: &Case) -> Result<Executed> {
+        let out = Scratch::new(case.name);
+        let kernel = self.run(case, &out.0, &["--dump-line=no"])?;
+        let text = std::fs::read_to_string(&out.0).with_context(|| format!("cannot read {}", out.0.display()))?;
+        let functions: Vec<&str> = case.parts.iter().map(|(_, function)| *function).collect();
+        let (total, parts) =
+            parse(&text, &functions).with_context(|| format!("callgrind's output for {}", case.name))?;
+        Ok(Executed { total, parts, kernel })
+    }
+
+    /// Leaves a profile of what is counted in a case, and returns where.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub(crate) fn profile(&self, case: &Case) -> Result<PathBuf> {
+        let path = PathBuf::from(format!("callgrind.out.{}", case.name));
+        self.run(case, &path, &["--dump-instr=yes"])?;
+        Ok(path)
+    }
+
+    /// The name of the kernel which the case ran with.
+    fn run(&self, case: &Case, out: &Path, options: &[&str]) -> Result<String> {
+        let own = std::env::current_exe().context("cannot find this program's file")?;
+        // Nothing of the environment, whose size moves the stack.
+        let output = Command::new(&self.program)
+            .env_clear()
+            .args(["--tool=callgrind", "--quiet", "--cache-sim=no", "--branch-sim=no"])
+            .args(options)
+            .arg(format!("--callgrind-out-file={}", out.display()))
+            .arg(format!("--toggle-collect=*{COUNTED}*"))
+            .arg(own)
+            .args(["run", case.name])
+            .output()
+            .context("cannot run valgrind")?;
+        if !output.status.success() {
+            bail!("{} under valgrind: {}", case.name, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// The top of a profile, if callgrind_annotate is there.
+pub(crate) fn annotate(profile: &Path) -> Option<String> {
+    let output = Command::new("callgrind_annotate").arg("--threshold=90").arg(profile).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A file which is removed again.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(case: &str) -> Self {
+        let name = format!("dfcp-instructions-{}-{case}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It may never have been written.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Reads callgrind's format: all instructions, and those of the functions whose names end as given, with what these call.
+///
+/// A call is a line `cfn=`, one with `calls=`, and one which ends in what was executed in the callee and below. A name is
+/// written once, behind its number in brackets, and afterwards the number alone.
+fn parse(text: &str, functions: &[&str]) -> Result<(u64, Vec<u64>)> {
+    let mut numbers: Vec<Option<&str>> = vec![None; functions.len()];
+    let mut parts = vec![0; functions.len()];
+    let mut total = None;
+    let mut callee = None;
+    let mut is_called = false;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn=")) {
+            let (number, name) = name.split_once(' ').unwrap_or((name, ""));
+            if let Some(which) = functions.iter().position(|function| is_named(name, function)) {
+                numbers[which] = Some(number);
+            }
+            callee = numbers.iter().position(|known| *known == Some(number)).filter(|_| line.starts_with("cfn="));
+        } else if line.starts_with("calls=") {
+            is_called = true;
+        } else if let Some(count) = line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:")) {
+            total = Some(count.trim().parse().context("the total is no number")?);
+        } else if is_called {
+            is_called = false;
+            let count = line.rsplit(' ').next().unwrap_or_default();
+            if let Some(which) = callee.take() {
+                parts[which] += count.parse::<u64>().with_context(|| format!("`{line}` does not end in a count"))?;
+            }
+        }
+    }
+    for (function, count) in functions.iter().zip(&parts) {
+        ensure!(*count > 0, "`{function}` was not called, or has been inlined");
+    }
+    let total = total.filter(|total| *total > 0).context("nothing was counted, or there is no total")?;
+    Ok((total, parts))
+}
+
+/// Whether a function's full name, behind which a hash may stand, is that of `function`.
+fn is_named(name: &str, function: &str) -> bool {
+    let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
+    name.ends_with(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "version: 1\nevents: Ir\n\nfl=(1) a.rs\nfn=(1) main\n0 10\ncfn=(2) a::Flow::sending_end::h0123456789abcdef\n\
+        calls=3 0\n0 300\ncfn=(3) a::Flow::receiving_end\ncalls=1 0\n0 50\n\nfn=(2)\n0 200\ncfn=(4) memcpy\ncalls=9 0\n0 100\n\
+        fn=(5) other\n0 1\ncfn=(2)\ncalls=1 0\n0 7\ntotals: 369\n";
+
+    #[test]
+    fn totals_and_parts_are_read() {
+        let parsed = parse(OUTPUT, &["Flow::sending_end", "Flow::receiving_end"]).unwrap();
+        assert_eq!(parsed, (369, vec![307, 50]));
+        assert_eq!(parse(OUTPUT, &[]).unwrap(), (369, vec![]));
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error() {
+        assert!(parse(OUTPUT, &["Flow::nowhere"]).unwrap_err().to_string().contains("Flow::nowhere"));
+        assert!(parse("fn=(1) main\n0 5\n", &[]).is_err());
+        assert!(parse("summary: many\n", &[]).is_err() && parse("totals: 0\n", &[]).is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! One datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path of 1 ms there and back, reports included.
+
+use anyhow::Result;
+use dfcp_protocol_tests::{Flow, FlowConfig};
+
+use super::{Case, counted};
+
+/// Datagrams before those which are counted: the loss estimate, and what is allocated once, have settled.
+const WARM_UP_DATAGRAMS: u64 = 4_000;
+const DATAGRAMS: u64 = 3_000;
+
+/// As [`Flow`] names them.
+const PARTS: &[(&str, &str)] = &[("sender", "Flow::sending_end"), ("receiver", "Flow::receiving_end")];
+
+const fn case(name: &'static str, what: &'static str, run: fn(u64) -> Result<()>) -> Case {
+    Case { name, unit: "datagram sent", what, repetitions: DATAGRAMS, parts: PARTS, run }
+}
+
+pub(super) const CASES: &[Case] = &[
+    case("life", "sealed: written, sent, taken in, read; both ends and their reports", |n| live(true, 0.0, n)),
+    case("life-loss10", "the same where one datagram in ten is lost", |n| live(true, 0.1, n)),
+    case("life-unsealed", "without seals, and with a CRC", |n| live(false, 0.0, n)),
+    case("life-unsealed-loss10", "the same where one datagram in ten is lost", |n| live(false, 0.1, n)),
+];
+
+fn live(sealed: bool, loss: f64, datagrams: u64) -> Result<()> {
+    let mut flow = Flow::open(FlowConfig { sealed, loss, ..FlowConfig::default() })?;
+    flow.run(WARM_UP_DATAGRAMS)?;
+    counted(|| flow.run(datagrams))
+}

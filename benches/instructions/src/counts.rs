@@ -1,0 +1,137 @@
+//! Instructions per repetition of every case, and what they were counted with.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::callgrind::{Executed, Valgrind};
+use crate::cases::{self, Case};
+
+/// The settings of `.ci/run` and of `run.sh`, as the build script tells them.
+const SETTINGS_RECORDED: &str = "profile=release lto=off codegen_units=16";
+
+/// What decides about counts besides the code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Build {
+    /// The compiler.
+    pub(crate) rustc: String,
+    /// Those settings of the profile which were overridden.
+    pub(crate) settings: String,
+    /// The target's architecture.
+    pub(crate) architecture: String,
+    /// The kernel which the codec chose under valgrind.
+    pub(crate) kernel: String,
+}
+
+impl Build {
+    /// That of this program.
+    pub(crate) fn current(kernel: String) -> Self {
+        let (rustc, settings) = (env!("DFCP_RUSTC").to_owned(), env!("DFCP_SETTINGS").to_owned());
+        Self { rustc, settings, architecture: std::env::consts::ARCH.to_owned(), kernel }
+    }
+
+    pub(crate) fn has_recorded_settings(&self) -> bool {
+        self.settings == SETTINGS_RECORDED
+    }
+
+    /// Why counts are not comparable, if whoever builds can help it.
+    pub(crate) fn differs_by_settings(&self, now: &Self) -> Option<String> {
+        (self.settings != now.settings).then(|| {
+            format!(
+                "the counts recorded are for the settings `{}`, and this was built with `{}`",
+                self.settings, now.settings
+            )
+        })
+    }
+
+    /// Why they are not, if that is the compiler's or the machine's doing.
+    pub(crate) fn differs_by_machine(&self, now: &Self) -> Option<String> {
+        let machine = |build: &Self| format!("{}, {}, kernel {}", build.rustc, build.architecture, build.kernel);
+        (machine(self) != machine(now))
+            .then(|| format!("the counts recorded are for {}, and this is {}", machine(self), machine(now)))
+    }
+}
+
+/// All counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) build: Build,
+    pub(crate) valgrind: String,
+    /// Instructions per unit, by case, and by case and part.
+    pub(crate) instructions: BTreeMap<String, f64>,
+}
+
+/// The name under which a part is recorded.
+pub(crate) fn part_name(case: &Case, part: &str) -> String {
+    format!("{}: {part}", case.name)
+}
+
+/// Counts every case, as many at once as there are processors: each is a process of its own, and counts are no times.
+///
+/// # Errors
+/// If one cannot be counted.
+pub(crate) fn all(valgrind: &Valgrind) -> Result<Counts> {
+    let cases = cases::all();
+    // The longest ones are the last ones: they begin first.
+    let (next, counted) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(case) = cases.len().checked_sub(1 + next.fetch_add(1, Ordering::Relaxed)).map(|at| &cases[at]) {
+            let result = one(valgrind, case);
+            counted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(cases.len());
+        (0..workers).for_each(|_| _ = scope.spawn(work));
+    });
+    let (mut instructions, mut kernel) = (BTreeMap::new(), None);
+    for result in counted.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        let (counts, used) = result?;
+        instructions.extend(counts);
+        let known = kernel.get_or_insert_with(|| used.clone());
+        ensure!(*known == used, "the cases did not all choose the same kernel");
+    }
+    let build = Build::current(kernel.context("there are no cases")?);
+    Ok(Counts { build, valgrind: valgrind.version.clone(), instructions })
+}
+
+/// Instructions per repetition of one case and of its parts, and the kernel.
+fn one(valgrind: &Valgrind, case: &Case) -> Result<(Vec<(String, f64)>, String)> {
+    let executed = valgrind.execute(case)?;
+    Ok((per_repetition(case, &executed), executed.kernel))
+}
+
+/// A case with parts is their sum: what is around them is the measurement's own.
+fn per_repetition(case: &Case, executed: &Executed) -> Vec<(String, f64)> {
+    // A tenth of an instruction is as exact as anybody will want to read it.
+    let per_repetition = |count: u64| (count as f64 * 10.0 / case.repetitions as f64).round() / 10.0;
+    let whole = if case.parts.is_empty() { executed.total } else { executed.parts.iter().sum() };
+    let parts = case.parts.iter().zip(&executed.parts);
+    let parts = parts.map(|((part, _), count)| (part_name(case, part), per_repetition(*count)));
+    std::iter::once((case.name.to_owned(), per_repetition(whole))).chain(parts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_the_sum_of_its_parts_if_it_has_any() {
+        let case = Case {
+            name: "x",
+            unit: "y",
+            what: "z",
+            repetitions: 10,
+            parts: &[("a", "A"), ("b", "B")],
+            run: |_| Ok(()),
+        };
+        let executed = Executed { total: 300, parts: vec![135, 16], kernel: String::new() };
+        let counts = per_repetition(&case, &executed);
+        assert_eq!(counts, [("x".to_owned(), 15.1), ("x: a".to_owned(), 13.5), ("x: b".to_owned(), 1.6)]);
+        let alone = Case { parts: &[], ..case };
+        assert_eq!(per_repetition(&alone, &Executed { parts: vec![], ..executed }), [("x".to_owned(), 30.0)]);
+    }
+}

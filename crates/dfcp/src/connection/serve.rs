@@ -1,0 +1,121 @@
+//! What the endpoint's thread does for a connection: it takes in what arrived, sends what is due, and keeps time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp_proto::{Connection, Read, State};
+use dfcp_time::Time;
+
+use crate::connection::shared::{Inner, Shared};
+use crate::endpoint::{EndpointShared, Filled, Outbox};
+use crate::limits;
+
+/// What is to be done for it next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// There may be more to do at once.
+    Again,
+    /// The outbox is full: it must be sent, then there may be more to do.
+    Send,
+    /// Nothing is to be done before this time or a call.
+    Sleep(Time),
+    /// It is over.
+    Done,
+}
+
+/// Where datagrams go in.
+#[derive(Debug)]
+pub(crate) struct Intake<'a> {
+    connection: &'a mut Connection,
+    now: Time,
+}
+
+impl Intake<'_> {
+    /// Decrypts it in place.
+    pub(crate) fn datagram(&mut self, remote: SocketAddr, datagram: &mut [u8]) {
+        self.connection.handle_datagram(self.now, remote, datagram);
+    }
+}
+
+impl Shared {
+    /// Lets `take_in` hand over datagrams which came at `at`. `share`, which is told when some came last, says what the
+    /// present period is, and how many bytes of them the system keeps.
+    pub(crate) fn take_in(
+        &self,
+        at: Time,
+        share: impl FnOnce(u32) -> (u32, u64),
+        take_in: impl FnOnce(&mut Intake<'_>),
+    ) {
+        let mut inner = self.lock();
+        let now = inner.tick(at);
+        let (period, queue_bytes) = share(inner.active_in);
+        inner.active_in = period;
+        inner.connection.set_receive_queue_bytes(queue_bytes);
+        take_in(&mut Intake { connection: &mut inner.connection, now });
+        // It is served next, and whoever waits for what has come is woken then: once, however much has come.
+        inner.sleeps_until = Time::ZERO;
+    }
+
+    /// Does what is due, and puts what is to be sent into `outbox`.
+    pub(crate) fn serve(self: &Arc<Self>, endpoint: &EndpointShared, outbox: &mut Outbox) -> Next {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        inner.connection.handle_timeout(now);
+        linger(&mut inner, now);
+        let segments_max = endpoint.socket.segments_max();
+        let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
+        if filled != Filled::Nothing {
+            inner.send_error = None;
+            outbox.sign(self);
+        }
+        let wakers = inner.drain_events();
+        let newly_connected = std::mem::take(&mut inner.newly_connected);
+        let next = if filled == Filled::Full { Next::Send } else { after(&inner, now) };
+        inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };
+        drop(inner);
+        if newly_connected {
+            endpoint.established(self);
+        }
+        wakers.wake();
+        next
+    }
+
+    /// The system has refused to send something of it.
+    pub(crate) fn refused(&self, error: &io::Error) {
+        let again = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        self.lock().send_error = Some(again);
+    }
+
+    /// The endpoint does nothing for it any more.
+    pub(crate) fn end(&self) {
+        let wakers = self.lock().end();
+        wakers.wake();
+    }
+}
+
+/// What follows once it has nothing to send.
+fn after(inner: &Inner, now: Time) -> Next {
+    let timeout = inner.connection.next_timeout(now);
+    if timeout.is_none() && inner.connection.state() == State::Closed {
+        return Next::Done;
+    }
+    let timeout = timeout.unwrap_or(Time::MAX).min(inner.linger_until.unwrap_or(Time::MAX));
+    if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
+}
+
+/// Nobody reads what still comes after the last handle is gone: a peer which goes on sending, or never ends, is told.
+fn linger(inner: &mut Inner, now: Time) {
+    let Some(until) = inner.linger_until else { return };
+    let done = matches!(inner.connection.state(), State::TimeWait | State::Closed);
+    if done || now >= until || has_unread(&mut inner.connection, now) {
+        inner.linger_until = None;
+        if !done {
+            inner.connection.abort();
+        }
+    }
+}
+
+fn has_unread(connection: &mut Connection, now: Time) -> bool {
+    matches!(connection.read(now, &mut [0; 1]), Ok(Read::Bytes(_)))
+}

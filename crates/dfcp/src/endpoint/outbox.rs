@@ -1,0 +1,279 @@
+//! Datagrams which leave with one call: over UDP one of the system's (GSO).
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use dfcp_proto::Transmit as Datagram;
+use quinn_udp::Transmit;
+
+use crate::buffers::Buffer;
+use crate::connection::Shared;
+use crate::limits;
+use crate::socket::Socket;
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// All of it was given to the system. What it refused for good counts as lost on the way.
+    All,
+    /// The socket is full; the rest is kept.
+    Blocked,
+}
+
+/// What [`Outbox::fill`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// There was nothing to add.
+    Nothing,
+    /// All there was has been added.
+    Dry,
+    /// The batch must be sent before more can be added.
+    Full,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    src_ip: Option<IpAddr>,
+    destination: SocketAddr,
+}
+
+/// Consecutive datagrams of equal size on one way, of which the last may be shorter; and one more which did not fit in.
+/// They may be several connections'.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// While there is anything in it.
+    buffer: Option<Buffer>,
+    way: Way,
+    segment_size: usize,
+    segments: usize,
+    start: usize,
+    end: usize,
+    /// Nothing can follow.
+    closed: bool,
+    /// The datagram behind `end` which belongs to the next batch.
+    carried: Option<(Way, usize)>,
+    /// Whose datagrams these are.
+    senders: Vec<Arc<Shared>>,
+}
+
+impl Outbox {
+    pub(super) fn new() -> Self {
+        let way = Way { src_ip: None, destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0) };
+        Self {
+            buffer: None,
+            way,
+            segment_size: 0,
+            segments: 0,
+            start: 0,
+            end: 0,
+            closed: false,
+            carried: None,
+            senders: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end && self.carried.is_none()
+    }
+
+    /// Adds what `next` writes until it has nothing more or the batch must be sent first.
+    pub(crate) fn fill(
+        &mut self,
+        segments_max: usize,
+        src_ip: Option<IpAddr>,
+        mut next: impl FnMut(&mut [u8]) -> Option<Datagram>,
+    ) -> Filled {
+        let mut filled = Filled::Nothing;
+        loop {
+            let is_full = self.segments >= segments_max || self.end + self.segment_size > limits::TRANSMIT_BYTES_MAX;
+            if self.closed || (self.segments > 0 && is_full) {
+                return Filled::Full;
+            }
+            let buffer = self.buffer.get_or_insert_with(Buffer::take);
+            let Some(datagram) = buffer.get_mut(self.end..).and_then(&mut next) else {
+                self.release();
+                return filled;
+            };
+            self.add(Way { src_ip, destination: datagram.remote }, datagram.length);
+            filled = Filled::Dry;
+        }
+    }
+
+    /// Takes in the datagram which has been written behind the end.
+    fn add(&mut self, way: Way, length: usize) {
+        if self.segments == 0 {
+            (self.way, self.segment_size) = (way, length);
+        } else if length > self.segment_size || way != self.way {
+            (self.carried, self.closed) = (Some((way, length)), true);
+            return;
+        }
+        self.end += length;
+        self.segments += 1;
+        self.closed = length < self.segment_size;
+    }
+
+    /// Remembers who has put something in.
+    pub(crate) fn sign(&mut self, sender: &Arc<Shared>) {
+        self.senders.push(Arc::clone(sender));
+    }
+
+    /// Sends the batch, or until the socket is full; what was carried over begins the next one.
+    pub(super) fn send(&mut self, socket: &Socket) -> Sent {
+        match self.send_batch(socket) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
+            Err(error) => {
+                tracing::debug!(%error, to = %self.way.destination, "the system refused to send");
+                self.senders.iter().for_each(|sender| sender.refused(&error));
+            }
+        }
+        // Who carries over was the last to sign.
+        let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
+        self.senders.drain(..gone);
+        self.open_next();
+        Sent::All
+    }
+
+    /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
+    fn send_batch(&mut self, socket: &Socket) -> io::Result<()> {
+        let Way { src_ip, destination } = self.way;
+        let mut result = Ok(());
+        while self.start < self.end {
+            let segments = socket.segments_max();
+            let end = self.end.min(self.start + segments * self.segment_size);
+            let contents = self.buffer.as_ref().and_then(|buffer| buffer.get(self.start..end));
+            let Some(contents) = contents else { break };
+            let several = contents.len() > self.segment_size;
+            let segment_size = several.then_some(self.segment_size);
+            match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
+                Ok(bytes) => self.start += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The system has just turned out not to have GSO: the same again, one by one.
+                Err(_) if several && socket.segments_max() < segments => {}
+                Err(error) => {
+                    result = Err(error);
+                    self.start = end;
+                }
+            }
+        }
+        result
+    }
+
+    /// Begins the next batch with what was carried over.
+    fn open_next(&mut self) {
+        let behind = self.end;
+        (self.start, self.end, self.segments, self.closed) = (0, 0, 0, false);
+        if let Some((way, length)) = self.carried.take()
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.copy_within(behind..behind + length, 0);
+            self.add(way, length);
+        }
+        self.release();
+    }
+
+    /// What is empty holds no buffer.
+    fn release(&mut self) {
+        if self.is_empty() {
+            self.buffer = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dfcp_proto::DATAGRAM_BUFFER_BYTES;
+
+    fn at(port: u16) -> SocketAddr {
+        ([192, 0, 2, 1], port).into()
+    }
+
+    /// Fills once from datagrams of these lengths to these ports; returns what was taken into the batch.
+    fn fill(outbox: &mut Outbox, segments_max: usize, datagrams: &mut Vec<(usize, u16)>) -> (usize, usize, u16) {
+        add(outbox, segments_max, None, datagrams);
+        sent(outbox)
+    }
+
+    fn add(
+        outbox: &mut Outbox,
+        segments_max: usize,
+        src_ip: Option<IpAddr>,
+        datagrams: &mut Vec<(usize, u16)>,
+    ) -> Filled {
+        outbox.fill(segments_max, src_ip, |out| {
+            assert!(out.len() >= DATAGRAM_BUFFER_BYTES);
+            if datagrams.is_empty() {
+                return None;
+            }
+            let (length, port) = datagrams.remove(0);
+            out[..length].fill((length % 251) as u8);
+            Some(Datagram { length, remote: at(port), elided_bytes: 0 })
+        })
+    }
+
+    /// As if the batch had been sent.
+    fn sent(outbox: &mut Outbox) -> (usize, usize, u16) {
+        let state = (outbox.end, outbox.segment_size, outbox.way.destination.port());
+        outbox.start = outbox.end;
+        outbox.open_next();
+        state
+    }
+
+    #[test]
+    fn equal_datagrams_share_a_batch_and_a_shorter_one_ends_it() {
+        let mut outbox = Outbox::new();
+        let mut datagrams = vec![(1_000, 1), (1_000, 1), (400, 1), (1_000, 1)];
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (2_400, 1_000, 1));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (1_000, 1_000, 1));
+        assert!(outbox.is_empty() && outbox.buffer.is_none(), "what is empty holds no buffer");
+    }
+
+    #[test]
+    fn a_longer_datagram_is_carried_over_whole() {
+        let mut outbox = Outbox::new();
+        let mut datagrams = vec![(40, 1), (1_000, 1), (1_000, 1)];
+        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), Filled::Full);
+        assert_eq!(sent(&mut outbox), (40, 40, 1));
+        assert!(!outbox.is_empty());
+        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), Filled::Dry);
+        assert!(outbox.buffer.as_ref().unwrap()[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
+        assert_eq!(sent(&mut outbox), (2_000, 1_000, 1));
+    }
+
+    #[test]
+    fn several_connections_share_a_batch_if_their_datagrams_go_the_same_way() {
+        let mut outbox = Outbox::new();
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 3]), Filled::Dry);
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![]), Filled::Nothing);
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 2]), Filled::Dry);
+        let other = Some([192, 0, 2, 9].into());
+        assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1); 2]), Filled::Full);
+        assert_eq!(sent(&mut outbox), (5_000, 1_000, 1));
+        assert_eq!((outbox.way.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn a_datagram_for_another_address_waits_for_its_own_batch() {
+        let mut outbox = Outbox::new();
+        let mut datagrams = vec![(1_000, 1), (40, 2), (1_000, 1), (1_000, 1)];
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (1_000, 1_000, 1));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (40, 40, 2));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (2_000, 1_000, 1));
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn neither_the_segments_nor_the_bytes_of_one_call_are_exceeded() {
+        let mut outbox = Outbox::new();
+        let mut datagrams = vec![(1_448, 1); 200];
+        assert_eq!(fill(&mut outbox, 8, &mut datagrams).0, 8 * 1_448);
+        let (bytes, ..) = fill(&mut outbox, 64, &mut datagrams);
+        assert_eq!(bytes, limits::TRANSMIT_BYTES_MAX / 1_448 * 1_448);
+        assert_eq!(fill(&mut outbox, 1, &mut vec![(9, 1), (9, 1)]).0, 9);
+    }
+}

@@ -1,0 +1,118 @@
+//! How a thread waits: for its socket, for a call, for a time.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::socket::Socket;
+
+/// What ends the waiting, besides time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interest {
+    /// There is something to receive.
+    pub(super) receive: bool,
+    /// There is room to send. The system says so each time that a datagram has left: it is asked only if there was none.
+    pub(super) send: bool,
+}
+
+/// What has ended it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ready {
+    pub(super) receive: bool,
+    pub(super) send: bool,
+}
+
+/// Waits until something is ready, or for `timeout`.
+pub(super) fn wait(socket: &Socket, line: &Line, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+    let mut wanted = PollFlags::empty();
+    wanted.set(PollFlags::IN, interest.receive);
+    wanted.set(PollFlags::OUT, interest.send);
+    let mut both = [PollFd::new(line.descriptor(), PollFlags::IN), PollFd::new(socket.descriptor(), wanted)];
+    // An error of the socket's ends every waiting until it has been read.
+    let watched = if wanted.is_empty() { 1 } else { 2 };
+    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    poll(both.get_mut(..watched).unwrap_or_default(), Some(&timeout))?;
+    let [has_rung, socket] = both.map(|one| one.revents());
+    if !has_rung.is_empty() {
+        line.clear();
+    }
+    let failed = PollFlags::ERR | PollFlags::HUP;
+    Ok(Ready {
+        receive: interest.receive && socket.intersects(PollFlags::IN | failed),
+        send: interest.send && socket.intersects(PollFlags::OUT | failed),
+    })
+}
+
+pub(super) use line::Line;
+
+#[cfg(target_os = "linux")]
+mod line {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    /// A thread can be woken through it by another.
+    #[derive(Debug)]
+    pub(in crate::endpoint) struct Line(OwnedFd);
+
+    impl Line {
+        pub(in crate::endpoint) fn new() -> io::Result<Self> {
+            Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+        }
+
+        pub(in crate::endpoint) fn ring(&self) {
+            if let Err(error) = rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
+                tracing::debug!(%error, "no ring: the thread wakes later, for a timer");
+            }
+        }
+
+        /// Forgets all rings; whether there was one.
+        pub(in crate::endpoint) fn clear(&self) -> bool {
+            rustix::io::read(&self.0, &mut [0; 8]).is_ok()
+        }
+
+        pub(super) fn descriptor(&self) -> &OwnedFd {
+            &self.0
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod line {
+    use std::io;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    /// A thread can be woken through it by another: a socket which is connected with itself.
+    #[derive(Debug)]
+    pub(in crate::endpoint) struct Line(UdpSocket);
+
+    impl Line {
+        pub(in crate::endpoint) fn new() -> io::Result<Self> {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            socket.connect(socket.local_addr()?)?;
+            socket.set_nonblocking(true)?;
+            Ok(Self(socket))
+        }
+
+        pub(in crate::endpoint) fn ring(&self) {
+            if let Err(error) = self.0.send(&[0]) {
+                tracing::debug!(%error, "no ring: it is full of them, or the thread wakes later, for a timer");
+            }
+        }
+
+        /// Forgets all rings; whether there was one.
+        pub(in crate::endpoint) fn clear(&self) -> bool {
+            let mut any = false;
+            while self.0.recv(&mut [0]).is_ok() {
+                any = true;
+            }
+            any
+        }
+
+        pub(super) fn descriptor(&self) -> &UdpSocket {
+            &self.0
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How a task waits: for its socket, for a call, for a time.
+
+mod timer;
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use tokio::io::Interest as Watch;
+use tokio::io::unix::AsyncFd;
+
+use crate::endpoint::bell::Bell;
+use crate::endpoint::waiting::{Interest, Ready};
+use crate::socket::Socket;
+use timer::Timer;
+
+/// A socket and a timer which the runtime watches.
+#[derive(Debug)]
+pub(super) struct Watched {
+    arrivals: AsyncFd<UdpSocket>,
+    timer: Timer,
+    socket: UdpSocket,
+}
+
+#[expect(deprecated, reason = "its successor is unsafe for types whose descriptor may change; this one's does not")]
+fn watch<T: std::os::fd::AsRawFd>(inner: T, interest: Watch) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(inner, interest)
+}
+
+impl Watched {
+    /// Must be called within the runtime.
+    pub(super) fn new(socket: &Socket) -> io::Result<Self> {
+        let clone = || socket.descriptor().try_clone();
+        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new()?, socket: clone()? })
+    }
+
+    /// Waits until something is ready, for a call, or for `timeout`.
+    pub(super) async fn wait(&mut self, bell: &Bell, interest: Interest, timeout: Duration) -> Ready {
+        // An error shows again, and is dealt with, when receiving or sending.
+        tokio::select! {
+            biased;
+            () = bell.rung() => Ready::default(),
+            () = arrive(&self.arrivals), if interest.receive => Ready { receive: true, send: false },
+            () = have_room(&self.socket), if interest.send => Ready { receive: false, send: true },
+            () = self.timer.wait(timeout) => Ready::default(),
+        }
+    }
+}
+
+/// Until there is something to receive. All that is there must be received before this is called again.
+async fn arrive(arrivals: &AsyncFd<UdpSocket>) {
+    if let Ok(mut guard) = arrivals.readable().await {
+        guard.clear_ready();
+    }
+}
+
+/// Until there is room to send. It is watched only while somebody waits: the system says so each time that a datagram has
+/// left.
+async fn have_room(socket: &UdpSocket) {
+    let Ok(watched) = socket.try_clone().and_then(|socket| watch(socket, Watch::WRITABLE)) else { return };
+    drop(watched.writable().await);
+}

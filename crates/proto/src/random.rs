@@ -1,0 +1,117 @@
+//! Random numbers for those who need some now and then, and must not keep a generator in between: it takes 320 bytes, most
+//! of them numbers made in advance.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
+
+/// A generator whose numbers can be gone on with from any place in their sequence.
+pub(crate) trait Seekable: Rng + SeedableRng<Seed = [u8; 32]> {
+    /// How many 32-bit words have been drawn.
+    fn words(&self) -> u128;
+    /// Goes to where so many have been.
+    fn seek(&mut self, words: u128);
+}
+
+impl Seekable for ChaCha8Rng {
+    fn words(&self) -> u128 {
+        self.get_word_pos()
+    }
+
+    fn seek(&mut self, words: u128) {
+        self.set_word_pos(words);
+    }
+}
+
+impl Seekable for ChaCha20Rng {
+    fn words(&self) -> u128 {
+        self.get_word_pos()
+    }
+
+    fn seek(&mut self, words: u128) {
+        self.set_word_pos(words);
+    }
+}
+
+/// The place in a generator's sequence. The numbers are the same as if the generator were kept.
+pub(crate) struct Draws<G> {
+    seed: [u8; 32],
+    words: u64,
+    generator: PhantomData<G>,
+}
+
+impl<G: Seekable> Draws<G> {
+    pub(crate) const fn new(seed: [u8; 32]) -> Self {
+        Self { seed, words: 0, generator: PhantomData }
+    }
+
+    /// Draws what `draw` does, from where the last draw ended.
+    pub(crate) fn with<T>(&mut self, draw: impl FnOnce(&mut G) -> T) -> T {
+        let mut generator = G::from_seed(self.seed);
+        generator.seek(self.words.into());
+        let drawn = draw(&mut generator);
+        self.words = generator.words() as u64;
+        drawn
+    }
+
+    /// A seed, or a secret.
+    pub(crate) fn bytes(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        self.with(|generator| generator.fill_bytes(&mut bytes));
+        bytes
+    }
+}
+
+impl<G> fmt::Debug for Draws<G> {
+    /// The seed tells all numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draws").field("words", &self.words).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn draw(generator: &mut impl Rng, what: usize) -> Vec<u64> {
+        match what {
+            0 => vec![generator.next_u32().into()],
+            1 => vec![generator.next_u64()],
+            bytes => {
+                let mut drawn = vec![0; bytes];
+                generator.fill_bytes(&mut drawn);
+                drawn.into_iter().map(u64::from).collect()
+            }
+        }
+    }
+
+    fn check<G: Seekable>(seed: [u8; 32], steps: &[(bool, usize)]) -> Result<(), TestCaseError> {
+        let (mut kept, mut draws) = (G::from_seed(seed), Draws::<G>::new(seed));
+        for &(twice, what) in steps {
+            let times = 1 + usize::from(twice);
+            let expected: Vec<_> = (0..times).map(|_| draw(&mut kept, what)).collect();
+            let drawn: Vec<_> = draws.with(|generator| (0..times).map(|_| draw(generator, what)).collect());
+            prop_assert_eq!(drawn, expected);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Model: the generator itself.
+        #[test]
+        fn draws_go_on_where_the_last_ended(seed: [u8; 32], steps in prop::collection::vec((any::<bool>(), 0_usize..80), 0..100)) {
+            check::<ChaCha8Rng>(seed, &steps)?;
+            check::<ChaCha20Rng>(seed, &steps)?;
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_seed() {
+        let mut draws = Draws::<ChaCha20Rng>::new([0x77; 32]);
+        draws.bytes();
+        assert_eq!(format!("{draws:?}"), "Draws { words: 8, .. }");
+    }
+}

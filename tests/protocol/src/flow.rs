@@ -1,0 +1,309 @@
+//! One bulk stream between two endpoints, for what is counted: allocations and instructions.
+//!
+//! Where [`Pair`](crate::Pair) can do anything to a connection, this does one thing with as little as possible besides
+//! the protocol: datagrams are written into a ring and taken in from there in place, as a socket's buffers would be, and
+//! once a flow runs, nothing here allocates. The clock moves by the time a datagram takes at the sender's interface. The
+//! same configuration gives the same flow.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use dfcp_proto::{
+    Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, Event, Rate, Read, Routed, State, Stats,
+};
+use dfcp_time::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::trust::Trust;
+
+/// What a flow is like. Its ends send as fast as the interface takes datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowConfig {
+    /// Whether it is sealed; otherwise it has a CRC.
+    pub sealed: bool,
+    /// Share of the datagrams which are lost, in both directions and independently, 0 to 1.
+    pub loss: f64,
+    /// How long a datagram is under way.
+    pub delay: Duration,
+    /// The interface of the sending end, bits per second.
+    pub interface_bps: u64,
+    /// Which datagrams are lost, and every key.
+    pub seed: u64,
+}
+
+impl Default for FlowConfig {
+    /// Sealed, without loss, 10 Gbit/s, and half a millisecond each way.
+    fn default() -> Self {
+        Self { sealed: true, loss: 0.0, delay: Duration::from_micros(500), interface_bps: 10_000_000_000, seed: 1 }
+    }
+}
+
+/// Two ends, one of which sends without end.
+#[derive(Debug)]
+pub struct Flow {
+    now: Time,
+    /// What a datagram takes at the interface.
+    datagram_time: Duration,
+    sender: End,
+    receiver: End,
+    forward: Wire,
+    backward: Wire,
+    /// What is written, again and again.
+    content: Vec<u8>,
+    written: u64,
+    writable: bool,
+    /// What was read in the latest turn.
+    taken: Vec<u8>,
+    read: u64,
+    /// Datagrams which the sender has sent.
+    sent: u64,
+}
+
+/// Datagrams which an end sends, or takes in, before it looks at its timers: about what one system call carries.
+const RUN_DATAGRAMS: u64 = 32;
+/// Bytes of the content; no multiple of a symbol, nor of a block.
+const CONTENT_BYTES: usize = 65_521;
+/// What is read in one turn at the most.
+const TAKEN_BYTES: usize = 1 << 20;
+/// Bytes of a full datagram and of the headers below it.
+const PACKET_BYTES: u64 = 1_500;
+/// Turns without a datagram of the sender's after which a flow counts as stuck.
+const IDLE_TURNS_MAX: u32 = 1_000_000;
+
+impl Flow {
+    /// Two ends which are connected, and about to send.
+    ///
+    /// # Errors
+    /// If a configuration is invalid, or they do not come to be connected.
+    pub fn open(config: FlowConfig) -> Result<Self> {
+        let addresses = [(40_000, 1), (9_000, 2)].map(|(port, host)| SocketAddr::from(([192, 0, 2, host], port)));
+        let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
+        let (own, accepting) = trust.security();
+        let modern = |security| Config { rate: Rate::Line, security, ..Config::modern() };
+        let seed = |salt: u8| {
+            let mut seed = [salt; 32];
+            seed[..8].copy_from_slice(&config.seed.to_le_bytes());
+            seed
+        };
+        let accept = Accept { modern: Some(modern(accepting)), ..Accept::default() };
+        let mut caller = Endpoint::new(addresses[0].port(), None, seed(1));
+        let now = Time::from_s(1);
+        let (_handle, connection) = caller.connect(now, addresses[1], modern(own))?;
+        let listener = Endpoint::new(addresses[1].port(), Some(accept), seed(2));
+        let datagram_time = Duration::from_nanos(PACKET_BYTES * 8 * 1_000_000_000 / config.interface_bps.max(1));
+        let under_way = config.delay.as_nanos() / datagram_time.as_nanos().max(1);
+        let slots = usize::try_from(under_way)?.saturating_add(4 * RUN_DATAGRAMS as usize);
+        let mut flow = Self {
+            now,
+            datagram_time,
+            sender: End { endpoint: caller, connection: Some(connection), peer: addresses[1] },
+            receiver: End { endpoint: listener, connection: None, peer: addresses[0] },
+            forward: Wire::new(slots, config, 3),
+            backward: Wire::new(slots, config, 4),
+            content: Pcg64Mcg::seed_from_u64(config.seed).random_iter().take(CONTENT_BYTES).collect(),
+            written: 0,
+            writable: true,
+            taken: vec![0; TAKEN_BYTES],
+            read: 0,
+            sent: 0,
+        };
+        while flow.read == 0 {
+            ensure!(flow.now < Time::from_s(60), "the two ends were not connected within a minute");
+            flow.turn(RUN_DATAGRAMS)?;
+        }
+        Ok(flow)
+    }
+
+    /// Goes on until the sender has sent so many datagrams more.
+    ///
+    /// # Errors
+    /// If a byte is wrong, a connection ends, or nothing more is sent.
+    pub fn run(&mut self, datagrams: u64) -> Result<()> {
+        let end = self.sent + datagrams;
+        let mut idle_turns = 0;
+        while self.sent < end {
+            let before = self.sent;
+            self.turn(RUN_DATAGRAMS.min(end - before))?;
+            idle_turns = if self.sent > before { 0 } else { idle_turns + 1 };
+            ensure!(idle_turns < IDLE_TURNS_MAX, "nothing has been sent for long: {:?}", self.sender_stats());
+        }
+        Ok(())
+    }
+
+    /// Bytes which have been read, in order and equal to what was written.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.read
+    }
+
+    /// The sending connection's counters.
+    #[must_use]
+    pub fn sender_stats(&self) -> Stats {
+        self.sender.connection.as_ref().map(Connection::stats).unwrap_or_default()
+    }
+
+    /// The receiving connection's counters.
+    #[must_use]
+    pub fn receiver_stats(&self) -> Stats {
+        self.receiver.connection.as_ref().map(Connection::stats).unwrap_or_default()
+    }
+
+    fn turn(&mut self, datagrams_max: u64) -> Result<()> {
+        self.sending_end(datagrams_max);
+        self.now += self.datagram_time * RUN_DATAGRAMS as u32;
+        let taken = self.receiving_end()?;
+        self.check(taken)
+    }
+
+    /// Everything which the sending end does, in the datagrams' way: a profile tells it from
+    /// [`receiving_end`](Self::receiving_end) by name.
+    #[inline(never)]
+    fn sending_end(&mut self, datagrams_max: u64) {
+        let end = &mut self.sender;
+        end.take(self.now, &mut self.backward, &mut self.forward);
+        let Some(connection) = &mut end.connection else { return };
+        while let Some(event) = connection.poll_event() {
+            self.writable |= event == Event::Writable;
+        }
+        while self.writable {
+            let from = (self.written % CONTENT_BYTES as u64) as usize;
+            let piece = &self.content[from..];
+            let taken = connection.write(self.now, piece).unwrap_or_default();
+            self.written += taken as u64;
+            self.writable = taken == piece.len();
+        }
+        for n in 0..datagrams_max {
+            let at = self.now + self.datagram_time * n as u32;
+            if !self.forward.push(at, |out| connection.poll_transmit(at, out).map(|transmit| transmit.length)) {
+                break;
+            }
+            self.sent += 1;
+        }
+    }
+
+    /// Everything which the receiving end does; the bytes which it has read.
+    #[inline(never)]
+    fn receiving_end(&mut self) -> Result<usize> {
+        let (now, end) = (self.now, &mut self.receiver);
+        end.take(now, &mut self.forward, &mut self.backward);
+        let Some(connection) = &mut end.connection else { return Ok(0) };
+        while connection.poll_event().is_some() {}
+        let mut taken = 0;
+        while taken < self.taken.len()
+            && let Read::Bytes(bytes) = connection.read(now, &mut self.taken[taken..])?
+        {
+            taken += bytes;
+        }
+        while self.backward.push(now, |out| connection.poll_transmit(now, out).map(|transmit| transmit.length)) {}
+        Ok(taken)
+    }
+
+    /// What was read is what was written.
+    fn check(&mut self, taken: usize) -> Result<()> {
+        let mut rest = &self.taken[..taken];
+        while !rest.is_empty() {
+            let from = (self.read % CONTENT_BYTES as u64) as usize;
+            let (piece, later) = rest.split_at(rest.len().min(CONTENT_BYTES - from));
+            ensure!(piece == &self.content[from..from + piece.len()], "wrong bytes behind byte {}", self.read);
+            self.read += piece.len() as u64;
+            rest = later;
+        }
+        let connection = self.sender.connection.as_ref().context("the sender has no connection")?;
+        ensure!(connection.state() != State::Closed, "the sender's connection has ended");
+        Ok(())
+    }
+}
+
+/// One end.
+#[derive(Debug)]
+struct End {
+    endpoint: Endpoint,
+    connection: Option<Connection>,
+    peer: SocketAddr,
+}
+
+impl End {
+    /// Takes in what has arrived by `now`, and serves timers.
+    fn take(&mut self, now: Time, from: &mut Wire, to: &mut Wire) {
+        let mut answer = [0; DATAGRAM_BUFFER_BYTES];
+        while let Some((at, datagram)) = from.pop(now) {
+            match self.endpoint.handle_datagram(at, self.peer, datagram, &mut answer) {
+                Routed::Connection(_, remote) => {
+                    if let Some(connection) = &mut self.connection {
+                        connection.handle_datagram(at, remote, datagram);
+                    }
+                }
+                Routed::Opened(_, connection) => self.connection = Some(*connection),
+                Routed::Reply(length) => {
+                    to.push(now, |out| {
+                        out[..length].copy_from_slice(&answer[..length]);
+                        Some(length)
+                    });
+                }
+                _ => {}
+            }
+        }
+        if let Some(connection) = &mut self.connection
+            && connection.next_timeout(now).is_some_and(|due| due <= now)
+        {
+            connection.handle_timeout(now);
+        }
+    }
+}
+
+/// Datagrams under way in one direction: a ring of buffers, so that nothing is allocated or copied.
+#[derive(Debug)]
+struct Wire {
+    slots: Vec<Slot>,
+    first: usize,
+    count: usize,
+    delay: Duration,
+    loss: f64,
+    random: Pcg64Mcg,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    bytes: [u8; DATAGRAM_BUFFER_BYTES],
+    length: usize,
+    arrives_at: Time,
+}
+
+impl Wire {
+    fn new(slots: usize, config: FlowConfig, salt: u64) -> Self {
+        let empty = Slot { bytes: [0; DATAGRAM_BUFFER_BYTES], length: 0, arrives_at: Time::ZERO };
+        Self {
+            slots: vec![empty; slots],
+            first: 0,
+            count: 0,
+            delay: config.delay,
+            loss: config.loss,
+            random: Pcg64Mcg::seed_from_u64(config.seed.wrapping_mul(8).wrapping_add(salt)),
+        }
+    }
+
+    /// Sends what `write` writes, if anything, and there is room for it. Whether it did.
+    fn push(&mut self, now: Time, write: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+        if self.count == self.slots.len() {
+            return false;
+        }
+        let place = (self.first + self.count) % self.slots.len();
+        let slot = &mut self.slots[place];
+        let Some(length) = write(&mut slot.bytes) else { return false };
+        (slot.length, slot.arrives_at) = (length, now + self.delay);
+        let is_lost = self.loss > 0.0 && self.random.random_bool(self.loss);
+        self.count += usize::from(!is_lost);
+        true
+    }
+
+    /// The next datagram which has arrived, and when.
+    fn pop(&mut self, now: Time) -> Option<(Time, &mut [u8])> {
+        let next = (self.first + 1) % self.slots.len();
+        let slot = self.slots.get_mut(self.first).filter(|slot| self.count > 0 && slot.arrives_at <= now)?;
+        self.first = next;
+        self.count -= 1;
+        Some((slot.arrives_at, &mut slot.bytes[..slot.length]))
+    }
+}

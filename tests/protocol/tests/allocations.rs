@@ -1,0 +1,67 @@
+//! Allocations per datagram of a bulk stream in steady state, both ends together.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests stop at the first mistake")]
+
+use std::time::Duration;
+
+use dfcp_protocol_tests::{Flow, FlowConfig};
+
+/// Datagrams over which allocations are counted.
+const DATAGRAMS: u64 = 10_000;
+
+/// Datagrams before that: every table has had to hold as much as it will, but for rare coincidences.
+const WARM_UP_DATAGRAMS: u64 = 100_000;
+
+/// Allocations, growing included, while a flow which is warm goes on; and the blocks which were decoded meanwhile.
+fn allocations(config: FlowConfig) -> (u64, u64) {
+    let mut flow = Flow::open(config).unwrap();
+    flow.run(WARM_UP_DATAGRAMS).unwrap();
+    let (blocks, read) = (flow.receiver_stats().blocks_decoded, flow.read_bytes());
+    let allocated = allocation_counter::measure(|| flow.run(DATAGRAMS).unwrap());
+    let arrived = 0.9 - config.loss;
+    let expected = (DATAGRAMS as f64 * 1_400.0 * arrived) as u64;
+    assert!(flow.read_bytes() - read > expected, "{config:?}: the stream is in full swing");
+    (allocated.count_total, flow.receiver_stats().blocks_decoded - blocks)
+}
+
+#[test]
+fn the_counter_counts_what_a_connection_allocates() {
+    let opening = allocation_counter::measure(|| drop(Flow::open(FlowConfig::default()).unwrap()));
+    assert!(opening.count_total > 20, "{opening:?}");
+}
+
+#[test]
+fn without_loss_there_are_none() {
+    for sealed in [true, false] {
+        for seed in 1..4 {
+            let config = FlowConfig { sealed, seed, ..FlowConfig::default() };
+            let (count, blocks) = allocations(config);
+            assert!(blocks > 200, "seed {seed}");
+            assert_eq!(count, 0, "sealed: {sealed}, seed {seed}, {blocks} blocks");
+        }
+    }
+}
+
+/// With losses, the number of blocks under way at once, and of repair symbols in each, goes past its former maximum now
+/// and then: what that takes is allocated, and kept. With a new decoder for each block it would be 900.
+#[test]
+fn with_a_tenth_lost_they_are_rare() {
+    for sealed in [true, false] {
+        for seed in 1..4 {
+            let interface_bps = 1_000_000_000;
+            let config = FlowConfig { sealed, seed, loss: 0.1, interface_bps, ..FlowConfig::default() };
+            let (count, blocks) = allocations(config);
+            assert!(blocks > 50, "seed {seed}");
+            assert!(count <= DATAGRAMS / 1_000, "sealed: {sealed}, seed {seed}: {count}, {blocks} blocks");
+        }
+    }
+}
+
+/// The memory which blocks take turns in is bounded, so a long path on which much waits for repair goes beyond it: a few
+/// allocations per block, each of which carries 180 kB.
+#[test]
+fn on_a_long_path_with_losses_they_are_fewer_than_blocks() {
+    let (interface_bps, delay) = (1_000_000_000, Duration::from_millis(20));
+    let (count, blocks) = allocations(FlowConfig { loss: 0.1, interface_bps, delay, ..FlowConfig::default() });
+    assert!(count < blocks, "{count}, {blocks} blocks");
+}
