@@ -343,3 +343,15 @@ async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
         assert_eq!(reads.join_next().await.unwrap().unwrap().unwrap().0, 1);
     }
 }
+
+/// An endpoint bound in a runtime with a single thread is a task there.
+#[test]
+fn an_endpoint_whose_runtime_has_ended_says_so_instead_of_waiting() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let listener = runtime().block_on(async { Listener::bind(local(), modern()).unwrap() });
+    let endpoint = runtime().block_on(async { Endpoint::bind(local(), None).unwrap() });
+    let error = runtime().block_on(endpoint.connect(listener.local_addr().unwrap(), modern())).unwrap_err();
+    assert!(matches!(error, ConnectError::Connection(ConnectionError::Aborted)), "{error}");
+    assert_eq!(runtime().block_on(listener.accept()).unwrap_err().kind(), io::ErrorKind::NotConnected);
+    runtime().block_on(endpoint.wait_idle());
+}

@@ -35,8 +35,12 @@ pub(super) struct Driver {
 /// Whatever ends it, nobody must wait for it any more.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let left = std::mem::take(&mut self.shared.table().connections);
-        left.into_iter().flatten().for_each(|connection| connection.end());
+        let mut table = self.shared.table();
+        table.backlog = None;
+        let left: Vec<_> = std::mem::take(&mut table.connections).into_iter().flatten().collect();
+        left.iter().for_each(|connection| table.proto.forget(connection.handle));
+        drop(table);
+        left.iter().for_each(|connection| connection.end());
         self.shared.idle.notify_waiters();
     }
 }

@@ -63,7 +63,6 @@ pub(crate) struct EndpointShared {
     pub(crate) socket: Socket,
     clock: Clock,
     table: Mutex<Table>,
-    backlog: mpsc::Sender<Stream>,
     bell: Arc<Bell>,
     /// Wakes those who wait until no connection is left.
     idle: Notify,
@@ -76,6 +75,9 @@ struct Table {
     connections: Vec<Option<Arc<Shared>>>,
     /// The application has let go of the endpoint.
     released: bool,
+    /// Where established connections wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
+    /// a task of has ended.
+    backlog: Option<mpsc::Sender<Stream>>,
 }
 
 impl Endpoint {
@@ -85,6 +87,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// The address cannot be used, a configuration makes no sense, or the system has no randomness or no thread to give.
+    ///
+    /// # Panics
+    /// Within a runtime with a single thread whose I/O is not enabled (`enable_io`), as all of tokio's sockets do.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }
@@ -93,6 +98,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`bind`](Self::bind); or the carrier cannot be used here, or not without more rights (`PermissionDenied`).
+    ///
+    /// # Panics
+    /// As [`bind`](Self::bind).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_driven(task_runtime(), carrier, addr, accept)
     }
@@ -123,8 +131,7 @@ impl Endpoint {
         let shared = Arc::new(EndpointShared {
             socket,
             clock: Clock::start(),
-            table: Mutex::new(Table { proto, connections: Vec::new(), released: false }),
-            backlog: sender,
+            table: Mutex::new(Table { proto, connections: Vec::new(), released: false, backlog: Some(sender) }),
             bell: Arc::new(bell),
             idle: Notify::new(),
         });
@@ -162,6 +169,9 @@ impl Endpoint {
         let config = adapt(config, carrier, remote);
         let connection = {
             let mut table = shared.table();
+            if table.backlog.is_none() {
+                return Err(ConnectionError::Aborted.into());
+            }
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
             shared.enter(&mut table, handle, connection, remote, None)
         };
@@ -172,7 +182,8 @@ impl Endpoint {
         Ok(stream)
     }
 
-    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none.
+    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none, or none any more: the
+    /// runtime which it is a task of has ended.
     ///
     /// Cancellation-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
     pub async fn accept(&self) -> Option<Stream> {
@@ -250,8 +261,12 @@ impl EndpointShared {
     /// A connection's handshake is done; if the peer opened it, it now waits to be accepted, or is reset for want of
     /// room.
     pub(crate) fn established(&self, connection: &Arc<Shared>) {
-        self.table().proto.established(connection.handle);
-        if connection.accepted && self.backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
+        let mut table = self.table();
+        table.proto.established(connection.handle);
+        let backlog = table.backlog.clone().filter(|_| connection.accepted);
+        drop(table);
+        let Some(backlog) = backlog else { return };
+        if backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
             tracing::debug!(remote = %connection.path.remote, "nobody accepts: connection reset");
         }
     }
