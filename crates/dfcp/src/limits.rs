@@ -60,6 +60,9 @@ pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
 /// How long a full socket is waited for before timers are looked after.
 pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
 
+/// How long the last datagrams of an endpoint wait for room in its socket.
+pub(crate) const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+
 /// A connection which has just sent all that its pacer allowed is not served again before this much later, unless
 /// something happens to it: what may leave meanwhile leaves together.
 pub(crate) const SLOT: Duration = Duration::from_micros(250);

@@ -57,21 +57,26 @@ impl Shared {
         inner.sleeps_until = Time::ZERO;
     }
 
-    /// Does what is due, and puts what is to be sent into `outbox`.
-    pub(crate) fn serve(self: &Arc<Self>, endpoint: &EndpointShared, outbox: &mut Outbox) -> Next {
+    /// Does what is due, and puts what is to be sent into `outbox`, if that can be sent at present.
+    pub(crate) fn serve(self: &Arc<Self>, endpoint: &EndpointShared, outbox: Option<&mut Outbox>) -> Next {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         inner.connection.handle_timeout(now);
         linger(&mut inner, now);
         let segments_max = endpoint.socket.segments_max();
-        let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
-        if filled != Filled::Nothing {
+        let filled = outbox.map_or_else(Filled::default, |outbox| {
+            let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
+            if filled.something {
+                outbox.sign(self);
+            }
+            filled
+        });
+        if filled.something {
             inner.send_error = None;
-            outbox.sign(self);
         }
         let wakers = inner.drain_events();
         let newly_connected = std::mem::take(&mut inner.newly_connected);
-        let next = if filled == Filled::Full { Next::Send } else { after(&inner, now) };
+        let next = if filled.is_full { Next::Send } else { after(&inner, now) };
         inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };
         drop(inner);
         if newly_connected {

@@ -97,6 +97,7 @@ impl Bell {
     }
 
     /// What a task waits for.
+    #[cfg(unix)]
     pub(super) async fn rung(&self) {
         match &self.waked {
             Waked::Task(notify) => notify.notified().await,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, thread};
 
 use dfcp_proto::Handle;
 use dfcp_time::Time;
@@ -30,6 +31,8 @@ pub(super) struct Driver {
     blocked_until: Option<Time>,
     /// Receiving failed: nothing is received until then.
     deaf_until: Option<Time>,
+    /// All is over but for what the socket had no room for; that is not waited for any longer than until then.
+    ends_at: Option<Time>,
 }
 
 /// Whatever ends it, nobody must wait for it any more.
@@ -55,6 +58,7 @@ impl Driver {
             receives: true,
             blocked_until: None,
             deaf_until: None,
+            ends_at: None,
             shared,
         }
     }
@@ -68,7 +72,10 @@ impl Driver {
             let waited = wait(&shared.socket, line, interest, timeout);
             let ready = waited.unwrap_or_else(|error| {
                 // A signal, or the system is short of memory: everything is looked at.
-                tracing::debug!(%error, "waiting failed");
+                if error.kind() != io::ErrorKind::Interrupted {
+                    tracing::debug!(%error, "waiting failed");
+                    thread::sleep(limits::RECEIVE_ERROR_PAUSE);
+                }
                 Ready { receive: true, send: false }
             });
             self.resume(ready);
@@ -90,11 +97,24 @@ impl Driver {
 
     /// Does what there is to do, or a bounded part of it; whether all is over.
     fn turn(&mut self) -> bool {
+        let now = self.shared.clock.now();
+        self.blocked_until = self.blocked_until.filter(|&until| now < until);
+        self.deaf_until = self.deaf_until.filter(|&until| now < until);
         self.receive();
         let is_looked_at = self.answer();
         self.agenda.advance(self.shared.clock.now());
-        let some_ended = self.blocked_until.is_none() && self.serve();
-        (is_looked_at || some_ended) && self.shared.is_over()
+        let some_ended = self.serve();
+        (is_looked_at || some_ended || self.ends_at.is_some()) && self.is_over(now)
+    }
+
+    /// Whether all is over, and the last words have left, such as an RST.
+    fn is_over(&mut self, now: Time) -> bool {
+        let ends_at = *self.ends_at.get_or_insert(now + limits::LAST_WORDS_MAX);
+        let is_over = self.shared.is_over();
+        if !is_over {
+            self.ends_at = None;
+        }
+        is_over && (self.outbox.is_empty() || now >= ends_at)
     }
 
     fn receive(&mut self) {
@@ -126,18 +146,22 @@ impl Driver {
         is_looked_at
     }
 
-    /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended.
+    /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended. While the socket
+    /// has no room they are served, too, but for sending.
     fn serve(&mut self) -> bool {
-        let mut some_ended = false;
+        let (mut some_ended, mut batches) = (false, 0);
         for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.agenda.next() else { break };
-            match connection.serve(&self.shared, &mut self.outbox) {
+            let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
+            match connection.serve(&self.shared, outbox) {
                 Next::Again => self.agenda.now(connection),
                 Next::Sleep(until) => self.agenda.at(connection, until),
                 Next::Send => {
                     self.agenda.now(connection);
-                    if !self.send() {
-                        return some_ended;
+                    self.send();
+                    batches += 1;
+                    if batches == limits::BATCHES_PER_TURN {
+                        break;
                     }
                 }
                 Next::Done => {
@@ -146,17 +170,17 @@ impl Driver {
                 }
             }
         }
-        while !self.outbox.is_empty() && self.send() {}
+        while self.blocked_until.is_none() && !self.outbox.is_empty() {
+            self.send();
+        }
         some_ended
     }
 
-    /// Sends a batch; `false` if the socket has no room.
-    fn send(&mut self) -> bool {
-        let is_sent = matches!(self.outbox.send(&self.shared.socket), Sent::All);
-        if !is_sent {
+    /// Sends a batch, unless the socket has no room.
+    fn send(&mut self) {
+        if let Sent::Blocked = self.outbox.send(&self.shared.socket) {
             self.blocked_until = Some(self.shared.clock.now() + limits::BLOCKED_MAX);
         }
-        is_sent
     }
 
     /// What to wait for, and how long, if there is nothing to do now.
@@ -164,6 +188,8 @@ impl Driver {
         let (is_blocked, is_deaf) = (self.blocked_until.is_some(), self.deaf_until.is_some());
         let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_deaf);
         if is_busy || !self.shared.bell.may_sleep() {
+            // Whether there is room again costs one call; nobody waits for it.
+            self.blocked_until = None;
             return None;
         }
         self.intake.release();
@@ -173,16 +199,13 @@ impl Driver {
     /// Something has ended the waiting.
     fn resume(&mut self, ready: Ready) {
         self.shared.bell.awake();
-        let now = self.shared.clock.now();
         self.receives |= ready.receive;
-        self.blocked_until = self.blocked_until.filter(|&until| !ready.send && now < until);
-        self.deaf_until = self.deaf_until.filter(|&until| now < until);
+        // A task does not learn of both at once.
+        self.blocked_until = self.blocked_until.filter(|_| !ready.send && !ready.receive);
     }
 
     fn timeout(&self) -> Duration {
-        // While nothing can be sent, nobody is served.
-        let due = if self.blocked_until.is_some() { None } else { self.agenda.next_due() };
-        let until = [due, self.blocked_until, self.deaf_until].into_iter().flatten().min();
+        let until = [self.agenda.next_due(), self.blocked_until, self.deaf_until].into_iter().flatten().min();
         until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
     }
 }

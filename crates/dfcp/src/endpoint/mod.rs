@@ -89,7 +89,7 @@ impl Endpoint {
     /// The address cannot be used, a configuration makes no sense, or the system has no randomness or no thread to give.
     ///
     /// # Panics
-    /// Within a runtime with a single thread whose I/O is not enabled (`enable_io`), as all of tokio's sockets do.
+    /// Within a runtime with a single thread whose I/O or time is not enabled (`enable_all`), as tokio's own sockets and timers do.
     pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, accept)
     }

@@ -21,15 +21,13 @@ pub(super) enum Sent {
     Blocked,
 }
 
-/// What [`Outbox::fill`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
-    /// There was nothing to add.
-    Nothing,
-    /// All there was has been added.
-    Dry,
+/// What [`Outbox::fill`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Something has been added.
+    pub(crate) something: bool,
     /// The batch must be sent before more can be added.
-    Full,
+    pub(crate) is_full: bool,
 }
 
 /// From where to where.
@@ -85,19 +83,19 @@ impl Outbox {
         src_ip: Option<IpAddr>,
         mut next: impl FnMut(&mut [u8]) -> Option<Datagram>,
     ) -> Filled {
-        let mut filled = Filled::Nothing;
+        let mut something = false;
         loop {
             let is_full = self.segments >= segments_max || self.end + self.segment_size > limits::TRANSMIT_BYTES_MAX;
             if self.closed || (self.segments > 0 && is_full) {
-                return Filled::Full;
+                return Filled { something, is_full: true };
             }
             let buffer = self.buffer.get_or_insert_with(Buffer::take);
             let Some(datagram) = buffer.get_mut(self.end..).and_then(&mut next) else {
                 self.release();
-                return filled;
+                return Filled { something, is_full: false };
             };
             self.add(Way { src_ip, destination: datagram.remote }, datagram.length);
-            filled = Filled::Dry;
+            something = true;
         }
     }
 
@@ -121,16 +119,17 @@ impl Outbox {
 
     /// Sends the batch, or until the socket is full; what was carried over begins the next one.
     pub(super) fn send(&mut self, socket: &Socket) -> Sent {
-        match self.send_batch(socket) {
+        let sent = self.send_batch(socket);
+        // Who carries over was the last to sign.
+        let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
+        match sent {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
             Err(error) => {
                 tracing::debug!(%error, to = %self.way.destination, "the system refused to send");
-                self.senders.iter().for_each(|sender| sender.refused(&error));
+                self.senders.iter().take(gone).for_each(|sender| sender.refused(&error));
             }
         }
-        // Who carries over was the last to sign.
-        let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
         self.senders.drain(..gone);
         self.open_next();
         Sent::All
@@ -188,6 +187,9 @@ mod tests {
     use super::*;
     use dfcp_proto::DATAGRAM_BUFFER_BYTES;
 
+    const DRY: Filled = Filled { something: true, is_full: false };
+    const FULL: Filled = Filled { something: true, is_full: true };
+
     fn at(port: u16) -> SocketAddr {
         ([192, 0, 2, 1], port).into()
     }
@@ -236,10 +238,10 @@ mod tests {
     fn a_longer_datagram_is_carried_over_whole() {
         let mut outbox = Outbox::new();
         let mut datagrams = vec![(40, 1), (1_000, 1), (1_000, 1)];
-        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), Filled::Full);
+        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), FULL);
         assert_eq!(sent(&mut outbox), (40, 40, 1));
         assert!(!outbox.is_empty());
-        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), Filled::Dry);
+        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), DRY);
         assert!(outbox.buffer.as_ref().unwrap()[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
         assert_eq!(sent(&mut outbox), (2_000, 1_000, 1));
     }
@@ -247,11 +249,12 @@ mod tests {
     #[test]
     fn several_connections_share_a_batch_if_their_datagrams_go_the_same_way() {
         let mut outbox = Outbox::new();
-        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 3]), Filled::Dry);
-        assert_eq!(add(&mut outbox, 64, None, &mut vec![]), Filled::Nothing);
-        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 2]), Filled::Dry);
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 3]), DRY);
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![]), Filled::default());
+        assert_eq!(add(&mut outbox, 64, None, &mut vec![(1_000, 1); 2]), DRY);
         let other = Some([192, 0, 2, 9].into());
-        assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1); 2]), Filled::Full);
+        assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1); 2]), FULL);
+        assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1)]), Filled { something: false, is_full: true });
         assert_eq!(sent(&mut outbox), (5_000, 1_000, 1));
         assert_eq!((outbox.way.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
         assert!(outbox.is_empty());

@@ -57,6 +57,9 @@ async fn arrive(arrivals: &AsyncFd<UdpSocket>) {
 /// Until there is room to send. It is watched only while somebody waits: the system says so each time that a datagram has
 /// left.
 async fn have_room(socket: &UdpSocket) {
-    let Ok(watched) = socket.try_clone().and_then(|socket| watch(socket, Watch::WRITABLE)) else { return };
-    drop(watched.writable().await);
+    match socket.try_clone().and_then(|socket| watch(socket, Watch::WRITABLE)) {
+        Ok(watched) => drop(watched.writable().await),
+        // No descriptor is left: whether there is room is tried from time to time.
+        Err(_) => std::future::pending().await,
+    }
 }

@@ -41,7 +41,10 @@ impl Arrival {
     }
 }
 
-/// How many buffers a call gets at first.
+/// How many buffers the first call after a pause gets: two show whether more than one run waits.
+const BUFFERS_AT_FIRST: usize = 2;
+
+/// How many buffers a call gets where runs come.
 const BUFFERS_OF_RUNS: usize =
     if limits::BUFFERS_PER_RECEIVE_CALL < BATCH_SIZE { limits::BUFFERS_PER_RECEIVE_CALL } else { BATCH_SIZE };
 
@@ -88,7 +91,7 @@ impl ReceiveBuffers {
         });
         let slices = slices.get_mut(..count).unwrap_or_default();
         let received = socket.try_receive(slices, &mut self.meta)?;
-        if self.message_bytes == limits::BUFFER_BYTES {
+        if self.message_bytes == limits::BUFFER_BYTES && self.were_all_filled(received) {
             self.buffers_max = buffers_for_next(self.meta.get(..received).unwrap_or_default());
         }
         Ok(received)
@@ -131,6 +134,7 @@ impl ReceiveBuffers {
     /// Nothing more is received for a while.
     pub(crate) fn release(&mut self) {
         self.buffers.clear();
+        self.buffers_max = self.buffers_max.min(BUFFERS_AT_FIRST);
     }
 }
 
