@@ -1,6 +1,6 @@
 //! The same without `async`: [`Listener`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
 //!
-//! The thread of the [`Endpoint`](crate::Endpoint) behind a stream goes on after the last handle is dropped until the
+//! The thread of the [`Endpoint`] behind a stream goes on after the last handle is dropped until the
 //! connections are over; a process which exits earlier cuts that off.
 
 use std::future::{Future, poll_fn};
