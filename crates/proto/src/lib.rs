@@ -23,7 +23,7 @@ mod spare;
 mod state;
 mod stats;
 
-pub use config::{Config, Content, Profile, Rate, Schedule, Traffic};
+pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
 pub use connection::application::Read;
 pub use connection::protection::Identity;
 pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};

@@ -79,7 +79,8 @@ impl ReplayWindow {
     }
 
     fn word(&self, number: u64) -> usize {
-        (number / 64) as usize % self.seen.len()
+        // The length is a power of two; a division would take as long as all the rest.
+        (number / 64) as usize & (self.seen.len() - 1)
     }
 
     /// Clears the bits which the numbers above the highest, up to `number`, take over.

@@ -132,8 +132,8 @@ impl RawHeader {
             return Err(DecodeError::TooShort { bytes: datagram.len() });
         };
         let mut words = [0; HEADER_BYTES / 4];
-        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(4)) {
-            *word = chunk.iter().fold(0, |value: u32, byte| value << 8 | u32::from(*byte));
+        for (word, chunk) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_be_bytes(*chunk);
         }
         let [ports, block_id, s1, control_and_checksum, s2, s3] = words;
         let control = (control_and_checksum >> 16) as u16;

@@ -67,7 +67,7 @@ fn verify(datagram: &[u8], raw: &RawHeader) -> Result<usize, DecodeError> {
         return Err(DecodeError::TooShort { bytes: datagram.len() });
     };
     let found = u32::from_be_bytes(*crc);
-    let computed = crc32c::crc32c(covered);
+    let computed = crc_fast::crc32_iscsi(covered);
     if found != computed {
         return Err(DecodeError::Crc { found, computed });
     }
@@ -155,7 +155,7 @@ pub fn finish(out: &mut [u8], end: usize) -> Result<usize, EncodeError> {
         field.copy_from_slice(&value.to_be_bytes());
     }
     if integrity == Integrity::Crc {
-        let crc = crc32c::crc32c(segment);
+        let crc = crc_fast::crc32_iscsi(segment);
         let Some(place) = out.get_mut(end..length) else {
             return Err(EncodeError::BufferTooSmall { have, need: length });
         };

@@ -44,6 +44,11 @@ impl Bell {
         Self { calls: Mutex::default(), waked: Waked::Task(Notify::new()) }
     }
 
+    /// Whether the driver is a task, on the thread of the application.
+    pub(super) fn is_of_task(&self) -> bool {
+        matches!(self.waked, Waked::Task(_))
+    }
+
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }

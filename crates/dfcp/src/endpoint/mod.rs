@@ -16,7 +16,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use dfcp_proto::{Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security};
+use dfcp_proto::{
+    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security, WriteAhead,
+};
 use tokio::runtime::{self, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
 
@@ -241,10 +243,14 @@ impl EndpointShared {
         &self,
         table: &mut Table,
         handle: Handle,
-        connection: Connection,
+        mut connection: Connection,
         remote: SocketAddr,
         accepted_at: Option<Option<IpAddr>>,
     ) -> Arc<Shared> {
+        if self.bell.is_of_task() {
+            // The application runs whenever the endpoint does not.
+            connection.set_write_ahead(WriteAhead::Near);
+        }
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
         let path = Path { carrier, remote, local, src_ip: accepted_at.flatten() };
         let bell = Arc::clone(&self.bell);

@@ -3,7 +3,7 @@
 use dfcp_time::Time;
 use dfcp_wire::Profile;
 
-use crate::config::{Rate, Traffic};
+use crate::config::{Rate, Traffic, WriteAhead};
 use crate::connection::events::Occurrence;
 use crate::connection::protection::Identity;
 use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
@@ -24,9 +24,9 @@ pub enum Read {
 }
 
 impl Connection {
-    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps at most
-    /// [`UNSENT_BYTES_MAX`](limits::UNSENT_BYTES_MAX) for what is not sent yet; 0 means none, and a
-    /// [`Writable`](crate::Event::Writable) event will follow. May be called before the handshake is done.
+    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
+    /// what is not sent yet ([`WriteAhead`]); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
+    /// be called before the handshake is done.
     ///
     /// # Errors
     /// After `shutdown`, or when the connection has ended with an error.
@@ -284,6 +284,13 @@ impl Connection {
     /// and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
         self.receive_queue_bytes = bytes;
+    }
+
+    /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
+    pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
+        if let Sender::Modern(sender) = &mut self.sender {
+            sender.set_write_ahead(write_ahead);
+        }
     }
 
     /// Who the peer has proven to be; `None` before the handshake is done, and without seals.

@@ -237,13 +237,11 @@ impl Connection {
         let rate_bps = self.configured_bps();
         let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
-        let before = sender.counters().acknowledged_bytes;
         let was_drained = sender.is_drained();
         let number = self.arrivals.expand(segment.header.s3);
         let news = sender
             .on_report(now, number, segment.header.block_id, &report, runs, self.next_number)
             .map_err(PushError::Misbehaved)?;
-        let progress = sender.counters().acknowledged_bytes > before;
         self.counters.acks_received += 1;
         self.may_send = true;
         if let Some(sample) = news {
@@ -266,9 +264,7 @@ impl Connection {
             sender.on_queue(now, queue);
             self.feed_breaker(now, report.bytes_received);
         }
-        if progress {
-            self.wake_writer();
-        }
+        self.wake_writer();
         Ok(())
     }
 

@@ -266,7 +266,7 @@ fn nobody_on_the_path_changes_what_the_syn_offers() {
             let at = datagram.windows(4).position(|window| window == [4, 2, 0x05, 0x8c]).unwrap();
             datagram[at + 3] = 0x80;
             let end = datagram.len() - 4;
-            let crc = crc32c::crc32c(&datagram[..end]);
+            let crc = crc_fast::crc32_iscsi(&datagram[..end]);
             datagram[end..].copy_from_slice(&crc.to_be_bytes());
         }
         true

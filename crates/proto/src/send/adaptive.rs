@@ -14,7 +14,7 @@ use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 use dfcp_wire::BlockInfo;
 
-use crate::config::{Config, Content, Traffic};
+use crate::config::{Config, Content, Traffic, WriteAhead};
 use crate::limits;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
@@ -59,8 +59,9 @@ pub(crate) struct Adaptive {
     window_blocks: u32,
     send_buffer_bytes: u64,
     traffic: Traffic,
+    write_ahead: WriteAhead,
     content: Content,
-    /// The application could not write all it had, and has been told that it can.
+    /// The application could not write all it had.
     more_to_come: bool,
     source: Source,
     proofs: Proofs,
@@ -100,6 +101,7 @@ impl Adaptive {
             window_blocks: config.window_blocks,
             send_buffer_bytes: config.send_buffer_bytes,
             traffic: config.traffic,
+            write_ahead: WriteAhead::Far,
             content: config.content,
             more_to_come: false,
             source: Source::new(symbol_size, proofs.are_on(), config.content),
@@ -143,21 +145,36 @@ impl Adaptive {
     // ---- the application ----
 
     pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
-        self.more_to_come = false;
-        self.source.write(now, data, self.space_bytes(), self.block_bytes())
+        let taken = self.source.write(now, data, self.space_bytes(), self.block_bytes());
+        self.more_to_come = taken < data.len();
+        taken
     }
 
     /// Bytes which a write could take now.
     pub(crate) fn space_bytes(&self) -> u64 {
         let waiting = self.source.waiting_bytes();
         let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
-        kept.min(limits::UNSENT_BYTES_MAX.saturating_sub(waiting))
+        kept.min(self.unsent_bytes_max().saturating_sub(waiting))
     }
 
     /// Whether a writer who waits is to be woken, as it is worth it.
-    pub(crate) fn asks_for_more(&mut self) -> bool {
-        self.more_to_come = self.source.waiting_bytes() <= limits::UNSENT_BYTES_MAX / 2 && self.space_bytes() > 0;
-        self.more_to_come
+    pub(crate) fn asks_for_more(&self) -> bool {
+        // Each report makes room for a few symbols: as many writes of so little would cost more than they gain.
+        let in_flight_max = self.peer_queue.in_flight_max();
+        let is_worth_it =
+            self.write_ahead == WriteAhead::Far || self.in_flight.len() <= in_flight_max - in_flight_max / 4;
+        is_worth_it && self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
+    }
+
+    /// Written bytes of which no block has been cut yet, at the most.
+    fn unsent_bytes_max(&self) -> u64 {
+        match self.write_ahead {
+            WriteAhead::Far => limits::UNSENT_BYTES_MAX,
+            WriteAhead::Near => {
+                let room = self.peer_queue.in_flight_max().saturating_sub(self.in_flight.len());
+                limits::UNSENT_NEAR_BYTES_MAX.min((room * self.symbol_size) as u64)
+            }
+        }
     }
 
     fn block_bytes(&self) -> usize {
@@ -181,6 +198,10 @@ impl Adaptive {
 
     pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
         self.traffic = traffic;
+    }
+
+    pub(crate) fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
+        self.write_ahead = write_ahead;
     }
 
     pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
@@ -237,8 +258,8 @@ impl Adaptive {
     }
 
     fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        let p = self.loss.high();
-        let id = self.due.iter().find(|&id| self.get(id).is_some_and(|block| !is_held_back(block, p, now, rtt)))?;
+        let may_go = |block: &SendBlock| !is_held_back(block, || self.loss.high(), now, rtt);
+        let id = self.due.iter().find(|&id| self.get(id).is_some_and(may_go))?;
         self.symbol(id, Reason::Round)
     }
 
@@ -301,7 +322,8 @@ impl Adaptive {
         let stragglers_only = more && self.traffic == Traffic::Bulk;
         let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
-            let eligible = !is_held_back(block, p, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            let eligible =
+                !is_held_back(block, || p, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
             if eligible && block.proactive_deficit(p, &mut self.aims) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
@@ -402,7 +424,7 @@ impl Adaptive {
 }
 
 /// Whether `block` has had all that any path could require, and its symbol for this round trip.
-fn is_held_back(block: &SendBlock, p: f64, now: Time, rtt: &RttEstimator) -> bool {
+fn is_held_back(block: &SendBlock, p: impl FnOnce() -> f64, now: Time, rtt: &RttEstimator) -> bool {
     block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
 }
 

@@ -3,6 +3,7 @@
 use dfcp_fountain::random_linear::Encoder;
 use dfcp_time::Time;
 
+use crate::limits::SYMBOLS_PER_BLOCK_FACTOR;
 use crate::proof::Layout;
 use crate::send::aims::ProactiveAims;
 use crate::send::plan;
@@ -96,8 +97,10 @@ impl SendBlock {
         aim.saturating_sub(self.in_flight + self.unreported + self.target)
     }
 
-    /// Whether it has had as many symbols as any path could require; then it gets one per round trip.
-    pub(crate) fn is_capped(&self, p: f64) -> bool {
-        self.next_esi >= plan::symbols_per_block_max(self.k(), p)
+    /// Whether it has had as many symbols as any path could require; then it gets one per round trip. The loss is asked
+    /// for only where it matters.
+    pub(crate) fn is_capped(&self, p: impl FnOnce() -> f64) -> bool {
+        f64::from(self.next_esi) >= SYMBOLS_PER_BLOCK_FACTOR * f64::from(self.k())
+            && self.next_esi >= plan::symbols_per_block_max(self.k(), p())
     }
 }

@@ -159,12 +159,11 @@ impl EpochKey {
         Self { cipher, key: Box::new(key), iv }
     }
 
+    /// XORed as a whole: bytes which are written one by one and then read together stall the processor.
     fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
-        let mut nonce = self.iv;
-        for (byte, of_number) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
-            *byte ^= of_number;
-        }
-        nonce
+        let [a, b, c, d, low @ ..] = self.iv;
+        let [e, f, g, h, i, j, k, l] = (u64::from_ne_bytes(low) ^ number.to_be()).to_ne_bytes();
+        [a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
     fn nonce(&self, number: u64) -> aead::Nonce {

@@ -2,6 +2,7 @@ use dfcp_wire::feedback::{Report, Run};
 
 use super::*;
 use crate::error::PeerMisbehaved;
+use crate::send::peer_queue::QueueReport;
 
 const NOW: Time = Time::from_s(1);
 
@@ -111,13 +112,51 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
 }
 
+/// One who writes just in time is let write what may be sent, and asked for more once that is worth a call.
+#[test]
+fn what_is_written_near_is_what_may_be_in_flight() {
+    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.set_write_ahead(WriteAhead::Near);
+    let data = vec![1; 1 << 20];
+    assert_eq!(sender.write(NOW, &data) as u64, limits::UNSENT_NEAR_BYTES_MAX);
+    sender.flush();
+    let mut number = 0;
+    let mut send = |sender: &mut Adaptive| {
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+            sender.on_sent(NOW, symbol, number);
+            number += 1;
+        }
+        number
+    };
+    let all = send(&mut sender);
+    assert!(sender.asks_for_more());
+    let queue = QueueReport {
+        queue_bytes: 1420 * (all + 40),
+        arrival_rate_bps: 0,
+        rate_bps: None,
+        rtt: Some(Duration::from_millis(1)),
+        interval: Duration::from_millis(1),
+    };
+    sender.on_queue(NOW, queue);
+    let room = (sender.peer_queue.in_flight_max() as u64 - all) * 1420;
+    assert!(room < limits::UNSENT_NEAR_BYTES_MAX);
+    assert!(!sender.asks_for_more(), "a small part of what may be in flight is not worth it");
+    assert_eq!(sender.write(NOW, &data) as u64, room);
+    sender.flush();
+    assert_eq!(send(&mut sender), all + room / 1420);
+    assert_eq!(sender.write(NOW, &data), 0);
+    sender.in_flight.clear();
+    assert!(sender.asks_for_more());
+}
+
 #[test]
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
         let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
         sender.establish(NOW, 1420, 16_384, 1 << 30);
-        sender.write(NOW, &vec![1; sender.block_bytes()]);
-        assert!(sender.asks_for_more(), "there is room");
+        let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.block_bytes() };
+        assert_eq!(sender.write(NOW, &vec![1; bytes]) < bytes, more);
         if !more {
             sender.flush();
             sender.shut_down();
