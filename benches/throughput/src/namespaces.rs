@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use crate::output;
+use crate::plan::LOSS_PER_MILLE;
 use crate::protocol::Role;
 
 /// All our namespaces are named so, with the process's id and which end it is behind it.
@@ -90,7 +91,8 @@ impl Network {
         Ok(())
     }
 
-    /// From now on, the server's end loses so many of a thousand datagrams, each by itself, before its UDP sees them.
+    /// From now on, the server's end loses so many of a thousand datagrams, each by itself, before its UDP sees them. With 0
+    /// nftables is asked all the same, so that what asking costs is not taken for what losses cost.
     ///
     /// # Errors
     /// On loopback; or the tool is missing, or the kernel does not do it.
@@ -102,14 +104,11 @@ impl Network {
 
 /// For nftables: the table is there, then gone, and then there anew, so that nothing of a former one stays.
 fn loss_rules(per_mille: u32) -> String {
-    let empty = "table netdev loss\ndelete table netdev loss\n";
-    if per_mille == 0 {
-        return empty.to_owned();
-    }
+    let (per_mille, verdict) = if per_mille == 0 { (LOSS_PER_MILLE, "accept") } else { (per_mille, "drop") };
     format!(
-        "{empty}table netdev loss {{\nchain ingress {{\n\
+        "table netdev loss\ndelete table netdev loss\ntable netdev loss {{\nchain ingress {{\n\
          type filter hook ingress device {SERVER_LINK} priority 0\n\
-         meta l4proto udp numgen random mod 1000 < {per_mille} drop\n}}\n}}\n"
+         meta l4proto udp numgen random mod 1000 < {per_mille} {verdict}\n}}\n}}\n"
     )
 }
 
@@ -227,7 +226,7 @@ mod tests {
     fn losses_are_random_and_of_single_packets() {
         let rules = loss_rules(100);
         assert!(rules.contains("numgen random mod 1000 < 100 drop") && rules.contains("hook ingress"), "{rules}");
-        assert!(!loss_rules(0).contains("drop"));
+        assert_eq!(loss_rules(0), rules.replace("drop", "accept"));
     }
 
     #[test]
