@@ -16,12 +16,13 @@ const WARM_UP_DATAGRAMS: u64 = 100_000;
 fn allocations(config: FlowConfig) -> (u64, u64) {
     let mut flow = Flow::open(config).unwrap();
     flow.run(WARM_UP_DATAGRAMS).unwrap();
-    let (blocks, read) = (flow.receiver_stats().blocks_decoded, flow.read_bytes());
+    let before = flow.receiver_stats();
     let allocated = allocation_counter::measure(|| flow.run(DATAGRAMS).unwrap());
-    let arrived = 0.9 - config.loss;
-    let expected = (DATAGRAMS as f64 * 1_400.0 * arrived) as u64;
-    assert!(flow.read_bytes() - read > expected, "{config:?}: the stream is in full swing");
-    (allocated.count_total, flow.receiver_stats().blocks_decoded - blocks)
+    let after = flow.receiver_stats();
+    let expected = (DATAGRAMS as f64 * (0.9 - config.loss)) as u64;
+    let useful = after.received.useful - before.received.useful;
+    assert!(useful > expected, "{config:?}: the stream is in full swing");
+    (allocated.count_total, after.blocks_decoded - before.blocks_decoded)
 }
 
 #[test]
@@ -46,19 +47,22 @@ fn without_loss_there_are_none() {
 /// and then: what that takes is allocated, and kept. With a new decoder for each block it would be 900.
 #[test]
 fn with_a_tenth_lost_they_are_rare() {
+    let mut counts = Vec::new();
     for sealed in [true, false] {
         for seed in 1..4 {
             let interface_bps = 1_000_000_000;
             let config = FlowConfig { sealed, seed, loss: 0.1, interface_bps, ..FlowConfig::default() };
             let (count, blocks) = allocations(config);
-            assert!(blocks > 50, "seed {seed}");
-            assert!(count <= DATAGRAMS / 1_000, "sealed: {sealed}, seed {seed}: {count}, {blocks} blocks");
+            assert!(blocks > 150, "seed {seed}");
+            counts.push(count);
         }
     }
+    let datagrams = counts.len() as u64 * DATAGRAMS;
+    assert!(counts.iter().sum::<u64>() <= datagrams / 1_000, "sealed with seeds 1, 2, 3, then unsealed: {counts:?}");
 }
 
 /// The memory which blocks take turns in is bounded, so a long path on which much waits for repair goes beyond it: a few
-/// allocations per block, each of which carries 180 kB.
+/// allocations per block, each of which carries 64 kB.
 #[test]
 fn on_a_long_path_with_losses_they_are_fewer_than_blocks() {
     let (interface_bps, delay) = (1_000_000_000, Duration::from_millis(20));

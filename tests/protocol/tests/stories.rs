@@ -132,8 +132,8 @@ fn a_half_closed_connection_goes_on_in_the_other_direction() {
 #[test]
 fn source_symbols_are_delivered_before_their_block_is_whole() {
     let mut pair = modern(path(0.0, 50), Job::send(500_000), Job::send(0));
-    // Handshake 100 ms, first symbols after another 50 ms: at 100 Mbit/s a block of 128 symbols takes 15 ms.
-    pair.run_until(Time::from_ms(1_156));
+    // Handshake 100 ms, first symbols after another 50 ms: at 100 Mbit/s a block of 45 symbols takes 5 ms.
+    pair.run_until(Time::from_ms(1_153));
     let stats = pair.server.stats();
     assert!(stats.stream_bytes_read > 0 && stats.blocks_decoded == 0, "{stats:?}");
 }

@@ -45,6 +45,8 @@ const CACHE_LINE_BYTES: usize = 64;
 pub(super) trait Lanes: Copy {
     /// Bytes in a register.
     const BYTES: usize;
+    /// How many registers the unit has.
+    const REGISTERS: usize = 16;
     /// What the unit needs to multiply by a coefficient, in memory.
     type Multiplier: Copy;
     /// The same in registers.
@@ -109,6 +111,12 @@ pub(super) unsafe fn dot<L: Lanes>(
         // SAFETY: the lengths were checked above; the rest is handed on to the caller.
         unsafe {
             match n {
+                3.. if L::REGISTERS >= 32 => match n {
+                    3 => group::<L, 3, 4>(sources, c, o, room),
+                    4 => group::<L, 4, 4>(sources, c, o, room),
+                    5 => group::<L, 5, 4>(sources, c, o, room),
+                    _ => group::<L, GROUP_MAX, 4>(sources, c, o, room),
+                },
                 1 => group::<L, 1, 4>(sources, c, o, room),
                 2 => group::<L, 2, 4>(sources, c, o, room),
                 3 => group::<L, 3, 3>(sources, c, o, room),

@@ -62,7 +62,7 @@ fn eliminate(rows: &mut [u8], pivot_row: &[u8], column: usize) {
 }
 
 /// For each coefficient the matrix of multiplying by it; 2 KiB.
-static MATRICES: [u64; 256] = matrices();
+pub(super) static MATRICES: [u64; 256] = matrices();
 
 /// The instruction takes the row of output bit b from byte 7 − b, and the column of input bit i from bit i.
 const fn matrices() -> [u64; 256] {

@@ -8,6 +8,7 @@
 //! | `scalar` | any | 32 |
 //! | `avx2` | x86-64 `vpshufb` on nibbles | 32 |
 //! | `gfni` | x86-64 `vgf2p8affineqb` with AVX2 | 32 |
+//! | `gfni512` | the same with AVX-512, for symbols | 64 |
 //! | `neon` | AArch64 `tbl` on nibbles | 16 |
 #![cfg_attr(
     any(target_arch = "x86_64", target_arch = "aarch64"),
@@ -20,6 +21,8 @@ mod avx2;
 mod generic;
 #[cfg(target_arch = "x86_64")]
 mod gfni;
+#[cfg(target_arch = "x86_64")]
+mod gfni512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
@@ -40,6 +43,8 @@ enum Unit {
     Avx2(avx2::Avx2),
     #[cfg(target_arch = "x86_64")]
     Gfni(gfni::Gfni),
+    #[cfg(target_arch = "x86_64")]
+    Gfni512(gfni512::Gfni512),
     #[cfg(target_arch = "aarch64")]
     Neon(neon::Neon),
 }
@@ -65,6 +70,8 @@ impl Kernel {
             avx2::Avx2::detect().map(Unit::Avx2),
             #[cfg(target_arch = "x86_64")]
             gfni::Gfni::detect().map(Unit::Gfni),
+            #[cfg(target_arch = "x86_64")]
+            gfni512::Gfni512::detect().map(Unit::Gfni512),
             #[cfg(target_arch = "aarch64")]
             neon::Neon::detect().map(Unit::Neon),
         ];
@@ -80,6 +87,8 @@ impl Kernel {
             Unit::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Unit::Gfni(_) => "gfni",
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni512(_) => "gfni512",
             #[cfg(target_arch = "aarch64")]
             Unit::Neon(_) => "neon",
         }
@@ -101,6 +110,8 @@ impl Kernel {
             Unit::Avx2(unit) => unit.dot(sources, coefficients, outputs),
             #[cfg(target_arch = "x86_64")]
             Unit::Gfni(unit) => unit.dot(sources, coefficients, outputs),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni512(unit) => unit.dot(sources, coefficients, outputs),
             #[cfg(target_arch = "aarch64")]
             Unit::Neon(unit) => unit.dot(sources, coefficients, outputs),
         }
@@ -116,6 +127,8 @@ impl Kernel {
             Unit::Avx2(unit) => unit.accumulate(rows, factors, target),
             #[cfg(target_arch = "x86_64")]
             Unit::Gfni(unit) => unit.accumulate(rows, factors, target),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni512(unit) => unit.accumulate(rows, factors, target),
             #[cfg(target_arch = "aarch64")]
             Unit::Neon(unit) => unit.accumulate(rows, factors, target),
         }
@@ -132,6 +145,8 @@ impl Kernel {
             Unit::Avx2(unit) => unit.eliminate(rows, pivot_row, column),
             #[cfg(target_arch = "x86_64")]
             Unit::Gfni(unit) => unit.eliminate(rows, pivot_row, column),
+            #[cfg(target_arch = "x86_64")]
+            Unit::Gfni512(unit) => unit.eliminate(rows, pivot_row, column),
             #[cfg(target_arch = "aarch64")]
             Unit::Neon(unit) => unit.eliminate(rows, pivot_row, column),
         }

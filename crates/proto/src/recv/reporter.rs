@@ -1,5 +1,6 @@
 //! When the modern receiver reports.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dfcp_time::Time;
@@ -9,6 +10,10 @@ const SPACING_MIN: Duration = Duration::from_millis(1);
 
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
+
+/// Where so much time lies between arrivals, they are a slow stream, or one of many which take turns: news are repeated only
+/// when the next ones are overdue. After a longer time it is something else that arrives.
+const GAPS: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
 /// open, and some times more after the last news.
@@ -20,6 +25,9 @@ pub(crate) struct Reporter {
     /// A report is wanted as soon as the spacing allows.
     urgent: bool,
     repeats: u8,
+    /// When something arrived last, and how long nothing had arrived before the first since the last report.
+    arrived: Option<Time>,
+    gap: Duration,
     /// Nothing is asked of us before a settling instant has passed.
     again_at: Option<Time>,
 }
@@ -27,7 +35,11 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// A datagram which the peer wants to hear about has arrived.
     pub(crate) fn on_arrival(&mut self, now: Time) {
-        self.pending_since.get_or_insert(now);
+        if self.pending_since.is_none() {
+            self.pending_since = Some(now);
+            self.gap = self.arrived.map_or(Duration::ZERO, |before| now.since(before));
+        }
+        self.arrived = Some(now);
         self.repeats = REPEATS;
     }
 
@@ -50,7 +62,7 @@ impl Reporter {
         } else if self.pending_since.is_some() {
             Some(self.last.map_or(Time::ZERO, |last| last + interval))
         } else if self.repeats > 0 {
-            self.last.map(|last| last + SPACING_MIN)
+            self.last.map(|last| last + if GAPS.contains(&self.gap) { self.gap * 2 } else { SPACING_MIN })
         } else {
             None
         };
@@ -91,6 +103,20 @@ mod tests {
         reporter.on_sent(Time::from_ms(16));
         reporter.on_sent(Time::from_ms(17));
         assert_eq!(reporter.due_at(INTERVAL), None);
+    }
+
+    #[test]
+    fn where_arrivals_are_far_apart_news_are_repeated_when_the_next_are_overdue() {
+        let repeat_after_ms = |gap_ms: u64| {
+            let mut reporter = Reporter::default();
+            for at_ms in [100, 100 + gap_ms] {
+                reporter.on_arrival(Time::from_ms(at_ms));
+                reporter.on_arrival(Time::from_ms(at_ms));
+                reporter.on_sent(Time::from_ms(at_ms));
+            }
+            reporter.due_at(INTERVAL).unwrap().since(Time::from_ms(100 + gap_ms)).as_millis()
+        };
+        assert_eq!([1, 3, 4, 12, 32, 33, 1_000].map(repeat_after_ms), [1, 1, 8, 24, 64, 1, 1]);
     }
 
     #[test]

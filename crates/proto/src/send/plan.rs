@@ -76,7 +76,7 @@ fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
 /// grow, because the overshoot is a share of √K.
 pub(crate) fn bulk_block_symbols(p: f64) -> usize {
     match p {
-        p if p < 0.03 => 45,
+        p if p < 0.15 => 45,
         p if p < 0.25 => 128,
         _ => 256,
     }

@@ -89,7 +89,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
             number += 1;
         }
     }
-    let ceiling = u64::from(plan::symbols_per_block_max(128, 0.05));
+    let ceiling = u64::from(plan::symbols_per_block_max(45, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
 }
 
