@@ -3,5 +3,5 @@
 mod serve;
 mod shared;
 
-pub(crate) use serve::Next;
+pub(crate) use serve::{Next, Waiters};
 pub(crate) use shared::{Path, Shared, StreamHandle};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use dfcp_proto::{Connection, Read, State};
 use dfcp_time::Time;
@@ -38,23 +38,36 @@ impl Intake<'_> {
     }
 }
 
+/// A connection which has taken something in.
+pub(crate) struct Waiters<'a>(MutexGuard<'a, Inner>);
+
+impl Waiters<'_> {
+    /// Wakes at once who waits for what has come; whether that is anybody.
+    pub(crate) fn wake(mut self) -> bool {
+        let wakers = self.0.drain_events();
+        drop(self.0);
+        wakers.wake()
+    }
+}
+
 impl Shared {
     /// Lets `take_in` hand over datagrams which came at `at`. `share`, which is told when some came last, says what the
-    /// present period is, and how many bytes of them the system keeps.
+    /// present period is, and how many bytes of them the system keeps. Returns who waits for what has come, and is else woken
+    /// when the connection is served, which is next: once, however much has come.
     pub(crate) fn take_in(
         &self,
         at: Time,
         share: impl FnOnce(u32) -> (u32, u64),
         take_in: impl FnOnce(&mut Intake<'_>),
-    ) {
+    ) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
         let (period, queue_bytes) = share(inner.active_in);
         inner.active_in = period;
         inner.connection.set_receive_queue_bytes(queue_bytes);
         take_in(&mut Intake { connection: &mut inner.connection, now });
-        // It is served next, and whoever waits for what has come is woken then: once, however much has come.
         inner.sleeps_until = Time::ZERO;
+        Waiters(inner)
     }
 
     /// Does what is due, and puts what is to be sent into `outbox`, if that can be sent at present.

@@ -70,8 +70,12 @@ pub(crate) struct Inner {
 pub(crate) struct Wakers([Option<Waker>; 3]);
 
 impl Wakers {
-    pub(crate) fn wake(self) {
-        self.0.into_iter().flatten().for_each(Waker::wake);
+    /// Whether there is anybody.
+    pub(crate) fn wake(self) -> bool {
+        let mut wakers = self.0.into_iter().flatten().peekable();
+        let is_anybody = wakers.peek().is_some();
+        wakers.for_each(Waker::wake);
+        is_anybody
     }
 }
 

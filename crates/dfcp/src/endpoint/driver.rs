@@ -51,7 +51,7 @@ impl Drop for Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
         Self {
-            intake: Intake::new(&shared.socket),
+            intake: Intake::new(&shared.socket, shared.bell.is_of_task()),
             agenda: Agenda::default(),
             outbox: Outbox::new(),
             called: Vec::new(),
@@ -85,7 +85,14 @@ impl Driver {
     /// The same as a task, on the thread of the runtime's which it shares with the application.
     #[cfg(unix)]
     pub(super) async fn run_as_task(mut self, mut watched: Watched) {
-        while !self.turn() {
+        loop {
+            if self.take_in() {
+                // Who has been woken may answer: that is sent together with what is due anyway, and not after it.
+                tokio::task::yield_now().await;
+            }
+            if self.work() {
+                return;
+            }
             let Some((interest, timeout)) = self.rest() else {
                 tokio::task::yield_now().await;
                 continue;
@@ -97,10 +104,22 @@ impl Driver {
 
     /// Does what there is to do, or a bounded part of it; whether all is over.
     fn turn(&mut self) -> bool {
+        self.take_in();
+        self.work()
+    }
+
+    /// Receives; whether somebody has been woken.
+    fn take_in(&mut self) -> bool {
         let now = self.shared.clock.now();
         self.blocked_until = self.blocked_until.filter(|&until| now < until);
         self.deaf_until = self.deaf_until.filter(|&until| now < until);
         self.receive();
+        self.intake.has_woken()
+    }
+
+    /// Serves who has called or is due, and sends; whether all is over.
+    fn work(&mut self) -> bool {
+        let now = self.shared.clock.now();
         let is_looked_at = self.answer();
         self.agenda.advance(self.shared.clock.now());
         let some_ended = self.serve();

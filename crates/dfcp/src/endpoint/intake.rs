@@ -9,7 +9,7 @@ use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
 use dfcp_time::Time;
 use quinn_udp::Transmit;
 
-use crate::connection::Shared;
+use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
 use crate::endpoint::agenda::Agenda;
 use crate::endpoint::{EndpointShared, Table};
@@ -22,6 +22,9 @@ pub(super) struct Intake {
     buffers: ReceiveBuffers,
     activity: Activity,
     todo: Todo,
+    /// Whoever waits for what comes is woken before anything is sent.
+    wakes_first: bool,
+    has_woken: bool,
 }
 
 /// What is to be done without the table's lock.
@@ -50,9 +53,16 @@ struct Delivery {
 }
 
 impl Intake {
-    pub(super) fn new(socket: &Socket) -> Self {
+    /// `wakes_first`: whoever waits for what comes is woken as soon as it is taken in, and not when the connection is served.
+    pub(super) fn new(socket: &Socket, wakes_first: bool) -> Self {
         let activity = Activity::new(socket.receive_queue_bytes());
-        Self { buffers: ReceiveBuffers::new(socket), activity, todo: Todo::default() }
+        let buffers = ReceiveBuffers::new(socket);
+        Self { buffers, activity, todo: Todo::default(), wakes_first, has_woken: false }
+    }
+
+    /// Whether somebody has been woken since this was asked last.
+    pub(super) fn has_woken(&mut self) -> bool {
+        std::mem::take(&mut self.has_woken)
     }
 
     /// Nothing is received for a while.
@@ -95,7 +105,8 @@ impl Intake {
         let mut rest = self.todo.deliveries.as_slice();
         while let Some(first) = rest.first() {
             let (group, later) = rest.split_at(group_of(first, rest));
-            deliver(&mut self.buffers, &mut self.activity, now, first, group);
+            let waiters = deliver(&mut self.buffers, &mut self.activity, now, first, group);
+            self.has_woken |= self.wakes_first && waiters.wake();
             agenda.now(Arc::clone(&first.connection));
             rest = later;
         }
@@ -122,7 +133,13 @@ fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
 }
 
 /// Lets the connection take datagrams in while they are in the processor's cache.
-fn deliver(buffers: &mut ReceiveBuffers, activity: &mut Activity, at: Time, first: &Delivery, group: &[Delivery]) {
+fn deliver<'a>(
+    buffers: &mut ReceiveBuffers,
+    activity: &mut Activity,
+    at: Time,
+    first: &'a Delivery,
+    group: &[Delivery],
+) -> Waiters<'a> {
     first.connection.take_in(
         at,
         |seen| activity.on_received(at, seen),
@@ -134,7 +151,7 @@ fn deliver(buffers: &mut ReceiveBuffers, activity: &mut Activity, at: Time, firs
                     .for_each(|datagram| intake.datagram(*remote, datagram));
             }
         },
-    );
+    )
 }
 
 /// Splits a run of datagrams into those of one connection each.

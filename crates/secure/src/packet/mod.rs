@@ -159,10 +159,14 @@ impl EpochKey {
         Self { cipher, key: Box::new(key), iv }
     }
 
-    /// XORed as a whole: bytes which are written one by one and then read together stall the processor.
+    /// In words of eight and of four bytes, as the library reads it: a read of what was written in other pieces waits until
+    /// all writes before it, a payload's among them, have reached the cache.
     fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
-        let [a, b, c, d, low @ ..] = self.iv;
-        let [e, f, g, h, i, j, k, l] = (u64::from_ne_bytes(low) ^ number.to_be()).to_ne_bytes();
+        let [a, b, c, d, e, f, g, h, last @ ..] = self.iv;
+        let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]) ^ (number >> 32).to_be();
+        let last = u32::from_ne_bytes(last) ^ (number as u32).to_be();
+        let [a, b, c, d, e, f, g, h] = first.to_ne_bytes();
+        let [i, j, k, l] = last.to_ne_bytes();
         [a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
