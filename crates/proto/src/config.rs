@@ -54,9 +54,9 @@ pub enum WriteAhead {
     /// Up to [`UNSENT_BYTES_MAX`](crate::limits::UNSENT_BYTES_MAX): for an application which may take a while to write more, as
     /// it runs elsewhere.
     Far,
-    /// No more than may be sent at once, and up to [`UNSENT_NEAR_BYTES_MAX`](crate::limits::UNSENT_NEAR_BYTES_MAX): for an
-    /// application which runs whenever the connection does not, on the same thread. What is written is then sent while the
-    /// processor's caches have it.
+    /// A block, or as much as may be sent at once up to [`UNSENT_NEAR_BYTES_MAX`](crate::limits::UNSENT_NEAR_BYTES_MAX): for
+    /// an application which runs whenever the connection does not, on the same thread. What is written is then sent while
+    /// the processor's caches have it.
     Near,
 }
 

@@ -29,7 +29,8 @@ pub const MEMORY_BYTES_DEFAULT: u64 = 32 << 20;
 /// before they are sent, and in blocks cut for a loss that is past.
 pub const UNSENT_BYTES_MAX: u64 = 2 << 20;
 
-/// The same where the application writes just in time ([`WriteAhead::Near`](crate::WriteAhead::Near)): a few calls' worth.
+/// The same where the application writes just in time ([`WriteAhead::Near`](crate::WriteAhead::Near)): a few calls' worth, or
+/// two blocks where these take more.
 pub const UNSENT_NEAR_BYTES_MAX: u64 = 256 << 10;
 
 /// The least receive memory: the two largest blocks, so that the block needed next always has a place.

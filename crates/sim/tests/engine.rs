@@ -110,7 +110,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0xD8B6_850C_8C54_2A9A)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0x5D1B_09AA_3B09_7CE2)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, inctokens};
+use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens};
 use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
 use dfcp_time::Time;
 
@@ -64,7 +64,7 @@ fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
 }
 
 /// Datagrams which a sender at 200 Mbit/s has sent one second after its start, over a path of 100 ms.
-fn sent_in_a_second(told_bytes: u64) -> u64 {
+fn sent_in_a_second(told_bytes: u64, write_ahead: WriteAhead) -> u64 {
     let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
     let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
     let paced = |job| (Config { rate: Rate::Fixed { rate_bps: 200_000_000 }, ..sealed() }, job);
@@ -72,13 +72,17 @@ fn sent_in_a_second(told_bytes: u64) -> u64 {
     // When the server's connection is there, and before any report of data.
     pair.run_until(Time::from_ms(1_155));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
+    pair.client.connection_mut().unwrap().set_write_ahead(write_ahead);
     pair.run_until(Time::from_ms(2_000));
     pair.client.stats().sent.total()
 }
 
 #[test]
 fn a_paced_sender_is_not_held_up_by_a_small_queue_at_the_end_of_a_long_path() {
-    assert_eq!(sent_in_a_second(200_000), sent_in_a_second(0));
+    let unlimited = sent_in_a_second(0, WriteAhead::Far);
+    for write_ahead in [WriteAhead::Far, WriteAhead::Near] {
+        assert_eq!(sent_in_a_second(200_000, write_ahead), unlimited, "{write_ahead:?}");
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Connection {
                     || receiver.window_bytes() >= bytes + self.config.receive_memory_bytes / 4;
                 if copied > 0 && wider && self.phase == Phase::Open {
                     self.reported_window = (receiver.window_blocks(), receiver.window_bytes());
-                    self.reporter.on_urgent(now);
+                    self.reporter.on_own_news(now);
                 }
                 copied
             }

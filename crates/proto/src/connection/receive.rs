@@ -129,7 +129,7 @@ impl Connection {
         self.rtt = RttEstimator::default();
         self.rtt.sample(sample);
         self.may_send = true;
-        self.reporter.on_urgent(now);
+        self.reporter.on_own_news(now);
         Ok(())
     }
 

@@ -11,9 +11,15 @@ const SPACING_MIN: Duration = Duration::from_millis(1);
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
 
-/// Where so much time lies between arrivals, they are a slow stream, or one of many which take turns: news are repeated only
-/// when the next ones are overdue. After a longer time it is something else that arrives.
-const GAPS: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
+/// How long nothing arrives between the spurts of a slow stream, or of one of many which take turns. There news are repeated
+/// only when the next spurt is overdue. After a longer time it is something else that arrives.
+const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
+
+/// So many pauses in a row show such a stream. One or two are a handshake, or a question and its answer.
+const PAUSES_MIN: u8 = 8;
+
+/// A spurt which lasts so many pauses is none.
+const SPURT_PAUSES_MAX: u32 = 4;
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
 /// open, and some times more after the last news.
@@ -25,9 +31,12 @@ pub(crate) struct Reporter {
     /// A report is wanted as soon as the spacing allows.
     urgent: bool,
     repeats: u8,
-    /// When something arrived last, and how long nothing had arrived before the first since the last report.
+    /// When something arrived last.
     arrived: Option<Time>,
-    gap: Duration,
+    /// The last pause and its end, and how many there have been in a row.
+    pause: Duration,
+    paused_at: Time,
+    pauses: u8,
     /// Nothing is asked of us before a settling instant has passed.
     again_at: Option<Time>,
 }
@@ -35,18 +44,35 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// A datagram which the peer wants to hear about has arrived.
     pub(crate) fn on_arrival(&mut self, now: Time) {
-        if self.pending_since.is_none() {
-            self.pending_since = Some(now);
-            self.gap = self.arrived.map_or(Duration::ZERO, |before| now.since(before));
-        }
+        self.note_pause(now, self.arrived.map_or(Duration::ZERO, |before| now.since(before)));
         self.arrived = Some(now);
-        self.repeats = REPEATS;
+        self.have_news(now);
     }
 
-    /// The peer waits for this report.
+    fn note_pause(&mut self, now: Time, gap: Duration) {
+        if PAUSE.contains(&gap) {
+            (self.pause, self.paused_at, self.pauses) = (gap, now, self.pauses.saturating_add(1));
+        } else if self.pauses > 0 && (gap > *PAUSE.end() || now.since(self.paused_at) > self.pause * SPURT_PAUSES_MAX) {
+            self.pauses = 0;
+        }
+    }
+
+    /// One has arrived whose report the peer waits for.
     pub(crate) fn on_urgent(&mut self, now: Time) {
         self.on_arrival(now);
         self.urgent = true;
+    }
+
+    /// The peer waits for a report, and nothing more will come before it has one.
+    pub(crate) fn on_own_news(&mut self, now: Time) {
+        self.pauses = 0;
+        self.have_news(now);
+        self.urgent = true;
+    }
+
+    fn have_news(&mut self, now: Time) {
+        self.pending_since.get_or_insert(now);
+        self.repeats = REPEATS;
     }
 
     /// The last report could not yet speak of all that arrived; at `at` it can.
@@ -62,7 +88,7 @@ impl Reporter {
         } else if self.pending_since.is_some() {
             Some(self.last.map_or(Time::ZERO, |last| last + interval))
         } else if self.repeats > 0 {
-            self.last.map(|last| last + if GAPS.contains(&self.gap) { self.gap * 2 } else { SPACING_MIN })
+            self.last.map(|last| last + if self.pauses >= PAUSES_MIN { self.pause * 2 } else { SPACING_MIN })
         } else {
             None
         };
@@ -105,18 +131,50 @@ mod tests {
         assert_eq!(reporter.due_at(INTERVAL), None);
     }
 
+    /// After so many pauses of so long between spurts which take 2 ms and two reports each.
+    fn after(pauses: u64, pause_ms: u64) -> (Reporter, Time) {
+        let mut reporter = Reporter::default();
+        let mut now = Time::from_ms(100);
+        for spurt in 0..=pauses {
+            now += Duration::from_millis(if spurt == 0 { 0 } else { pause_ms });
+            reporter.on_arrival(now);
+            reporter.on_sent(now);
+            now += Duration::from_millis(2);
+            reporter.on_arrival(now);
+            reporter.on_arrival(now);
+            reporter.on_sent(now);
+        }
+        (reporter, now)
+    }
+
+    fn repeat_after_ms((reporter, last): (Reporter, Time)) -> u128 {
+        reporter.due_at(INTERVAL).unwrap().since(last).as_millis()
+    }
+
     #[test]
-    fn where_arrivals_are_far_apart_news_are_repeated_when_the_next_are_overdue() {
-        let repeat_after_ms = |gap_ms: u64| {
-            let mut reporter = Reporter::default();
-            for at_ms in [100, 100 + gap_ms] {
-                reporter.on_arrival(Time::from_ms(at_ms));
-                reporter.on_arrival(Time::from_ms(at_ms));
-                reporter.on_sent(Time::from_ms(at_ms));
-            }
-            reporter.due_at(INTERVAL).unwrap().since(Time::from_ms(100 + gap_ms)).as_millis()
-        };
-        assert_eq!([1, 3, 4, 12, 32, 33, 1_000].map(repeat_after_ms), [1, 1, 8, 24, 64, 1, 1]);
+    fn where_spurts_are_far_apart_news_are_repeated_when_the_next_is_overdue() {
+        assert_eq!([1, 3, 4, 12, 32, 33, 1_000].map(|pause| repeat_after_ms(after(8, pause))), [1, 1, 8, 24, 64, 1, 1]);
+        assert_eq!(repeat_after_ms(after(7, 12)), 1, "a handshake, or questions and answers");
+        let (mut reporter, last) = after(20, 12);
+        let later = last + Duration::from_millis(40);
+        reporter.on_arrival(later);
+        reporter.on_sent(later);
+        assert_eq!(repeat_after_ms((reporter, later)), 1, "something else");
+        let (mut reporter, last) = after(20, 12);
+        (1..60).for_each(|ms| reporter.on_arrival(last + Duration::from_millis(ms)));
+        let later = last + Duration::from_millis(60);
+        reporter.on_sent(later);
+        assert_eq!(repeat_after_ms((reporter, later)), 1, "it has become fast");
+    }
+
+    #[test]
+    fn what_the_peer_waits_for_is_repeated_at_once() {
+        let (mut reporter, last) = after(20, 12);
+        let now = last + Duration::from_millis(10);
+        reporter.on_own_news(now);
+        assert_eq!(reporter.due_at(INTERVAL), Some(last + Duration::from_millis(1)));
+        reporter.on_sent(now);
+        assert_eq!(repeat_after_ms((reporter, now)), 1);
     }
 
     #[test]

@@ -159,11 +159,7 @@ impl Adaptive {
 
     /// Whether a writer who waits is to be woken, as it is worth it.
     pub(crate) fn asks_for_more(&self) -> bool {
-        // Each report makes room for a few symbols: as many writes of so little would cost more than they gain.
-        let in_flight_max = self.peer_queue.in_flight_max();
-        let is_worth_it =
-            self.write_ahead == WriteAhead::Far || self.in_flight.len() <= in_flight_max - in_flight_max / 4;
-        is_worth_it && self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
+        self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
     }
 
     /// Written bytes of which no block has been cut yet, at the most.
@@ -172,7 +168,10 @@ impl Adaptive {
             WriteAhead::Far => limits::UNSENT_BYTES_MAX,
             WriteAhead::Near => {
                 let room = self.peer_queue.in_flight_max().saturating_sub(self.in_flight.len());
-                limits::UNSENT_NEAR_BYTES_MAX.min((room * self.symbol_size) as u64)
+                // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
+                let block_bytes = self.block_bytes() as u64;
+                let most = limits::UNSENT_NEAR_BYTES_MAX.max(2 * block_bytes);
+                most.min((room * self.symbol_size) as u64).max(block_bytes)
             }
         }
     }

@@ -112,7 +112,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(sent_bytes.abs_diff(limits::UNSENT_BYTES_MAX / 2) < 3 * 45 * 1420, "{sent_bytes}");
 }
 
-/// One who writes just in time is let write what may be sent, and asked for more once that is worth a call.
+/// One who writes just in time is let write what may be sent, but always a block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
@@ -130,24 +130,36 @@ fn what_is_written_near_is_what_may_be_in_flight() {
         number
     };
     let all = send(&mut sender);
-    assert!(sender.asks_for_more());
-    let queue = QueueReport {
-        queue_bytes: 1420 * (all + 40),
+    let queue = |datagrams| QueueReport {
+        queue_bytes: 1420 * datagrams,
         arrival_rate_bps: 0,
         rate_bps: None,
         rtt: Some(Duration::from_millis(1)),
         interval: Duration::from_millis(1),
     };
-    sender.on_queue(NOW, queue);
-    let room = (sender.peer_queue.in_flight_max() as u64 - all) * 1420;
-    assert!(room < limits::UNSENT_NEAR_BYTES_MAX);
-    assert!(!sender.asks_for_more(), "a small part of what may be in flight is not worth it");
-    assert_eq!(sender.write(NOW, &data) as u64, room);
-    sender.flush();
-    assert_eq!(send(&mut sender), all + room / 1420);
-    assert_eq!(sender.write(NOW, &data), 0);
-    sender.in_flight.clear();
+    sender.on_queue(NOW, queue(all + 100));
     assert!(sender.asks_for_more());
+    let room = sender.peer_queue.in_flight_max() as u64 - all;
+    assert!((100..120).contains(&room), "{room}");
+    assert_eq!(sender.write(NOW, &data) as u64, room * 1420);
+    sender.flush();
+    assert_eq!(send(&mut sender), all + room);
+    assert_eq!(sender.peer_queue.in_flight_max(), sender.in_flight.len());
+    assert!(sender.asks_for_more());
+    assert_eq!(sender.write(NOW, &data), 45 * 1420, "a block waits for room");
+    assert!(!sender.asks_for_more());
+}
+
+/// However long the blocks are, as when much is lost.
+#[test]
+fn who_writes_near_fills_blocks() {
+    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.set_write_ahead(WriteAhead::Near);
+    (0..400).for_each(|_| sender.loss.observe(100, 60));
+    assert_eq!(sender.block_bytes(), 256 * 1420);
+    assert_eq!(sender.write(NOW, &vec![1; 1 << 20]), 2 * 256 * 1420);
+    assert!(sender.next_symbol(NOW, &RttEstimator::default()).is_some());
 }
 
 #[test]
