@@ -79,7 +79,7 @@ impl ReplayWindow {
     }
 
     fn word(&self, number: u64) -> usize {
-        // The length is a power of two; a division would take as long as all the rest.
+        // The length is a power of two, and this is asked several times for each datagram: no division.
         (number / 64) as usize & (self.seen.len() - 1)
     }
 

@@ -37,7 +37,7 @@ impl<'a> Segment<'a> {
             return Err(DecodeError::DataOffset { words: (raw.data_offset_bytes / 4) as u8, bytes: end });
         };
         let header = raw.header;
-        // Of nearly all segments; reading them would cost as much as the rest of the header.
+        // Nearly no segment has any.
         let options = if area.is_empty() { Options::default() } else { Options::read(area)? };
         match options.profile {
             Some(option) if option != header.profile => {

@@ -159,15 +159,12 @@ impl EpochKey {
         Self { cipher, key: Box::new(key), iv }
     }
 
-    /// In words of eight and of four bytes, as the library reads it: a read of what was written in other pieces waits until
-    /// all writes before it, a payload's among them, have reached the cache.
     fn nonce_bytes(&self, number: u64) -> [u8; aead::NONCE_LEN] {
-        let [a, b, c, d, e, f, g, h, last @ ..] = self.iv;
-        let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]) ^ (number >> 32).to_be();
-        let last = u32::from_ne_bytes(last) ^ (number as u32).to_be();
-        let [a, b, c, d, e, f, g, h] = first.to_ne_bytes();
-        let [i, j, k, l] = last.to_ne_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k, l]
+        let mut nonce = self.iv;
+        for (byte, of_number) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= of_number;
+        }
+        nonce
     }
 
     fn nonce(&self, number: u64) -> aead::Nonce {
