@@ -11,6 +11,7 @@ use std::time::Duration;
 use dfcp::{Accept, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream};
 use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 fn line() -> Config {
     Config { rate: Rate::Line, ..modern() }
@@ -79,6 +80,50 @@ async fn a_hundred_connections_share_one_socket() {
         client.await.unwrap();
     }
     server.await.unwrap();
+}
+
+/// More connections than send at a time, all of which would fill the line; and as many whose applications want to write, and
+/// then do not when it is their turn.
+#[tokio::test]
+async fn connections_which_take_turns_all_get_there_past_those_which_stall() {
+    const STREAMS: u64 = 80;
+    const BYTES: u64 = 1_000_000;
+    let listener = Listener::bind(local(), line()).unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok(mut stream) = listener.accept().await {
+            tokio::spawn(async move {
+                let (_, hash) = read_hash(&mut stream).await?;
+                stream.write_all(hash.as_bytes()).await?;
+                stream.shutdown().await
+            });
+        }
+    });
+    let endpoint = Endpoint::bind(local(), None).unwrap();
+    let clients: Vec<_> = (0..STREAMS)
+        .map(|seed| {
+            let endpoint = endpoint.clone();
+            tokio::spawn(async move {
+                let mut stream = endpoint.connect(address, line()).await.unwrap();
+                if seed % 2 == 0 {
+                    let data = vec![0; 1 << 20];
+                    while timeout(Duration::ZERO, stream.write(&data)).await.is_ok() {}
+                    return Some(stream);
+                }
+                let sent = write_pattern(&mut stream, seed, BYTES).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let mut received = Vec::new();
+                stream.read_to_end(&mut received).await.unwrap();
+                assert_eq!(received, sent.as_bytes(), "seed {seed}");
+                None
+            })
+        })
+        .collect();
+    let mut stalled = Vec::new();
+    for client in clients {
+        stalled.extend(client.await.unwrap());
+    }
+    assert_eq!(stalled.len() as u64, STREAMS / 2);
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ mod stats;
 pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
 pub use connection::application::Read;
 pub use connection::protection::Identity;
+pub use connection::sharing::Sending;
 pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};
 pub use connection::{Connection, Event, Ports};
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};

@@ -45,6 +45,10 @@ pub const IN_FLIGHT_MAX: usize = 1 << 20;
 /// Data datagrams which may be in flight however little a peer says that its system holds: a slow start, and no stop.
 pub const PEER_QUEUE_DATAGRAMS_MIN: usize = 16;
 
+/// Over a path whose least RTT is at most this, connections with one peer may take turns
+/// ([`Sending::takes_turns`](crate::Sending::takes_turns)): each has sent its part, and heard of it, before others miss theirs.
+pub const SHORT_PATH_RTT_MAX: Duration = Duration::from_millis(4);
+
 /// How far behind the highest datagram number a late datagram is still told from a duplicate.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
 

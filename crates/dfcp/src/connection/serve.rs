@@ -8,7 +8,7 @@ use dfcp_proto::{Connection, Read, State};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Shared};
-use crate::endpoint::{EndpointShared, Filled, Outbox};
+use crate::endpoint::{EndpointShared, Filled, Outbox, Standing, Turns};
 use crate::limits;
 
 /// What is to be done for it next.
@@ -51,31 +51,31 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which came at `at`. `share`, which is told when some came last, says what the
-    /// present period is, and how many bytes of them the system keeps. Returns who waits for what has come, and is else woken
+    /// Lets `take_in` hand over datagrams which came at `at`, of whose like the system keeps `queue_bytes`. Returns who waits for what has come, and is else woken
     /// when the connection is served, which is next: once, however much has come.
-    pub(crate) fn take_in(
-        &self,
-        at: Time,
-        share: impl FnOnce(u32) -> (u32, u64),
-        take_in: impl FnOnce(&mut Intake<'_>),
-    ) -> Waiters<'_> {
+    pub(crate) fn take_in(&self, at: Time, queue_bytes: u64, take_in: impl FnOnce(&mut Intake<'_>)) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
-        let (period, queue_bytes) = share(inner.active_in);
-        inner.active_in = period;
         inner.connection.set_receive_queue_bytes(queue_bytes);
         take_in(&mut Intake { connection: &mut inner.connection, now });
         inner.sleeps_until = Time::ZERO;
         Waiters(inner)
     }
 
-    /// Does what is due, and puts what is to be sent into `outbox`, if that can be sent at present.
-    pub(crate) fn serve(self: &Arc<Self>, endpoint: &EndpointShared, outbox: Option<&mut Outbox>) -> Next {
+    /// Does what is due, and puts what is to be sent into `outbox`, if that can be sent at present. `turns` are those of its
+    /// peer.
+    pub(crate) fn serve(
+        self: &Arc<Self>,
+        endpoint: &EndpointShared,
+        outbox: Option<&mut Outbox>,
+        turns: &mut Turns<Arc<Self>>,
+    ) -> Next {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         inner.connection.handle_timeout(now);
         linger(&mut inner, now);
+        let standing = turns.on_serving(now, inner.standing, inner.connection.sending(), || Arc::clone(self));
+        inner.stand(standing, turns.sharers(now, standing));
         let segments_max = endpoint.socket.segments_max();
         let filled = outbox.map_or_else(Filled::default, |outbox| {
             let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
@@ -91,12 +91,27 @@ impl Shared {
         let newly_connected = std::mem::take(&mut inner.newly_connected);
         let next = if filled.is_full { Next::Send } else { after(&inner, now) };
         inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };
+        if let Next::Done = next {
+            inner.standing = turns.leave(inner.standing);
+        }
         drop(inner);
         if newly_connected {
             endpoint.established(self);
         }
         wakers.wake();
         next
+    }
+
+    /// There is a place for one which has waited; whether its turn begins.
+    pub(crate) fn begin_turn(&self, turns: &mut Turns<Arc<Self>>) -> bool {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let standing = turns.begin(now, inner.connection.sending());
+        inner.stand(standing, turns.sharers(now, standing));
+        let wakers = inner.drain_events();
+        drop(inner);
+        wakers.wake();
+        matches!(standing, Standing::Turn { .. })
     }
 
     /// The system has refused to send something of it.
@@ -112,6 +127,17 @@ impl Shared {
     }
 }
 
+impl Inner {
+    /// From here on it stands so among the connections with its peer, of which so many send at a time.
+    fn stand(&mut self, standing: Standing, sharers: usize) {
+        self.connection.set_queue_sharers(sharers);
+        if let Some(bytes) = standing.allowance(self.standing) {
+            self.connection.allow_writing(bytes);
+        }
+        self.standing = standing;
+    }
+}
+
 /// What follows once it has nothing to send.
 fn after(inner: &Inner, now: Time) -> Next {
     let timeout = inner.connection.next_timeout(now);
@@ -119,6 +145,7 @@ fn after(inner: &Inner, now: Time) -> Next {
         return Next::Done;
     }
     let timeout = timeout.unwrap_or(Time::MAX).min(inner.linger_until.unwrap_or(Time::MAX));
+    let timeout = if let Standing::Turn { until } = inner.standing { timeout.min(until) } else { timeout };
     if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
 }
 

@@ -11,7 +11,7 @@ use tokio::io::ReadBuf;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::endpoint::Bell;
+use crate::endpoint::{Bell, Standing};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 
@@ -59,8 +59,8 @@ pub(crate) struct Inner {
     pub(super) linger_until: Option<Time>,
     /// Nothing is done for it until then, unless it calls; `Time::ZERO` if it is to be served anyway.
     pub(super) sleeps_until: Time,
-    /// The latest period in which it received something, as the endpoint counts them.
-    pub(super) active_in: u32,
+    /// Among the connections with its peer.
+    pub(super) standing: Standing,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
 }
@@ -149,7 +149,7 @@ impl Shared {
             shut_down: false,
             linger_until: None,
             sleeps_until: Time::ZERO,
-            active_in: 0,
+            standing: Standing::default(),
             send_error: None,
         });
         Arc::new(Self { inner, bell, clock, handle, path, accepted })

@@ -1,13 +1,13 @@
-//! Among how many connections the socket's buffer is divided.
+//! Among how many peers the socket's buffer is divided.
 
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// For how long a connection which received something counts.
+/// For how long a peer from which something came counts.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Counts the connections which receive something in each period.
+/// Counts the peers from which something comes in each period.
 #[derive(Debug)]
 pub(super) struct Activity {
     queue_bytes: u64,
@@ -23,18 +23,19 @@ impl Activity {
         Self { queue_bytes, period: 1, began: Time::ZERO, before: 0, now: 0 }
     }
 
-    /// A connection which was last seen in period `seen` receives something. Returns the present period, and the
-    /// connection's share of the socket's buffer.
-    pub(super) fn on_received(&mut self, at: Time, seen: u32) -> (u32, u64) {
+    /// Something comes from a peer from which something came last in period `heard_in`, which it changes. Returns the peer's
+    /// share of the socket's buffer.
+    pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
         if at.since(self.began) >= PERIOD {
             let is_recent = at.since(self.began) < PERIOD * 2;
             (self.before, self.now) = (if is_recent { self.now } else { 0 }, 0);
             (self.period, self.began) = (self.period.wrapping_add(1), at);
         }
-        if seen != self.period {
+        if *heard_in != self.period {
             self.now += 1;
+            *heard_in = self.period;
         }
-        (self.period, self.queue_bytes / self.before.max(self.now).max(1))
+        self.queue_bytes / self.before.max(self.now).max(1)
     }
 }
 
@@ -43,21 +44,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buffer_is_divided_among_those_which_received_something_lately() {
+    fn the_buffer_is_divided_among_those_from_whom_something_came_lately() {
         let mut activity = Activity::new(1_200);
         let (mut first, mut second) = (0, 0);
         let mut shares = Vec::new();
         for at_ms in (1_000..1_200).step_by(10) {
-            let share;
-            (first, share) = activity.on_received(Time::from_ms(at_ms), first);
-            shares.push(share);
+            shares.push(activity.on_received(Time::from_ms(at_ms), &mut first));
             if at_ms < 1_100 {
-                (second, _) = activity.on_received(Time::from_ms(at_ms), second);
+                activity.on_received(Time::from_ms(at_ms), &mut second);
             }
         }
         assert_eq!(shares[0], 1_200);
         assert_eq!(shares[1..15], [600; 14], "the second one fell silent at 100 ms, and counts for the next period");
         assert_eq!(shares[15..], [1_200; 5]);
-        assert_eq!(activity.on_received(Time::from_ms(9_000), second).1, 1_200, "after a long silence of all");
+        assert_eq!(activity.on_received(Time::from_ms(9_000), &mut second), 1_200, "after a long silence of all");
     }
 }

@@ -12,6 +12,7 @@ use crate::endpoint::EndpointShared;
 use crate::endpoint::agenda::Agenda;
 use crate::endpoint::intake::Intake;
 use crate::endpoint::outbox::{Outbox, Sent};
+use crate::endpoint::peers::Peers;
 use crate::endpoint::waiting::{Interest, Ready, wait};
 #[cfg(unix)]
 use crate::endpoint::watched::Watched;
@@ -23,6 +24,7 @@ pub(super) struct Driver {
     shared: Arc<EndpointShared>,
     intake: Intake,
     agenda: Agenda,
+    peers: Peers,
     outbox: Outbox,
     called: Vec<Handle>,
     /// There may be something to receive.
@@ -53,6 +55,7 @@ impl Driver {
         Self {
             intake: Intake::new(&shared.socket, shared.bell.is_of_task()),
             agenda: Agenda::default(),
+            peers: Peers::default(),
             outbox: Outbox::new(),
             called: Vec::new(),
             receives: true,
@@ -140,7 +143,7 @@ impl Driver {
         if self.deaf_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
             return;
         }
-        match self.intake.receive(&self.shared, &mut self.agenda) {
+        match self.intake.receive(&self.shared, &mut self.agenda, &mut self.peers) {
             Ok(is_drained) => self.receives = !is_drained,
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
@@ -172,7 +175,7 @@ impl Driver {
         for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.agenda.next() else { break };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match connection.serve(&self.shared, outbox) {
+            match self.peers.serve(&connection, &self.shared, outbox, &mut self.agenda) {
                 Next::Again => self.agenda.now(connection),
                 Next::Sleep(until) => self.agenda.at(connection, until),
                 Next::Send => {
@@ -185,6 +188,7 @@ impl Driver {
                 }
                 Next::Done => {
                     self.shared.forget(&connection);
+                    self.peers.forget(&connection);
                     some_ended = true;
                 }
             }
@@ -206,7 +210,8 @@ impl Driver {
     fn rest(&mut self) -> Option<(Interest, Duration)> {
         let (is_blocked, is_deaf) = (self.blocked_until.is_some(), self.deaf_until.is_some());
         let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_deaf);
-        if is_busy || !self.shared.bell.may_sleep() {
+        let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.agenda));
+        if !is_idle || !self.shared.bell.may_sleep() {
             // Whether there is room again costs one call; nobody waits for it.
             self.blocked_until = None;
             return None;

@@ -12,6 +12,7 @@ use quinn_udp::Transmit;
 use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
 use crate::endpoint::agenda::Agenda;
+use crate::endpoint::peers::Peers;
 use crate::endpoint::{EndpointShared, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
@@ -71,7 +72,12 @@ impl Intake {
     }
 
     /// Receives until nothing is there, which is `true`, or for a while; who gets something is on the agenda then.
-    pub(super) fn receive(&mut self, shared: &EndpointShared, agenda: &mut Agenda) -> io::Result<bool> {
+    pub(super) fn receive(
+        &mut self,
+        shared: &EndpointShared,
+        agenda: &mut Agenda,
+        peers: &mut Peers,
+    ) -> io::Result<bool> {
         for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
             let count = match self.buffers.try_receive(&shared.socket) {
                 Ok(count) => count,
@@ -86,7 +92,7 @@ impl Intake {
                     route(shared, &mut table, now, &arrival, self.buffers.bytes(&arrival), &mut self.todo);
                 }
             }
-            self.carry_out(shared, now, agenda);
+            self.carry_out(shared, now, agenda, peers);
             if !self.buffers.were_all_filled(count) {
                 return Ok(true);
             }
@@ -94,7 +100,7 @@ impl Intake {
         Ok(false)
     }
 
-    fn carry_out(&mut self, shared: &EndpointShared, now: Time, agenda: &mut Agenda) {
+    fn carry_out(&mut self, shared: &EndpointShared, now: Time, agenda: &mut Agenda, peers: &mut Peers) {
         self.todo.opened.drain(..).for_each(|connection| agenda.now(connection));
         for Reply { destination, src_ip, contents } in self.todo.replies.drain(..) {
             let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
@@ -105,7 +111,8 @@ impl Intake {
         let mut rest = self.todo.deliveries.as_slice();
         while let Some(first) = rest.first() {
             let (group, later) = rest.split_at(group_of(first, rest));
-            let waiters = deliver(&mut self.buffers, &mut self.activity, now, first, group);
+            let queue_bytes = self.activity.on_received(now, &mut peers.of(&first.connection).heard_in);
+            let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
             self.has_woken |= self.wakes_first && waiters.wake();
             agenda.now(Arc::clone(&first.connection));
             rest = later;
@@ -135,23 +142,19 @@ fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
 /// Lets the connection take datagrams in while they are in the processor's cache.
 fn deliver<'a>(
     buffers: &mut ReceiveBuffers,
-    activity: &mut Activity,
+    queue_bytes: u64,
     at: Time,
     first: &'a Delivery,
     group: &[Delivery],
 ) -> Waiters<'a> {
-    first.connection.take_in(
-        at,
-        |seen| activity.on_received(at, seen),
-        |intake| {
-            for Delivery { remote, arrival, .. } in group {
-                buffers
-                    .bytes_mut(arrival)
-                    .chunks_mut(arrival.stride)
-                    .for_each(|datagram| intake.datagram(*remote, datagram));
-            }
-        },
-    )
+    first.connection.take_in(at, queue_bytes, |intake| {
+        for Delivery { remote, arrival, .. } in group {
+            buffers
+                .bytes_mut(arrival)
+                .chunks_mut(arrival.stride)
+                .for_each(|datagram| intake.datagram(*remote, datagram));
+        }
+    })
 }
 
 /// Splits a run of datagrams into those of one connection each.

@@ -6,6 +6,8 @@ mod bell;
 mod driver;
 mod intake;
 mod outbox;
+mod peers;
+mod turns;
 mod waiting;
 #[cfg(unix)]
 mod watched;
@@ -32,6 +34,7 @@ use crate::stream::Stream;
 pub(crate) use bell::Bell;
 use driver::Driver;
 pub(crate) use outbox::{Filled, Outbox};
+pub(crate) use turns::{Standing, Turns};
 #[cfg(unix)]
 use watched::Watched;
 

@@ -3,7 +3,7 @@
 use dfcp_time::Time;
 use dfcp_wire::Profile;
 
-use crate::config::{Rate, Traffic, WriteAhead};
+use crate::config::{Rate, Traffic};
 use crate::connection::events::Occurrence;
 use crate::connection::protection::Identity;
 use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
@@ -25,7 +25,7 @@ pub enum Read {
 
 impl Connection {
     /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`WriteAhead`]); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
+    /// what is not sent yet ([`WriteAhead`](crate::WriteAhead)); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
     /// be called before the handshake is done.
     ///
     /// # Errors
@@ -276,20 +276,6 @@ impl Connection {
             Parameter::WindowSize | Parameter::Redundancy | Parameter::Coding | Parameter::Decoding => {
                 Err(ParameterError::WriteOnly(parameter.name()))
             }
-        }
-    }
-
-    /// Says how many bytes of this connection's datagrams the system holds until they are handed in, a socket's buffer; 0,
-    /// as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight than fits into that
-    /// and the path.
-    pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
-        self.receive_queue_bytes = bytes;
-    }
-
-    /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
-    pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        if let Sender::Modern(sender) = &mut self.sender {
-            sender.set_write_ahead(write_ahead);
         }
     }
 

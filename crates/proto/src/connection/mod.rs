@@ -20,6 +20,7 @@ mod paths;
 pub(crate) mod protection;
 mod receive;
 mod repeats;
+pub(crate) mod sharing;
 mod timers;
 pub(crate) mod transmit;
 

@@ -5,6 +5,7 @@
 //! sent, oldest block first; otherwise new blocks; otherwise, with nothing left to send, proactive repair.
 
 mod feedback;
+mod writing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub(crate) struct Adaptive {
     send_buffer_bytes: u64,
     traffic: Traffic,
     write_ahead: WriteAhead,
+    /// So many bytes more may be written, and what a block lacks; `None` for any number.
+    allowance_bytes: Option<u64>,
     content: Content,
     /// The application could not write all it had.
     more_to_come: bool,
@@ -102,6 +105,7 @@ impl Adaptive {
             send_buffer_bytes: config.send_buffer_bytes,
             traffic: config.traffic,
             write_ahead: WriteAhead::Far,
+            allowance_bytes: None,
             content: config.content,
             more_to_come: false,
             source: Source::new(symbol_size, proofs.are_on(), config.content),
@@ -142,65 +146,8 @@ impl Adaptive {
         self.source.take_from(spare);
     }
 
-    // ---- the application ----
-
-    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
-        let taken = self.source.write(now, data, self.space_bytes(), self.block_bytes());
-        self.more_to_come = taken < data.len();
-        taken
-    }
-
-    /// Bytes which a write could take now.
-    pub(crate) fn space_bytes(&self) -> u64 {
-        let waiting = self.source.waiting_bytes();
-        let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
-        kept.min(self.unsent_bytes_max().saturating_sub(waiting))
-    }
-
-    /// Whether a writer who waits is to be woken, as it is worth it.
-    pub(crate) fn asks_for_more(&self) -> bool {
-        self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
-    }
-
-    /// Written bytes of which no block has been cut yet, at the most.
-    fn unsent_bytes_max(&self) -> u64 {
-        match self.write_ahead {
-            WriteAhead::Far => limits::UNSENT_BYTES_MAX,
-            WriteAhead::Near => {
-                let room = self.peer_queue.in_flight_max().saturating_sub(self.in_flight.len());
-                // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
-                let block_bytes = self.block_bytes() as u64;
-                let most = limits::UNSENT_NEAR_BYTES_MAX.max(2 * block_bytes);
-                most.min((room * self.symbol_size) as u64).max(block_bytes)
-            }
-        }
-    }
-
-    fn block_bytes(&self) -> usize {
-        let symbols = match self.traffic {
-            Traffic::Bulk => plan::bulk_block_symbols(self.loss.low()),
-            Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
-        };
-        let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
-        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
-        symbols.min(symbols_max).max(1) * self.symbol_size
-    }
-
-    pub(crate) fn flush(&mut self) {
-        self.source.flush();
-    }
-
-    pub(crate) fn shut_down(&mut self) {
-        self.more_to_come = false;
-        self.source.shut_down();
-    }
-
     pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
         self.traffic = traffic;
-    }
-
-    pub(crate) fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        self.write_ahead = write_ahead;
     }
 
     pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {

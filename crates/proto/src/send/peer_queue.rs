@@ -44,7 +44,21 @@ impl<T: PartialOrd + Copy> Least<T> {
 pub(crate) struct PeerQueue {
     least_rtt: Least<Duration>,
     least_loss: Least<f64>,
+    /// What the newest report allows; `None` without limit.
+    room: Option<Room>,
+    /// Among so many connections the queue is divided.
+    sharers: usize,
     in_flight_max: usize,
+}
+
+/// What may be in flight.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    path_bytes: f64,
+    queue_bytes: f64,
+    /// Bytes of a datagram, and the share of them which does not arrive.
+    datagram_bytes: f64,
+    loss: f64,
 }
 
 /// What a report says of it.
@@ -62,7 +76,13 @@ pub(crate) struct QueueReport {
 
 impl Default for PeerQueue {
     fn default() -> Self {
-        Self { least_rtt: Least::default(), least_loss: Least::default(), in_flight_max: IN_FLIGHT_MAX }
+        Self {
+            least_rtt: Least::default(),
+            least_loss: Least::default(),
+            room: None,
+            sharers: 1,
+            in_flight_max: IN_FLIGHT_MAX,
+        }
     }
 }
 
@@ -80,19 +100,37 @@ impl PeerQueue {
             self.least_rtt.sample(now, rtt);
         }
         self.least_loss.sample(now, loss);
-        let Some(least) = self.least_rtt.get().filter(|_| report.queue_bytes > 0) else {
-            self.in_flight_max = IN_FLIGHT_MAX;
-            return;
-        };
-        // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives doubles
-        // what is in flight in each round trip until the path is full.
-        let rate_bps = report.rate_bps.unwrap_or_else(|| report.arrival_rate_bps.saturating_mul(2));
-        let path_bytes = rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
-        let arriving_bytes = report.queue_bytes as f64 + path_bytes;
-        let loss = self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX);
-        let sent_bytes = arriving_bytes / (1.0 - loss);
-        let datagrams = (sent_bytes / datagram_bytes.max(1) as f64) as usize;
-        self.in_flight_max = datagrams.clamp(PEER_QUEUE_DATAGRAMS_MIN, IN_FLIGHT_MAX);
+        self.room = self.least_rtt.get().filter(|_| report.queue_bytes > 0).map(|least| {
+            // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives
+            // doubles what is in flight in each round trip until the path is full.
+            let rate_bps = report.rate_bps.unwrap_or_else(|| report.arrival_rate_bps.saturating_mul(2));
+            let path_bytes = rate_bps as f64 / 8.0 * (least + report.interval).as_secs_f64();
+            let loss = self.least_loss.get().unwrap_or_default().clamp(0.0, LOSS_BELIEVED_MAX);
+            let (queue_bytes, datagram_bytes) = (report.queue_bytes as f64, datagram_bytes.max(1) as f64);
+            Room { path_bytes, queue_bytes, datagram_bytes, loss }
+        });
+        self.divide();
+    }
+
+    /// So many connections, one at least, share the queue from now on.
+    pub(crate) fn set_sharers(&mut self, sharers: usize) {
+        if sharers != self.sharers {
+            self.sharers = sharers.max(1);
+            self.divide();
+        }
+    }
+
+    /// The least RTT lately, if any is known.
+    pub(crate) fn least_rtt(&self) -> Option<Duration> {
+        self.least_rtt.get()
+    }
+
+    fn divide(&mut self) {
+        self.in_flight_max = self.room.map_or(IN_FLIGHT_MAX, |room| {
+            let sent_bytes = (room.queue_bytes / self.sharers as f64 + room.path_bytes) / (1.0 - room.loss);
+            let datagrams = (sent_bytes / room.datagram_bytes) as usize;
+            datagrams.clamp(PEER_QUEUE_DATAGRAMS_MIN, IN_FLIGHT_MAX)
+        });
     }
 }
 
@@ -124,6 +162,19 @@ mod tests {
         assert_eq!(in_flight_max(&[(0, QueueReport { rate_bps: Some(80_000_000), ..REPORT })]), 1_100);
         assert_eq!(with_loss(0.5, &[(0, REPORT)]), 4_000);
         assert_eq!(with_loss(1.0, &[(0, REPORT)]), 8_000, "no more than that is believed");
+    }
+
+    #[test]
+    fn the_queue_is_divided_and_the_path_is_not() {
+        let mut queue = PeerQueue::default();
+        queue.set_sharers(4);
+        assert_eq!(queue.in_flight_max(), IN_FLIGHT_MAX, "nothing is known");
+        queue.on_report(Time::from_ms(0), 1_000, 0.0, REPORT);
+        assert_eq!(queue.in_flight_max(), 1_250);
+        for (sharers, datagrams) in [(2, 1_500), (1, 2_000), (0, 2_000), (usize::MAX, 1_000)] {
+            queue.set_sharers(sharers);
+            assert_eq!(queue.in_flight_max(), datagrams);
+        }
     }
 
     #[test]

@@ -186,6 +186,11 @@ impl Source {
         self.waiting_bytes
     }
 
+    /// Bytes which the block being filled lacks, if one has been begun.
+    pub(crate) fn room_in_begun_block(&self) -> usize {
+        if self.filling.data_bytes == 0 { 0 } else { self.target_bytes.saturating_sub(self.filling.data_bytes) }
+    }
+
     /// The size of the next block, were it cut now; 0 if nothing waits.
     pub(crate) fn next_bytes(&self) -> usize {
         self.ready.front().unwrap_or(&self.filling).data_bytes

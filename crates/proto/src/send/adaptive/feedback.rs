@@ -66,7 +66,7 @@ impl Adaptive {
     }
 
     /// The fate of all datagrams up to the report's highest is known.
-    fn settle(&mut self, report: Reported) {
+    pub(super) fn settle(&mut self, report: Reported) {
         while let Some(sent) = self.in_flight.settle(report.highest) {
             let index = sent.block_id.checked_sub(self.first_id).map(|index| index as usize);
             if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {

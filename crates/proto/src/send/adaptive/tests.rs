@@ -150,6 +150,42 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     assert!(!sender.asks_for_more());
 }
 
+/// Who may write a little fills the block which that begins; more comes once it is allowed.
+#[test]
+fn what_is_allowed_is_written_in_whole_blocks() {
+    const BLOCK_BYTES: usize = 45 * 1420;
+    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.set_write_ahead(WriteAhead::Near);
+    let data = vec![1; 1 << 20];
+    let write = |sender: &mut Adaptive| {
+        let counts = std::iter::from_fn(|| Some(sender.write(NOW, &data)).filter(|&count| count > 0));
+        counts.sum::<usize>()
+    };
+    sender.allow(Some(0));
+    assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_busy()), (0, false, false));
+    assert!(sender.has_used_allowance());
+    sender.allow(Some(1));
+    assert!(sender.asks_for_more() && !sender.has_used_allowance(), "its turn has come");
+    assert_eq!(write(&mut sender), BLOCK_BYTES);
+    assert!(sender.is_busy() && !sender.has_used_allowance(), "nothing is sent");
+    let mut number = 0;
+    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+        sender.on_sent(NOW, symbol, number);
+        number += 1;
+    }
+    assert!(!sender.has_used_allowance(), "nothing is reported");
+    let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
+    sender.settle(Reported { number: 0, highest: highest - 1, received: highest });
+    assert!(!sender.has_used_allowance());
+    sender.settle(Reported { number: 1, highest, received: highest + 1 });
+    assert!(sender.has_used_allowance());
+    sender.allow(Some(BLOCK_BYTES as u64 + 1));
+    assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
+    sender.allow(None);
+    assert!(write(&mut sender) > 0);
+}
+
 /// However long the blocks are, as when much is lost.
 #[test]
 fn who_writes_near_fills_blocks() {

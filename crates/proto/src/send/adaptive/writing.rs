@@ -1,0 +1,99 @@
+//! How much the application may write, and when.
+
+use dfcp_time::Time;
+
+use super::{Adaptive, BLOCKS_PER_WINDOW_MIN, PROMPT_BLOCK_SYMBOLS};
+use crate::config::{Traffic, WriteAhead};
+use crate::limits;
+use crate::send::plan;
+
+impl Adaptive {
+    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
+        let taken = self.source.write(now, data, self.space_bytes(), self.block_bytes());
+        self.more_to_come = taken < data.len();
+        if let Some(left_bytes) = &mut self.allowance_bytes {
+            *left_bytes = left_bytes.saturating_sub(taken as u64);
+        }
+        taken
+    }
+
+    /// Bytes which a write could take now.
+    pub(crate) fn space_bytes(&self) -> u64 {
+        let waiting = self.source.waiting_bytes();
+        let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
+        let space = kept.min(self.unsent_bytes_max().saturating_sub(waiting));
+        match self.allowance_bytes {
+            None => space,
+            // A block which cannot be filled would wait until it is cut for its age.
+            Some(left_bytes) => space.min(left_bytes.max(self.source.room_in_begun_block() as u64)),
+        }
+    }
+
+    /// Whether a writer who waits is to be woken, as it is worth it.
+    pub(crate) fn asks_for_more(&self) -> bool {
+        self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
+    }
+
+    /// Written bytes of which no block has been cut yet, at the most.
+    fn unsent_bytes_max(&self) -> u64 {
+        match self.write_ahead {
+            WriteAhead::Far => limits::UNSENT_BYTES_MAX,
+            WriteAhead::Near => {
+                let room = self.peer_queue.in_flight_max().saturating_sub(self.in_flight.len());
+                // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
+                let block_bytes = self.block_bytes() as u64;
+                let most = limits::UNSENT_NEAR_BYTES_MAX.max(2 * block_bytes);
+                most.min((room * self.symbol_size) as u64).max(block_bytes)
+            }
+        }
+    }
+
+    pub(super) fn block_bytes(&self) -> usize {
+        let symbols = match self.traffic {
+            Traffic::Bulk => plan::bulk_block_symbols(self.loss.low()),
+            Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
+        };
+        let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
+        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
+        symbols.min(symbols_max).max(1) * self.symbol_size
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.source.flush();
+    }
+
+    pub(crate) fn shut_down(&mut self) {
+        self.more_to_come = false;
+        self.source.shut_down();
+    }
+
+    pub(crate) fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
+        self.write_ahead = write_ahead;
+    }
+
+    /// So many bytes more may be written, and what is then missing of a block; any number with `None`.
+    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
+        self.allowance_bytes = bytes;
+    }
+
+    /// Whether more datagrams are in flight, or wait to be sent for the first time, than always may be in flight.
+    pub(crate) fn is_busy(&self) -> bool {
+        let waiting = self.source.waiting_bytes().div_ceil(self.symbol_size as u64);
+        waiting + self.in_flight.len() as u64 > limits::PEER_QUEUE_DATAGRAMS_MIN as u64
+    }
+
+    /// Whether all that may be written has been, or all that there was, and is sent and reported but for a few datagrams.
+    pub(crate) fn has_used_allowance(&self) -> bool {
+        (self.allowance_bytes == Some(0) || !self.more_to_come) && !self.is_busy()
+    }
+
+    /// With so many connections, this one included, the queue in front of the receiver is shared.
+    pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
+        self.peer_queue.set_sharers(sharers);
+    }
+
+    /// Whether what is sent over this path is reported within milliseconds.
+    pub(crate) fn is_path_short(&self) -> bool {
+        self.peer_queue.least_rtt().is_some_and(|rtt| rtt <= limits::SHORT_PATH_RTT_MAX)
+    }
+}
