@@ -106,7 +106,7 @@ impl Shared {
     pub(crate) fn begin_turn(&self, turns: &mut Turns<Arc<Self>>) -> bool {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
-        let standing = turns.begin(now, inner.connection.sending());
+        let standing = turns.begin(now, inner.standing, inner.connection.sending());
         inner.stand(standing, turns.sharers(now, standing));
         let wakers = inner.drain_events();
         drop(inner);
@@ -145,7 +145,7 @@ fn after(inner: &Inner, now: Time) -> Next {
         return Next::Done;
     }
     let timeout = timeout.unwrap_or(Time::MAX).min(inner.linger_until.unwrap_or(Time::MAX));
-    let timeout = if let Standing::Turn { until } = inner.standing { timeout.min(until) } else { timeout };
+    let timeout = inner.standing.ends_at().filter(|&end| end > now).map_or(timeout, |end| timeout.min(end));
     if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
 }
 

@@ -175,22 +175,22 @@ impl Driver {
         for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.agenda.next() else { break };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match self.peers.serve(&connection, &self.shared, outbox, &mut self.agenda) {
-                Next::Again => self.agenda.now(connection),
-                Next::Sleep(until) => self.agenda.at(connection, until),
+            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).turns) {
+                Next::Again => self.agenda.now(Arc::clone(&connection)),
+                Next::Sleep(until) => self.agenda.at(Arc::clone(&connection), until),
                 Next::Send => {
-                    self.agenda.now(connection);
+                    self.agenda.now(Arc::clone(&connection));
                     self.send();
                     batches += 1;
-                    if batches == limits::BATCHES_PER_TURN {
-                        break;
-                    }
                 }
                 Next::Done => {
                     self.shared.forget(&connection);
-                    self.peers.forget(&connection);
                     some_ended = true;
                 }
+            }
+            self.peers.pass_on(&connection, &mut self.agenda);
+            if batches == limits::BATCHES_PER_TURN {
+                break;
             }
         }
         while self.blocked_until.is_none() && !self.outbox.is_empty() {

@@ -281,12 +281,15 @@ impl EndpointShared {
     }
 
     /// A connection is over.
-    fn forget(&self, connection: &Shared) {
+    fn forget(&self, connection: &Arc<Shared>) {
         let mut table = self.table();
+        let slot = table.connections.get_mut(connection.handle.index());
+        // Its handle may be another's by now, if it had been forgotten before.
+        let Some(slot) = slot.filter(|slot| slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, connection))) else {
+            return;
+        };
+        *slot = None;
         table.proto.forget(connection.handle);
-        if let Some(slot) = table.connections.get_mut(connection.handle.index()) {
-            *slot = None;
-        }
         let is_idle = table.proto.is_empty();
         drop(table);
         connection.end();

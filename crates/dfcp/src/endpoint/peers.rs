@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::connection::{Next, Shared};
+use crate::connection::Shared;
 use crate::endpoint::agenda::Agenda;
 use crate::endpoint::turns::Turns;
-use crate::endpoint::{EndpointShared, Outbox};
 
-/// The peers with which something is going on, by the address at which each was first. There are no more than connections.
+/// The peers with which there are connections, by the address at which each was first.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_address: HashMap<SocketAddr, Peer>,
@@ -30,47 +29,40 @@ impl Peers {
         self.by_address.entry(connection.path.remote).or_default()
     }
 
-    /// Serves a connection, and gives the places which are free then to those who wait.
-    pub(super) fn serve(
-        &mut self,
-        connection: &Arc<Shared>,
-        endpoint: &EndpointShared,
-        outbox: Option<&mut Outbox>,
-        agenda: &mut Agenda,
-    ) -> Next {
+    /// A connection has been served, and is on the agenda if it is not over: the places which are free now are given to those
+    /// who wait.
+    pub(super) fn pass_on(&mut self, connection: &Shared, agenda: &mut Agenda) {
         let turns = &mut self.of(connection).turns;
-        let next = connection.serve(endpoint, outbox, turns);
         while let Some(waiting) = turns.pop(false) {
             begin_turn(waiting, turns, agenda);
         }
-        if turns.is_crowded() {
+        let (is_crowded, is_over) = (turns.is_crowded(), turns.is_empty());
+        if is_over {
+            self.by_address.remove(&connection.path.remote);
+        } else if is_crowded {
             self.crowded = Some(connection.path.remote);
         }
-        next
     }
 
     /// There is nothing to do now. Whether that gives one of those who wait a place.
     pub(super) fn use_idle_time(&mut self, agenda: &mut Agenda) -> bool {
-        let turns =
-            self.crowded.take().and_then(|address| self.by_address.get_mut(&address)).map(|peer| &mut peer.turns);
-        let Some((turns, waiting)) = turns.and_then(|turns| turns.pop(true).map(|waiting| (turns, waiting))) else {
-            return false;
-        };
-        begin_turn(waiting, turns, agenda);
-        true
-    }
-
-    /// A connection is over. What is left of its peer, if another connection needs it, begins anew.
-    pub(super) fn forget(&mut self, connection: &Shared) {
-        if self.by_address.get(&connection.path.remote).is_some_and(|peer| peer.turns.is_empty()) {
-            self.by_address.remove(&connection.path.remote);
+        let Some(peer) = self.crowded.and_then(|address| self.by_address.get_mut(&address)) else { return false };
+        while let Some(waiting) = peer.turns.pop(true) {
+            if begin_turn(waiting, &mut peer.turns, agenda) {
+                return true;
+            }
         }
+        self.crowded = None;
+        false
     }
 }
 
-fn begin_turn(connection: Arc<Shared>, turns: &mut Turns<Arc<Shared>>, agenda: &mut Agenda) {
-    if connection.begin_turn(turns) {
+/// Whether it has something to send.
+fn begin_turn(connection: Arc<Shared>, turns: &mut Turns<Arc<Shared>>, agenda: &mut Agenda) -> bool {
+    let begins = connection.begin_turn(turns);
+    if begins {
         // It has an end, at which the connection is to be served.
         agenda.now(connection);
     }
+    begins
 }

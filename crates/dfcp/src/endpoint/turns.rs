@@ -19,25 +19,30 @@ const MEMORY: Duration = Duration::from_millis(50);
 /// How a connection stands among those with its peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It sends nothing, or little.
+    /// It has not been served yet.
     #[default]
+    New,
+    /// It sends nothing, or little.
     Quiet,
     /// It keeps to a rate, or its path is long: a turn would not end soon.
     Apart,
     /// It has a place, which nobody waits for.
     Placed,
-    /// It has a place for so long, or until it has sent its part.
+    /// It has a place until it has sent its part.
     Turn {
-        /// When it ends.
+        /// Or, if nothing is under way, so long.
         until: Time,
     },
     /// It waits for a place; nothing more is to be written to it.
     Waiting,
+    /// The same, and what it had to send has been sent meanwhile.
+    Queued,
 }
 
 /// The connections with one peer.
 #[derive(Debug)]
 pub(crate) struct Turns<C> {
+    connections: usize,
     placed: usize,
     apart: usize,
     /// In the order of their coming, each once.
@@ -47,7 +52,7 @@ pub(crate) struct Turns<C> {
 
 impl<C> Default for Turns<C> {
     fn default() -> Self {
-        Self { placed: 0, apart: 0, waiting: VecDeque::new(), sharers: Peak::default() }
+        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: Peak::default() }
     }
 }
 
@@ -62,23 +67,26 @@ impl<C> Turns<C> {
     ) -> Standing {
         let after = self.next(now, before, sending);
         self.change(before, after);
-        if after == Standing::Waiting && before != Standing::Waiting {
+        if after == Standing::Waiting && !before.is_in_queue() {
             self.waiting.push_back(it());
         }
         after
     }
 
     fn next(&self, now: Time, standing: Standing, sending: Sending) -> Standing {
+        let has_turn = |until| sending.is_under_way || (!sending.has_used_allowance && now < until);
         match standing {
-            Standing::Waiting => Standing::Waiting,
-            Standing::Turn { until } if sending.takes_turns && !sending.has_used_allowance && now < until => standing,
+            Standing::Waiting | Standing::Queued if sending.is_busy => Standing::Waiting,
+            Standing::Waiting | Standing::Queued => Standing::Queued,
+            Standing::Turn { until } if sending.takes_turns && has_turn(until) => standing,
             _ if !sending.is_busy => Standing::Quiet,
             _ if !sending.takes_turns => Standing::Apart,
             Standing::Placed if self.is_crowded() => Standing::Turn { until: now + TURN_MAX },
             Standing::Placed => Standing::Placed,
             Standing::Turn { .. } if !self.is_crowded() => Standing::Placed,
-            Standing::Quiet | Standing::Apart if !self.is_crowded() && self.placed < TURNS_AT_ONCE => Standing::Placed,
-            Standing::Turn { .. } | Standing::Quiet | Standing::Apart => Standing::Waiting,
+            Standing::Turn { .. } => Standing::Waiting,
+            _ if !self.is_crowded() && self.placed < TURNS_AT_ONCE => Standing::Placed,
+            _ => Standing::Waiting,
         }
     }
 
@@ -95,33 +103,35 @@ impl<C> Turns<C> {
     }
 
     /// It is the turn of one which has waited, if it still has something to send.
-    pub(crate) fn begin(&mut self, now: Time, sending: Sending) -> Standing {
+    pub(crate) fn begin(&mut self, now: Time, before: Standing, sending: Sending) -> Standing {
         let after = match sending {
             Sending { is_busy: false, .. } => Standing::Quiet,
             Sending { takes_turns: false, .. } => Standing::Apart,
             Sending { .. } => Standing::Turn { until: now + TURN_MAX },
         };
-        self.change(Standing::Waiting, after);
+        self.change(before, after);
         after
     }
 
     /// A connection is over. If it waits, it does so until it is the first: nothing begins then.
     pub(crate) fn leave(&mut self, before: Standing) -> Standing {
-        let after = if before == Standing::Waiting { before } else { Standing::Quiet };
+        let after = if before.is_in_queue() { Standing::Queued } else { Standing::Quiet };
         self.change(before, after);
+        self.connections -= 1;
         after
     }
 
     fn change(&mut self, before: Standing, after: Standing) {
         match before {
+            Standing::New => self.connections += 1,
             Standing::Placed | Standing::Turn { .. } => self.placed -= 1,
             Standing::Apart => self.apart -= 1,
-            Standing::Quiet | Standing::Waiting => {}
+            Standing::Quiet | Standing::Waiting | Standing::Queued => {}
         }
         match after {
             Standing::Placed | Standing::Turn { .. } => self.placed += 1,
             Standing::Apart => self.apart += 1,
-            Standing::Quiet | Standing::Waiting => {}
+            Standing::New | Standing::Quiet | Standing::Waiting | Standing::Queued => {}
         }
     }
 
@@ -132,17 +142,26 @@ impl<C> Turns<C> {
         if standing == Standing::Waiting { usize::MAX } else { sharers }
     }
 
-    /// Whether no connection has any part in it.
+    /// Whether no connection is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.placed + self.apart + self.waiting.len() == 0
+        self.connections == 0
     }
 }
 
 impl Standing {
+    fn is_in_queue(self) -> bool {
+        matches!(self, Self::Waiting | Self::Queued)
+    }
+
+    /// When it is to be looked at again at the latest.
+    pub(crate) fn ends_at(self) -> Option<Time> {
+        if let Self::Turn { until } = self { Some(until) } else { None }
+    }
+
     /// What may be written from here on, if that changes with the step from `before`.
     pub(crate) fn allowance(self, before: Self) -> Option<Option<u64>> {
         let of = |standing| match standing {
-            Self::Quiet | Self::Apart | Self::Placed => None,
+            Self::New | Self::Quiet | Self::Apart | Self::Placed | Self::Queued => None,
             Self::Turn { .. } => Some(TURN_BYTES),
             Self::Waiting => Some(0),
         };
@@ -176,9 +195,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BUSY: Sending = Sending { is_busy: true, takes_turns: true, has_used_allowance: false };
-    const DONE: Sending = Sending { has_used_allowance: true, ..BUSY };
-    const IDLE: Sending = Sending { is_busy: false, takes_turns: true, has_used_allowance: true };
+    const BUSY: Sending = Sending { is_under_way: true, is_busy: true, takes_turns: true, has_used_allowance: false };
+    const SENT: Sending = Sending { is_under_way: false, ..BUSY };
+    const DONE: Sending = Sending { has_used_allowance: true, ..SENT };
+    const IDLE: Sending = Sending { is_busy: false, ..DONE };
 
     /// Connections with one peer, by their index, and what they are allowed.
     #[derive(Default)]
@@ -192,7 +212,7 @@ mod tests {
     impl Crowd {
         fn of(count: usize) -> Self {
             Self {
-                standings: vec![Standing::Quiet; count],
+                standings: vec![Standing::New; count],
                 allowances: vec![None; count],
                 now: Time::from_ms(1_000),
                 ..Self::default()
@@ -208,21 +228,24 @@ mod tests {
 
         /// Serves one which has this to send, and begins the turns of those for whom there is a place then.
         fn serve(&mut self, index: usize, sending: Sending) -> Vec<usize> {
+            self.serve_then(index, sending, BUSY)
+        }
+
+        /// The same, where those who wait have that to send.
+        fn serve_then(&mut self, index: usize, sending: Sending, of_waiting: Sending) -> Vec<usize> {
             let after = self.turns.on_serving(self.now, self.standings[index], sending, || index);
             self.stand(index, after);
-            std::iter::from_fn(|| {
-                let next = self.turns.pop(false)?;
-                let after = self.turns.begin(self.now, BUSY);
-                self.stand(next, after);
-                Some(next)
-            })
-            .collect()
+            std::iter::from_fn(|| self.begin_next(false, of_waiting)).collect()
         }
 
         /// Nobody has anything to send now.
         fn idle(&mut self) -> Option<usize> {
-            let next = self.turns.pop(true)?;
-            let after = self.turns.begin(self.now, BUSY);
+            self.begin_next(true, BUSY)
+        }
+
+        fn begin_next(&mut self, is_idle: bool, sending: Sending) -> Option<usize> {
+            let next = self.turns.pop(is_idle)?;
+            let after = self.turns.begin(self.now, self.standings[next], sending);
             self.stand(next, after);
             Some(next)
         }
@@ -232,7 +255,7 @@ mod tests {
         }
 
         fn waiting(&self) -> Vec<usize> {
-            (0..self.standings.len()).filter(|&index| self.standings[index] == Standing::Waiting).collect()
+            (0..self.standings.len()).filter(|&index| self.standings[index].is_in_queue()).collect()
         }
     }
 
@@ -286,16 +309,27 @@ mod tests {
         (0..count).for_each(|index| _ = crowd.serve(index, BUSY));
         (0..2).for_each(|index| assert!(crowd.serve(index, BUSY).is_empty()));
         crowd.now += TURN_MAX;
-        assert_eq!(
-            crowd.serve(0, BUSY),
-            [count - 1],
-            "it had nothing to say for so long, or its application did not write"
-        );
+        assert_eq!(crowd.serve(0, BUSY), [], "what is in flight has a part in the queue, however slow the receiver is");
+        assert_eq!(crowd.serve(0, SENT), [count - 1], "its application did not write");
         assert_eq!(crowd.waiting(), [0]);
         assert_eq!(crowd.serve(1, IDLE), [0]);
         assert_eq!((crowd.standings[1], crowd.allowances[1]), (Standing::Quiet, None));
         assert_eq!(crowd.serve(0, DONE), []);
         assert_eq!((crowd.standings[0], crowd.allowances[0]), (Standing::Placed, None), "nobody waits");
+    }
+
+    #[test]
+    fn who_has_sent_all_while_it_waited_may_write_a_little_and_keeps_its_place_in_the_queue() {
+        let count = TURNS_AT_ONCE + 2;
+        let mut crowd = Crowd::of(count);
+        (0..count).for_each(|index| _ = crowd.serve(index, BUSY));
+        let first = TURNS_AT_ONCE;
+        assert_eq!(crowd.allowances[first], Some(0));
+        assert_eq!(crowd.serve(first, IDLE), []);
+        assert_eq!(crowd.allowances[first], None);
+        assert_eq!(crowd.serve(first, BUSY), []);
+        assert_eq!(crowd.allowances[first], Some(0));
+        assert_eq!(crowd.serve(0, IDLE), [first]);
     }
 
     #[test]
@@ -320,7 +354,6 @@ mod tests {
         assert!(crowd.waiting().is_empty());
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Apart), 3 * TURNS_AT_ONCE);
         (0..3 * TURNS_AT_ONCE).for_each(|index| _ = crowd.serve(index, IDLE));
-        assert!(crowd.turns.is_empty());
         crowd.now += MEMORY;
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Quiet), 3 * TURNS_AT_ONCE);
         crowd.now += MEMORY;
@@ -333,17 +366,20 @@ mod tests {
         let mut crowd = Crowd::of(count);
         (0..count).for_each(|index| _ = crowd.serve(index, BUSY));
         let waits = crowd.turns.leave(Standing::Waiting);
-        assert_eq!((waits, crowd.turns.pop(false)), (Standing::Waiting, None));
+        assert_eq!((waits, crowd.turns.pop(false)), (Standing::Queued, None));
         let left = crowd.turns.leave(crowd.standings[0]);
         crowd.stand(0, left);
         assert_eq!(crowd.turns.pop(false), Some(TURNS_AT_ONCE));
-        assert_eq!(crowd.turns.begin(crowd.now, Sending::default()), Standing::Quiet, "it is over");
+        assert_eq!(crowd.turns.begin(crowd.now, waits, Sending::default()), Standing::Quiet, "it is over");
         assert_eq!(crowd.turns.pop(false), Some(TURNS_AT_ONCE + 1));
+        (2..count).for_each(|_| _ = crowd.turns.leave(Standing::Queued));
+        assert!(crowd.turns.is_empty());
     }
 
     fn sending() -> impl Strategy<Value = Sending> {
-        any::<(bool, bool, bool)>().prop_map(|(is_busy, takes_turns, has_used_allowance)| Sending {
-            is_busy,
+        any::<(bool, bool, bool, bool)>().prop_map(|(is_under_way, waits, takes_turns, has_used_allowance)| Sending {
+            is_under_way,
+            is_busy: is_under_way || waits,
             takes_turns,
             has_used_allowance,
         })
@@ -353,12 +389,12 @@ mod tests {
         /// Model: the standings of all, counted each time.
         #[test]
         fn places_are_never_too_many_nor_left_empty_while_somebody_waits(
-            steps in prop::collection::vec((0..4 * TURNS_AT_ONCE, sending(), 0..5_u64, any::<bool>()), 0..2_000),
+            steps in prop::collection::vec((0..4 * TURNS_AT_ONCE, sending(), sending(), 0..5_u64, any::<bool>()), 0..2_000),
         ) {
             let mut crowd = Crowd::of(4 * TURNS_AT_ONCE);
-            for (index, sending, pause_ms, is_idle) in steps {
+            for (index, sending, of_waiting, pause_ms, is_idle) in steps {
                 crowd.now += Duration::from_millis(pause_ms);
-                crowd.serve(index, sending);
+                crowd.serve_then(index, sending, of_waiting);
                 if is_idle {
                     crowd.idle();
                 }

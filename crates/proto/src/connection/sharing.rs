@@ -7,14 +7,15 @@ use crate::connection::{Connection, Phase, Sender};
 /// What a connection has to send, for whoever lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// The application waits to write, or more than
-    /// [`PEER_QUEUE_DATAGRAMS_MIN`](crate::limits::PEER_QUEUE_DATAGRAMS_MIN) datagrams are in flight or wait to be.
+    /// More than [`PEER_QUEUE_DATAGRAMS_MIN`](crate::limits::PEER_QUEUE_DATAGRAMS_MIN) datagrams are in flight, or wait to be
+    /// and the peer has room for them.
+    pub is_under_way: bool,
+    /// That, or the application waits to write and the peer has room.
     pub is_busy: bool,
     /// It keeps to no rate, and its path is short ([`SHORT_PATH_RTT_MAX`](crate::limits::SHORT_PATH_RTT_MAX)): a few blocks are
     /// sent and reported within milliseconds.
     pub takes_turns: bool,
-    /// What [`Connection::allow_writing`] allowed has been written, or all that there was, and is sent and reported but for a
-    /// few datagrams.
+    /// What [`Connection::allow_writing`] allowed has been written, or all that there was.
     pub has_used_allowance: bool,
 }
 
@@ -37,11 +38,15 @@ impl Connection {
     #[must_use]
     pub fn sending(&self) -> Sending {
         match &self.sender {
-            Sender::Modern(sender) if self.phase == Phase::Open => Sending {
-                is_busy: self.write_blocked || sender.is_busy(),
-                takes_turns: self.pacer.rate_bps().is_none() && sender.is_path_short(),
-                has_used_allowance: sender.has_used_allowance(),
-            },
+            Sender::Modern(sender) if self.phase == Phase::Open => {
+                let is_under_way = sender.is_under_way();
+                Sending {
+                    is_under_way,
+                    is_busy: is_under_way || (self.write_blocked && sender.may_begin_block()),
+                    takes_turns: self.pacer.rate_bps().is_none() && sender.is_path_short(),
+                    has_used_allowance: sender.has_used_allowance(),
+                }
+            }
             Sender::Modern(_) | Sender::Classic(_) => Sending::default(),
         }
     }

@@ -99,7 +99,7 @@ impl Connection {
         }
         match self.receiver {
             Receiver::Classic(_) => None,
-            Receiver::Modern(_) => self.reporter.due_at(self.rtt.report_interval()),
+            Receiver::Modern(_) => self.reporter.due_at(self.rtt.report_interval(), self.rtt.report_interval_of_much()),
         }
     }
 

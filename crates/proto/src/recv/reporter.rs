@@ -11,6 +11,9 @@ const SPACING_MIN: Duration = Duration::from_millis(1);
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
 
+/// So many arrivals since the last report are much.
+const MUCH: u32 = 160;
+
 /// How long nothing arrives between the spurts of a slow stream, or of one of many which take turns. There news are repeated
 /// only when the next spurt is overdue. After a longer time it is something else that arrives.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
@@ -28,6 +31,8 @@ pub(crate) struct Reporter {
     last: Option<Time>,
     /// Something has arrived since the last report.
     pending_since: Option<Time>,
+    /// So many datagrams since the last report.
+    unreported: u32,
     /// A report is wanted as soon as the spacing allows.
     urgent: bool,
     repeats: u8,
@@ -46,6 +51,7 @@ impl Reporter {
     pub(crate) fn on_arrival(&mut self, now: Time) {
         self.note_pause(now, self.arrived.map_or(Duration::ZERO, |before| now.since(before)));
         self.arrived = Some(now);
+        self.unreported = self.unreported.saturating_add(1);
         self.have_news(now);
     }
 
@@ -80,12 +86,13 @@ impl Reporter {
         self.again_at = Some(at);
     }
 
-    /// When the next report is due.
-    pub(crate) fn due_at(&self, interval: Duration) -> Option<Time> {
+    /// When the next report is due, if `interval` after the last one suffices, or `of_much` while much arrives.
+    pub(crate) fn due_at(&self, interval: Duration, of_much: Duration) -> Option<Time> {
         let earliest = self.last.map_or(Time::ZERO, |last| last + SPACING_MIN);
         let regular = if self.urgent {
             Some(earliest)
         } else if self.pending_since.is_some() {
+            let interval = if self.unreported >= MUCH { of_much } else { interval };
             Some(self.last.map_or(Time::ZERO, |last| last + interval))
         } else if self.repeats > 0 {
             self.last.map(|last| last + if self.pauses >= PAUSES_MIN { self.pause * 2 } else { SPACING_MIN })
@@ -104,6 +111,7 @@ impl Reporter {
             self.again_at = None;
         }
         self.pending_since = None;
+        self.unreported = 0;
         self.urgent = false;
         self.last = Some(now);
     }
@@ -114,21 +122,36 @@ mod tests {
     use super::*;
 
     const INTERVAL: Duration = Duration::from_millis(5);
+    const OF_MUCH: Duration = Duration::from_millis(2);
 
     #[test]
     fn reports_come_at_the_interval_and_the_last_news_three_times() {
         let mut reporter = Reporter::default();
-        assert_eq!(reporter.due_at(INTERVAL), None);
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), None);
         reporter.on_arrival(Time::from_ms(10));
-        assert_eq!(reporter.due_at(INTERVAL), Some(Time::ZERO), "the first one is not waited for");
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::ZERO), "the first one is not waited for");
         reporter.on_sent(Time::from_ms(10));
         reporter.on_arrival(Time::from_ms(11));
-        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(15)));
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::from_ms(15)));
         reporter.on_sent(Time::from_ms(15));
-        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(16)));
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::from_ms(16)));
         reporter.on_sent(Time::from_ms(16));
         reporter.on_sent(Time::from_ms(17));
-        assert_eq!(reporter.due_at(INTERVAL), None);
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), None);
+    }
+
+    #[test]
+    fn much_is_reported_sooner() {
+        let mut reporter = Reporter::default();
+        reporter.on_arrival(Time::from_ms(10));
+        reporter.on_sent(Time::from_ms(10));
+        for _ in 0..3 {
+            (1..MUCH).for_each(|_| reporter.on_arrival(Time::from_ms(11)));
+            assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::from_ms(15)));
+            reporter.on_arrival(Time::from_ms(11));
+            assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::from_ms(12)));
+            reporter.on_sent(Time::from_ms(10));
+        }
     }
 
     /// After so many pauses of so long between spurts which take 2 ms and two reports each.
@@ -148,7 +171,7 @@ mod tests {
     }
 
     fn repeat_after_ms((reporter, last): (Reporter, Time)) -> u128 {
-        reporter.due_at(INTERVAL).unwrap().since(last).as_millis()
+        reporter.due_at(INTERVAL, OF_MUCH).unwrap().since(last).as_millis()
     }
 
     #[test]
@@ -172,7 +195,7 @@ mod tests {
         let (mut reporter, last) = after(20, 12);
         let now = last + Duration::from_millis(10);
         reporter.on_own_news(now);
-        assert_eq!(reporter.due_at(INTERVAL), Some(last + Duration::from_millis(1)));
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(last + Duration::from_millis(1)));
         reporter.on_sent(now);
         assert_eq!(repeat_after_ms((reporter, now)), 1);
     }
@@ -183,6 +206,6 @@ mod tests {
         reporter.on_arrival(Time::from_ms(10));
         reporter.on_sent(Time::from_ms(10));
         reporter.on_urgent(Time::from_ms(10));
-        assert_eq!(reporter.due_at(INTERVAL), Some(Time::from_ms(11)));
+        assert_eq!(reporter.due_at(INTERVAL, OF_MUCH), Some(Time::from_ms(11)));
     }
 }

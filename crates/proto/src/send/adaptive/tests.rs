@@ -163,25 +163,29 @@ fn what_is_allowed_is_written_in_whole_blocks() {
         counts.sum::<usize>()
     };
     sender.allow(Some(0));
-    assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_busy()), (0, false, false));
+    assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_under_way()), (0, false, false));
     assert!(sender.has_used_allowance());
     sender.allow(Some(1));
     assert!(sender.asks_for_more() && !sender.has_used_allowance(), "its turn has come");
     assert_eq!(write(&mut sender), BLOCK_BYTES);
-    assert!(sender.is_busy() && !sender.has_used_allowance(), "nothing is sent");
+    assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
     while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+        assert!(sender.is_under_way(), "{number} of a block are sent");
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
-    assert!(!sender.has_used_allowance(), "nothing is reported");
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
     sender.settle(Reported { number: 0, highest: highest - 1, received: highest });
-    assert!(!sender.has_used_allowance());
+    assert!(sender.is_under_way());
     sender.settle(Reported { number: 1, highest, received: highest + 1 });
-    assert!(sender.has_used_allowance());
+    assert!(!sender.is_under_way());
     sender.allow(Some(BLOCK_BYTES as u64 + 1));
     assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
+    sender.peer_window_blocks = 1;
+    assert!(!sender.is_under_way() && !sender.may_begin_block(), "the peer has no room");
+    sender.peer_window_blocks = 16_384;
+    assert!(sender.is_under_way());
     sender.allow(None);
     assert!(write(&mut sender) > 0);
 }

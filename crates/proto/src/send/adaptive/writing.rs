@@ -76,15 +76,28 @@ impl Adaptive {
         self.allowance_bytes = bytes;
     }
 
-    /// Whether more datagrams are in flight, or wait to be sent for the first time, than always may be in flight.
-    pub(crate) fn is_busy(&self) -> bool {
-        let waiting = self.source.waiting_bytes().div_ceil(self.symbol_size as u64);
-        waiting + self.in_flight.len() as u64 > limits::PEER_QUEUE_DATAGRAMS_MIN as u64
+    /// Whether more datagrams are in flight or wait to be, as far as the window permits it, than always may be in flight.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let least = limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
+        let waiting_bytes = if self.may_begin_block() { self.source.waiting_bytes() } else { 0 };
+        let mut datagrams = self.in_flight.len() as u64 + waiting_bytes.div_ceil(self.symbol_size as u64);
+        for block in self.due.iter().map_while(|id| self.get(id)) {
+            if datagrams > least {
+                break;
+            }
+            datagrams += u64::from(block.target);
+        }
+        datagrams > least
     }
 
-    /// Whether all that may be written has been, or all that there was, and is sent and reported but for a few datagrams.
+    /// Whether the window has room for what was written next, if anything was.
+    pub(crate) fn may_begin_block(&self) -> bool {
+        self.window_is_open(self.source.next_bytes() as u64)
+    }
+
+    /// Whether all that may be written has been, or all that there was.
     pub(crate) fn has_used_allowance(&self) -> bool {
-        (self.allowance_bytes == Some(0) || !self.more_to_come) && !self.is_busy()
+        self.allowance_bytes == Some(0) || !self.more_to_come
     }
 
     /// With so many connections, this one included, the queue in front of the receiver is shared.
