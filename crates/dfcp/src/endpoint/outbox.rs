@@ -21,6 +21,25 @@ pub(super) enum Sent {
     Blocked,
 }
 
+/// What takes batches: a socket, and in tests what stands for one.
+pub(super) trait Exit {
+    /// Datagrams which it takes with one call.
+    fn segments_max(&self) -> usize;
+
+    /// Takes so many bytes, in whole datagrams, or says `WouldBlock`.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize>;
+}
+
+impl Exit for Socket {
+    fn segments_max(&self) -> usize {
+        self.segments_max()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+        self.try_send(transmit)
+    }
+}
+
 /// What [`Outbox::fill`] has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
@@ -118,7 +137,7 @@ impl Outbox {
     }
 
     /// Sends the batch, or until the socket is full; what was carried over begins the next one.
-    pub(super) fn send(&mut self, socket: &Socket) -> Sent {
+    pub(super) fn send(&mut self, socket: &impl Exit) -> Sent {
         let sent = self.send_batch(socket);
         // Who carries over was the last to sign.
         let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
@@ -136,7 +155,7 @@ impl Outbox {
     }
 
     /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
-    fn send_batch(&mut self, socket: &Socket) -> io::Result<()> {
+    fn send_batch(&mut self, socket: &impl Exit) -> io::Result<()> {
         let Way { src_ip, destination } = self.way;
         let mut result = Ok(());
         while self.start < self.end {
@@ -186,6 +205,8 @@ impl Outbox {
 mod tests {
     use super::*;
     use dfcp_proto::DATAGRAM_BUFFER_BYTES;
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
 
     const DRY: Filled = Filled { something: true, is_full: false };
     const FULL: Filled = Filled { something: true, is_full: true };
@@ -278,5 +299,80 @@ mod tests {
         let (bytes, ..) = fill(&mut outbox, 64, &mut datagrams);
         assert_eq!(bytes, limits::TRANSMIT_BYTES_MAX / 1_448 * 1_448);
         assert_eq!(fill(&mut outbox, 1, &mut vec![(9, 1), (9, 1)]).0, 9);
+    }
+
+    /// Says these things to one call after another, and then takes whatever comes.
+    #[derive(Default)]
+    struct Scripted {
+        answers: RefCell<VecDeque<io::Result<usize>>>,
+        /// Bytes, their destination's port, and whether they were to be split.
+        taken: RefCell<Vec<(Vec<u8>, u16, bool)>>,
+        /// After the first refusal it has no GSO.
+        is_without_gso: bool,
+    }
+
+    impl Scripted {
+        fn that_says(answers: impl IntoIterator<Item = io::Result<usize>>) -> Self {
+            Self { answers: RefCell::new(answers.into_iter().collect()), ..Self::default() }
+        }
+
+        fn calls(&self) -> Vec<(usize, u16, bool)> {
+            self.taken.borrow().iter().map(|(bytes, port, split)| (bytes.len(), *port, *split)).collect()
+        }
+    }
+
+    impl Exit for Scripted {
+        fn segments_max(&self) -> usize {
+            if self.is_without_gso && self.answers.borrow().is_empty() { 1 } else { 64 }
+        }
+
+        fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+            let answer = self.answers.borrow_mut().pop_front().unwrap_or(Ok(transmit.contents.len()))?;
+            let port = transmit.destination.port();
+            let taken = transmit.contents[..answer].to_vec();
+            self.taken.borrow_mut().push((taken, port, transmit.segment_size.is_some()));
+            Ok(answer)
+        }
+    }
+
+    fn is_all(sent: &Sent) -> bool {
+        matches!(sent, Sent::All)
+    }
+
+    #[test]
+    fn a_full_socket_gets_the_rest_later_and_nothing_twice() {
+        let mut outbox = Outbox::new();
+        let lengths = [1_000, 1_000, 1_000, 1_000, 800];
+        let mut datagrams = lengths.map(|length| (length, if length == 800 { 2 } else { 1 })).to_vec();
+        assert_eq!(add(&mut outbox, 64, None, &mut datagrams), FULL);
+        let full = || Err(io::ErrorKind::WouldBlock.into());
+        let socket = Scripted::that_says([full(), Err(io::ErrorKind::Interrupted.into()), Ok(2_000), full(), full()]);
+        assert!([0; 3].iter().all(|_| !is_all(&outbox.send(&socket)) && !outbox.is_empty()));
+        assert!(is_all(&outbox.send(&socket)) && !outbox.is_empty(), "what was carried over begins the next batch");
+        assert!(is_all(&outbox.send(&socket)) && outbox.is_empty());
+        assert_eq!(socket.calls(), [(2_000, 1, true), (2_000, 1, true), (800, 2, false)]);
+        let sent = socket.taken.borrow().iter().flat_map(|(bytes, ..)| bytes.clone()).collect::<Vec<_>>();
+        assert!(sent.iter().copied().eq(lengths.iter().flat_map(|&length| vec![(length % 251) as u8; length])));
+    }
+
+    #[test]
+    fn what_the_system_refuses_for_good_is_lost_and_the_next_batch_goes() {
+        let mut outbox = Outbox::new();
+        add(&mut outbox, 64, None, &mut vec![(1_000, 1), (1_000, 1), (900, 2)]);
+        let socket = Scripted::that_says([Err(io::ErrorKind::NetworkUnreachable.into())]);
+        // Not for want of GSO: the same again would be refused again.
+        assert!(is_all(&outbox.send(&socket)) && socket.calls().is_empty() && !outbox.is_empty());
+        assert!(is_all(&outbox.send(&socket)) && outbox.is_empty());
+        assert_eq!(socket.calls(), [(900, 2, false)]);
+    }
+
+    #[test]
+    fn a_system_which_turns_out_to_have_no_gso_gets_them_one_by_one() {
+        let mut outbox = Outbox::new();
+        add(&mut outbox, 64, None, &mut vec![(1_000, 1), (1_000, 1), (700, 1)]);
+        let refused = Scripted::that_says([Err(io::ErrorKind::InvalidInput.into())]);
+        let socket = Scripted { is_without_gso: true, ..refused };
+        assert!(is_all(&outbox.send(&socket)) && outbox.is_empty());
+        assert_eq!(socket.calls(), [(1_000, 1, false), (1_000, 1, false), (700, 1, false)]);
     }
 }
