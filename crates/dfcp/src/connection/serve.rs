@@ -51,8 +51,9 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which came at `at`, of whose like the system keeps `queue_bytes`. Returns who waits for what has come, and is else woken
-    /// when the connection is served, which is next: once, however much has come.
+    /// Lets `take_in` hand over datagrams which came at `at`; of what comes from their peer the system keeps `queue_bytes`.
+    /// Returns who waits for what has come, and is else woken when the connection is served, which is next: once, however
+    /// much has come.
     pub(crate) fn take_in(&self, at: Time, queue_bytes: u64, take_in: impl FnOnce(&mut Intake<'_>)) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);

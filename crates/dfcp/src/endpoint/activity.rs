@@ -4,38 +4,60 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-/// For how long a peer from which something came counts.
-const PERIOD: Duration = Duration::from_millis(50);
+/// For how long something counts, and until the end of the next such period.
+pub(super) const PERIOD: Duration = Duration::from_millis(50);
+
+/// The largest of some numbers in the present period and in the one before.
+#[derive(Debug, Default)]
+pub(super) struct Lately {
+    began: Time,
+    before: usize,
+    now: usize,
+}
+
+impl Lately {
+    /// Whether a period begins with `at`.
+    fn advance(&mut self, at: Time) -> bool {
+        let age = at.since(self.began);
+        if age < PERIOD {
+            return false;
+        }
+        (self.before, self.now) = (if age < PERIOD * 2 { self.now } else { 0 }, 0);
+        self.began = at;
+        true
+    }
+
+    /// The largest, `number` at `at` included.
+    pub(super) fn with(&mut self, at: Time, number: usize) -> usize {
+        self.advance(at);
+        self.now = self.now.max(number);
+        self.now.max(self.before)
+    }
+}
 
 /// Counts the peers from which something comes in each period.
 #[derive(Debug)]
 pub(super) struct Activity {
     queue_bytes: u64,
     period: u32,
-    began: Time,
-    before: u64,
-    now: u64,
+    peers: Lately,
 }
 
 impl Activity {
     /// The socket's buffer holds `queue_bytes`; 0 if that is unknown.
     pub(super) fn new(queue_bytes: u64) -> Self {
-        Self { queue_bytes, period: 1, began: Time::ZERO, before: 0, now: 0 }
+        Self { queue_bytes, period: 1, peers: Lately::default() }
     }
 
     /// Something comes from a peer from which something came last in period `heard_in`, which it changes. Returns the peer's
     /// share of the socket's buffer.
     pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
-        if at.since(self.began) >= PERIOD {
-            let is_recent = at.since(self.began) < PERIOD * 2;
-            (self.before, self.now) = (if is_recent { self.now } else { 0 }, 0);
-            (self.period, self.began) = (self.period.wrapping_add(1), at);
+        if self.peers.advance(at) {
+            self.period = self.period.wrapping_add(1);
         }
-        if *heard_in != self.period {
-            self.now += 1;
-            *heard_in = self.period;
-        }
-        self.queue_bytes / self.before.max(self.now).max(1)
+        let is_another = std::mem::replace(heard_in, self.period) != self.period;
+        let peers = self.peers.with(at, self.peers.now + usize::from(is_another));
+        self.queue_bytes / peers.max(1) as u64
     }
 }
 

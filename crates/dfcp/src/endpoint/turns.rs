@@ -6,15 +6,12 @@
 //! little waits for nobody.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use dfcp_proto::Sending;
 use dfcp_time::Time;
 
+use crate::endpoint::activity::Lately;
 use crate::limits::{TURN_BYTES, TURN_MAX, TURNS_AT_ONCE, TURNS_AT_ONCE_IDLE};
-
-/// For how long the most who shared the queue count, and how long those before.
-const MEMORY: Duration = Duration::from_millis(50);
 
 /// How a connection stands among those with its peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,12 +44,12 @@ pub(crate) struct Turns<C> {
     apart: usize,
     /// In the order of their coming, each once.
     waiting: VecDeque<C>,
-    sharers: Peak,
+    sharers: Lately,
 }
 
 impl<C> Default for Turns<C> {
     fn default() -> Self {
-        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: Peak::default() }
+        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: Lately::default() }
     }
 }
 
@@ -169,31 +166,12 @@ impl Standing {
     }
 }
 
-/// The largest of some numbers lately.
-#[derive(Debug, Default)]
-struct Peak {
-    began: Time,
-    before: usize,
-    now: usize,
-}
-
-impl Peak {
-    /// It, this one included.
-    fn with(&mut self, at: Time, number: usize) -> usize {
-        let age = at.since(self.began);
-        if age >= MEMORY {
-            (self.before, self.now) = (if age < MEMORY * 2 { self.now } else { 0 }, 0);
-            self.began = at;
-        }
-        self.now = self.now.max(number);
-        self.now.max(self.before)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::activity::PERIOD;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     const BUSY: Sending = Sending { is_under_way: true, is_busy: true, takes_turns: true, has_used_allowance: false };
     const SENT: Sending = Sending { is_under_way: false, ..BUSY };
@@ -354,9 +332,9 @@ mod tests {
         assert!(crowd.waiting().is_empty());
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Apart), 3 * TURNS_AT_ONCE);
         (0..3 * TURNS_AT_ONCE).for_each(|index| _ = crowd.serve(index, IDLE));
-        crowd.now += MEMORY;
+        crowd.now += PERIOD;
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Quiet), 3 * TURNS_AT_ONCE);
-        crowd.now += MEMORY;
+        crowd.now += PERIOD;
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Quiet), 1);
     }
 
