@@ -30,8 +30,8 @@ RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 export RUSTFLAGS
 # With --target the flags do not reach build scripts, which lack libFuzzer's runtime.
-cargo build --locked --release --features libfuzzer --target "$host"
-binaries=${CARGO_TARGET_DIR:-target}/$host/release
+cargo build --locked --profile fuzz --features libfuzzer --bins --target "$host"
+binaries=${CARGO_TARGET_DIR:-../target}/$host/fuzz
 
 # Fuzzes one target; its exit status goes to artifacts/TARGET/status.
 fuzz() {

@@ -12,6 +12,8 @@ use dfcp_wire::{BlockInfo, Flags, Header, Segment, feedback};
 const CATCH_UP: Duration = Duration::from_millis(4);
 /// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
+/// One number in so many is never given to a datagram ([data-5]).
+const NUMBERS_PER_SKIPPED: u64 = 128;
 
 /// The account of one sender.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Emission {
     pub next_block: u32,
     /// All datagrams sent.
     pub datagrams: u64,
+    /// One past the highest number of a datagram; some numbers are skipped ([data-5]).
+    pub numbers_end: u64,
     control: u64,
     data_bits: u64,
     data_bits_max: u64,
@@ -51,6 +55,7 @@ impl Emission {
             block_limit: 0,
             next_block: 0,
             datagrams: 0,
+            numbers_end: 0,
             control: 0,
             data_bits: 0,
             data_bits_max: 0,
@@ -70,6 +75,18 @@ impl Emission {
     #[must_use]
     pub fn data_datagrams(&self) -> u64 {
         self.datagrams - self.control
+    }
+
+    /// Datagrams without data.
+    #[must_use]
+    pub fn control_datagrams(&self) -> u64 {
+        self.control
+    }
+
+    /// Source symbols of a block; 0 if none of it was sent.
+    #[must_use]
+    pub fn source_symbols(&self, block_id: u32) -> u64 {
+        self.blocks.get(&block_id).map_or(0, |&(k, _)| k)
     }
 
     /// The peer's SYNACK is about to arrive, with these parameters.
@@ -96,8 +113,12 @@ impl Emission {
     pub fn note(&mut self, now: Time, datagram: &[u8]) {
         let segment = Segment::decode(datagram).expect("what is sent can be decoded");
         let header = segment.header;
-        assert_eq!(u64::from(header.s3), self.datagrams, "datagrams are numbered without gaps");
+        let number = u64::from(header.s3);
+        assert!(number >= self.numbers_end, "number {number} after {}", self.numbers_end);
         self.datagrams += 1;
+        self.numbers_end = number + 1;
+        let skipped_max = self.numbers_end.div_ceil(NUMBERS_PER_SKIPPED);
+        assert!(self.numbers_end <= self.datagrams + skipped_max, "{} datagrams, the last is {number}", self.datagrams);
         if !header.flags.is_empty() {
             self.control += 1;
             if header.flags == Flags::SYN {
@@ -115,8 +136,9 @@ impl Emission {
         *symbols += 1;
         assert_eq!(*k, u64::from(info.k), "a block has one K");
 
-        // [plan-5]: what the worst loss that is believed asks for, then one per round trip.
-        let factor = limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX);
+        // [plan-5]: what the worst loss that is believed asks for, should all but one have arrived; then one per round trip.
+        let factor =
+            (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
         let symbols_max = *k * factor.ceil() as u64 + 1 + age as u64;
         assert!(*symbols <= symbols_max, "{symbols} symbols of block {} with {k}", header.block_id);
@@ -189,10 +211,24 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "the last is 4")]
+    fn numbers_skipped_too_often_are_noticed() {
+        let mut emission = account();
+        (0..50).for_each(|i| emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i % 30, 2 * i)));
+    }
+
+    #[test]
+    #[should_panic(expected = "number 6 after 7")]
+    fn a_number_given_twice_is_noticed() {
+        let mut emission = account();
+        (0..7).chain([6]).for_each(|i| emission.note(Time::from_ms(1_000), &datagram(Flags::NONE, i, i)));
+    }
+
+    #[test]
     #[should_panic(expected = "symbols of block")]
     fn a_block_past_its_ceiling_is_noticed() {
         let mut emission = account();
-        (0..300).for_each(|i| emission.note(Time::from_ms(u64::from(i) * 9), &datagram(Flags::NONE, 5, i)));
+        (0..1_500).for_each(|i| emission.note(Time::from_ms(u64::from(i) * 9), &datagram(Flags::NONE, 5, i)));
     }
 
     #[test]

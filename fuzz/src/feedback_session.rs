@@ -79,6 +79,9 @@ struct Session {
     id: u32,
     /// The next number of the peer's datagrams.
     number: u32,
+    /// What the peer's honest reports have said so far: the next block needed, and what arrived in vain.
+    next_needed: u32,
+    wasted: Wasted,
     steps: u32,
 }
 
@@ -92,7 +95,8 @@ impl Session {
         let emission = Emission::new(now, rate_bps, config.overhead_bytes);
         side.is_checked = false; // what this peer sends is nobody's stream
         side.connect(now, peer, config);
-        let mut session = Self { side, peer, now, emission, send_buffer_bytes, id: 0, number: 0, steps: 0 };
+        let (id, number, next_needed, wasted, steps) = (0, 0, 0, Wasted::default(), 0);
+        let mut session = Self { side, peer, now, emission, send_buffer_bytes, id, number, next_needed, wasted, steps };
         session.work();
         session.id = session.emission.syn_id().expect("the first datagram is a SYN");
         session
@@ -206,40 +210,70 @@ impl Session {
         input.number_near(self.emission.next_block.into()) as u32
     }
 
-    /// A report: near the truth, or not.
+    /// A report: one whose counts belong together and which the sender therefore goes on with, or any at all.
     fn report(&mut self, input: &mut Input<'_>) {
-        let sent = self.emission.datagrams;
+        let end = self.emission.numbers_end;
         let honest = input.bool();
-        let highest = sent.saturating_sub(1 + u64::from(input.u8() % 16));
+        let highest = end.saturating_sub(1 + u64::from(input.u8() % 16));
+        let received = input.u8();
         let report = Report {
             highest_datagram: if honest { highest } else { input.number_near(highest) } as u32,
-            datagrams_received: if honest { sent * u64::from(input.u8()) / 255 } else { input.number_near(sent) }
-                as u32,
+            datagrams_received: if honest { 0 } else { input.number_near(end) } as u32,
             bytes_received: input.number(),
             hold_us: input.number32(),
             arrival_rate_bps: input.number(),
             window_blocks: if honest { 4096 } else { input.number32() },
             window_bytes: if honest { 32 << 20 } else { input.number() },
-            wasted: Wasted { dependent: input.u8().into(), late: 0, refused: input.number32() },
+            wasted: self.wasted(honest, input),
             proof_cumulative: 0,
             proof_listed: 0,
         };
-        let next = self.emission.next_block.saturating_sub(input.u8().into());
-        let header = self.header(Flags::FBK, if honest { next } else { self.block_near(input) });
+        let next = self.emission.next_block.saturating_sub(input.u8().into()).max(self.next_needed);
+        let next = if honest { next } else { self.block_near(input) };
         let mut payload = [0; 1400];
+        let mut runs: Vec<Run> = (0..input.below(24)).map(|_| any_run(input)).collect();
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
-        for _ in 0..input.below(24) {
-            let run = match input.below(4) {
-                0 => Run::Complete(input.u8().into()),
-                1 => Run::Empty(if input.bool() { input.u8().into() } else { 100_000 }),
-                _ => Run::Open { missing: 1 + u16::from(input.u8()) },
-            };
-            if !writer.push(run) {
-                break;
-            }
-        }
+        let room_for = runs.iter().take_while(|&&run| writer.push(run)).count();
+        runs.truncate(room_for);
+        let report = if honest { self.with_true_counts(report, next, &runs, received) } else { report };
+        let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
+        let fits = runs.iter().all(|&run| writer.push(run));
+        assert!(fits, "these have fitted before");
         let length = writer.finish();
-        self.send(header, &Options::default(), &payload[..length]);
+        self.send(self.header(Flags::FBK, next), &Options::default(), &payload[..length]);
+    }
+
+    /// What arrived in vain: honest counts never fall.
+    fn wasted(&mut self, honest: bool, input: &mut Input<'_>) -> Wasted {
+        let (dependent, refused) = (input.u8().into(), input.number32());
+        if !honest {
+            return Wasted { dependent, late: 0, refused };
+        }
+        self.wasted.dependent += dependent % 4;
+        self.wasted.refused += refused % 4;
+        self.wasted
+    }
+
+    /// The report with as many datagrams as it accounts for, and a part of those without data ([report-12]).
+    fn with_true_counts(&mut self, report: Report, next: u32, runs: &[Run], part: u8) -> Report {
+        self.next_needed = next;
+        let mut symbols: u64 = (0..next).map(|block| self.emission.source_symbols(block)).sum();
+        let mut block = next;
+        for &run in runs {
+            let (count, missing) = match run {
+                Run::Complete(count) => (count, 0),
+                Run::Empty(count) => (count, u64::MAX),
+                Run::Open { missing } => (1, missing.into()),
+            };
+            let end = block.saturating_add(count);
+            let listed = (block..end.min(self.emission.next_block)).map(|block| self.emission.source_symbols(block));
+            symbols += listed.map(|k| k.saturating_sub(missing)).sum::<u64>();
+            block = end;
+        }
+        let Wasted { dependent, late, refused } = report.wasted;
+        let control = self.emission.control_datagrams() * u64::from(part) / 255;
+        let received = symbols + u64::from(dependent) + u64::from(late) + u64::from(refused) + control;
+        Report { datagrams_received: received as u32, ..report }
     }
 
     /// A symbol of a block of the peer's own.
@@ -275,6 +309,14 @@ impl Session {
         assert!(held <= self.send_buffer_bytes, "{held} bytes wait in a buffer of {}", self.send_buffer_bytes);
         let open = stream.connection.state() != State::SynSent;
         assert!(open || self.emission.data_datagrams() == 0, "data before the peer's address was proven");
+    }
+}
+
+fn any_run(input: &mut Input<'_>) -> Run {
+    match input.below(4) {
+        0 => Run::Complete(input.u8().into()),
+        1 => Run::Empty(if input.bool() { input.u8().into() } else { 100_000 }),
+        _ => Run::Open { missing: 1 + u16::from(input.u8()) },
     }
 }
 

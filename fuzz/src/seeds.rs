@@ -1,8 +1,8 @@
-//! The inputs which fuzzing starts from, kept in `seeds/` and written by `cargo run --example write_seeds`: what random
-//! bytes find slowly, such as whole handshakes and valid texts.
+//! The inputs which fuzzing starts from, kept in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`: what
+//! random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_cli::transfer::error::{Failure, FailureCode};
-use dfcp_cli::transfer::frame::{Entry, Progress, Service, ToReceiver, ToSender};
+use dfcp_cli::transfer::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use dfcp_secure::StaticKey;
 use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
@@ -159,7 +159,7 @@ fn frames() -> Vec<Named> {
     let mut receiver = vec![0];
     let progress = Progress { received_bytes: 11, disk_us: 40 };
     for frame in [
-        ToSender::Verdict { index: 0, outcome: Ok(()) },
+        ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) },
         ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
         ToSender::Progress(progress),
         ToSender::Summary { stored: 1, failed: 1, progress },
@@ -173,6 +173,7 @@ fn frames() -> Vec<Named> {
         ("file_framing", "receiver", receiver),
         ("file_framing", "name", named(b"a/b c/..d/...")),
         ("file_framing", "name-escapes", named(b"a/../../etc/passwd")),
+        ("file_framing", "name-bytes", named(b"caf\xe9/\xff\xfe")),
         ("file_framing", "name-reserved", named(b"a/.dfcp-1.part")),
         ("file_framing", "preamble", [&[3][..], &Service::Files.preamble()].concat()),
     ]
@@ -197,7 +198,7 @@ fn stories() -> Vec<Named> {
     let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
     // All but a few symbols of the newest block have come; then 200 ms pass.
     let report = [5, 1, 0, 255, 0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 4];
-    let session = [&head[..], &[0, 0, 0xFF, 0xFF, 3, 2], &report.repeat(4), &[13, 3, 3, 6], &report.repeat(3)].concat();
+    let session = [&head[..], &[0, 0, 0xFF, 0xFF, 3, 4], &report.repeat(4), &[13, 3, 3, 6], &report.repeat(3)].concat();
     // Two datagrams a step apart, the newer one delivered first, and each once more; see `secure_packets::run`.
     let around = |step: u8, more: u8| {
         let seal_two = [0, 0, 0, 0, 0, 0, 0, step, more, 0, 0, 0];

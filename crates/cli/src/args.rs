@@ -1,14 +1,16 @@
 //! The command line.
 
+mod listen;
 mod trust;
 
-use std::net::SocketAddr;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use dfcp_secure::Cipher;
 
+pub use self::listen::ListenArg;
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{
     MTU_DEFAULT_BYTES, MTU_MIN_BYTES, PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT,
@@ -25,10 +27,10 @@ pub const RATE_DEFAULT_BPS: u64 = 100_000_000;
 #[command(name = "dfcp", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Example:
-  there:  dfcp receive --listen 0.0.0.0:4433 --output incoming
-  here:   dfcp send film.mkv photos/ there.example:4433 --code 42-otter-violin
+  there:  dfcp receive --listen 4433 --output incoming
+  here:   dfcp send film.mkv photos/ there.example:4433 --code -
 
-The code is the one that `dfcp receive` prints there. Everything is encrypted and authenticated.
+The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated.
 
 Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
 DFCP_LOG=debug shows what happens inside, on standard error.")]
@@ -98,21 +100,32 @@ pub struct PathArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp send film.mkv photos/ there.example:4433 --code 42-otter-violin
+  dfcp send film.mkv photos/ there.example:4433 --code -
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
+  tar c photos | dfcp send - there.example:4433 --name photos.tar
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
 With --code the two sides make sure of each other. Without, a host that is not known yet shows its key and you are asked \
-whether it is the right one; it is then kept in known_hosts, and another key is refused. Without a terminal a first key is \
-accepted and printed; give --host-key in scripts.
+whether it is the right one; it is then kept in known_hosts, and another key is refused. Where there is no terminal to ask \
+on, as in scripts, give --host-key, or --accept-new-key to accept the key that is shown first.
 
-Directories are sent with all they contain; names, modes and modification times are kept. \
-Symbolic links inside directories are skipped with a warning (those named on the command line are followed), and so \
-are sockets, pipes and devices. Exit code 0 means: the receiver has confirmed the BLAKE3 hash of every file.")]
+Each is stored under the last part of its path. Those which would have the same name are stored under their paths as given, \
+without a leading / and what leads out by ..: a/x and b/x are stored as these, and only x as x.
+
+Directories are sent with all they contain; names, modes and modification times are kept (`dfcp receive` says how modes \
+are narrowed there). \
+Symbolic links inside directories are skipped (those named on the command line are followed), and so are sockets, pipes, \
+devices and files which a `dfcp receive` has not finished (.dfcp-*.part); one line says how many, and the exit code stays 0.
+
+A file which the receiver has already, with the same content, is unchanged: it is confirmed and not written again. Exit code \
+0 means: the receiver has confirmed the BLAKE3 hash of every file that was not skipped.")]
 pub struct SendArgs {
-    /// Files and directories to send
+    /// Files and directories to send; - is standard input
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
+    /// Send standard input as a file of this name; - has to be one of the files
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<OsString>,
     /// Where `dfcp receive` listens
     #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
     pub to: String,
@@ -131,32 +144,45 @@ pub struct SendArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp receive --listen 0.0.0.0:4433 --output incoming
-  dfcp receive --listen [::]:4433 --output incoming --once --json --code
-  sudo dfcp receive --listen 0.0.0.0:4433 --output incoming --carrier raw-ip
+  dfcp receive --listen 4433 --output incoming
+  dfcp receive --listen there.example:4433 --output incoming --once --json --code
+  sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
 
-Who may send: whoever is told the code that is printed (the default on a terminal), whose key is in authorized_keys, who \
-has the secret of --psk-file, or with --allow-any everyone. Nothing is stored before that is clear. These files are read \
-once, at the start.
+A sender is admitted by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret \
+of --psk-file, or with --allow-any without any of these. Nothing is stored before that is clear. A sender that has paired by code \
+can be remembered in authorized_keys (--remember, or you are asked on the terminal); that file is read again when it \
+changes, and while it cannot be used, or others can change it, it admits nobody.
 
-A file appears under its name only after the BLAKE3 hash of the whole file matched. Each one is flushed to the disk \
-before it is confirmed, which limits many small files to what the disk can flush; --no-sync leaves that to the system.")]
+A file appears under its name only after the BLAKE3 hash of the whole file matched. Unfinished files (.dfcp-*.part) which a \
+receiver left that was killed are removed at the start if no receiver holds them and they are a week old. It is \
+confirmed only after it and its name are flushed to the disk, many small files together; --no-sync leaves flushing to the \
+system.")]
 pub struct ReceiveArgs {
-    /// Address and port to listen on
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
-    pub listen: SocketAddr,
-    /// Directory to put the files in; made if it is missing
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
+    /// Directory to put the files in; made if it is missing. Neither may it contain this user's keys, nor be among them. One
+    /// called - is standard output, for one file of one sender (implies --once). It is written before it can be verified: only
+    /// exit code 0 means that its hash matched
     #[arg(long, value_name = "DIR")]
     pub output: PathBuf,
     /// End after one sender; the exit code then tells whether all its files were verified and stored
     #[arg(long)]
     pub once: bool,
-    /// Replace files that exist
+    /// Replace files that exist. Without it those with the same content are confirmed as unchanged, and others refused
     #[arg(long)]
     pub force: bool,
     /// Do not flush files to the disk before confirming them: faster, but a power cut may lose confirmed files
     #[arg(long)]
     pub no_sync: bool,
+    /// Give files and directories the sender's modes as they are. Without it the umask counts, and neither group nor others
+    /// may write
+    #[arg(long)]
+    pub preserve_modes: bool,
+    /// The most that one sender may store in one session, counting the content of all its files, such as 10GB or 500MiB; what
+    /// is beyond is refused file by file [default: what the disk has room for]
+    #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
+    pub max_bytes: Option<u64>,
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
@@ -175,10 +201,10 @@ pub struct ReceiveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  there:  dfcp perf server --listen 0.0.0.0:5201
-  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code 42-otter-violin
+  there:  dfcp perf server --listen 5201
+  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
 
-The code is the one that the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
+The second command asks for the code which the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
 pub struct PerfArgs {
     /// Which side, or both.
     #[command(subcommand)]
@@ -200,16 +226,16 @@ pub enum PerfSide {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf server --listen 0.0.0.0:5201 --rate 500mbit
-  dfcp perf server --listen 0.0.0.0:5201 --allow-any
-  sudo dfcp perf server --listen 0.0.0.0:5201 --carrier raw-ip
+  dfcp perf server --listen 5201 --rate 500mbit
+  dfcp perf server --listen 5201 --allow-any
+  sudo dfcp perf server --listen 5201 --carrier raw-ip
 
 What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Who may measure: as in \
 `dfcp receive`.")]
 pub struct PerfServerArgs {
-    /// Address and port to listen on
-    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address)]
-    pub listen: SocketAddr,
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
     /// End after one client
     #[arg(long)]
     pub once: bool,
@@ -231,7 +257,7 @@ pub struct PerfServerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code 42-otter-violin
+  dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
   dfcp perf client 192.0.2.7:5201 --reverse --json
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
 
@@ -337,10 +363,6 @@ impl PathArgs {
     }
 }
 
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an address and port such as 0.0.0.0:4433 or [::]:4433".to_owned())
-}
-
 fn carrier(text: &str) -> Result<CarrierArg, String> {
     match text {
         "udp" => Ok(CarrierArg::Udp),
@@ -358,15 +380,19 @@ fn mtu(text: &str) -> Result<u16, String> {
 }
 
 fn host_port(text: &str) -> Result<String, String> {
-    let valid = text.rsplit_once(':').is_some_and(|(host, port)| {
-        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-        !host.is_empty() && !bare_ipv6 && port.parse::<u16>().is_ok_and(|port| port != 0)
-    });
-    if valid {
+    if is_host_port(text, false) {
         Ok(text.to_owned())
     } else {
         Err("expected a host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433".to_owned())
     }
+}
+
+/// Whether this is a name or an address with a port, which is 0 only if the system may choose it.
+fn is_host_port(text: &str, may_be_0: bool) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        !host.is_empty() && !bare_ipv6 && port.parse::<u16>().is_ok_and(|port| port != 0 || may_be_0)
+    })
 }
 
 fn count(text: &str) -> Result<usize, String> {
@@ -430,7 +456,6 @@ mod tests {
         for bad in ["", "a", ":1", "a:", "a:0", "a:70000", "2001:db8::7:4433"] {
             assert!(host_port(bad).is_err(), "{bad}");
         }
-        assert!(listen_address("[::]:1").is_ok() && listen_address("4433").is_err());
     }
 
     #[test]

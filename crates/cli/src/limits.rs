@@ -36,8 +36,55 @@ pub const VERDICTS_WAITING_MAX: usize = 1024;
 /// Failures remembered by name for the closing list; the rest are counted.
 pub const FAILURES_KEPT_MAX: usize = 100;
 
-/// Directories whose names wait to be flushed to disk together.
-pub const UNSYNCED_DIRECTORIES_MAX: usize = 1024;
+/// Reasons of failures that are told one by one at the end; entries that failed for others are counted.
+pub const GROUPS_MAX: usize = 100;
+
+/// Names that are told with each of these.
+pub const NAMES_SHOWN_MAX: usize = 5;
+
+/// Length and alignment of a piece of zeros that is left out of a file that is written, bytes: the blocks of most file
+/// systems, none of which makes holes of less than one.
+pub const HOLE_BYTES_MIN: usize = 4096;
+
+/// Random names tried for an unfinished file. One is enough, unless somebody fills a directory with all of them.
+pub const TEMPORARY_NAMES_TRIED_MAX: usize = 16;
+
+/// How long nothing may have changed about an unfinished file which no receiver holds, before the next one removes it: its
+/// user may want to look at it first.
+pub const ABANDONED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Names looked at in the search for such files when a receiver starts, so that a large tree does not keep it from starting.
+pub const ABANDONED_SEARCH_MAX: usize = 100_000;
+
+/// Entries of a session that become durable together. Each flush then pays for many small files; more would hold more
+/// descriptors and lose more work of a sender that goes away.
+pub const BATCH_ENTRIES_MAX: usize = 256;
+
+/// Content that waits for that, bytes: one file of this length is flushed by itself.
+pub const BATCH_BYTES_MAX: u64 = 16 << 20;
+
+/// How long complete files wait for the next frame before they are made durable and confirmed. Nobody waits for the
+/// verdict of a file but the last, whose end frame is behind it.
+pub const BATCH_WAIT: Duration = Duration::from_millis(50);
+
+/// How long complete files wait if frames keep coming, such as those of a large file.
+pub const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
+
+/// Complete files of all sessions together that wait, each of which holds two descriptors: systems allow a program 1024.
+pub const UNPUBLISHED_FILES_MAX: usize = 256;
+
+/// Files from which on their file system is flushed instead of each: below, what others have written there is not waited for.
+pub const FLUSHED_TOGETHER_MIN: usize = 8;
+
+/// What flushing a file system may take for each file that it saves from being flushed by itself, which takes about as long on
+/// a disk with a write cache.
+pub const FLUSH_WORTH_PER_FILE: Duration = Duration::from_millis(1);
+
+/// Flushes done file by file after one of a file system took longer; twice as many after each further one, up to the most.
+pub const FLUSH_PAUSE: RangeInclusive<usize> = 8..=1024;
+
+/// Threads of a session that flush files at the same time where file systems cannot be flushed as a whole.
+pub const FLUSHES_AT_ONCE_MAX: usize = 16;
 
 /// Senders served at once by `receive` unless told otherwise.
 pub const SENDERS_DEFAULT: usize = 16;
@@ -134,6 +181,22 @@ pub const PAIRING_RUN_MAX: Duration = Duration::from_secs(30);
 
 /// Longest line that is read as an answer from a terminal, bytes.
 pub const ANSWER_BYTES_MAX: u64 = 1024;
+
+/// How often a question about something that can be done later is repeated when the answer is neither yes nor no.
+pub const ANSWERS_MAX: usize = 3;
+
+/// How long such a question stays open: the two people are still on the telephone then, or nobody is there.
+pub const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// How often a machine is asked whether it refuses while a connection to it is opened. Systems answer a closed port about
+/// once a second.
+pub const CLOSED_PORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many refusals, and over which time, are believed: an ICMP message has no author.
+pub const CLOSED_PORT_REFUSALS: u32 = 3;
+
+/// As [`CLOSED_PORT_REFUSALS`].
+pub const CLOSED_PORT_SPAN: Duration = Duration::from_secs(2);
 
 /// Bytes of an IP packet unless `--mtu` says less: what Ethernet carries.
 pub const MTU_DEFAULT_BYTES: u16 = 1500;

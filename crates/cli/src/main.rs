@@ -9,8 +9,10 @@ use anyhow::Context;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tokio::task::JoinError;
+use tokio::time::timeout;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
+use dfcp_cli::stop::Stop;
 use dfcp_cli::{demo, id, lab, output, perf, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
@@ -22,6 +24,9 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// How long the disk threads get to remove unfinished files after an interruption.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
+
+/// How long a receiver gets to tell its senders that it ends.
+const GOODBYE_MAX: Duration = Duration::from_secs(3);
 
 /// How long peers of connections that were broken off get to be told so; else they wait for their idle timeout.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -53,15 +58,25 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
+    let tells_peers = matches!(cli.command, Command::Receive(_));
+    let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
         // As a task: this thread would have to be woken for every piece of data.
-        let mut command = tokio::spawn(run(cli.command));
+        let mut command = tokio::spawn(run(cli.command, stop));
         let outcome = tokio::select! {
             outcome = &mut command => done(outcome).map(|()| true),
             () = stop::requested(), if !ends_itself => {
-                command.abort();
+                let tell = async {
+                    let is_asked = tells_peers && ask.send(true).is_ok();
+                    if is_asked { timeout(GOODBYE_MAX, &mut command).await.ok() } else { None }
+                };
                 // It may have ended by itself just then.
-                command.await.map_or(Ok(false), |outcome| outcome.map(|()| true))
+                if let Some(ended) = tell.await {
+                    Ok(matches!(ended, Ok(Ok(()))))
+                } else {
+                    command.abort();
+                    command.await.map_or(Ok(false), |outcome| outcome.map(|()| true))
+                }
             }
         };
         if !matches!(outcome, Ok(true)) {
@@ -83,10 +98,10 @@ fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     }
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
+async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
     match command {
         Command::Send(args) => send::run(args).await,
-        Command::Receive(args) => receive::run(args).await,
+        Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),

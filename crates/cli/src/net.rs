@@ -1,6 +1,7 @@
 //! Opens and accepts connections of the `dfcp` crate for the commands.
 
 mod attempts;
+mod closed;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use dfcp::{
 use serde_json::json;
 
 use crate::admission::Ways;
-use crate::args::{CarrierArg, HostArgs, PathArgs};
+use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
 use crate::contact::{Contact, Next};
 use crate::output;
 use crate::seal::Seal;
@@ -92,7 +93,18 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
     let config = with_rate(config, args);
-    let call = |address| Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
+    let call = |address| {
+        let opening = Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
+        async move {
+            tokio::select! {
+                biased;
+                outcome = opening => outcome,
+                () = closed::refused(address), if carrier == Carrier::Udp => {
+                    Err(io::Error::from(io::ErrorKind::ConnectionRefused).into())
+                }
+            }
+        }
+    };
     let advice = advice(carrier);
     let (stream, address) = attempts::first_to_answer(addresses, call, &advice, attempts::PATIENCE, |silent| {
         output::note(silent);
@@ -124,11 +136,12 @@ fn advice(carrier: Carrier) -> String {
     }
 }
 
-/// Listens on `address`, for sealed connections if there are `ways` to be admitted.
+/// Listens where the command line says, for sealed connections if there are `ways` to be admitted. Of several addresses the
+/// first one that this machine has is taken.
 ///
 /// # Errors
 /// The address cannot be used, or the carrier not without more rights.
-pub fn listen(address: SocketAddr, args: &PathArgs, ways: Option<&Ways>) -> anyhow::Result<Server> {
+pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> anyhow::Result<Server> {
     let config = ways.map_or_else(
         || plain_config(args),
         |ways| {
@@ -140,18 +153,28 @@ pub fn listen(address: SocketAddr, args: &PathArgs, ways: Option<&Ways>) -> anyh
             })
         },
     );
-    let config = within_mtu(with_rate(config, args), args, address);
-    let listener = Listener::bind_over(carrier(args), address, config).map_err(|error| {
+    let config = with_rate(config, args);
+    let carrier = carrier(args);
+    // A raw socket for IPv6 carries no IPv4.
+    let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
+    loop {
+        let address = addresses.next().with_context(|| format!("{place} has no address, check the name"))?;
+        let error = match Listener::bind_over(carrier, address, within_mtu(config.clone(), args, address)) {
+            Ok(listener) => return Ok(Server(listener)),
+            Err(error) => error,
+        };
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => ", choose another --listen or end what uses it",
-            io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, 0.0.0.0 or [::]",
             // The system's own refusal, not that of the carrier, which has its sentence.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => ", choose a port from 1024 up",
+            io::ErrorKind::PermissionDenied => "",
+            // A machine without this version of IP, or a name of which not every address is this machine's.
+            _ if addresses.len() > 0 => continue,
+            io::ErrorKind::AddrNotAvailable => ", choose an address of this machine, or the port alone",
             _ => "",
         };
-        anyhow::Error::new(error).context(format!("cannot listen on {address}{hint}"))
-    })?;
-    Ok(Server(listener))
+        return Err(anyhow::Error::new(error).context(format!("cannot listen on {address}{hint}")));
+    }
 }
 
 /// `address` as others can write it: where that is any address of this machine, the one from which it reaches the
@@ -160,16 +183,15 @@ pub fn reachable_as(address: SocketAddr) -> String {
     if !address.ip().is_unspecified() {
         return address.to_string();
     }
-    // Addresses for documentation (RFC 5737, RFC 3849).
-    let far = if address.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
-    let own = UdpSocket::bind(SocketAddr::new(address.ip(), 0))
-        .and_then(|socket| socket.connect(far).and_then(|()| socket.local_addr()))
-        .ok()
-        .filter(|own| !own.ip().is_unspecified());
-    own.map_or_else(
-        || format!("THIS-MACHINE:{}", address.port()),
-        |own| SocketAddr::new(own.ip(), address.port()).to_string(),
-    )
+    // Addresses for documentation (RFC 5737, RFC 3849). A listener on [::] has IPv4 peers, too.
+    let far = if address.is_ipv4() { &["192.0.2.1:9"][..] } else { &["[2001:db8::1]:9", "192.0.2.1:9"] };
+    let own = |far: &&str| {
+        let any = if far.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = UdpSocket::bind(any).and_then(|socket| socket.connect(far).map(|()| socket));
+        let own = socket.and_then(|socket| socket.local_addr()).ok()?;
+        (!own.ip().is_unspecified()).then(|| SocketAddr::new(own.ip(), address.port()).to_string())
+    };
+    far.iter().find_map(own).unwrap_or_else(|| format!("THIS-MACHINE:{}", address.port()))
 }
 
 fn carrier(args: &PathArgs) -> Carrier {
@@ -256,6 +278,7 @@ impl Transport for Stream {
             },
             ip_bytes_sent: stats.bytes_sent + headers,
             bytes_acknowledged: stats.stream_bytes_acknowledged,
+            carried_rate_bps: (stats.carried_rate_bps > 0).then_some(stats.carried_rate_bps),
         })
     }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
-use crate::transfer::{EntryOutcome, Observer, Report, Snapshot};
+use crate::transfer::groups::Groups;
+use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::transport::Waste;
 use crate::units::{human_bytes, human_rate};
 
@@ -19,6 +20,9 @@ const RATE_WINDOW: Duration = Duration::from_secs(3);
 /// How long a rate must be known before it says how much time is left.
 const RATE_KNOWN: Duration = Duration::from_secs(1);
 
+/// Silence of the peer which is shown: many times what passes between two frames of a peer which is there.
+const SILENCE_SHOWN: Duration = Duration::from_secs(3);
+
 /// JSON progress lines come once per this many reports.
 const REPORTS_PER_JSON_LINE: u32 = 4;
 
@@ -26,12 +30,14 @@ const REPORTS_PER_JSON_LINE: u32 = 4;
 #[derive(Debug)]
 pub struct Display {
     json: bool,
-    /// Whether each stored file gets a line (receivers); failures always do.
+    /// Whether each stored file gets a line (receivers).
     files: bool,
     peer: String,
     bars: MultiProgress,
     bar: ProgressBar,
     state: Mutex<State>,
+    /// What is told at the end.
+    groups: Mutex<Groups>,
 }
 
 #[derive(Debug, Default)]
@@ -49,17 +55,26 @@ impl Display {
         if let Ok(style) = ProgressStyle::with_template(if files { "{msg}" } else { "{wide_bar} {msg}" }) {
             bar.set_style(style);
         }
-        Self { json, files, peer: peer.to_owned(), bars: bars.clone(), bar, state: Mutex::default() }
+        Self {
+            json,
+            files,
+            peer: peer.to_owned(),
+            bars: bars.clone(),
+            bar,
+            state: Mutex::default(),
+            groups: Mutex::default(),
+        }
     }
 
     /// Takes the bar away, and gives the closing lines.
     pub fn finish(&self, report: &Report) {
         self.bar.finish_and_clear();
         self.bars.remove(&self.bar);
+        self.tell_groups();
         if self.json {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
-                "failed": report.failed, "skipped": report.skipped, "bytes": report.bytes,
+                "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed, "skipped": report.skipped, "bytes": report.bytes,
                 "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
@@ -71,10 +86,26 @@ impl Display {
     pub fn abandon(&self) {
         self.bar.finish_and_clear();
         self.bars.remove(&self.bar);
+        self.tell_groups();
+    }
+
+    /// Tells what failed and what was left out, once.
+    fn tell_groups(&self) {
+        let groups = std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
+        for line in groups.lines() {
+            self.say(&line);
+        }
     }
 
     fn say(&self, text: &str) {
         self.bars.suspend(|| output::note(text));
+    }
+}
+
+impl Drop for Display {
+    /// A transfer that was interrupted has no other end.
+    fn drop(&mut self) {
+        self.tell_groups();
     }
 }
 
@@ -83,24 +114,23 @@ impl Observer for Display {
         if self.json {
             return output::json(&json!({
                 "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
-                "name": outcome.name, "ok": outcome.failure.is_none(), "bytes": outcome.bytes,
+                "name": outcome.name, "ok": outcome.failure.is_none(),
+                "unchanged": outcome.is_unchanged, "bytes": outcome.bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
             }));
         }
-        match &outcome.failure {
-            Some(failure) => self.say(&format!("failed: {}: {failure}", outcome.name)),
-            None if self.files && !outcome.is_directory => {
-                self.say(&format!("{}  {}  verified", outcome.name, human_bytes(outcome.bytes)));
-            }
-            None => {}
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome);
+        if self.files && !outcome.is_directory && outcome.failure.is_none() {
+            let how = if outcome.is_unchanged { "unchanged" } else { "verified" };
+            self.say(&format!("{}  {}  {how}", outcome.name, human_bytes(outcome.bytes)));
         }
     }
 
-    fn skipped(&self, name: &str, reason: &str) {
+    fn skipped(&self, name: &str, what: Skipped) {
         if self.json {
-            return output::json(&json!({ "event": "skipped", "name": name, "reason": reason }));
+            return output::json(&json!({ "event": "skipped", "name": name, "reason": what.reason() }));
         }
-        self.say(&format!("skipped: {name}: {reason}"));
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).skipped(name, what);
     }
 
     fn progress(&self, snapshot: &Snapshot) {
@@ -174,6 +204,9 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
     if let Some(loss) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()).and_then(|path| path.loss) {
         text += &format!("  loss {:.1} %", 100.0 * loss);
     }
+    if snapshot.silence >= SILENCE_SHOWN {
+        text += &format!("  nothing heard for {} s", snapshot.silence.as_secs());
+    }
     text
 }
 
@@ -190,12 +223,15 @@ fn mean_rate_bps(report: &Report) -> f64 {
 fn summary(report: &Report) -> String {
     let mut text = format!(
         "{} verified ({}) in {}, {}",
-        if report.stored == 1 { "1 entry".to_owned() } else { format!("{} entries", report.stored) },
+        match report.stored.saturating_sub(report.directories) {
+            1 => "1 file".to_owned(),
+            files => format!("{files} files"),
+        },
         human_bytes(report.bytes),
         output::human_seconds(report.last.elapsed.as_secs_f64()),
         human_rate(mean_rate_bps(report)),
     );
-    for (count, what) in [(report.failed, "failed"), (report.skipped, "skipped")] {
+    for (count, what) in [(report.unchanged, "unchanged"), (report.failed, "failed"), (report.skipped, "skipped")] {
         if count > 0 {
             text += &format!(", {count} {what}");
         }
@@ -208,6 +244,9 @@ fn summary(report: &Report) -> String {
     details.extend(bottleneck.map(|bottleneck| format!("limited by {}", bottleneck.describe())));
     if !details.is_empty() {
         text += &format!("\n  {}", details.join(", "));
+    }
+    if let Some(advice) = path.and_then(|path| path.advice()) {
+        text += &format!("\n  {advice}");
     }
     text
 }
@@ -226,6 +265,7 @@ mod tests {
             wasted: Wasted { dependent: 2, late: 1, refused: 0 },
             ip_bytes_sent: 1_100_000,
             bytes_acknowledged: 1_000_000,
+            carried_rate_bps: None,
         }
     }
 
@@ -237,6 +277,7 @@ mod tests {
             elapsed: Duration::from_secs(2),
             path: Some(path()),
             bottleneck: None,
+            silence: Duration::from_millis(250),
         }
     }
 
@@ -250,6 +291,8 @@ mod tests {
         assert_eq!(message(&half_way(), rate(500)), "1.00 MB of 2.00 MB  8.00 Mbit/s  loss 5.1 %");
         let early = Snapshot { path: Some(PathSample { loss: None, ..path() }), ..half_way() };
         assert_eq!(message(&early, None), "1.00 MB of 2.00 MB");
+        let silent = Snapshot { silence: Duration::from_millis(5900), ..half_way() };
+        assert!(message(&silent, None).ends_with("  nothing heard for 5 s"));
         let sent = Snapshot { done_bytes: 2_000_000, ..half_way() };
         assert!(message(&sent, rate(2000)).contains("confirming"));
         let receiver = Snapshot { total_bytes: None, ..half_way() };
@@ -260,14 +303,14 @@ mod tests {
     fn the_closing_lines_have_the_senders_figures() {
         let report = Report { stored: 1, bytes: 1_000_000, last: half_way(), ..Report::default() };
         let text = summary(&report);
-        assert_eq!(
-            text,
-            "1 entry verified (1.00 MB) in 2.0 s, 4.00 Mbit/s\n  loss 5.1 %, overhead 10.0 %, waste 0.3 %"
-        );
+        assert_eq!(text, "1 file verified (1.00 MB) in 2.0 s, 4.00 Mbit/s\n  loss 5.1 %, overhead 10.0 %, waste 0.3 %");
         assert_eq!(waste(&report.last).map(|waste| (waste.dependent, waste.late)), Some((2, 1)));
         let receiver = Report { last: Snapshot { total_bytes: None, ..half_way() }, failed: 2, ..report };
-        assert_eq!(summary(&receiver), "1 entry verified (1.00 MB) in 2.0 s, 4.00 Mbit/s, 2 failed");
+        assert_eq!(summary(&receiver), "1 file verified (1.00 MB) in 2.0 s, 4.00 Mbit/s, 2 failed");
         assert_eq!(waste(&receiver.last), None);
+        let limited = PathSample { carried_rate_bps: Some(4_963_000), ..path() };
+        let report = Report { last: Snapshot { path: Some(limited), ..half_way() }, bytes: 1, ..Report::default() };
+        assert!(summary(&report).contains("--rate 4.9mbit"), "{}", summary(&report));
     }
 
     #[test]

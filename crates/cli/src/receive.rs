@@ -1,44 +1,130 @@
 //! `dfcp receive`.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::MultiProgress;
 use serde_json::json;
 
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
+use crate::identity::ConfigDir;
 use crate::progress::Display;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
+use crate::stop::Stop;
 use crate::transfer::frame::Service;
-use crate::transfer::store::Store;
+use crate::transfer::source::STANDARD_STREAM;
+use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
+use crate::transfer::target::Target;
 use crate::transport::{Acceptor, Transport};
 use crate::{net, output, transfer};
 
-/// Receives until interrupted, or with `--once` from one sender who is admitted.
+/// Receives until interrupted, told to `stop`, or with `--once` from one sender who is admitted.
 ///
 /// # Errors
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
-pub async fn run(args: ReceiveArgs) -> anyhow::Result<()> {
+pub async fn run(args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
-    let store = Store::open(&args.output, args.force, !args.no_sync).with_context(|| {
-        format!("cannot write to {}, choose another --output", output::printable(&args.output.to_string_lossy()))
-    })?;
-    let listener = net::listen(args.listen, &args.path, ways.as_ref())?;
+    let target = open_target(&args)?;
+    let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let mut stats = StatsLine::new(listener.endpoint(), args.json);
     let address = listener.local_address()?;
     net::announce(&args.path, args.json);
-    if args.json {
-        output::json(&json!({ "event": "listening", "address": address, "output": store.root().to_string_lossy() }));
-    } else {
-        let directory = output::printable(&store.root().to_string_lossy());
-        output::note(&format!("listening on {address}, storing in {directory}; Ctrl-C ends"));
+    match &target {
+        Target::Stream(_) => {
+            output::note(&format!("listening on {address}, for one file to standard output; Ctrl-C ends"))
+        }
+        Target::Directory(store) if args.json => {
+            output::json(
+                &json!({ "event": "listening", "address": address, "output": store.path().to_string_lossy() }),
+            );
+        }
+        Target::Directory(store) => {
+            let directory = output::printable_path(store.path());
+            output::note(&format!("listening on {address}, storing in {directory}; Ctrl-C ends"));
+        }
     }
-    let open = |ways| Admission::open(ways, address, Service::Files, args.once, args.json);
+    let once = args.once || matches!(target, Target::Stream(_));
+    let open = |ways| Admission::open(ways, address, Service::Files, once, args.json);
     let admission = ways.map(open).transpose()?;
-    stats.during(run_over(listener, admission, store, &args)).await
+    stats.during(run_over(listener, admission, target, &args, stop)).await
+}
+
+/// The output directory, or standard output.
+fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
+    if args.output.as_os_str() != STANDARD_STREAM {
+        return Ok(Arc::new(open_store(args)?).into());
+    }
+    ensure!(!args.json, "--json and --output - both use standard output: leave one of them out");
+    Ok(Target::stream(std::io::stdout(), args.max_bytes))
+}
+
+/// Opens the output directory, unless writing there is dangerous for this user.
+fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
+    let options = StoreOptions {
+        replace: args.force,
+        sync: !args.no_sync,
+        preserve_modes: args.preserve_modes,
+        session_bytes_max: args.max_bytes,
+    };
+    let shown = |path: &Path| output::printable(&path.to_string_lossy());
+    let store = Store::open(&args.output, options)
+        .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
+    // Without a home directory there are no keys, which only connections that need none can do without.
+    if let Ok(config) = ConfigDir::of_user() {
+        check_apart(store.path(), config.path())?;
+    }
+    let mode = store.directory_mode().with_context(|| format!("cannot look at {}", shown(store.path())))?;
+    if mode & OTHERS_WRITE != 0 {
+        output::note(&format!(
+            "warning: {} has mode {mode:04o}, so other users can replace or remove what is stored there; choose another \
+             --output, or run: chmod go-w {}",
+            shown(store.path()),
+            shown(store.path())
+        ));
+    }
+    let removed = store.remove_abandoned(SystemTime::now());
+    if removed > 0 {
+        output::note(&format!("removed unfinished files that no receiver holds, a week old or older: {removed}"));
+    }
+    Ok(store)
+}
+
+/// Whether what is stored in `output` can never be one of the keys and lists in `config`, nor beside them.
+fn check_apart(output: &Path, config: &Path) -> anyhow::Result<()> {
+    let shown = |path: &Path| output::printable(&path.to_string_lossy());
+    let config = resolved(config).with_context(|| format!("cannot find {}", shown(config)))?;
+    ensure!(
+        !config.starts_with(output) && !output.starts_with(&config),
+        "senders could change the keys in {} if they wrote to {}; choose another --output",
+        shown(&config),
+        shown(output)
+    );
+    Ok(())
+}
+
+/// The path without links and `..`, as far as it exists.
+fn resolved(path: &Path) -> std::io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let mut existing = path;
+    loop {
+        match existing.canonicalize() {
+            Ok(mut real) => {
+                real.extend(missing.iter().rev());
+                return Ok(real);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else { return Err(error) };
+                missing.push(name);
+                existing = parent;
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The part after listening.
@@ -48,13 +134,16 @@ pub async fn run(args: ReceiveArgs) -> anyhow::Result<()> {
 pub async fn run_over<A: Acceptor>(
     acceptor: A,
     admission: Option<Admission>,
-    store: Store,
+    target: Target,
     args: &ReceiveArgs,
+    stop: Stop,
 ) -> anyhow::Result<()> {
-    let (store, bars, json) = (Arc::new(store), MultiProgress::new(), args.json);
-    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once: args.once };
-    let all_stored = serve(acceptor, serving, admission, move |connection, peer| {
-        session(connection, peer, Arc::clone(&store), bars.clone(), json)
+    let (bars, json) = (MultiProgress::new(), args.json);
+    let once = args.once || matches!(target, Target::Stream(_));
+    let serving = Serving { service: Service::Files, peers_max: args.max_senders, once };
+    let to_sessions = stop.clone();
+    let all_stored = serve(acceptor, serving, admission, &stop, move |connection, peer| {
+        session(connection, peer, target.clone(), bars.clone(), json, to_sessions.clone())
     })
     .await?;
     anyhow::ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
@@ -65,15 +154,18 @@ pub async fn run_over<A: Acceptor>(
 async fn session<T: Transport>(
     connection: T,
     peer: String,
-    store: Arc<Store>,
+    target: Target,
     bars: MultiProgress,
     json: bool,
+    stop: Stop,
 ) -> bool {
     let display = Arc::new(Display::new(&bars, &peer, json, true));
-    match transfer::receive::receive(connection, store, Arc::clone(&display) as _).await {
+    // Whoever reads standard output is to know that a file came.
+    let files_min = u64::from(matches!(target, Target::Stream(_)));
+    match transfer::receive::receive(connection, target, Arc::clone(&display) as _, stop).await {
         Ok(report) => {
             display.finish(&report);
-            report.is_complete()
+            report.is_complete() && report.stored >= files_min
         }
         Err(error) => {
             display.abandon();
@@ -83,6 +175,36 @@ async fn session<T: Transport>(
                 output::note(&format!("{peer}: {error}"));
             }
             false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_output_directory_is_apart_from_the_configuration() {
+        let here = tempfile::tempdir().unwrap();
+        let here = here.path().canonicalize().unwrap();
+        fs::create_dir_all(here.join("home/.config/dfcp/below")).unwrap();
+        fs::create_dir_all(here.join("home/incoming")).unwrap();
+        let config = here.join("home/.config/dfcp");
+        for output in ["home", "home/.config", "home/.config/dfcp", "home/.config/dfcp/below"] {
+            let error = check_apart(&here.join(output), &config).unwrap_err().to_string();
+            assert!(error.contains("choose another --output"), "{output}: {error}");
+        }
+        check_apart(&here.join("home/incoming"), &config).unwrap();
+        // A name that only begins in the same way is another directory.
+        fs::create_dir(here.join("home/.config/dfcp-incoming")).unwrap();
+        check_apart(&here.join("home/.config/dfcp-incoming"), &config).unwrap();
+        // One that is not there yet could be made by a sender.
+        check_apart(&here.join("home/incoming"), &here.join("home/incoming/.config/dfcp")).unwrap_err();
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(here.join("home/incoming"), here.join("home/other")).unwrap();
+            check_apart(&here.join("home/incoming"), &here.join("home/other/dfcp")).unwrap_err();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indicatif::MultiProgress;
 
-use crate::args::SendArgs;
+use crate::args::{CodeArg, SendArgs};
 use crate::net::{self, Connected};
 use crate::progress::Display;
 use crate::transfer::Report;
@@ -17,7 +17,11 @@ use crate::{contact, transfer};
 /// # Errors
 /// Anything but every file confirmed by the receiver.
 pub async fn run(args: SendArgs) -> anyhow::Result<()> {
-    let roots = Root::from_arguments(&args.files)?;
+    let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
+    anyhow::ensure!(
+        args.name.is_none() || !matches!(args.host.code, Some(CodeArg::Input)),
+        "standard input cannot be both the code and a file: give the code as --code CODE"
+    );
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
     let sent = run_over(stream, &peer, roots, args.json).await;
@@ -43,17 +47,14 @@ pub async fn run_over<T: Transport>(connection: T, peer: &str, roots: Vec<Root>,
     }
 }
 
-/// One sentence which names what failed, up to a readable number.
+/// One sentence; what failed, and why, was told before.
 fn verdict(report: &Report) -> anyhow::Result<()> {
-    const NAMED_MAX: usize = 5;
     if report.is_complete() {
         return Ok(());
     }
-    let mut named: Vec<_> =
-        report.failures.iter().take(NAMED_MAX).map(|(name, why)| format!("{name}: {why}")).collect();
-    let more = report.failed.saturating_sub(named.len() as u64);
-    if more > 0 {
-        named.push(format!("and {more} more"));
-    }
-    anyhow::bail!("{} of {} entries were not sent ({})", report.failed, report.failed + report.stored, named.join("; "))
+    let all = report.failed + report.stored + report.unchanged;
+    anyhow::bail!(
+        "{} of {all} entries were not sent; see the reasons above, and send again what is missing",
+        report.failed
+    )
 }

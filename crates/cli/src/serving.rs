@@ -7,13 +7,15 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
+use dfcp::AddressPrefix;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::places::{Network, Place, Places};
+use self::places::{Place, Places};
 use crate::admission::Admission;
 use crate::admission::opening::Opening;
 use crate::limits::REFUSALS_MAX;
+use crate::stop::Stop;
 use crate::transfer::error::{Failure, FailureCode};
 use crate::transfer::frame::Service;
 use crate::transfer::receive::refuse;
@@ -32,7 +34,8 @@ pub struct Serving {
 
 /// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first session
 /// ends; returns whether that one succeeded. Without an `admission` everyone is admitted. When nobody can be admitted any
-/// more, the sessions under way go on to their end first: no stranger ends them by guessing.
+/// more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is to `stop`,
+/// nobody is let in any more, and each session is left to tell its peer.
 ///
 /// # Errors
 /// The acceptor's; or nobody can be admitted any more.
@@ -40,6 +43,7 @@ pub async fn serve<A, F, S>(
     mut acceptor: A,
     serving: Serving,
     admission: Option<Admission>,
+    stop: &Stop,
     session: F,
 ) -> io::Result<bool>
 where
@@ -64,8 +68,8 @@ where
         let (connection, peer) = tokio::select! {
             accepted = acceptor.accept() => {
                 let (connection, peer) = accepted?;
-                let network = connection.peer_address().map(Network::of);
-                match if closed { None } else { places.take(network) } {
+                let prefix = connection.peer_address().map(AddressPrefix::from);
+                match if closed { None } else { places.take(prefix) } {
                     Some(place) => {
                         entering.spawn(enter(admission.clone(), connection, peer, place));
                     }
@@ -79,9 +83,17 @@ where
             },
             Some(_ended) = sessions.join_next() => continue,
             Some(_told) = refusals.tasks.join_next() => continue,
+            () = stop.requested() => {
+                while sessions.join_next().await.is_some() {}
+                return Err(io::ErrorKind::Interrupted.into());
+            }
         };
         if serving.once {
-            return Ok(session(connection, peer).await);
+            let succeeded = session(connection, peer).await;
+            if let Some(admission) = &admission {
+                admission.settle().await;
+            }
+            return Ok(succeeded);
         }
         if let Ok(permit) = Arc::clone(&peers).try_acquire_owned() {
             let session = session(connection, peer);

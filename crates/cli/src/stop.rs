@@ -1,5 +1,34 @@
 //! When the user asks the program to end.
 
+use tokio::sync::watch;
+
+/// Whether this program, which has peers to tell so, is to end. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// With what asks for it.
+    #[must_use]
+    pub fn new() -> (watch::Sender<bool>, Self) {
+        let (ask, asked) = watch::channel(false);
+        (ask, Self(asked))
+    }
+
+    /// Completes when it is asked for; never if nobody can ask any more.
+    pub async fn requested(&self) {
+        let mut asked = self.0.clone();
+        if asked.wait_for(|&asked| asked).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// It is not asked for.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::new().1
+    }
+}
+
 /// Completes on Ctrl-C, or where there are signals on SIGTERM. Whoever is dropped then removes what it left unfinished.
 pub async fn requested() {
     #[cfg(unix)]

@@ -11,10 +11,14 @@ use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::seal::Seal;
+use crate::units;
 
 /// Source symbols sent before a loss is shown. The transport's estimate starts from a guess of 5 %, worth 100 datagrams:
 /// after a thousand it is at most half a percentage point off on its account, and soon not at all.
 const LOSS_EVIDENCE_DATAGRAMS: u64 = 1000;
+
+/// IP bytes sent before overhead and waste are shown to people.
+const SURPLUS_EVIDENCE_BYTES: u64 = 1_000_000;
 
 /// What one end knows about the path at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -34,6 +38,9 @@ pub struct PathSample {
     pub ip_bytes_sent: u64,
     /// Bytes of this end's stream which the peer has acknowledged.
     pub bytes_acknowledged: u64,
+    /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more; see
+    /// [`PathSample::advice`].
+    pub carried_rate_bps: Option<u64>,
 }
 
 /// Data datagrams sent, by reason.
@@ -140,15 +147,36 @@ impl PathSample {
             },
             ip_bytes_sent: self.ip_bytes_sent.saturating_sub(earlier.ip_bytes_sent),
             bytes_acknowledged: self.bytes_acknowledged.saturating_sub(earlier.bytes_acknowledged),
+            carried_rate_bps: self.carried_rate_bps,
         }
     }
 
     /// Loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
     pub fn describe(&self) -> Vec<String> {
-        let figures =
-            [("loss", self.loss), ("overhead", self.overhead()), ("waste", self.waste().map(|waste| waste.share))];
+        let loss = self.loss.map(|loss| format!("loss {:.1} %", 100.0 * loss));
+        loss.into_iter().chain(self.describe_surplus()).collect()
+    }
+
+    /// Overhead and waste for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
+    /// anything, because the handshake and a few datagrams are many times a file of five bytes.
+    pub fn describe_surplus(&self) -> Vec<String> {
+        if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
+            return Vec::new();
+        }
+        let figures = [("overhead", self.overhead()), ("waste", self.waste().map(|waste| waste.share))];
         let known = figures.into_iter().filter_map(|(name, share)| share.map(|share| (name, share)));
         known.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect()
+    }
+
+    /// What to do about loss which is the sender's own doing: it offered more than the path carries. `None` unless that was
+    /// found.
+    pub fn advice(&self) -> Option<String> {
+        let rate_bps = self.carried_rate_bps?;
+        Some(format!(
+            "the sender was faster than the path, which carries about {}; --rate {} there wastes less",
+            units::human_rate(rate_bps as f64),
+            units::rate_argument(rate_bps)
+        ))
     }
 }
 
@@ -277,14 +305,25 @@ mod tests {
             loss: Some(0.1),
             data_datagrams: DataDatagrams { source: 900, repair: 80, proactive: 15, probe: 5 },
             wasted: Wasted { dependent: 3, late: 6, refused: 1 },
-            ip_bytes_sent: 1_250,
-            bytes_acknowledged: 1_000,
+            ip_bytes_sent: 1_250_000,
+            bytes_acknowledged: 1_000_000,
             ..PathSample::default()
         };
         let waste = path.waste().unwrap();
         assert_eq!((waste.share, waste.data_datagrams), (0.01, 1000));
         assert_eq!((waste.dependent, waste.late, waste.refused, waste.proactive, waste.probe), (3, 6, 1, 15, 5));
         assert_eq!(path.describe(), ["loss 10.0 %", "overhead 25.0 %", "waste 1.0 %"]);
+        let little = PathSample { ip_bytes_sent: 1_000_000, bytes_acknowledged: 5, ..path };
+        assert_eq!(little.describe(), ["loss 10.0 %"]);
+        assert!(little.overhead().is_some() && little.waste().is_some(), "programs get it all the same");
+    }
+
+    #[test]
+    fn a_sender_which_was_too_fast_is_told_the_rate_to_give() {
+        assert_eq!(PathSample::default().advice(), None);
+        let path = PathSample { carried_rate_bps: Some(4_963_000), ..PathSample::default() };
+        let advice = path.advice().unwrap();
+        assert!(advice.contains("4.96 Mbit/s") && advice.contains("--rate 4.9mbit"), "{advice}");
     }
 
     #[test]
@@ -297,6 +336,7 @@ mod tests {
             wasted: Wasted { dependent: 6 * by, late: 7 * by, refused: 8 * by },
             ip_bytes_sent: 9 * by,
             bytes_acknowledged: 10 * by,
+            carried_rate_bps: None,
         };
         assert_eq!(counted(7).since(&counted(5)), PathSample { loss: Some(7.0), ..counted(2) });
         assert_eq!(counted(5).since(&counted(7)), PathSample { loss: Some(5.0), ..counted(0) });

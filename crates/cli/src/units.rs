@@ -162,6 +162,20 @@ pub fn human_rate(rate_bps: f64) -> String {
     with_prefix(rate_bps, "bit/s")
 }
 
+/// `rate_bps` as [`rate`] reads it, cut to two significant digits: `4.9mbit`.
+#[must_use]
+pub fn rate_argument(rate_bps: u64) -> String {
+    let digits = rate_bps.checked_ilog10().unwrap_or_default();
+    let step = 10_u64.pow(digits.saturating_sub(1));
+    let cut_bps = (rate_bps / step * step) as f64;
+    match digits {
+        0..3 => format!("{cut_bps}bit"),
+        3..6 => format!("{}kbit", cut_bps / 1e3),
+        6..9 => format!("{}mbit", cut_bps / 1e6),
+        _ => format!("{}gbit", cut_bps / 1e9),
+    }
+}
+
 /// Three significant digits with a power-of-1000 prefix: `64.0 MB`; below 1000 the exact number.
 #[must_use]
 pub fn human_bytes(bytes: u64) -> String {
@@ -310,6 +324,22 @@ mod tests {
             proptest::prop_assert_eq!(rate(&format!("{number}kbit")), Ok(number * 1000));
             proptest::prop_assert_eq!(size_bytes(&format!("{number}MiB")), Ok(number << 20));
             proptest::prop_assert_eq!(duration(&format!("{number}ms")), Ok(Duration::from_millis(number)));
+        }
+    }
+
+    #[test]
+    fn a_rate_to_be_given_is_read_as_what_it_says() {
+        for (rate_bps, text, read_bps) in [
+            (0, "0bit", None),
+            (7, "7bit", Some(7)),
+            (64_000, "64kbit", Some(64_000)),
+            (999_999, "990kbit", Some(990_000)),
+            (4_963_000, "4.9mbit", Some(4_900_000)),
+            (49_630_000, "49mbit", Some(49_000_000)),
+            (1_999_000_000, "1.9gbit", Some(1_900_000_000)),
+        ] {
+            assert_eq!(rate_argument(rate_bps), text);
+            assert_eq!(rate(text).ok(), read_bps, "{text}");
         }
     }
 }

@@ -15,7 +15,8 @@ fn receiver(site: &Site, more: &[&str]) -> Running {
 }
 
 fn send(site: &Site, what: &Path, to: &str, more: &[&str]) -> Said {
-    site.run(&[&["send"], more, &[what.to_str().unwrap(), to]].concat())
+    let trust = if more.contains(&"--insecure-classic") { &[][..] } else { &["--accept-new-key"] };
+    site.run(&[&["send"], trust, more, &[what.to_str().unwrap(), to]].concat())
 }
 
 /// A directory with a large file, a small one and an empty one, in `folder`.
@@ -70,4 +71,91 @@ fn an_existing_file_is_not_overwritten_without_force() {
     let second = receiver(&site, &["--force"]);
     site.send(&second.address, &[]).ok();
     assert_eq!(site.received().as_deref(), Some("small"));
+}
+
+/// A receiver that a shell has started, which sets the umask first.
+#[cfg(unix)]
+fn receive_under(site: &Site, umask: &str, more: &[&str]) -> Running {
+    let mut command = std::process::Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_dfcp");
+    command.args(["-c", "umask \"$0\" && exec \"$@\"", umask, program, "receive", "--listen", "127.0.0.1:0"]);
+    command.arg("--output").arg(site.path("output")).args(more);
+    command.env("DFCP_CONFIG_DIR", site.config()).stdin(std::process::Stdio::null());
+    Running::start(command)
+}
+
+#[cfg(unix)]
+#[test]
+fn modes_are_narrowed_by_the_umask_and_by_no_writing_for_others_unless_preserved() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new();
+    let source = source(&site.path(""));
+    for name in ["sub", "sub/small.txt"] {
+        fs::set_permissions(source.join(name), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for (umask, more, expected) in
+        [("0000", &[][..], 0o755), ("0027", &[], 0o750), ("0027", &["--preserve-modes"], 0o777)]
+    {
+        let arguments = [&["--once", "--allow-any", "--force"], more].concat();
+        let receiver = receive_under(&site, umask, &arguments);
+        send(&site, &source, &receiver.address, &[]).ok();
+        assert!(receiver.succeeded());
+        for name in ["source/sub", "source/sub/small.txt"] {
+            let mode = fs::metadata(site.path("output").join(name)).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode, expected, "{name} has {mode:o} under {umask} {more:?}");
+        }
+    }
+}
+
+/// An address that is nobody's, so that a receiver ends when it has looked at its output directory.
+const NOWHERE: &str = "192.0.2.1:1";
+
+#[test]
+fn an_output_directory_around_the_configuration_is_refused() {
+    let site = Site::new();
+    site.id("fingerprint");
+    let config = site.config();
+    for output in [site.path(""), config.clone(), config.join("below")] {
+        let arguments = ["receive", "--allow-any", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+        site.run(&arguments).refused(&["senders could change the keys in", "choose another --output"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_directory_that_others_can_write_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new();
+    let output = site.path("output");
+    let arguments = ["receive", "--allow-any", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+    let private = site.run(&arguments);
+    assert!(!private.err.contains("other users can replace"), "made by itself it is in order: {private:?}");
+    // The sticky bit keeps others from removing, and not from putting links where directories are to be.
+    for mode in [0o770, 0o757, 0o1777] {
+        fs::set_permissions(&output, fs::Permissions::from_mode(mode)).unwrap();
+        site.run(&arguments).refused(&["other users can replace or remove", &format!("{mode:04o}")]);
+    }
+}
+
+#[test]
+fn a_closed_port_is_said_long_before_the_handshake_gives_up() {
+    let site = Site::new();
+    // Whatever takes the port meanwhile does not speak this protocol.
+    let address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    site.send(&address, &[]).refused(&[&format!("nothing listens at {address} (the machine refused)")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_sender_learns_that_its_receiver_was_stopped() {
+    let site = Site::new();
+    let receiver = receiver(&site, &[]);
+    let (small, large) = (site.write("small.txt", "small"), site.write("large.bin", &"0123456789".repeat(1_000_000)));
+    let arguments = ["send", "--accept-new-key", "--rate", "2mbit", &small, &large, &receiver.address];
+    let sender = site.command(&arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    receiver.line_with("small.txt  5 B  verified");
+    receiver.signal("-INT");
+    Said::of(sender.wait_with_output().unwrap()).refused(&["the receiver was stopped", "start it again"]);
+    assert!(!receiver.succeeded());
+    assert!(!site.path("output/large.bin").exists());
 }

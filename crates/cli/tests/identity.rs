@@ -1,4 +1,4 @@
-//! Who may talk to whom, with the real program over loopback; never on a terminal.
+//! Who may talk to whom, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod support;
@@ -109,7 +109,7 @@ fn a_code_pairs_two_strangers_once() {
     let receiver = there.receive(&["--code", "--once"]);
     let code = receiver.code();
     let command = receiver.line_with("dfcp send");
-    assert!(command.ends_with(&format!("{} --code {code}", receiver.address)), "{command}");
+    assert!(command.ends_with(&format!("{} --code -", receiver.address)), "{command}");
     Site::new().send(&receiver.address, &[]).refused(&["pairing code", "--code", "SHA256:"]);
     Site::new().send(&receiver.address, &["--code", wrong(&code)]).refused(&["same pairing code"]);
     assert_eq!(there.received(), None);
@@ -132,6 +132,44 @@ fn a_code_is_void_after_three_wrong_guesses_and_replaced() {
     here.send(&receiver.address, &["--code", &code]).refused(&["same pairing code"]);
     here.send(&receiver.address, &["--code", &next]).ok();
     assert_ne!(receiver.code(), next);
+}
+
+#[test]
+fn a_sender_that_is_remembered_needs_a_code_only_once() {
+    let (here, there) = two();
+    let receiver = there.receive(&["--code", "--remember", "--force"]);
+    let list = || fs::read_to_string(there.config().join("authorized_keys")).unwrap_or_default();
+    here.send(&receiver.address, &[]).refused(&["pairing code"]);
+    assert_eq!(list(), "");
+    here.send(&receiver.address, &["--code", &receiver.code()]).ok();
+    let next = receiver.code();
+    receiver.line_with("needs no code next time");
+    here.send(&receiver.address, &[]).ok();
+    here.send(&receiver.address, &["--code", &next]).ok();
+    assert!(list().starts_with(&here.id("public_key")) && list().lines().count() == 1, "{}", list());
+    Site::new().send(&receiver.address, &[]).refused(&["pairing code"]);
+    drop(receiver);
+    let later = there.receive(&["--force"]);
+    here.send(&later.address, &[]).ok();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_of_keys_which_changes_counts_at_once_and_an_unsafe_one_admits_nobody() {
+    use std::os::unix::fs::PermissionsExt;
+    let (here, there) = two();
+    let path = there.write("list", &format!("{}\n", there.id("public_key")));
+    let receiver = there.receive(&["--authorized-keys", &path, "--force"]);
+    here.send(&receiver.address, &[]).refused(&["does not admit"]);
+    there.write("list", &format!("{}\n", here.id("public_key")));
+    here.send(&receiver.address, &[]).ok();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    here.send(&receiver.address, &[]).refused(&["does not admit"]);
+    assert!(receiver.line_with("nobody is admitted by key: ").contains("chmod go-w"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    here.send(&receiver.address, &[]).ok();
+    there.write("list", "# withdrawn\n");
+    here.send(&receiver.address, &[]).refused(&["does not admit"]);
 }
 
 #[test]
@@ -200,10 +238,10 @@ fn measuring_needs_the_same_admission() {
     let (here, there) = two();
     let server = there.start(&["perf", "server", "--listen", "127.0.0.1:0", "--code", "--once"]);
     let code = server.code();
-    assert!(server.line_with("dfcp perf client").ends_with(&code));
+    assert!(server.line_with("dfcp perf client").ends_with(&format!("{} --code -", server.address)));
     let client =
         |more: &[&str]| here.run(&[&["perf", "client", &server.address, "--bytes", "100000", "--json"], more].concat());
-    client(&[]).refused(&["pairing code"]);
+    client(&["--accept-new-key"]).refused(&["pairing code"]);
     let measured = client(&["--code", &code]).ok();
     let summary: serde_json::Value = serde_json::from_str(&measured.out).unwrap();
     assert_eq!((summary["bytes"].as_u64(), summary["pattern"].as_str()), (Some(100_000), Some("XX")));

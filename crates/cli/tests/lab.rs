@@ -21,6 +21,17 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     let (code, out, err) = lab(&run);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("1 claims reproduced, 0 differ"), "{out}");
+    assert!(out.contains("goodput of each flow after the warm-up, Mbit/s (one run each)\nloss"), "{out}");
+    assert!(out.lines().any(|line| line.starts_with("0.01  ") && line.contains(" !")), "{out}");
+    let (code, json, err) = lab(&[&run[..], &["--json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3, "{json}");
+    assert_eq!(lines[0]["value"]["series"], "DFCP");
+    assert_eq!(lines[0]["value"]["point"]["loss"], 0.01);
+    assert_eq!(lines[0]["value"]["summary"]["has_few_losses"], true);
+    assert!(lines[0]["value"]["summary"]["mean"].as_f64().unwrap() > 1.0, "{json}");
+    assert_eq!(lines[2]["claim"]["id"], "1");
     let records = std::fs::read_to_string(format!("{results}/small.jsonl")).unwrap();
     assert_eq!(records.lines().count(), 2);
     // All is there already: nothing is run again.

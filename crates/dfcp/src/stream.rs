@@ -105,10 +105,10 @@ impl Stream {
         self.shared().path.carrier
     }
 
-    /// Sets a parameter of thesis table 3.2.
+    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
     ///
     /// # Errors
-    /// If the table does not let it be set, the value is out of range, or it is too late.
+    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
     pub fn set(&self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         self.shared().configure(|connection| connection.set(parameter, value))
     }

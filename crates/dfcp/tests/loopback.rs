@@ -323,8 +323,9 @@ async fn ipv6_and_parameters() {
     let mut client = Stream::connect(listener.local_addr().unwrap(), modern()).await.unwrap();
     let mut server = listener.accept().await.unwrap();
     assert_eq!(server.remote_addr().port(), client.local_addr().port());
-    client.set(Parameter::Maxtokens, 100_000).unwrap();
-    assert_eq!(client.get(Parameter::Maxtokens).unwrap(), 100_000);
+    client.set(Parameter::WindowSize, 1000).unwrap();
+    assert_eq!(client.get(Parameter::Maxtokens).unwrap(), 0);
+    client.set(Parameter::Maxtokens, 100_000).unwrap_err();
     client.set(Parameter::AcksSent, 1).unwrap_err();
     client.set_rate(Rate::Fixed { rate_bps: 200_000_000 }).unwrap();
     let sent = write_pattern(&mut client, 5, 500_000).await.unwrap();

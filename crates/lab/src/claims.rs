@@ -216,7 +216,8 @@ fn list(values: &[(String, f64)], unit: &str) -> String {
 const NOTHING: f64 = 1e-9;
 
 /// A number for people: three digits.
-pub(crate) fn digits(value: f64) -> String {
+#[must_use]
+pub fn digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
         return "without bound".to_owned();

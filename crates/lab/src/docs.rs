@@ -44,7 +44,8 @@ fn plan(page: &mut String, source: &Source) {
     line(page, &format!("\n## {}: {}\n", plan.id, plan.title));
     line(page, &format!("{} ({})\n", plan.question, plan.source));
     if !plan.says.is_empty() {
-        line(page, &format!("The document: {}\n", plan.says));
+        let what = if plan.is_ours() { "Background" } else { "The document" };
+        line(page, &format!("{what}: {}\n", plan.says));
     }
     for note in &plan.notes {
         line(page, &format!("- {note}"));
@@ -75,7 +76,8 @@ fn plan(page: &mut String, source: &Source) {
     if plan.claims.is_empty() {
         return;
     }
-    line(page, "\n| claim | | the document | holds if |\n|---|---|---|---|");
+    let what = if plan.is_ours() { "we expect" } else { "the document" };
+    line(page, &format!("\n| claim | | {what} | holds if |\n|---|---|---|---|"));
     for claim in plan.claims.iter().map(|claim| claim.get_ref()) {
         let tag = match claim.tag {
             Tag::N => "N",

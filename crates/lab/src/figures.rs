@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::claims::{Judged, Verdict, digits, judge};
+use crate::claims::{Judged, Verdict, digits, judge, name};
 use crate::expand::{Level, Point, Run};
-use crate::metrics::{METRICS, Measured, is_of_flows, mean_and_sd};
-use crate::plan::{Carrier, Kind, Over, Plan, Scale, Source, Tag};
+use crate::metrics::{Measured, label_and_unit, mean_and_sd};
+use crate::plan::{Carrier, Kind, Over, Plan, Scale, Series, Source, Tag};
 use crate::record::Record;
 use crate::report;
-use crate::table::{Cell, Table};
-
-/// Flows up to this number are drawn one by one; of more, their mean.
-const FLOWS_DRAWN_MAX: usize = 4;
+use crate::table::{Cell, FEW_LOSSES, FLOWS_APART_MAX, Table};
 
 /// Half the width of a 95 % interval in standard errors, of 2 and more values: Student's t.
 const T95: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
@@ -31,7 +28,11 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
         };
         let figure = report::Figure {
             id: if index == 0 { plan.id.clone() } else { format!("{}-{}", plan.id, index + 1) },
-            title: if index == 0 { plan.title.clone() } else { format!("{}: {}", plan.title, label_of(metric).0) },
+            title: if index == 0 {
+                plan.title.clone()
+            } else {
+                format!("{}: {}", plan.title, label_and_unit(metric).0)
+            },
             x,
             y: draw.y_axis(),
             panels,
@@ -49,7 +50,8 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
         }
         notes.extend(table.failures().into_iter().map(|sentence| format!("{sentence}.")));
         figures.push(report::Figure {
-            source: plan.source.clone(),
+            source: if plan.is_ours() { report::OURS.to_owned() } else { plan.source.clone() },
+            question: plan.question.clone(),
             says: plan.says.clone(),
             measured: draw.sentence(),
             claims: judge(plan, &table)
@@ -57,6 +59,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
                 .zip(&plan.claims)
                 .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
                 .collect(),
+            warnings: few_losses(&table).into_iter().collect(),
             notes,
             parameters: parameters(runs),
             ..figure
@@ -85,22 +88,38 @@ fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
     }
 }
 
-/// A metric's label and unit: its description ends with the unit, behind a comma.
-fn label_of(metric: &str) -> (String, String) {
-    let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
-    let text = text.split(';').next().unwrap_or(text);
-    for unit in ["Mbit/s", "%", "s", "packets"] {
-        if let Some(label) = text.strip_suffix(unit).and_then(|label| label.strip_suffix(", ")) {
-            return (label.to_owned(), unit.to_owned());
-        }
-    }
-    (text.to_owned(), String::new())
+/// How many points a warning names for each series; of more, the one with the fewest losses.
+const WARNED_MAX: usize = 4;
+
+/// A warning of the points at which results hang on few random losses.
+fn few_losses(table: &Table) -> Option<String> {
+    let place = |(losses, point): &(u64, &Point)| {
+        let at = if point.is_empty() { String::new() } else { format!(" at {}", name(point)) };
+        format!("{losses}{at}")
+    };
+    let series = |(series, points): (&str, Vec<(u64, &Point)>)| {
+        let places = if points.len() <= WARNED_MAX {
+            points.iter().map(place).collect::<Vec<_>>().join(", ")
+        } else {
+            let fewest = points.iter().min_by_key(|(losses, _)| *losses).map_or_else(String::new, place);
+            format!("at {} points, the fewest {fewest}", points.len())
+        };
+        format!("{series} ({places})")
+    };
+    let named: Vec<String> = table.few_losses().into_iter().map(series).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "Some results hang on fewer than {FEW_LOSSES} packets lost at random in a run. Another seed may give another \
+             result, and a longer run gives a surer one: {}.",
+            named.join("; ")
+        )
+    })
 }
 
 fn role(carrier: &Carrier) -> report::Role {
     match carrier.kind {
         Kind::Classic | Kind::Modern => report::Role::Dfcp,
-        _ => report::Role::Tcp,
+        _ => report::Role::Rival,
     }
 }
 
@@ -132,7 +151,7 @@ impl Draw<'_> {
         if self.plan.axes.over == Over::Distribution {
             return report::Axis::linear("share of scenarios below", "%").reaching(0.0, 100.0);
         }
-        let (label, unit) = label_of(self.metric);
+        let (label, unit) = label_and_unit(self.metric);
         let scale = match self.plan.axes.y_scale {
             Scale::Log => report::Scale::Log,
             Scale::Linear | Scale::Categories => report::Scale::Linear,
@@ -205,8 +224,7 @@ impl Draw<'_> {
                     .of_series(&series.label)
                     .filter(|cell| cell.point.iter().skip(1).eq(rest.iter()))
                     .collect();
-                let flows = cells.iter().filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
-                let flows = flows.filter(|flows| is_of_flows(self.metric) && (2..=FLOWS_DRAWN_MAX).contains(flows));
+                let flows = Table::flows_apart(cells.iter().copied(), self.metric);
                 if levels.is_empty() {
                     // Without a sweep the flows stand side by side.
                     let values =
@@ -221,14 +239,23 @@ impl Draw<'_> {
                         point(self.x_of(&cell.point, &axis, &levels)?, &self.table.values(cell, self.metric, flow))
                     };
                     let points = cells.iter().filter_map(values).collect();
-                    let label = flow
-                        .map_or_else(|| series.label.clone(), |flow| format!("{}, flow {}", series.label, flow + 1));
-                    all.push(report::Series { label, points, role: role(&series.transport) });
+                    let label = flow.map_or_else(
+                        || series.label.clone(),
+                        |flow| format!("{}, flow\u{a0}{}", series.label, flow + 1),
+                    );
+                    all.push(report::Series { label, points, role: self.role(series, flow) });
                 }
             }
             panel_of(&rest, all)
         };
         self.panels(1).into_iter().map(panel).filter_map(drawn).collect()
+    }
+
+    /// The role of a flow, which may have a transport of its own, or of a whole series.
+    fn role(&self, series: &Series, flow: Option<usize>) -> report::Role {
+        let flows = self.plan.flows.iter().map(|flows| flows.get_ref());
+        let mut own = flows.flat_map(|flows| std::iter::repeat_n(flows.transport.as_ref(), flows.count as usize));
+        role(flow.and_then(|flow| own.nth(flow)).flatten().unwrap_or(&series.transport))
     }
 
     fn over_time(&self) -> Vec<report::Panel> {
@@ -256,8 +283,8 @@ impl Draw<'_> {
         match self.metric {
             "goodput_mbps" => {
                 let is_many = run.flows.len() > 1;
-                let name = |flow: usize| if is_many { format!(", flow {}", flow + 1) } else { String::new() };
-                let flows = run.flows.iter().enumerate().take(FLOWS_DRAWN_MAX);
+                let name = |flow: usize| if is_many { format!(", flow\u{a0}{}", flow + 1) } else { String::new() };
+                let flows = run.flows.iter().enumerate().take(FLOWS_APART_MAX);
                 let mbps = |bins: &[f64]| bins.iter().map(|bps| bps / 1e6).collect();
                 flows.map(|(flow, of)| (name(flow), step(mbps(&of.bins_bps), 0.0, run.bin_s, 0.5))).collect()
             }
@@ -290,7 +317,7 @@ impl Draw<'_> {
 
     /// The range of each series.
     fn sentence(&self) -> String {
-        let (label, unit) = label_of(self.metric);
+        let (label, unit) = label_and_unit(self.metric);
         let range = |series: &str| {
             let values = self.table.of_series(series).filter_map(|cell| self.table.mean(cell, self.metric, None));
             let (low, high) =
@@ -340,7 +367,7 @@ fn parameters(runs: &[Run]) -> Vec<(String, String)> {
         );
         all.push((format!("bottleneck {} there", index + 1), text));
     }
-    for (index, flow) in scenario.flows.iter().enumerate().take(FLOWS_DRAWN_MAX) {
+    for (index, flow) in scenario.flows.iter().enumerate().take(FLOWS_APART_MAX) {
         let access = if flow.access_bps == 0 {
             "infinite".to_owned()
         } else {
@@ -349,8 +376,11 @@ fn parameters(runs: &[Run]) -> Vec<(String, String)> {
         let text = format!("access {access}, {} ms round trip over it", flow.rtt_ns as f64 / 1e6);
         all.push((format!("flow {} there", index + 1), text));
     }
-    if scenario.flows.len() > FLOWS_DRAWN_MAX {
+    if scenario.flows.len() > FLOWS_APART_MAX {
         all.push(("flows there".to_owned(), scenario.flows.len().to_string()));
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -254,6 +254,7 @@ impl<'run> Course<'run> {
     fn finish(mut self, simulation: &mut Simulation<Watch>, now_ns: u64) -> Measured {
         let flows = (0..self.built.flows.len()).map(|place| self.flow(simulation, place, now_ns)).collect();
         let links = (0..self.built.links.len()).map(|place| self.link(simulation, place)).collect();
+        let random_losses = self.random_losses(simulation);
         let first = &self.scenario.links[0];
         let best = self.scenario.flows.iter().map(|flow| flow.transport.payload_share()).fold(0.0, f64::max);
         Measured {
@@ -263,7 +264,21 @@ impl<'run> Course<'run> {
             bin_s: self.scenario.bin_ns as f64 / 1e9,
             packets_and_hops: simulation.packets_and_hops(),
             cpu_s: None,
+            random_losses,
         }
+    }
+
+    /// Packets which loss models took in the time that goodput is measured over: since the warm-up, or from the start if a
+    /// flow ended before it.
+    fn random_losses(&self, simulation: &mut Simulation<Watch>) -> Option<u64> {
+        let is_early = |flow| simulation.flow(flow).completed_at.is_some_and(|at| at.as_ns() <= self.warm_ns);
+        let counts_warm_up = self.built.flows.iter().copied().any(is_early);
+        let mut losses = None;
+        for (place, &link) in self.built.links.iter().enumerate().filter(|(place, _)| self.scenario.can_lose(*place)) {
+            let before = if counts_warm_up { 0 } else { self.warm_links[place].lost.packets };
+            *losses.get_or_insert(0) += simulation.link_stats(link).lost.packets - before;
+        }
+        losses
     }
 
     fn flow(&mut self, simulation: &Simulation<Watch>, place: usize, now_ns: u64) -> FlowMeasured {

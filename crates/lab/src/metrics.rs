@@ -15,6 +15,9 @@ pub struct Measured {
     pub bin_s: f64,
     /// Packets which ends sent, and how often a link delivered one.
     pub packets_and_hops: (u64, u64),
+    /// Packets of all flows which the bottlenecks' loss models took while goodput counted. `None` where nothing can be lost
+    /// at random.
+    pub random_losses: Option<u64>,
     /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
     pub cpu_s: Option<f64>,
 }
@@ -78,7 +81,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 25] = [
+pub const METRICS: [(&str, &str); 26] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -94,6 +97,7 @@ pub const METRICS: [(&str, &str); 25] = [
     ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
     ("utilisation_percent", "share of bottlenecks' rates in use, mean, %"),
     ("drops", "packets dropped by bottlenecks' queues"),
+    ("random_losses", "packets of all flows lost at random by bottlenecks, while goodput counts"),
     ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
     ("fct_s", "from first data sent to last byte received, s"),
     ("fct_connect_s", "from opening the connection to the last byte received, s"),
@@ -125,6 +129,19 @@ const OF_FLOWS: [&str; 11] = [
 #[must_use]
 pub fn is_metric(name: &str) -> bool {
     METRICS.iter().any(|(metric, _)| *metric == name)
+}
+
+/// A metric's label and unit: its description ends with the unit, behind a comma.
+#[must_use]
+pub fn label_and_unit(metric: &str) -> (String, String) {
+    let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
+    let text = text.split(';').next().unwrap_or(text);
+    for unit in ["Mbit/s", "%", "s", "packets"] {
+        if let Some(label) = text.strip_suffix(unit).and_then(|label| label.strip_suffix(", ")) {
+            return (label.to_owned(), unit.to_owned());
+        }
+    }
+    (text.to_owned(), String::new())
 }
 
 /// Whether every flow has its own.
@@ -183,6 +200,7 @@ impl Measured {
             "queue_packets" => links(|link| link.queue_mean_packets),
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
+            "random_losses" => self.random_losses.map(|losses| losses as f64),
             "dispersion" => self.links.first()?.dispersion,
             "first_drop_s" => self.links.first()?.first_drop_s,
             "cpu_s_per_gb" => {
@@ -261,6 +279,7 @@ mod tests {
             ceiling_bps: 2e7,
             bin_s: 1.0,
             cpu_s: Some(1.0),
+            random_losses: Some(1),
             ..Measured::default()
         };
         for (name, _) in METRICS {

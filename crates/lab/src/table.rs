@@ -4,8 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::name;
 use crate::expand::{Level, Point, Run};
-use crate::metrics::{Measured, mean_and_sd};
+use crate::metrics::{Measured, is_of_flows, mean_and_sd};
 use crate::record::Record;
+
+/// A result which hangs on fewer random losses in a run is marked: the relative error of a count of independent losses is
+/// about 1/√n, which is 18 % at 30.
+pub const FEW_LOSSES: u64 = 30;
+
+/// Flows up to this number are shown one by one; of more, their mean.
+pub(crate) const FLOWS_APART_MAX: usize = 4;
 
 /// One series at one point: all its repetitions.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +34,27 @@ pub struct Table {
     pub cells: Vec<Cell>,
 }
 
+impl Cell {
+    /// Random losses in the repetition which met the fewest. `None` where nothing can be lost at random.
+    #[must_use]
+    pub fn fewest_losses(&self) -> Option<u64> {
+        self.measured.iter().filter_map(|measured| measured.random_losses).min()
+    }
+
+    /// The same, if they are too few to rely on.
+    #[must_use]
+    pub fn few_losses(&self) -> Option<u64> {
+        self.fewest_losses().filter(|&losses| losses < FEW_LOSSES)
+    }
+}
+
 impl Table {
+    /// Flows which are shown one by one, if `metric` is of flows and the runs have 2 to 4 of them.
+    pub(crate) fn flows_apart<'cell>(cells: impl Iterator<Item = &'cell Cell>, metric: &str) -> Option<usize> {
+        let flows = cells.filter_map(|cell| cell.measured.first()).map(|run| run.flows.len()).max();
+        flows.filter(|flows| is_of_flows(metric) && (2..=FLOWS_APART_MAX).contains(flows))
+    }
+
     /// Which flows ended before their time, and why: a sentence for each reason of a cell.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
@@ -39,6 +66,19 @@ impl Table {
             sentences.extend(reasons.iter().map(|reason| format!("{}{at} ended early: {reason}", cell.series)));
         }
         sentences
+    }
+
+    /// Where a result hangs on few random losses: for each series with such points, how many at which.
+    #[must_use]
+    pub fn few_losses(&self) -> Vec<(&str, Vec<(u64, &Point)>)> {
+        let mut found: Vec<(&str, Vec<(u64, &Point)>)> = Vec::new();
+        for (cell, losses) in self.cells.iter().filter_map(|cell| Some((cell, cell.few_losses()?))) {
+            match found.iter_mut().find(|(series, _)| *series == cell.series) {
+                Some((_, points)) => points.push((losses, &cell.point)),
+                None => found.push((&cell.series, vec![(losses, &cell.point)])),
+            }
+        }
+        found
     }
 
     /// Gathers for `runs`, all of one plan, what `records` has.

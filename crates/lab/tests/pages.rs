@@ -18,3 +18,17 @@ fn the_example_of_the_guide_is_a_plan() {
     let source = dfcp_lab::plan::Source::parse("docs/plans.md", text).unwrap();
     assert_eq!(source.plan.id, "my-link");
 }
+
+/// A reader can write a transport with options from the guide alone.
+#[test]
+fn the_guide_shows_both_forms_of_a_transport() {
+    let guide = include_str!("../../../docs/plans.md");
+    let plan = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let forms: Vec<&str> = guide.split('`').filter(|code| code.starts_with("transport = ")).collect();
+    assert!(forms.iter().any(|form| form.contains("kind = ")), "no table with its key `kind`: {forms:?}");
+    for form in forms {
+        let text = plan.replace("transport = \"modern\"", form);
+        assert!(text.contains(form), "{form}");
+        dfcp_lab::plan::Source::parse("docs/plans.md", &text).unwrap();
+    }
+}

@@ -109,6 +109,20 @@ pub enum PeerMisbehaved {
         /// How many were sent.
         sent: u64,
     },
+    /// A report about a datagram number which the sender had skipped: its author claims what it has not seen.
+    #[error("its report covers datagram {claimed}, which was never sent")]
+    ReportOfSkippedDatagram {
+        /// The number the report names.
+        claimed: u64,
+    },
+    /// A report whose counts do not belong together.
+    #[error("its report counts {received} datagrams, but says that {accounted} served or were wasted")]
+    InconsistentReport {
+        /// Datagrams which it counts as received.
+        received: u64,
+        /// Data datagrams for which its blocks and its counts of waste stand.
+        accounted: u64,
+    },
     /// A report about blocks which were never sent.
     #[error("its report covers block {claimed}, but only {sent} were sent")]
     ReportOfUnsentBlocks {
@@ -175,6 +189,11 @@ pub enum ParameterError {
     /// *Coding*, because blocks under way keep their encoding.
     #[error("{0} can only be set before the connection is established")]
     TooLate(&'static str),
+    /// It would change nothing on this connection.
+    #[error(
+        "{0} can only be set on a connection of the classic profile; this one is modern, which has no such setting"
+    )]
+    ClassicOnly(&'static str),
 }
 
 /// Why a datagram was dropped without effect; counted, never logged per packet.

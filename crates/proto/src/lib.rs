@@ -30,7 +30,7 @@ pub use connection::sharing::Sending;
 pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};
 pub use connection::{Connection, Event, Ports};
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
-pub use endpoint::{Accept, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
+pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
 pub use parameters::{Access, Parameter};
 pub use path::pacing::inctokens;

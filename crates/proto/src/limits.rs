@@ -70,16 +70,52 @@ pub const REDUNDANCY_BYTES: (u64, u64) = {
 /// Neighbour graphs a classic connection caches; each takes about 20 KiB.
 pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
 
-/// The loss rate which a sender believes at most when it decides how much to send: beyond it, a lying peer would
-/// multiply traffic.
+/// The loss rate which a sender believes at most when it repairs without being asked and when it limits what is in
+/// flight: beyond it, a lying peer would multiply traffic.
 pub const LOSS_BELIEVED_MAX: f64 = 0.75;
 
-/// Factor of the ceiling on symbols per block, `SYMBOLS_PER_BLOCK_FACTOR · K / (1 − min(p̂, LOSS_BELIEVED_MAX))`, after
-/// which a block gets one symbol per round trip.
+/// The loss rate which a sender believes at most for a block's rounds and its ceiling. A path whose rate falls to a
+/// twentieth of the sender's loses that much until the circuit breaker acts; a sender that believed less would send each
+/// block too little, and nothing would be delivered until then.
+pub const ROUND_LOSS_BELIEVED_MAX: f64 = 0.95;
+
+/// Ceiling on the symbols of a block of K: how many may be expected to arrive, in multiples of K. A symbol counts as
+/// `1 − min(p̂, ROUND_LOSS_BELIEVED_MAX)` when it is sent. Past the ceiling a block gets one symbol per round trip.
 pub const SYMBOLS_PER_BLOCK_FACTOR: f64 = 4.0;
+
+/// By how much that ceiling rises with each of the block's symbols that reports show to have arrived, so that a block which
+/// gets one symbol per round trip has twice as many in the next one when these arrive.
+pub const SYMBOLS_PER_ARRIVAL: f64 = 2.0;
 
 /// How often a block gets a symbol after that, at the most: a peer which reports a tiny round-trip time gains nothing.
 pub const CAPPED_BLOCK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// For how long a sender may use its rate without proof that anything is decoded: this or eight round trips.
+pub const CREDIT_SPAN_MIN: Duration = Duration::from_secs(2);
+
+/// The longest round-trip time which counts there. A peer can delay its reports at will.
+pub const CREDIT_RTT_MAX: Duration = Duration::from_millis(600);
+
+/// The longest time between two handshake messages which is taken for a round trip.
+pub const RTT_GUESS_MAX: Duration = Duration::from_millis(600);
+
+/// For how long, or for 16 round trips if these are longer, proven bytes raise the credit above its fixed part.
+pub const CREDIT_MEMORY_MIN: Duration = Duration::from_secs(10);
+
+/// Parts of this time in which these bytes are remembered.
+pub const CREDIT_PARTS: usize = 4;
+
+/// Bytes sent to a peer which has never reported: no more than this, nor than a second of the rate.
+pub const CREDIT_BEFORE_REPORT_BYTES: u64 = 1 << 20;
+
+/// The rate that counts at the line rate, which is none.
+pub const CREDIT_LINE_RATE_BPS: u64 = 1_000_000_000;
+
+/// Without credit, one in this many bytes of the rate is sent at the most.
+pub const CREDIT_TRICKLE_SHARE: u64 = 64;
+
+/// How far these datagrams are apart at the most, however low the rate.
+pub const CREDIT_TRICKLE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Source symbols of a block.
 pub const SYMBOLS_PER_BLOCK_MAX: usize = dfcp_fountain::random_linear::K_MAX;
@@ -109,8 +145,10 @@ pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// being answered to somebody else.
 pub const SEALED_SYN_BYTES_MIN: usize = 256;
 
-/// How long an initiator goes on after an answer that nobody vouches for has said that it is in vain.
-pub const DOUBT: Duration = Duration::from_secs(1);
+/// How long an initiator goes on after an answer that nobody vouches for has said that it is in vain. Anybody who sees the SYN
+/// can forge such an answer and needs to be no faster than the path; a genuine one that is repeated after a loss must still
+/// come in time over a slow path, and the SYN's copies are up to 1 s apart.
+pub const DOUBT: Duration = Duration::from_secs(3);
 
 /// Bytes which one half-open sealed connection takes, all indices included.
 pub const HALF_OPEN_BYTES_MAX: usize = 512;
@@ -121,10 +159,20 @@ pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);
 /// Half-open sealed connections from which on further initiators must show a cookie; there are as many again for these.
 pub const HALF_OPEN_WITHOUT_COOKIE_MAX: usize = 256;
 
-/// First messages in one time step of cookies which were read in vain: from then on until its end, initiators must show a
-/// cookie. Each costs one multiplication on the curve or two, and nothing is kept of it, so that only who receives at
-/// its address may cause more of them.
+/// First messages without a cookie which were computed on in vain, in one time step of cookies: from then on until its end,
+/// initiators must show a cookie. Each costs one multiplication on the curve or two, so that only those which receive at
+/// their address may cause more of them.
 pub const FIRST_MESSAGES_FAILED_MAX: u32 = 256;
+
+/// First messages with a cookie which an endpoint computes on in vain, per second. With 0.11 to 0.21 ms each, that is at most
+/// a twentieth of a core. One address has its share of these ([`ADDRESS_SHARE`]).
+pub const FIRST_MESSAGES_FAILED_PER_S: u32 = 200;
+
+/// How many of these may come at once, when none came before.
+pub const FIRST_MESSAGES_FAILED_BURST: u32 = 32;
+
+/// Refused first messages which are remembered, so that copies cost nothing: what may fail in some 5 s, in 16 bytes each.
+pub const REFUSED_MESSAGES_MAX: usize = 1_024;
 
 /// How long a half-open sealed connection waits for its initiator's proof.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -148,10 +196,10 @@ pub const PROOF_RETRIES_PER_S: u32 = 200;
 pub const PROOF_RETRIES_BURST: u32 = 32;
 
 /// One IP address (IPv6: a prefix of 64 bits) gets one in so many of the places of half-open connections, with and without
-/// a cookie, and of [`PROOF_RETRIES_PER_S`].
+/// a cookie, of [`PROOF_RETRIES_PER_S`] and of [`FIRST_MESSAGES_FAILED_PER_S`].
 pub const ADDRESS_SHARE: usize = 4;
 
-/// Connections which an endpoint accepts from one address unless configured otherwise.
+/// Connections which an endpoint accepts from one address (IPv6: a prefix of 64 bits) unless configured otherwise.
 pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 256;
 
 /// Bytes which received blocks take over all connections that one endpoint has accepted, unless configured otherwise.

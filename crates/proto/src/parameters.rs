@@ -1,6 +1,7 @@
 //! The thirteen parameters of thesis table 3.2, by their documented names and types.
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
+use dfcp_wire::Profile;
 
 use crate::error::ParameterError;
 use crate::limits;
@@ -99,6 +100,16 @@ impl Parameter {
         }
     }
 
+    /// Whether setting it has an effect on connections of the classic profile only: the modern one has another code, is paced
+    /// without a token bucket, and cannot leave its codec out.
+    #[must_use]
+    pub fn is_classic_only(self) -> bool {
+        match self.access() {
+            Access::Get => false,
+            Access::Set | Access::Both => self != Self::WindowSize,
+        }
+    }
+
     /// The values it may be set to, when `value` is asked for.
     fn range(self, value: u64, window_blocks_max: u32) -> (u64, u64) {
         match self {
@@ -117,15 +128,59 @@ impl Parameter {
         }
     }
 
-    pub(crate) fn check_settable(self, value: u64, window_blocks_max: u32) -> Result<(), ParameterError> {
+    pub(crate) fn check_settable(self, value: u64, profile: Profile) -> Result<(), ParameterError> {
         if self.access() == Access::Get {
             return Err(ParameterError::ReadOnly(self.name()));
         }
+        let window_blocks_max = match profile {
+            Profile::Modern if self.is_classic_only() => return Err(ParameterError::ClassicOnly(self.name())),
+            Profile::Modern => limits::WINDOW_BLOCKS_MAX,
+            Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,
+        };
         let (min, max) = self.range(value, window_blocks_max);
         if (min..=max).contains(&value) {
             Ok(())
         } else {
             Err(ParameterError::OutOfRange { name: self.name(), min, max })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use dfcp_time::Time;
+
+    use super::*;
+    use crate::{Config, Endpoint};
+
+    #[test]
+    fn what_has_no_effect_on_a_modern_connection_cannot_be_set_there() {
+        use Parameter::{Coding, Decoding, Inctokens, Inttokens, Maxtokens, Numtokens, Redundancy, WindowSize};
+        let remote = SocketAddr::from(([192, 0, 2, 7], 4433));
+        let open = |config| Endpoint::new(1, None, [0; 32]).connect(Time::ZERO, remote, config).unwrap().1;
+        let mut modern = open(Config::danger_unsealed());
+        let mut classic = open(Config::danger_classic());
+        for parameter in Parameter::ALL {
+            // In the range of each.
+            let value = match parameter {
+                Maxtokens | Redundancy => 100_000,
+                _ => 1,
+            };
+            let (on_modern, on_classic) = (modern.set(parameter, value), classic.set(parameter, value));
+            match parameter {
+                WindowSize => assert_eq!((on_modern, on_classic), (Ok(()), Ok(()))),
+                Redundancy | Coding | Decoding | Maxtokens | Numtokens | Inctokens | Inttokens => {
+                    assert_eq!(on_classic, Ok(()), "{parameter:?}");
+                    let said = on_modern.map_err(|error| error.to_string());
+                    assert!(said.is_err_and(|said| said.contains("classic profile")), "{parameter:?}: {on_modern:?}");
+                }
+                _ => {
+                    let read_only = Err(ParameterError::ReadOnly(parameter.name()));
+                    assert_eq!((on_modern, on_classic), (read_only, read_only), "{parameter:?}");
+                }
+            }
         }
     }
 }

@@ -10,9 +10,10 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_proto::{
-    Accept, Config, ConnectionError, Credentials, Event, PeerKey, PreSharedKey, State, StaticKey, limits,
+    Accept, Config, ConnectionError, Cookies, Credentials, Event, PeerKey, PreSharedKey, State, StaticKey, limits,
 };
-use dfcp_wire::Segment;
+use dfcp_wire::handshake::Payload;
+use dfcp_wire::{Flags, Options, Segment};
 use support::{Caller, Server, address, encode};
 
 const STEP: Duration = Duration::from_micros(500);
@@ -198,6 +199,217 @@ fn an_initiator_which_is_proven_and_finds_no_room_is_told() {
     let mut late = caller(3, callers[0].address);
     let syn = late.datagram(server.now).unwrap();
     assert_eq!(server.take(late.address, &syn), (None, None), "whose address has no room is not answered at all");
+}
+
+/// A message to a static key which the server does not have, and so computed on and refused.
+fn unreadable(n: u32, from: SocketAddr) -> Caller {
+    let wrong = PeerKey::Known(StaticKey::from_seed(&[77; 32]).public());
+    Caller { address: from, ..Caller::new(n, Config::sealed(wrong)) }
+}
+
+/// An endpoint at which everybody must show a cookie, with a static key.
+fn asks_for_cookies() -> Server {
+    let credentials = Credentials { key: Some(server_key()), ..PeerKey::Any.into() };
+    Server::new(Accept { cookies: Cookies::Always, ..Config::sealed(credentials).into() })
+}
+
+fn server_key() -> StaticKey {
+    StaticKey::from_seed(&[9; 32])
+}
+
+/// The SYN with the cookie which the server asks for.
+fn with_cookie(server: &mut Server, caller: &mut Caller) -> Vec<u8> {
+    let syn = caller.datagram(server.now).unwrap();
+    let asked = server.take(caller.address, &syn).1.unwrap();
+    caller.take(server.now, asked);
+    caller.datagram(server.now).unwrap()
+}
+
+fn s1_of_reset(answer: &[u8]) -> Option<u32> {
+    let header = Segment::decode(answer).unwrap().header;
+    (header.flags == Flags::RST).then_some(header.s1)
+}
+
+/// [open-39]
+#[test]
+fn copies_of_a_first_message_which_cannot_be_read_cost_one_computation() {
+    let mut server = asks_for_cookies();
+    let mut stranger = unreadable(1, address(1));
+    let syn = with_cookie(&mut server, &mut stranger);
+    for _ in 0..20_000 {
+        let answer = server.take(stranger.address, &syn).1.unwrap();
+        assert_eq!(s1_of_reset(&answer), Some(2), "each copy is refused as the first one was");
+    }
+    assert_eq!(server.stats().first_messages_computed, 1);
+    let known = Config::sealed(PeerKey::Known(server_key().public()));
+    let mut honest = Caller { address: SocketAddr::new(address(1).ip(), 5_000), ..Caller::new(2, known) };
+    assert!(begin(&mut server, &mut honest).is_some(), "they used up nothing of their address's share");
+}
+
+/// [open-39]: how many of so many messages from one address are computed on in two seconds.
+fn computed(server: &mut Server, from: AddressOf, first: u32) -> u64 {
+    let before = server.stats().first_messages_computed;
+    for n in 0..1_000 {
+        let mut stranger = unreadable(first + n, from(first + n));
+        let syn = with_cookie(server, &mut stranger);
+        assert_eq!(server.take(stranger.address, &syn).1.and_then(|answer| s1_of_reset(&answer)), Some(2));
+        server.now += 2 * MS;
+    }
+    server.stats().first_messages_computed - before
+}
+
+const FAILED_PER_S: u64 = limits::FIRST_MESSAGES_FAILED_PER_S as u64;
+const FAILED_BURST: u64 = limits::FIRST_MESSAGES_FAILED_BURST as u64;
+
+/// [open-39]
+#[test]
+fn first_messages_of_one_address_which_cannot_be_read_are_bounded() {
+    let share = limits::ADDRESS_SHARE as u64;
+    let in_two_seconds = (2 * FAILED_PER_S + FAILED_BURST) / share;
+    let ports: AddressOf = |n| SocketAddr::new(address(1).ip(), 1_000 + n as u16);
+    let prefix: AddressOf = |n| SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 5, 6, 7, n as u16).into(), 9);
+    for from in [ports, prefix] {
+        let mut server = asks_for_cookies();
+        let computed = computed(&mut server, from, 1);
+        assert!((in_two_seconds - 3..=in_two_seconds).contains(&computed), "{computed} were computed on");
+        // Others are read meanwhile, and so is whoever shares the address once there is a token again.
+        let known = || Config::sealed(PeerKey::Known(server_key().public()));
+        assert!(begin(&mut server, &mut Caller { address: address(9), ..Caller::new(3_000, known()) }).is_some());
+        server.now += MS * (1_000 / (FAILED_PER_S / share) as u32);
+        assert!(begin(&mut server, &mut Caller { address: from(999), ..Caller::new(3_001, known()) }).is_some());
+    }
+}
+
+/// [open-39]
+#[test]
+fn first_messages_of_all_which_cannot_be_read_are_bounded() {
+    let mut server = asks_for_cookies();
+    let computed = computed(&mut server, address, 1);
+    let in_two_seconds = 2 * FAILED_PER_S + FAILED_BURST;
+    assert!((in_two_seconds - 3..=in_two_seconds).contains(&computed), "{computed} were computed on");
+}
+
+/// [open-39]: while tokens are out an honest initiator behind the attacker's address is told to ask for the key, and then
+/// sends a first message which costs nothing before it is known to make sense.
+#[test]
+fn whoever_shares_an_address_with_an_attacker_gets_in_by_asking_for_the_key() {
+    let mut server = asks_for_cookies();
+    let from: AddressOf = |n| SocketAddr::new(address(1).ip(), 1_000 + n as u16);
+    let drain = |server: &mut Server, first| {
+        for n in first..first + 20 {
+            let mut stranger = unreadable(n, from(n));
+            let syn = with_cookie(server, &mut stranger);
+            server.take(stranger.address, &syn);
+        }
+    };
+    drain(&mut server, 1);
+    let mut honest =
+        Caller { address: from(99), ..Caller::new(99, Config::sealed(PeerKey::Known(server_key().public()))) };
+    let syn = with_cookie(&mut server, &mut honest);
+    let refusal = server.take(honest.address, &syn).1.unwrap();
+    assert_eq!(s1_of_reset(&refusal), Some(2));
+    honest.take(server.now, refusal);
+    server.now += limits::DOUBT;
+    honest.connection.handle_timeout(server.now);
+    let events: Vec<_> = std::iter::from_fn(|| honest.connection.poll_event()).collect();
+    assert!(events.contains(&Event::Closed(Some(ConnectionError::PinnedKeyRefused))), "{events:?}");
+    drain(&mut server, 200);
+    let by_fingerprint = Config::sealed(PeerKey::Fingerprint(server_key().public().fingerprint()));
+    assert!(begin(&mut server, &mut Caller { address: from(100), ..Caller::new(100, by_fingerprint) }).is_some());
+}
+
+/// [open-39]: without a cookie an address may be anybody's.
+#[test]
+fn spoofed_messages_take_nothing_from_the_address_which_they_name() {
+    let credentials = Credentials { key: Some(server_key()), ..PeerKey::Any.into() };
+    let mut server = Server::new(Config::sealed(credentials));
+    for n in 1..=400 {
+        let mut stranger = unreadable(n, address(1));
+        let syn = stranger.datagram(server.now).unwrap();
+        server.take(stranger.address, &syn);
+    }
+    assert_eq!(server.stats().first_messages_computed, limits::FIRST_MESSAGES_FAILED_MAX.into());
+    let known = Config::sealed(PeerKey::Known(server_key().public()));
+    let honest = &mut Caller { address: address(1), ..Caller::new(999, known) };
+    assert!(begin(&mut server, honest).is_some(), "the victim's first message is read");
+}
+
+/// [open-39]: nobody can have an honest first message refused by sending it first, changed in what it is read with or cut.
+#[test]
+fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
+    let mut server = asks_for_cookies();
+    let mut honest = Caller::new(1, Config::sealed(PeerKey::Known(server_key().public())));
+    let genuine = with_cookie(&mut server, &mut honest);
+    let segment = Segment::decode(&genuine).unwrap();
+    let payload = Payload::decode(segment.payload).unwrap();
+    let other_id = Payload { connection_id: Some(77), ..payload };
+    let without_padding = Payload { padding_bytes: None, ..payload };
+    let other_size = Options { symbol_size: Some(700), ..segment.options };
+    let variants = [(&segment.options, other_id, 1), (&other_size, payload, 2), (&segment.options, without_padding, 3)];
+    for (options, payload, computed) in variants {
+        let mut bytes = [0; 1_500];
+        let from = address(2);
+        let syn = |cookie: Option<&[u8]>, bytes: &mut [u8]| {
+            let length = Payload { cookie, ..payload }.encode(bytes).unwrap();
+            encode(&segment.header, options, &bytes[..length])
+        };
+        let first = syn(None, &mut bytes);
+        let answer = server.take(from, &first).1.unwrap();
+        let asked = Payload::decode(Segment::decode(&answer).unwrap().payload).unwrap();
+        let shown = syn(asked.cookie, &mut bytes);
+        server.take(from, &shown);
+        assert_eq!(server.stats().first_messages_computed, computed);
+    }
+    assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| s1_of_reset(&answer).is_none()));
+}
+
+/// What the answer tells whoever replays the first message of an initiator that knew the server's key (`SECURITY.md`).
+#[test]
+fn what_a_replayed_first_message_tells() {
+    let own = StaticKey::from_seed(&[1; 32]);
+    let initiator = Credentials { key: Some(own.clone()), ..PeerKey::Known(server_key().public()).into() };
+    let syn = Caller::new(1, Config::sealed(initiator)).datagram(dfcp_time::Time::from_s(1)).unwrap();
+    let server = |key: StaticKey, peer| Config::sealed(Credentials { key: Some(key), peer, ..Credentials::default() });
+    let other = || StaticKey::from_seed(&[8; 32]);
+    let pre_shared = PreSharedKey::from_bytes(&[7; 32]);
+    let cases = [
+        ("it has the key, and admits the initiator", server(server_key(), PeerKey::Known(own.public())), None),
+        ("it does not admit it", server(server_key(), PeerKey::Known(other().public())), Some(1)),
+        ("it has another key, and admits it", server(other(), PeerKey::Known(own.public())), Some(2)),
+        ("it has another key, and does not admit it", server(other(), PeerKey::Known(other().public())), Some(2)),
+        ("it admits a pre-shared key alone", Config::sealed(Credentials::from(pre_shared)), Some(1)),
+    ];
+    for (what, config, reset) in cases {
+        for from in [address(1), address(2)] {
+            let mut server = Server::new(config.clone());
+            let (opened, answer) = server.take(from, &syn);
+            assert_eq!((opened, s1_of_reset(&answer.unwrap())), (None, reset), "{what}");
+        }
+    }
+}
+
+/// What is too long to be kept, or too short to be answered, is dropped before anything is computed.
+#[test]
+fn what_cannot_be_answered_is_not_computed_on() {
+    let mut server = Server::new(sealed());
+    let mut honest = caller(1, address(1));
+    let syn = honest.datagram(server.now).unwrap();
+    let segment = Segment::decode(&syn).unwrap();
+    let payload = Payload::decode(segment.payload).unwrap();
+    let (pattern, message) = payload.noise.unwrap();
+    let long = [message, &[0, 0, 200], &[0; 200]].concat();
+    let variants = [
+        Payload { padding_bytes: None, ..payload },
+        Payload { padding_bytes: Some(150), noise: Some((pattern, &long)), ..payload },
+    ];
+    for variant in variants {
+        let mut bytes = [0; 1_500];
+        let length = variant.encode(&mut bytes).unwrap();
+        assert_eq!(server.take(address(2), &encode(&segment.header, &segment.options, &bytes[..length])), (None, None));
+    }
+    assert_eq!(server.stats().first_messages_computed, 0);
+    assert!(server.take(honest.address, &syn).1.is_some());
+    assert_eq!(server.stats().first_messages_computed, 1);
 }
 
 /// [noise-11], the attack which RFC 9257 calls Selfie.

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_proto::{Accept, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits};
@@ -33,6 +34,36 @@ fn one_address_gets_its_share_of_connections_and_no_more() {
     let handle = *server.connections.keys().next().unwrap();
     server.forget(handle);
     assert!(Rogue { address: address(1), ..Rogue::new(50) }.open(&mut server), "what is over does not count");
+}
+
+/// Whoever has an IPv6 address usually has the 2⁶⁴ of its prefix.
+#[test]
+fn an_ipv6_prefix_gets_one_address_s_share_of_connections() {
+    let from = |prefix: u16, n: u32| {
+        let [high, low] = [(n >> 16) as u16, n as u16];
+        SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, prefix, 5, 6, high, low).into(), 4_000)
+    };
+    let mut server = Server::new(unsealed(16 * GIB));
+    let opened = (0..1_322).filter(|&n| Rogue { address: from(1, n), ..Rogue::new(n) }.open(&mut server)).count();
+    assert_eq!(opened, limits::CONNECTIONS_PER_ADDRESS_DEFAULT);
+    assert!(Rogue { address: from(2, 1), ..Rogue::new(9_999) }.open(&mut server), "another prefix has its own share");
+    let handle = *server.connections.keys().next().unwrap();
+    server.forget(handle);
+    assert!(Rogue { address: from(1, 2_000), ..Rogue::new(2_000) }.open(&mut server), "a closed one does not count");
+}
+
+/// A listener on `[::]` sees IPv4 peers as mapped addresses.
+#[test]
+fn a_mapped_address_counts_as_the_ipv4_address_in_it() {
+    let v4 = |n: u32| address(n);
+    let mapped = |n: u32| match address(n) {
+        SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        v6 @ SocketAddr::V6(_) => v6,
+    };
+    let mut server = Server::new(Accept { connections_per_address_max: 2, ..unsealed(GIB) });
+    let mut open = |n: u32, from: SocketAddr| Rogue { address: from, ..Rogue::new(n) }.open(&mut server);
+    assert_eq!([open(1, v4(1)), open(2, mapped(1)), open(3, v4(1)), open(4, mapped(1))], [true, true, false, false]);
+    assert!(open(5, mapped(2)) && open(6, mapped(3)), "each IPv4 address has its own share");
 }
 
 #[test]
@@ -451,7 +482,7 @@ fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
         let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &all_lost);
         server.take(rogue.address, &datagram);
     }
-    let ceiling = limits::SYMBOLS_PER_BLOCK_FACTOR * K as f64 / (1.0 - limits::LOSS_BELIEVED_MAX);
+    let ceiling = limits::SYMBOLS_PER_BLOCK_FACTOR * K as f64 / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
     let later = STEPS / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis() as u64;
     assert!(data <= ceiling as u64 + later + 1, "{data} symbols, {ceiling} and {later} allowed");
     assert!(data > K * 4, "{data}: the test gets there");

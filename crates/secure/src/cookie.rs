@@ -70,6 +70,20 @@ impl CookieJar {
         head.iter().fold(0, |id: u32, byte| id << 8 | u32::from(*byte)).max(1)
     }
 
+    /// A hash of a first message and of the prologue it is read with, by which a refused one is remembered. Others cannot
+    /// predict it, and so cannot make two messages with one hash. Never 0.
+    #[must_use]
+    pub fn message_hash(&self, prologue: &[u8], message: &[u8]) -> u64 {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &*schedule::expand::<32>(&self.seed, "first message", &[]));
+        let mut code = hmac::Context::with_key(&key);
+        code.update(&(prologue.len() as u64).to_be_bytes());
+        code.update(prologue);
+        code.update(message);
+        let code = code.sign();
+        let (head, _) = code.as_ref().split_at(8);
+        head.iter().fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte)).max(1)
+    }
+
     /// Whether `cookie` was issued for these values at time step `step` or the one before. Takes the same time
     /// wherever the codes differ.
     #[must_use]
@@ -112,6 +126,19 @@ mod tests {
         assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), jar.connection_id(&ADDRESS[1..], 5, b"m"));
         assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), jar.connection_id(ADDRESS, 5, b"n"));
         assert_ne!(jar.connection_id(ADDRESS, 5, b"m"), CookieJar::new([8; 32]).connection_id(ADDRESS, 5, b"m"));
+    }
+
+    #[test]
+    fn message_hashes_differ_with_everything_that_is_read() {
+        let hash =
+            |seed: u8, prologue: &[u8], message: &[u8]| CookieJar::new([seed; 32]).message_hash(prologue, message);
+        let own = hash(7, b"options", b"message");
+        assert_eq!(own, hash(7, b"options", b"message"));
+        for (seed, prologue, message) in
+            [(8, "options", "message"), (7, "option", "smessage"), (7, "0ptions", "message"), (7, "options", "messagE")]
+        {
+            assert_ne!(own, hash(seed, prologue.as_bytes(), message.as_bytes()), "{seed} {prologue} {message}");
+        }
     }
 
     #[test]

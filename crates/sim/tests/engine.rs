@@ -110,7 +110,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0x5D1B_09AA_3B09_7CE2)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0x2FAA_F657_0C0D_8CAA)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),

@@ -1,4 +1,5 @@
-//! Attacks a live server with millions of datagrams, while honest transfers go on, and prints how both fared.
+//! Attacks a live server with millions of datagrams, while honest transfers go on, and prints how both fared; before that,
+//! in virtual time, lies to a sender and prints how much traffic each one drew.
 
 #![forbid(unsafe_code)]
 
@@ -7,9 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
+use dfcp_end_to_end_tests::lies::{Lie, tell};
 use dfcp_end_to_end_tests::live::{Attack, Logs, Row, Size, run};
 
-/// Attacks a server on loopback, one kind after the other, with honest transfers running.
+/// Lies to a sender in virtual time; then attacks a server on loopback, one kind after the other, with honest transfers
+/// running.
 #[derive(Debug, Parser)]
 #[command(after_help = "Example: attacks --datagrams 100000 --only flood")]
 struct Args {
@@ -28,7 +31,10 @@ struct Args {
     /// What the attacks are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only attacks whose names contain this
+    /// The rate of the senders which are lied to, bit/s
+    #[arg(long, default_value_t = 100_000_000)]
+    lied_to_bps: u64,
+    /// Only attacks and lies whose names contain this
     #[arg(long)]
     only: Option<String>,
     /// One JSON object per attack
@@ -48,6 +54,7 @@ fn main() -> Result<ExitCode> {
         seed: args.seed,
     };
     let mut out = std::io::stdout().lock();
+    let mut is_well = lies(&args, &mut out)?;
     if !args.json {
         writeln!(
             out,
@@ -55,9 +62,8 @@ fn main() -> Result<ExitCode> {
             "attack", "datagrams", "addresses", "s", "peak MiB", "grew MiB", "finished", "opened", "refused"
         )?;
     }
-    let mut is_well = true;
     for attack in Attack::ALL {
-        if args.only.as_ref().is_some_and(|only| !attack.name().contains(only.as_str())) {
+        if !args.wants(attack.name()) {
             continue;
         }
         let row = run(attack, size, logs)?;
@@ -70,6 +76,34 @@ fn main() -> Result<ExitCode> {
         out.flush()?;
     }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Args {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    }
+}
+
+/// Tells every lie, and returns whether none drew more than it may.
+fn lies(args: &Args, out: &mut impl Write) -> Result<bool> {
+    if !args.json {
+        let heads = ["drawn MB", "proven MB", "beyond 4.5x, s"];
+        writeln!(out, "{:<40} {:>9} {:>9} {:>14}  verdict", "lie, for 60 s", heads[0], heads[1], heads[2])?;
+    }
+    let mut is_well = true;
+    for lie in Lie::ALL.into_iter().filter(|lie| args.wants(&lie.to_string())) {
+        let drawn = tell(lie, args.lied_to_bps)?;
+        let breach = drawn.breach();
+        is_well &= breach.is_none();
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&drawn)?)?;
+            continue;
+        }
+        let (bytes, proven) = (drawn.drawn_bytes as f64 / 1e6, drawn.proven_bytes as f64 / 1e6);
+        let verdict = breach.or_else(|| drawn.error.clone()).unwrap_or_else(|| "held".to_owned());
+        writeln!(out, "{lie:<40} {bytes:>9.2} {proven:>9.2} {:>14.2}  {verdict}", drawn.beyond_s())?;
+    }
+    Ok(is_well)
 }
 
 fn line(row: &Row) -> String {

@@ -11,11 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Stream};
+use dfcp_cli::stop::Stop;
 use dfcp_cli::transfer::error::TransferError;
 use dfcp_cli::transfer::frame::{Entry, Service, ToReceiver};
 use dfcp_cli::transfer::receive::receive;
-use dfcp_cli::transfer::store::Store;
-use dfcp_cli::transfer::{EntryOutcome, Observer, Report, Snapshot};
+use dfcp_cli::transfer::send::send;
+use dfcp_cli::transfer::source::Root;
+use dfcp_cli::transfer::store::{Store, StoreOptions};
+use dfcp_cli::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
 use dfcp_cli::transport::Transport;
 use dfcp_end_to_end_tests::live::local;
 use rand::{Rng, RngExt, SeedableRng};
@@ -52,7 +55,7 @@ impl Observer for Log {
     fn entry(&self, outcome: &EntryOutcome) {
         self.0.lock().unwrap().push(outcome.clone());
     }
-    fn skipped(&self, _name: &str, _reason: &str) {}
+    fn skipped(&self, _name: &str, _what: Skipped) {}
     fn progress(&self, _snapshot: &Snapshot) {}
 }
 
@@ -85,8 +88,8 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
     let (sender, receiver) = tokio::join!(Stream::connect(address, config), listener.accept());
     let (mut reader, mut writer) = sender.unwrap().into_split();
     let log = Arc::new(Log::default());
-    let store = Arc::new(Store::open(output, false, false).unwrap());
-    let receiving = tokio::spawn(receive(Sealed(receiver.unwrap()), store, Arc::clone(&log) as _));
+    let store = Arc::new(Store::open(output, StoreOptions::default()).unwrap());
+    let receiving = tokio::spawn(receive(Sealed(receiver.unwrap()), store, Arc::clone(&log) as _, Stop::never()));
     let writing = tokio::spawn(async move {
         writer.write_all(&Service::Files.preamble()).await?;
         writer.write_all(&bytes).await?;
@@ -105,7 +108,7 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
 }
 
 fn entry(name: &[u8]) -> Entry {
-    Entry { mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: u64::MAX, name: name.to_vec() }
+    Entry { mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: 0, name: name.to_vec() }
 }
 
 fn file(name: &[u8], content: &[u8], out: &mut Vec<u8>) {
@@ -141,7 +144,8 @@ fn hostile_names() -> Vec<Vec<u8>> {
     names.push(vec![b'n'; 256]);
     names.push(vec![b'n'; 4_097]);
     names.push([b"d/".repeat(64), b"evil".to_vec()].concat());
-    names.push(b"bad\xFFutf8".to_vec());
+    names.push(b"bad\xFF/../../evil".to_vec());
+    names.push(b"bad\xFF\0".to_vec());
     names.push(b"\xC0\xAE\xC0\xAE/evil".to_vec());
     names
 }
@@ -175,11 +179,29 @@ async fn hostile_names_leave_the_directory_alone_and_the_others_go_on() {
     assert_eq!(files, expected);
     assert!(outcomes.iter().all(|it| it.name.chars().all(|c| !c.is_control())), "a name is not fit for a terminal");
     #[cfg(unix)]
-    {
+    for stored in ["first", "kept", "kept/last"] {
         use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(output.join("first")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7000, 0, "set-user-id or its like was granted: {mode:o}");
+        let mode = fs::metadata(output.join(stored)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7000, 0, "set-user-id or its like was granted: {stored} {mode:o}");
+        assert_eq!(mode & 0o022, 0, "others may write: {stored} {mode:o}");
     }
+}
+
+#[tokio::test]
+async fn more_than_the_disk_has_room_for_is_refused_and_the_others_go_on() {
+    let output = tempfile::tempdir().unwrap();
+    let mut bytes = Vec::new();
+    for size_hint_bytes in [u64::MAX, 1 << 60] {
+        ToReceiver::File(Entry { size_hint_bytes, ..entry(b"huge") }).encode(&mut bytes);
+        ToReceiver::Data(b"data".to_vec()).encode(&mut bytes);
+        ToReceiver::FileAbort("refused".to_owned()).encode(&mut bytes);
+    }
+    file(b"small", b"small", &mut bytes);
+    ToReceiver::End { entries: 3 }.encode(&mut bytes);
+    let (report, outcomes) = say(output.path(), bytes).await;
+    assert_eq!(report.map(|it| (it.stored, it.failed)).unwrap(), (1, 2));
+    assert!(outcomes[0].failure.as_ref().unwrap().contains("free some space"), "{outcomes:?}");
+    assert_eq!(tree(output.path()).into_keys().collect::<Vec<_>>(), ["small"]);
 }
 
 #[tokio::test]
@@ -260,4 +282,105 @@ async fn random_frames_end_in_an_error_and_write_nothing_outside() {
         let unfinished = tree(&output).keys().filter(|name| name.ends_with(".part")).count();
         assert_eq!(unfinished, 0, "seed {seed}");
     }
+}
+
+/// Another user of the receiver's machine, who can rename what is in the output directory: while 2000 files are sent into
+/// `d`, it is by turns a directory and a link to one outside.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_becomes_a_link_and_back_leads_nothing_outside() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    const FILES: u32 = 2_000;
+    let around = tempfile::tempdir().unwrap();
+    let (output, outside) = (around.path().join("output"), around.path().join("outside"));
+    fs::create_dir_all(output.join("d")).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    let link = around.path().join("link");
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let attacker = std::thread::spawn({
+        let (over, directory) = (Arc::clone(&over), output.join("d"));
+        move || {
+            while !over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &link, CWD, &directory, RenameFlags::EXCHANGE).unwrap();
+            }
+        }
+    });
+    let mut bytes = Vec::new();
+    ToReceiver::Directory(entry(b"d")).encode(&mut bytes);
+    for number in 0..FILES {
+        file(format!("d/{number}").as_bytes(), b"evil", &mut bytes);
+    }
+    ToReceiver::End { entries: FILES + 1 }.encode(&mut bytes);
+    let (report, _) = say(&output, bytes).await;
+    over.store(true, Ordering::Relaxed);
+    attacker.join().unwrap();
+    let report = report.unwrap();
+    assert_eq!(report.stored + report.failed, u64::from(FILES) + 1);
+    assert_eq!(tree(&outside).len(), 0, "files were written outside");
+}
+
+/// Hears when the search of a sender is over.
+#[cfg(unix)]
+#[derive(Default)]
+struct Searched(tokio::sync::Notify);
+
+#[cfg(unix)]
+impl Observer for Searched {
+    fn entry(&self, _outcome: &EntryOutcome) {}
+    fn skipped(&self, _name: &str, _what: Skipped) {}
+    fn progress(&self, snapshot: &Snapshot) {
+        if snapshot.total_is_final {
+            self.0.notify_one();
+        }
+    }
+}
+
+/// Another user of the sender's machine, who can write to the tree that is sent: a file becomes a link, a directory
+/// becomes a link, and a file becomes a pipe, all after the search and before they are read.
+#[cfg(unix)]
+#[tokio::test]
+async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
+    use std::os::unix::fs::symlink;
+
+    let around = tempfile::tempdir().unwrap();
+    let (root, outside) = (around.path().join("tree"), around.path().join("outside"));
+    fs::create_dir_all(root.join("directory")).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(outside.join("secret"), b"secret").unwrap();
+    // The first keeps the reader busy: more than all the buffers on the way. It takes no space.
+    fs::File::create(root.join("0")).unwrap().set_len(12 << 20).unwrap();
+    for name in ["directory/secret", "file", "last", "pipe"] {
+        fs::write(root.join(name), b"inside").unwrap();
+    }
+    let config = Config {
+        time_wait: Duration::from_millis(100),
+        send_buffer_bytes: 1 << 20,
+        receive_memory_bytes: 1 << 20,
+        ..Config::sealed(PeerKey::Any)
+    };
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let (sender, receiver) = tokio::join!(Stream::connect(listener.local_addr().unwrap(), config), listener.accept());
+    let searched = Arc::new(Searched::default());
+    let roots = Root::from_arguments(std::slice::from_ref(&root), None).unwrap();
+    let sending = tokio::spawn(send(Sealed(sender.unwrap()), roots, Arc::clone(&searched) as _));
+    searched.0.notified().await;
+    fs::remove_file(root.join("file")).unwrap();
+    symlink(outside.join("secret"), root.join("file")).unwrap();
+    fs::rename(root.join("directory"), around.path().join("away")).unwrap();
+    symlink(&outside, root.join("directory")).unwrap();
+    fs::remove_file(root.join("pipe")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(root.join("pipe")).status().unwrap().success());
+
+    let output = around.path().join("output");
+    let store = Arc::new(Store::open(&output, StoreOptions::default()).unwrap());
+    let received = receive(Sealed(receiver.unwrap()), store, Arc::new(Log::default()) as _, Stop::never());
+    let received = tokio::time::timeout(Duration::from_secs(60), received).await.expect("it hangs").unwrap();
+    let sent = tokio::time::timeout(Duration::from_secs(60), sending).await.unwrap().unwrap().unwrap();
+    let stored: Vec<String> = tree(&output).into_keys().collect();
+    assert_eq!(stored, ["tree", "tree/0", "tree/directory", "tree/last"]);
+    assert_eq!((sent.stored, sent.failed, received.stored), (4, 3, 4), "{:?}", sent.failures);
 }

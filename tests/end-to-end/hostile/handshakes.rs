@@ -1,11 +1,11 @@
 //! Handshakes which are not meant: amplification, half-open connections, cookies, forged proofs.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_end_to_end_tests::forge::{fit_crc, mutated, noise};
-use dfcp_end_to_end_tests::puppet::{MODEST, Puppet, first_contact, header};
+use dfcp_end_to_end_tests::puppet::{MODEST, Puppet, first_contact, header, pinned};
 use dfcp_end_to_end_tests::world::{Packet, World, client_address, server_address, stranger};
 use dfcp_proto::{Accept, Config, Cookies, Credentials, PeerKey, PreSharedKey, State, StaticKey, Verifier, limits};
 use dfcp_secure::InitiatorKeys;
@@ -35,10 +35,7 @@ fn server() -> Accept {
 
 /// Every way to begin a handshake: with keys which fit and which do not.
 fn ways() -> Vec<(&'static str, InitiatorKeys)> {
-    let pinned = |seed, responder: StaticKey| InitiatorKeys::Pinned {
-        own: StaticKey::from_seed(&[seed; 32]),
-        responder: responder.public(),
-    };
+    let pinned = |seed, responder: StaticKey| pinned(seed, responder.public());
     vec![
         ("first contact", first_contact(1)),
         ("pinned", pinned(1, server_key())),
@@ -292,6 +289,60 @@ fn an_honest_client_gets_in_where_everybody_is_asked_for_a_cookie() {
     (world.client.to_send, world.server.to_send) = (300_000, 200_000);
     world.finish(Time::from_s(20)).unwrap();
     assert!(world.server.endpoint.stats().cookies_sent > 0);
+}
+
+/// Opens a connection from `from`; whether the server took it.
+fn opens(world: &mut World, id: u32, from: SocketAddr) -> bool {
+    let mut puppet = Puppet::new(id, first_contact(1), [5; 32], &MODEST).unwrap();
+    let mut answer = give(world, from, &puppet.syn(None, 150).unwrap());
+    if let Some(cookie) = answer.as_deref().and_then(Puppet::cookie) {
+        answer = give(world, from, &puppet.syn(Some(&cookie), 150).unwrap());
+    }
+    let Some(third) = answer.and_then(|answer| puppet.take_answer(&answer).ok()?) else { return false };
+    let before = world.server.connections.len();
+    give(world, from, &third);
+    world.server.connections.len() > before
+}
+
+/// A host with an IPv6 address usually has the 2⁶⁴ of its prefix: they count as one.
+#[test]
+fn one_ipv6_prefix_does_not_take_every_connection() {
+    let mut world = World::new(16, server());
+    let from = |prefix: u16, n: u32| {
+        let [high, low] = [(n >> 16) as u16, n as u16];
+        SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, prefix, 0, 0, high, low).into(), 7_000)
+    };
+    let opened = (1..=1_322).filter(|&n| opens(&mut world, n, from(1, n))).count();
+    assert_eq!(opened, limits::CONNECTIONS_PER_ADDRESS_DEFAULT);
+    assert!(opens(&mut world, 2_000, from(2, 1)) && opens(&mut world, 2_001, stranger(1)), "others get in");
+}
+
+/// Each message another one, with its cookie, from one address; and an honest client which knows the server's key.
+#[test]
+fn an_honest_client_gets_in_while_one_address_sends_first_messages_which_cannot_be_read() {
+    let mut world = World::new(17, Accept { cookies: Cookies::Always, ..server() });
+    let mut puppet = Puppet::new(1, pinned(1, StaticKey::from_seed(&[8; 32]).public()), [5; 32], &MODEST).unwrap();
+    (world.client.to_send, world.server.to_send) = (20_000, 20_000);
+    let messages = 2_000;
+    for id in 1..=messages {
+        if id == messages / 2 {
+            world.connect(Config::sealed(PeerKey::Known(server_key().public()))).unwrap();
+        }
+        puppet.id = id;
+        puppet.spoil_first(id);
+        let asked = give(&mut world, stranger(1), &puppet.syn(None, 150).unwrap()).unwrap();
+        let cookie = Puppet::cookie(&asked).unwrap();
+        for _ in 0..10 {
+            give(&mut world, stranger(1), &puppet.syn(Some(&cookie), 150).unwrap());
+        }
+        rest(&mut world, Duration::from_millis(1));
+    }
+    assert_eq!((world.client.connected, world.server.connected), (1, 1));
+    world.finish(Time::from_s(20)).unwrap();
+    let seconds = messages / 1_000;
+    let computed_max = (limits::FIRST_MESSAGES_FAILED_BURST + seconds * limits::FIRST_MESSAGES_FAILED_PER_S) / 4 + 1;
+    let computed = world.server.endpoint.stats().first_messages_computed;
+    assert!(computed <= computed_max.into(), "{computed} first messages were computed on, of {computed_max}");
 }
 
 /// Whether a genuine third message is taken `wait` after `forgeries` forged ones, each of which came as soon as it was

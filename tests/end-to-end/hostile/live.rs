@@ -11,9 +11,10 @@ use tokio::sync::Mutex;
 /// Memory is the process's: one attack at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-fn held(attack: Attack) {
+const SIZE: Size = Size { datagrams: 30_000, datagrams_per_s: 40_000, transfer_bytes: 100_000, transfers: 4, seed: 7 };
+
+fn held(attack: Attack, size: Size) {
     let _guard = ONE_AT_A_TIME.blocking_lock();
-    let size = Size { datagrams: 30_000, datagrams_per_s: 40_000, transfer_bytes: 100_000, transfers: 4, seed: 7 };
     let row = run(attack, size, Logs::install()).unwrap();
     assert!(row.is_well(), "{row:#?}");
     assert!(row.transfers_finished > 0 && row.datagrams >= size.datagrams, "{row:#?}");
@@ -21,37 +22,43 @@ fn held(attack: Attack) {
 
 #[test]
 fn random_and_mutated_datagrams() {
-    held(Attack::Mutations);
+    held(Attack::Mutations, SIZE);
 }
 
 #[test]
 fn a_syn_flood_from_many_addresses() {
-    held(Attack::SynFlood);
+    held(Attack::SynFlood, SIZE);
 }
 
 #[test]
 fn handshakes_which_are_never_ended() {
-    held(Attack::SlowLoris);
+    held(Attack::SlowLoris, SIZE);
+}
+
+#[test]
+fn first_messages_which_cannot_be_read() {
+    // Slowly, so that few are lost on their way, and computing on all of them would be seen.
+    held(Attack::UnreadableFirst, Size { datagrams: 15_000, datagrams_per_s: 6_000, ..SIZE });
 }
 
 #[test]
 fn forged_third_messages() {
-    held(Attack::ForgedProofs);
+    held(Attack::ForgedProofs, SIZE);
 }
 
 #[test]
 fn spoofed_segments() {
-    held(Attack::Spoofed);
+    held(Attack::Spoofed, SIZE);
 }
 
 #[test]
 fn a_session_replayed() {
-    held(Attack::Replay);
+    held(Attack::Replay, SIZE);
 }
 
 #[test]
 fn truncated_and_oversized_datagrams() {
-    held(Attack::Lengths);
+    held(Attack::Lengths, SIZE);
 }
 
 /// A NAT which forgets: the client's outward address changes in mid-transfer, again and again.

@@ -287,6 +287,16 @@ impl Pair {
         (self.forward.stats(), self.backward.stats())
     }
 
+    /// Changes the path's rate from now on, in both directions.
+    ///
+    /// # Errors
+    /// If the rate is zero.
+    pub fn set_rate_bps(&mut self, rate_bps: u64) -> Result<()> {
+        self.forward.set_rate_bps(self.now, Some(rate_bps))?;
+        self.backward.set_rate_bps(self.now, Some(rate_bps))?;
+        Ok(())
+    }
+
     /// Pulls an end's plug.
     pub fn kill_server(&mut self) {
         self.server.dead = true;

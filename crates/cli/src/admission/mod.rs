@@ -14,12 +14,14 @@
 //! Whether a sender wants to pair is in its first bytes (`spec/file-transfer.md` §1).
 
 pub mod codes;
+pub mod memory;
 pub mod opening;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use dfcp::{PeerKey, Verifier};
@@ -29,9 +31,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use self::codes::{CodeDesk, News};
+use self::memory::{Memory, Remember};
 use self::opening::Opening;
 use crate::args::{AdmissionArgs, PathArgs};
-use crate::identity::{AuthorizedKeys, ConfigDir, load_or_create, load_psk};
+use crate::identity::{AuthorizedList, ConfigDir, load_or_create, load_psk};
 use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
 use crate::output;
 use crate::pairing::{self, PairingError, Refusal};
@@ -49,11 +52,13 @@ pub struct Ways {
     /// Admits who has it.
     pub pre_shared: Option<PreSharedKey>,
     /// Admits these.
-    pub authorized: Arc<AuthorizedKeys>,
+    pub authorized: Arc<AuthorizedList>,
     /// Admits everyone.
     pub any: bool,
     /// Admits who was told a code.
     pub codes: bool,
+    /// Whether such a peer is authorized from then on.
+    pub remember: Remember,
 }
 
 impl Ways {
@@ -66,11 +71,11 @@ impl Ways {
             return Ok(None);
         }
         let directory = ConfigDir::of_user()?;
-        let authorized = match &args.authorized_keys {
-            Some(file) => AuthorizedKeys::load(file)?,
-            None if directory.authorized_keys().try_exists().unwrap_or(true) => AuthorizedKeys::of(&directory)?,
-            None => AuthorizedKeys::default(),
-        };
+        let named = args.authorized_keys.as_deref();
+        let (list, must_exist) = (named.map_or_else(|| directory.authorized_keys(), Path::to_owned), named.is_some());
+        directory.check()?;
+        // The first sender to be remembered may be the first line of the file.
+        let authorized = AuthorizedList::open(&list, must_exist && !args.remember)?;
         let pre_shared = args.psk_file.as_deref().map(load_psk).transpose()?;
         let asked_for = pre_shared.is_some() || args.authorized_keys.is_some() || args.allow_any;
         let codes = args.code || (on_terminal && !asked_for && !args.no_code);
@@ -78,8 +83,14 @@ impl Ways {
             codes || asked_for || !authorized.is_empty(),
             "nobody could be admitted: give --code, --authorized-keys FILE, --psk-file FILE or --allow-any"
         );
-        let own = load_or_create(&directory)?;
-        Ok(Some(Self { own: own.key, pre_shared, authorized: Arc::new(authorized), any: args.allow_any, codes }))
+        anyhow::ensure!(codes || !args.remember, "--remember is about senders which pair by code: give --code, too");
+        let remember = match args.remember {
+            true => Remember::Always,
+            false if codes && on_terminal => Remember::Ask,
+            false => Remember::Never,
+        };
+        let own = load_or_create(&directory)?.key;
+        Ok(Some(Self { own, pre_shared, authorized: Arc::new(authorized), any: args.allow_any, codes, remember }))
     }
 
     /// Whether people are at the other end of standard error, where codes are printed.
@@ -135,9 +146,7 @@ pub enum NotAdmitted {
     #[error("the connection is not sealed")]
     Unsealed,
     /// Its key is not known here and it did not try a code.
-    #[error(
-        "it has no code, and its key {0} is not authorized; to admit it, add that to authorized_keys and start again"
-    )]
+    #[error("it has no code, and its key {0} is not authorized; to admit it, add that to authorized_keys")]
     Unknown(String),
     /// It tried a code.
     #[error(transparent)]
@@ -149,6 +158,7 @@ pub enum NotAdmitted {
 pub struct Admission {
     ways: Ways,
     desk: Option<CodeDesk<Herald>>,
+    memory: Memory,
     service: Service,
     json: bool,
 }
@@ -174,7 +184,10 @@ impl Admission {
         };
         let herald: Herald = Box::new(move |news| announce(&news, &command, json));
         let desk = if ways.codes { Some(CodeDesk::open(once, herald)?) } else { None };
-        Ok(Self { ways, desk, service, json })
+        // A program which reads along does not answer questions.
+        let remember = if json && ways.remember == Remember::Ask { Remember::Never } else { ways.remember };
+        let memory = Memory::new(Arc::clone(&ways.authorized), remember);
+        Ok(Self { ways, desk, memory, service, json })
     }
 
     /// Whether nobody can be admitted any more.
@@ -188,8 +201,12 @@ impl Admission {
     /// the peer has said its first words. May be dropped at any time: the peer is not admitted then.
     pub async fn admit<T: Transport>(&self, transport: T, peer: &str, speaks: impl FnOnce()) -> Option<Opening<T>> {
         let seal = transport.seal();
+        let mut paired = None;
         let (event, outcome, text) = match self.decide(transport, speaks).await {
-            Ok((opening, by)) => ("admitted", Some(opening), by.describe().to_owned()),
+            Ok((opening, by)) => {
+                paired = seal.as_ref().and_then(|seal| seal.peer).filter(|_| by == By::Code);
+                ("admitted", Some(opening), by.describe().to_owned())
+            }
             Err(NotAdmitted::Silent) => {
                 tracing::debug!(peer, "a peer left before it said anything");
                 return None;
@@ -207,7 +224,15 @@ impl Admission {
         } else {
             output::note(&format!("{peer}: turned away: {text}"));
         }
+        if let Some(key) = paired {
+            self.memory.paired(key, peer);
+        }
         outcome
+    }
+
+    /// Waits for the answers to questions about peers, within their time.
+    pub async fn settle(&self) {
+        self.memory.settle().await;
     }
 
     async fn decide<T: Transport>(&self, transport: T, speaks: impl FnOnce()) -> Result<(Opening<T>, By), NotAdmitted> {
@@ -265,7 +290,8 @@ fn announce(news: &News, command: &str, json: bool) {
             return;
         }
     };
-    let command = format!("{command} --code {code}");
+    // On the command line itself other users of that machine could see the code.
+    let command = format!("{command} --code -");
     if json {
         output::json(&json!({
             "event": "code", "code": code.to_string(), "command": command, "seconds": PAIRING_CODE_AGE_MAX.as_secs(),
@@ -277,7 +303,9 @@ fn announce(news: &News, command: &str, json: bool) {
         output::note(&format!("the last code {fate}; the next one:"));
     }
     let minutes = PAIRING_CODE_AGE_MAX.as_secs() / 60;
-    output::note(&format!("\n    code: {code}\n    for one person, once, within {minutes} minutes:"));
+    output::note(&format!(
+        "\n    code: {code}\n    for one person, once, within {minutes} minutes; this asks for it there:"
+    ));
     output::note(&format!("    {command}\n"));
 }
 

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::codes::{CodeDesk, News};
 use super::*;
+use crate::identity::AuthorizedKeys;
 use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX};
 use crate::pairing::exchange::SenderPairing;
 use crate::pairing::{Code, pair_as_sender};
@@ -58,9 +59,10 @@ pub(crate) fn ways() -> Ways {
     let mut file = tempfile::NamedTempFile::new_in(directory.path()).unwrap();
     io::Write::write_all(&mut file, content.as_bytes()).unwrap();
     Ways {
+        remember: Remember::Never,
         own: StaticKey::from_seed(&[7; 32]),
         pre_shared: None,
-        authorized: Arc::new(AuthorizedKeys::load(file.path()).unwrap()),
+        authorized: Arc::new(AuthorizedList::fixed(AuthorizedKeys::load(file.path()).unwrap())),
         any: false,
         codes: false,
     }
@@ -72,7 +74,8 @@ pub(crate) fn admission(ways: Ways) -> (Admission, Arc<Mutex<Vec<News>>>) {
     let tell = Arc::clone(&told);
     let herald: Herald = Box::new(move |news| tell.lock().unwrap().push(news));
     let desk = ways.codes.then(|| CodeDesk::open(false, herald).unwrap());
-    (Admission { ways, desk, service: Service::Files, json: false }, told)
+    let memory = Memory::new(Arc::clone(&ways.authorized), ways.remember);
+    (Admission { ways, desk, memory, service: Service::Files, json: false }, told)
 }
 
 pub(crate) fn codes(told: &Mutex<Vec<News>>) -> Vec<(Code, Option<Refusal>)> {
@@ -256,6 +259,26 @@ async fn a_run_which_is_dropped_leaves_no_void_code_behind() {
     let both = async { tokio::join!(sender, admission.decide(sealed, || ())) };
     assert!(timeout(CLOSE_WAIT_MAX, both).await.is_err(), "it is stuck, and dropped");
     assert_eq!(codes(&told).get(1).map(|(_, before)| *before), Some(Some(Refusal::Used)));
+}
+
+#[tokio::test]
+async fn a_peer_that_has_paired_is_remembered_if_that_was_asked_for() {
+    for remember in [Remember::Always, Remember::Never] {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
+        let list = Arc::new(AuthorizedList::open(&directory.authorized_keys(), false).unwrap());
+        let (admission, told) = admission(Ways { codes: true, authorized: list, remember, ..ways() });
+        assert!(knock(&admission, Some(key(2))).await.is_err());
+        let (code, _) = codes(&told)[0].clone();
+        let (mut ours, theirs) = connection(Some(key(2)));
+        let both =
+            async { tokio::join!(pair_as_sender(&mut ours, &code, &HASH), admission.admit(theirs, "it", || ())) };
+        let (paired, opening) = both.await;
+        assert!(paired.is_ok() && opening.is_some());
+        let again = knock(&admission, Some(key(2))).await;
+        assert_eq!(again.ok(), (remember == Remember::Always).then_some(By::Key));
+        assert!(knock(&admission, Some(key(3))).await.is_err());
+    }
 }
 
 #[tokio::test]

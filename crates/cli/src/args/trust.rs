@@ -19,7 +19,8 @@ pub enum CodeArg {
 /// Whom the side that connects trusts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
-    /// The one-time code that the other side has printed, such as 42-otter-violin; `-` reads it from standard input
+    /// The one-time code that the other side has printed, such as 42-otter-violin; `-` asks for it on the
+    /// terminal, or reads it from standard input if that is none: arguments can be seen by others on this machine
     #[arg(long, value_name = "CODE", value_parser = code)]
     #[arg(conflicts_with_all = ["host_key", "psk_file", "insecure_classic", "insecure_unsealed"])]
     pub code: Option<CodeArg>,
@@ -28,6 +29,10 @@ pub struct HostArgs {
     #[arg(long, value_name = "KEY", value_parser = fingerprint)]
     #[arg(conflicts_with_all = ["psk_file", "insecure_classic", "insecure_unsealed"])]
     pub host_key: Option<Fingerprint>,
+    /// Accept the key of a host that is not in known_hosts, without asking, and keep it there. A host which is in
+    /// known_hosts has to show the key that is there
+    #[arg(long, conflicts_with_all = ["code", "host_key", "psk_file", "insecure_classic", "insecure_unsealed"])]
+    pub accept_new_key: bool,
     /// A file with a secret that both sides have, at least 32 random bytes, instead of keys
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub psk_file: Option<PathBuf>,
@@ -42,8 +47,12 @@ pub struct AdmissionArgs {
     /// Admit nobody by code
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub no_code: bool,
-    /// Admit the keys in FILE, one public key or fingerprint a line [default: authorized_keys in the configuration
-    /// directory, if it is there]
+    /// Write each key that is admitted by code into the list of authorized keys, so that it needs no code
+    /// next time; without this flag you are asked on the terminal, if there is one
+    #[arg(long, conflicts_with_all = ["no_code", "insecure_classic", "insecure_unsealed"])]
+    pub remember: bool,
+    /// Admit the keys in FILE, one public key or fingerprint a line; it is read again when it changes [default:
+    /// authorized_keys in the configuration directory, if it is there]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub authorized_keys: Option<PathBuf>,
     /// Admit who has the same secret, at least 32 random bytes in a file

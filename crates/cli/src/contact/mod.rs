@@ -6,11 +6,13 @@
 //! | the host is in `known_hosts` | who has that key | it is |
 //! | `--host-key` | who has the key with that fingerprint | yes |
 //! | `--code` | who made the code; another key than a known one is refused before | yes |
-//! | nothing | whoever the user takes for the host; without a terminal, whoever answers first | yes |
+//! | `--accept-new-key` | anybody: the key that is shown first is accepted | yes |
+//! | nothing | the host whose key the user accepts on the terminal; without a terminal, nobody | yes |
 //!
 //! Until all this is settled ([`Contact::confirm`]), nothing but the pairing is written to the connection.
 
 pub mod prompt;
+pub mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,7 @@ use anyhow::Context;
 use dfcp::{ConnectError, ConnectionError, PeerKey};
 use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 
+use self::terminal::Terminal;
 use crate::args::{CodeArg, HostArgs, PathArgs};
 use crate::identity::{Added, ConfigDir, HostName, KnownHosts, Lookup, load_or_create, load_psk};
 use crate::output;
@@ -50,7 +53,9 @@ enum Expected {
     Named(Fingerprint),
     /// Whichever key belongs to who made the code.
     Paired(Code),
-    /// The user decides, or the first contact.
+    /// The key that is shown first, by `--accept-new-key`.
+    Accepted,
+    /// The key that the user accepts on the terminal.
     Unknown,
 }
 
@@ -87,6 +92,7 @@ impl Contact {
                 ),
                 (None, _, Lookup::Known(key)) => Expected::Known(key),
                 (None, Some(named), Lookup::Unknown) => Expected::Named(*named),
+                (None, None, Lookup::Unknown) if args.accept_new_key => Expected::Accepted,
                 (None, None, Lookup::Unknown) => Expected::Unknown,
             };
             Proof::Static { own: load_or_create(&directory)?.key, expected }
@@ -117,7 +123,7 @@ impl Contact {
                 Expected::Known(key) => PeerKey::Known(*key),
                 Expected::Named(fingerprint) => PeerKey::Fingerprint(*fingerprint),
                 // `confirm` decides.
-                Expected::Paired(_) | Expected::Unknown => PeerKey::Any,
+                Expected::Paired(_) | Expected::Accepted | Expected::Unknown => PeerKey::Any,
             },
         }
     }
@@ -139,11 +145,7 @@ impl Contact {
                 pair_as_sender(connection, code, &seal.handshake_hash).await?;
                 self.remember(&key, "paired by code").map(|_| Next::GoOn)
             }
-            Expected::Unknown if io::stdin().is_terminal() && io::stderr().is_terminal() => {
-                self.ask(key.fingerprint()).await?;
-                self.remember(&key, "accepted by the user").map(|_| Next::CallAgain)
-            }
-            Expected::Unknown => {
+            Expected::Accepted => {
                 if self.remember(&key, "accepted at first contact")? == Added::New {
                     let path = output::printable(&self.known_hosts.path().to_string_lossy());
                     let fingerprint = key.fingerprint();
@@ -153,6 +155,10 @@ impl Contact {
                     ));
                 }
                 Ok(Next::GoOn)
+            }
+            Expected::Unknown => {
+                self.ask(key.fingerprint()).await?;
+                self.remember(&key, "accepted by the user").map(|_| Next::CallAgain)
             }
         }
     }
@@ -174,10 +180,21 @@ impl Contact {
         Ok(self.known_hosts.add(&self.host, key, comment)?)
     }
 
+    /// Asks the user. Standard error may be a file and standard input a pipe: the terminal is what counts.
     async fn ask(&self, fingerprint: Fingerprint) -> anyhow::Result<()> {
+        let Some(mut terminal) = Terminal::open() else {
+            anyhow::bail!(
+                "{host} is not in known_hosts and there is no terminal to ask on, so nothing was sent; its key is \
+                 {fingerprint}: if `dfcp id` shows that there, give --host-key {fingerprint}, or give --accept-new-key \
+                 to accept the key of any new host",
+                host = self.host
+            );
+        };
         let host = self.host.to_string();
-        let question = move || prompt::is_right_host(&host, &fingerprint, &mut io::stdin().lock(), &mut io::stderr());
-        let right = prompt::aside(question).await.context("cannot ask on this terminal, use --host-key")?;
+        let question = move || prompt::is_right_host(&host, &fingerprint, &mut terminal);
+        let right = prompt::aside(question)
+            .await
+            .context("cannot ask on this terminal, give --host-key or --accept-new-key")?;
         anyhow::ensure!(
             right,
             "the key of {} was not accepted and nothing was sent; ask its owner what `dfcp id` shows there",
@@ -246,17 +263,15 @@ fn connection_error(error: &anyhow::Error) -> Option<&ConnectionError> {
     io.get_ref()?.downcast_ref()
 }
 
-/// The code of the command line, or the next line of standard input.
+/// The code of the command line, or the next line of standard input. Where that is a terminal, the code is asked for.
 async fn read_code(code: &CodeArg) -> anyhow::Result<Code> {
     if let CodeArg::Given(code) = code {
         return Ok(code.clone());
     }
-    let question = || {
-        if io::stdin().is_terminal() {
-            output::note("the code that the other side shows:");
-        }
-        prompt::line(&mut io::stdin().lock())
+    let question = || match Terminal::open().filter(|_| io::stdin().is_terminal()) {
+        Some(mut terminal) => prompt::code(&mut terminal),
+        None => prompt::line(&mut io::stdin().lock()),
     };
-    let line = prompt::aside(question).await.context("cannot read the code from standard input")?;
+    let line = prompt::aside(question).await.context("cannot read the code, give it as --code CODE")?;
     Ok(line.context("standard input ended before a code came, give it as --code CODE")?.parse()?)
 }

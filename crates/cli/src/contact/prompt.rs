@@ -4,37 +4,70 @@ use std::io::{self, BufRead, Read, Write};
 
 use dfcp_secure::Fingerprint;
 
-use crate::limits::ANSWER_BYTES_MAX;
+use crate::limits::{ANSWER_BYTES_MAX, ANSWERS_MAX};
 
 /// Asks whether `fingerprint` is the key of `host`, as `ssh` does: yes, no, or the fingerprint that one was told.
 /// The end of the input is a no.
 ///
 /// # Errors
 /// Those of the terminal.
-pub fn is_right_host(
-    host: &str,
-    fingerprint: &Fingerprint,
-    input: &mut impl BufRead,
-    output: &mut impl Write,
-) -> io::Result<bool> {
-    writeln!(output, "The authenticity of {host} can't be established: it is not in known_hosts.")?;
-    writeln!(output, "Its key has the fingerprint {fingerprint}; `dfcp id` shows it there.")?;
-    write!(output, "Continue (yes/no/fingerprint)? ")?;
-    output.flush()?;
-    while let Some(answer) = line(input)? {
+pub fn is_right_host(host: &str, fingerprint: &Fingerprint, terminal: &mut (impl BufRead + Write)) -> io::Result<bool> {
+    writeln!(terminal, "The authenticity of {host} can't be established: it is not in known_hosts.")?;
+    writeln!(terminal, "Its key has the fingerprint {fingerprint}; `dfcp id` shows it there.")?;
+    write!(terminal, "Continue (yes/no/fingerprint)? ")?;
+    terminal.flush()?;
+    while let Some(answer) = line(terminal)? {
         match answer.as_str() {
             "yes" => return Ok(true),
             "no" => return Ok(false),
             text => match text.parse::<Fingerprint>() {
                 Ok(told) if told == *fingerprint => return Ok(true),
                 Ok(_) => {
-                    writeln!(output, "This is not the fingerprint of {host}.")?;
+                    writeln!(terminal, "This is not the fingerprint of {host}.")?;
                     return Ok(false);
                 }
-                Err(_) => write!(output, "Please answer yes, no or the fingerprint: ")?,
+                Err(_) => write!(terminal, "Please answer yes, no or the fingerprint: ")?,
             },
         }
-        output.flush()?;
+        terminal.flush()?;
+    }
+    Ok(false)
+}
+
+/// Asks for a pairing code; `None` at the end of the input.
+///
+/// # Errors
+/// As [`is_right_host`].
+pub fn code(terminal: &mut (impl BufRead + Write)) -> io::Result<Option<String>> {
+    write!(terminal, "The code that the other side shows: ")?;
+    terminal.flush()?;
+    line(terminal)
+}
+
+/// Asks whether the peer at `address`, which has paired, is to be let in without a code from now on. `wait` says whether an
+/// answer has come in time; none is a no.
+///
+/// # Errors
+/// As [`is_right_host`].
+pub fn shall_remember<T: BufRead + Write>(
+    address: &str,
+    fingerprint: &Fingerprint,
+    terminal: &mut T,
+    mut wait: impl FnMut(&T) -> io::Result<bool>,
+) -> io::Result<bool> {
+    // Whole lines: the bars of transfers are drawn on the same terminal.
+    writeln!(terminal, "Let {address} in without a code from now on? Its key has the fingerprint {fingerprint}.")?;
+    for _ in 0..ANSWERS_MAX {
+        writeln!(terminal, "(yes/no)?")?;
+        terminal.flush()?;
+        if !wait(terminal)? {
+            return Ok(false);
+        }
+        match line(terminal)?.as_deref() {
+            Some("yes") => return Ok(true),
+            Some("no") | None => return Ok(false),
+            Some(_) => {}
+        }
     }
     Ok(false)
 }
@@ -69,11 +102,43 @@ pub async fn aside<R: Send + 'static>(ask: impl FnOnce() -> io::Result<R> + Send
 mod tests {
     use super::*;
 
+    /// A terminal at which this is typed.
+    struct Typed<'a> {
+        input: &'a [u8],
+        shown: Vec<u8>,
+    }
+
+    impl Read for Typed<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.input.read(buffer)
+        }
+    }
+
+    impl BufRead for Typed<'_> {
+        fn fill_buf(&mut self) -> io::Result<&[u8]> {
+            self.input.fill_buf()
+        }
+
+        fn consume(&mut self, bytes: usize) {
+            self.input.consume(bytes);
+        }
+    }
+
+    impl Write for Typed<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.shown.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     fn answer(typed: &str) -> (io::Result<bool>, String) {
         let fingerprint = dfcp_secure::StaticKey::from_seed(&[4; 32]).public().fingerprint();
-        let mut shown = Vec::new();
-        let answer = is_right_host("there:1", &fingerprint, &mut typed.as_bytes(), &mut shown);
-        (answer, String::from_utf8(shown).unwrap())
+        let mut terminal = Typed { input: typed.as_bytes(), shown: Vec::new() };
+        let answer = is_right_host("there:1", &fingerprint, &mut terminal);
+        (answer, String::from_utf8(terminal.shown).unwrap())
     }
 
     #[test]
@@ -95,6 +160,25 @@ mod tests {
             assert!(shown.contains(&right) && shown.contains("(yes/no/fingerprint)?"), "{shown}");
         }
         assert!(answer("y\nno\n").1.contains("Please answer yes, no"));
+    }
+
+    #[test]
+    fn only_a_yes_in_time_is_remembered() {
+        let fingerprint = dfcp_secure::StaticKey::from_seed(&[4; 32]).public().fingerprint();
+        for (typed, in_time, expected) in [
+            ("yes\n", true, true),
+            ("yes\n", false, false),
+            ("no\nyes\n", true, false),
+            ("y\nyes\n", true, true),
+            ("", true, false),
+            ("y\ny\ny\nyes\n", true, false),
+        ] {
+            let mut terminal = Typed { input: typed.as_bytes(), shown: Vec::new() };
+            let answer = shall_remember("192.0.2.7:1", &fingerprint, &mut terminal, |_| Ok(in_time));
+            assert_eq!(answer.unwrap(), expected, "{typed:?}");
+            let shown = String::from_utf8(terminal.shown).unwrap();
+            assert!(shown.contains(&fingerprint.to_string()) && shown.ends_with("(yes/no)?\n"), "{shown}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `dfcp demo`: a real file over emulated paths, by DFCP and by QUIC, measured and verified.
+//! `dfcp demo`: a real file over emulated paths, by DFCP and, with the feature `quic`, by QUIC, measured and verified.
 //!
 //! Everything runs inside this process over 127.0.0.1: sender, [relay](crate::relay) and receiver, without privileges.
 
 mod dfcp_run;
 mod path;
 mod plot;
+#[cfg(feature = "quic")]
 mod quic_run;
 mod result;
 mod source;
@@ -20,6 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{output, units};
 use dfcp_run::Dfcp;
 use path::Path;
+#[cfg(feature = "quic")]
 use quic_run::{Controller, Quic};
 use result::{Ending, RunResult, Transport};
 use source::Source;
@@ -131,7 +133,7 @@ impl DemoArgs {
         }
         let mut results = Vec::with_capacity(runs);
         for &loss in &self.loss {
-            for transport in Transport::ALL {
+            for &transport in Transport::ALL {
                 let number = results.len() + 1;
                 let shown_loss = units::human_percent(loss);
                 bar.set_message(format!("[{number}/{runs}] {} at {shown_loss} loss", transport.label()));
@@ -151,14 +153,17 @@ impl DemoArgs {
         bar: &ProgressBar,
     ) -> anyhow::Result<RunResult> {
         let progress = |arrived_bytes| bar.set_position(arrived_bytes);
-        let controller = match transport {
-            Transport::Dfcp => {
-                return transfer::transfer(&Dfcp, path, source, self.dfcp_limit(path), progress).await;
+        match transport {
+            Transport::Dfcp => transfer::transfer(&Dfcp, path, source, self.dfcp_limit(path), progress).await,
+            #[cfg(feature = "quic")]
+            Transport::QuicBbr => {
+                transfer::transfer(&Quic::new(Controller::Bbr)?, path, source, self.limit, progress).await
             }
-            Transport::QuicBbr => Controller::Bbr,
-            Transport::QuicCubic => Controller::Cubic,
-        };
-        transfer::transfer(&Quic::new(controller)?, path, source, self.limit, progress).await
+            #[cfg(feature = "quic")]
+            Transport::QuicCubic => {
+                transfer::transfer(&Quic::new(Controller::Cubic)?, path, source, self.limit, progress).await
+            }
+        }
     }
 }
 

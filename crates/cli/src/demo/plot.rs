@@ -28,7 +28,9 @@ const GRID: &str = "#dddddd";
 const fn colour(transport: Transport) -> &'static str {
     match transport {
         Transport::Dfcp => "#0072b2",
+        #[cfg(feature = "quic")]
         Transport::QuicBbr => "#e69f00",
+        #[cfg(feature = "quic")]
         Transport::QuicCubic => "#cc79a7",
     }
 }
@@ -99,7 +101,7 @@ fn title(svg: &mut Svg, path: &Path, file_bytes: u64) {
 
 fn legend(svg: &mut Svg) {
     let mut x = 24.0;
-    for transport in Transport::ALL {
+    for &transport in Transport::ALL {
         svg.rect((x, 58.0), (16.0, 16.0), colour(transport));
         svg.text(x + 23.0, 71.0, 15, "start", INK, transport.label());
         x += 60.0 + 8.6 * transport.label().len() as f64;

@@ -15,22 +15,32 @@ pub(super) enum Transport {
     #[serde(rename = "dfcp")]
     Dfcp,
     /// quinn with BBR.
+    #[cfg(feature = "quic")]
     #[serde(rename = "quic-bbr")]
     QuicBbr,
     /// quinn with CUBIC.
+    #[cfg(feature = "quic")]
     #[serde(rename = "quic-cubic")]
     QuicCubic,
 }
 
 impl Transport {
     /// In the order in which they run and are shown.
-    pub(super) const ALL: [Self; 3] = [Self::Dfcp, Self::QuicBbr, Self::QuicCubic];
+    pub(super) const ALL: &[Self] = &[
+        Self::Dfcp,
+        #[cfg(feature = "quic")]
+        Self::QuicBbr,
+        #[cfg(feature = "quic")]
+        Self::QuicCubic,
+    ];
 
     /// Its name for people.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",
+            #[cfg(feature = "quic")]
             Self::QuicBbr => "QUIC BBR",
+            #[cfg(feature = "quic")]
             Self::QuicCubic => "QUIC CUBIC",
         }
     }

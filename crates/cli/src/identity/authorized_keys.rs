@@ -5,7 +5,6 @@ use std::path::Path;
 
 use dfcp_secure::{Fingerprint, PublicKey};
 
-use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 use super::guard::Guard;
 use super::read::{lines, read, wrong_line};
@@ -19,15 +18,6 @@ pub struct AuthorizedKeys {
 }
 
 impl AuthorizedKeys {
-    /// The keys in the `authorized_keys` of a configuration directory.
-    ///
-    /// # Errors
-    /// As [`AuthorizedKeys::load`]; or others can replace the files in the directory.
-    pub fn of(directory: &ConfigDir) -> Result<Self, IdentityError> {
-        directory.check()?;
-        Self::load(&directory.authorized_keys())
-    }
-
     /// The keys in the file at `path`.
     ///
     /// # Errors

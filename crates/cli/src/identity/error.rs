@@ -96,6 +96,9 @@ pub enum IdentityError {
         /// What is wrong.
         reason: String,
     },
+    /// Keys cannot be added to a list which is not in a file.
+    #[error("the list of authorized keys is not in a regular file, so no key can be added to it; name one that is")]
+    NoList,
     /// The text is no host with a port.
     #[error(
         "\"{}\" is no host and port such as there.example:4433, 192.0.2.7:4433 or [2001:db8::7]:4433", printable(.0)

@@ -1,18 +1,16 @@
 //! The keys of the hosts that this user has connected to: one line each, `name:port  base64key  # comment`.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use dfcp_secure::{Fingerprint, PublicKey};
-use tempfile::NamedTempFile;
 
 use super::config_dir::ConfigDir;
 use super::error::{ChangedKey, IdentityError};
 use super::guard::Guard;
 use super::read::{lines, read, wrong_line};
+use super::replace::{append_line, lock, replace};
 use crate::limits::{COMMENT_BYTES_MAX, HOST_NAME_BYTES_MAX, KNOWN_HOSTS_BYTES_MAX};
 use crate::output::printable;
 use crate::transfer::error::truncate;
@@ -133,23 +131,19 @@ impl KnownHosts {
     /// As [`KnownHosts::verify`]; or the file cannot be written, or has become too large.
     pub fn add(&self, host: &HostName, key: &PublicKey, comment: &str) -> Result<Added, IdentityError> {
         self.directory.create()?;
-        // Released when dropped. Readers need no lock: the file changes by renaming.
-        let _lock = self.lock()?;
+        let _lock = lock(&self.path)?;
         let (mut content, lines) = self.load()?;
         if let Lookup::Known(_) = self.compare(&lines, host, key)? {
             return Ok(Added::Already);
         }
-        if content.last().is_some_and(|&byte| byte != b'\n') {
-            content.push(b'\n');
-        }
         let mut comment = printable(comment);
         truncate(&mut comment, COMMENT_BYTES_MAX);
         let mark = if comment.is_empty() { "" } else { "  # " };
-        content.extend_from_slice(format!("{}  {key}{mark}{comment}\n", host.0).as_bytes());
+        append_line(&mut content, &format!("{}  {key}{mark}{comment}", host.0));
         if content.len() as u64 > KNOWN_HOSTS_BYTES_MAX {
             return Err(IdentityError::TooLarge { path: self.path.clone(), bytes_max: KNOWN_HOSTS_BYTES_MAX });
         }
-        self.replace(&content)?;
+        replace(&self.path, &content)?;
         Ok(Added::New)
     }
 
@@ -175,29 +169,6 @@ impl KnownHosts {
         let content = read(&self.path, KNOWN_HOSTS_BYTES_MAX, Guard::Trusted)?.map_or_else(Vec::new, |c| c.to_vec());
         let lines = parse(&self.path, &content)?;
         Ok((content, lines))
-    }
-
-    fn lock(&self) -> Result<File, IdentityError> {
-        let path = self.path.with_extension("lock");
-        let failed = |error| IdentityError::io("lock", &path, error);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-        file.lock().map_err(failed)?;
-        Ok(file)
-    }
-
-    fn replace(&self, content: &[u8]) -> Result<(), IdentityError> {
-        let failed = |error| IdentityError::io("write", &self.path, error);
-        // The file itself, where the name is a link to it.
-        let path = match fs::canonicalize(&self.path) {
-            Ok(path) => path,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.path.clone(),
-            Err(error) => return Err(failed(error)),
-        };
-        let directory = path.parent().unwrap_or_else(|| self.directory.path());
-        let mut file = NamedTempFile::new_in(directory).map_err(failed)?;
-        file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        file.persist(&path).map_err(|error| failed(error.error))?;
-        ConfigDir::sync(directory)
     }
 }
 

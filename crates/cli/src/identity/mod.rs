@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `key` | this user's private key, made on first use | [`key_file`] |
 //! | `known_hosts` | the keys of the hosts this user has connected to | [`known_hosts`] |
-//! | `authorized_keys` | who may connect to this user's `receive` and `perf server` | [`authorized_keys`] |
+//! | `authorized_keys` | the keys admitted to this user's `receive` and `perf server` | [`authorized_keys`], [`authorized_list`] |
 //!
 //! A pre-shared key ([`psk`]) may be in any file. Every file is read up to a limit (`limits.rs`), a secret one only if
 //! nobody else can read it, and any of them only if nobody else than root can write it or replace it in its directory
@@ -14,6 +14,7 @@
 //! Owners and modes are checked on Unix only; elsewhere the access rights of the user's profile directory have to do.
 
 pub mod authorized_keys;
+pub mod authorized_list;
 pub mod config_dir;
 mod error;
 mod guard;
@@ -21,10 +22,12 @@ pub mod key_file;
 pub mod known_hosts;
 pub mod psk;
 mod read;
+mod replace;
 #[cfg(test)]
 mod tests;
 
 pub use authorized_keys::AuthorizedKeys;
+pub use authorized_list::AuthorizedList;
 pub use config_dir::ConfigDir;
 pub use error::{ChangedKey, IdentityError};
 pub use key_file::{OwnKey, load_or_create};

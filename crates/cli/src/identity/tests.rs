@@ -162,7 +162,7 @@ fn only_this_user_and_root_may_own_a_file_or_its_directory() {
     directory.create().unwrap();
     let list = directory.authorized_keys();
     write(&list, public(1).to_string());
-    assert!(AuthorizedKeys::of(&directory).is_ok());
+    assert!(AuthorizedKeys::load(&directory.authorized_keys()).is_ok());
     for given_away in [list.as_path(), directory.path()] {
         if std::os::unix::fs::chown(given_away, Some(12_345), None).is_ok() {
             let error = AuthorizedKeys::load(&list).unwrap_err();
@@ -253,7 +253,9 @@ fn lists_that_others_can_change_are_refused() {
     for open in [0o620, 0o602, 0o666] {
         set_mode(&directory.authorized_keys(), open);
         set_mode(hosts.path(), open);
-        for error in [AuthorizedKeys::of(&directory).unwrap_err(), hosts.lookup(&host("a:1")).unwrap_err()] {
+        for error in
+            [AuthorizedKeys::load(&directory.authorized_keys()).unwrap_err(), hosts.lookup(&host("a:1")).unwrap_err()]
+        {
             assert!(
                 matches!(error, IdentityError::Writable { .. }) && error.to_string().contains("chmod go-w"),
                 "{error}"
@@ -263,10 +265,10 @@ fn lists_that_others_can_change_are_refused() {
     for closed in [0o644, 0o600] {
         set_mode(&directory.authorized_keys(), closed);
         set_mode(hosts.path(), closed);
-        assert!(AuthorizedKeys::of(&directory).is_ok() && hosts.lookup(&host("a:1")).is_ok());
+        assert!(AuthorizedKeys::load(&directory.authorized_keys()).is_ok() && hosts.lookup(&host("a:1")).is_ok());
     }
     set_mode(directory.path(), 0o770);
-    assert!(AuthorizedKeys::of(&directory).is_err() && hosts.lookup(&host("a:1")).is_err());
+    assert!(AuthorizedKeys::load(&directory.authorized_keys()).is_err() && hosts.lookup(&host("a:1")).is_err());
     assert!(hosts.add(&host("b:1"), &public(1), "").is_err() && load_or_create(&directory).is_err());
 }
 
@@ -371,7 +373,7 @@ fn wrong_lines_are_named() {
     }
     for bad in ["x", "SHA256:x", &key.to_string()[1..], "\u{7f}"] {
         write(&path, format!("{key}\n\n{bad} alice\n"));
-        let error = AuthorizedKeys::of(&directory).unwrap_err();
+        let error = AuthorizedKeys::load(&directory.authorized_keys()).unwrap_err();
         assert!(matches!(error, IdentityError::Line { line: 3, .. }), "{bad}: {error}");
     }
 }
@@ -379,15 +381,15 @@ fn wrong_lines_are_named() {
 #[test]
 fn authorized_keys_permits_its_keys_and_no_others() {
     let (_folder, directory) = directory();
-    assert!(AuthorizedKeys::of(&directory).is_err());
+    assert!(AuthorizedKeys::load(&directory.authorized_keys()).is_err());
     directory.create().unwrap();
     let text = format!("# us\n\n{} alice # laptop\r\n  {}\n{}=", public(1), public(2).fingerprint(), public(3));
     write(&directory.authorized_keys(), text);
-    let keys = AuthorizedKeys::of(&directory).unwrap();
+    let keys = AuthorizedKeys::load(&directory.authorized_keys()).unwrap();
     assert!((1..=3).all(|seed| keys.permits(&public(seed))) && !keys.is_empty());
     assert!(!keys.permits(&public(4)));
     write(&directory.authorized_keys(), "# nobody\n");
-    let keys = AuthorizedKeys::of(&directory).unwrap();
+    let keys = AuthorizedKeys::load(&directory.authorized_keys()).unwrap();
     assert!(keys.is_empty() && !keys.permits(&public(1)));
 }
 
@@ -470,4 +472,84 @@ proptest! {
         let _either = load_or_create(&directory);
         prop_assert_eq!(fs::read(directory.key_file()).unwrap(), content);
     }
+}
+
+#[test]
+fn a_list_of_keys_follows_its_file() {
+    let (_folder, directory) = directory();
+    let path = directory.authorized_keys();
+    let list = AuthorizedList::open(&path, false).unwrap();
+    assert!(AuthorizedList::open(&path, true).is_err());
+    assert!(list.is_empty() && !list.permits(&public(1)));
+    directory.create().unwrap();
+    // Of the same length and, as like as not, with the same time stamp.
+    for seed in 1..20 {
+        write(&path, format!("{} somebody\n", public(seed)));
+        assert!(list.permits(&public(seed)) && !list.permits(&public(seed - 1)), "{seed}");
+    }
+    // Old enough to be believed unchanged.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
+    assert!(list.permits(&public(19)) && list.permits(&public(19)));
+    write(&path, "nonsense\n");
+    assert!(!list.permits(&public(19)), "a wrong line admits nobody");
+    write(&path, public(3).to_string());
+    assert!(list.permits(&public(3)));
+    fs::remove_file(&path).unwrap();
+    assert!(!list.permits(&public(3)) && list.is_empty());
+    write(&path, public(3).to_string());
+    assert!(list.permits(&public(3)), "it is back");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_list_which_others_can_change_admits_nobody_even_if_it_was_read_before() {
+    let (_folder, directory) = directory();
+    directory.create().unwrap();
+    let path = directory.authorized_keys();
+    write(&path, public(1).to_string());
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
+    let list = AuthorizedList::open(&path, true).unwrap();
+    for (changed, bad, good) in [(path.as_path(), 0o666, 0o600), (directory.path(), 0o777, 0o700)] {
+        assert!(list.permits(&public(1)));
+        set_mode(changed, bad);
+        assert!(!list.permits(&public(1)), "{}", changed.display());
+        assert!(list.add(&public(2), "").is_err());
+        set_mode(changed, good);
+    }
+    assert!(list.permits(&public(1)) && !list.permits(&public(2)));
+}
+
+#[test]
+fn a_key_is_added_once_to_a_file_of_its_owner_alone() {
+    let (_folder, directory) = directory();
+    let path = directory.authorized_keys();
+    let list = AuthorizedList::open(&path, false).unwrap();
+    assert_eq!(list.add(&public(1), "from\n192.0.2.7").unwrap(), Added::New);
+    assert_eq!(list.add(&public(1), "again").unwrap(), Added::Already);
+    assert!(list.permits(&public(1)));
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{} from\\n192.0.2.7\n", public(1)));
+    write(&path, format!("# friends\n{}", public(2).fingerprint()));
+    assert_eq!(list.add(&public(2), "known by its fingerprint").unwrap(), Added::Already);
+    assert_eq!(list.add(&public(3), "new").unwrap(), Added::New);
+    let expected = format!("# friends\n{}\n{} new\n", public(2).fingerprint(), public(3));
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+    #[cfg(unix)]
+    assert_eq!((mode(&path), mode(directory.path())), (0o600, 0o700));
+    assert_eq!(names(&directory), ["authorized_keys", "authorized_keys.lock"]);
+    let fixed = AuthorizedList::fixed(AuthorizedKeys::load(&path).unwrap());
+    assert!(fixed.permits(&public(3)) && matches!(fixed.add(&public(4), ""), Err(IdentityError::NoList)));
+}
+
+#[test]
+fn keys_which_are_added_at_once_are_all_there() {
+    let (_folder, directory) = directory();
+    let lists: Vec<_> = (0..8).map(|_| AuthorizedList::open(&directory.authorized_keys(), false).unwrap()).collect();
+    std::thread::scope(|scope| {
+        for (seed, list) in (1..).zip(&lists) {
+            scope.spawn(move || list.add(&public(seed), "").unwrap());
+        }
+    });
+    assert!((1..=8).all(|seed| lists.iter().all(|list| list.permits(&public(seed)))));
 }

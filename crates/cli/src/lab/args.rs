@@ -30,7 +30,7 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Show the plans there are
     List(ListArgs),
-    /// Run plans on the simulator and judge their claims; what has been run already is kept
+    /// Run plans on the simulator, print what was measured, and judge the claims; what has been run already is kept
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
@@ -87,6 +87,9 @@ Examples:
   dfcp lab run all --quick --jobs 4
   dfcp lab run V6 F5a --quick --check
   dfcp lab run my-link --plans my-plans
+
+A table for each metric has a row for each point and a column for each series: the mean of the runs ± their standard \
+deviation. !n marks a result of which one run lost only n packets at random, fewer than 30.
 
 Every run is written down when it ends, so an interrupted sweep goes on where it was; remove the directory to start anew.")]
 pub struct RunArgs {
@@ -183,6 +186,14 @@ mod tests {
         let help = TraceArgs::augment_args(clap::Command::new("trace")).render_help().to_string();
         let limit = format!("{} MB", dfcp_lab::trace::CAPTURE_BYTES_MAX / 1_000_000);
         assert!(help.matches(&limit).count() >= 2, "{help}");
+    }
+
+    #[test]
+    fn the_help_explains_the_table() {
+        let help = RunArgs::augment_args(clap::Command::new("run")).render_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let few = format!("fewer than {}.", dfcp_lab::FEW_LOSSES);
+        assert!(help.contains("the mean of the runs ± their standard deviation") && help.contains(&few), "{help}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod args;
 mod progress;
 mod report;
 mod show;
+mod table;
 mod trace;
 
 use std::num::NonZeroUsize;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
-use dfcp_lab::plan::{Source, builtin, read_directory};
-use dfcp_lab::{Choice, Judged, Run, Settings, Table, expand, judge, read, run_all, write_csv};
+use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
+use dfcp_lab::{Choice, Judged, Overview, Run, Settings, Table, expand, judge, overviews, read, run_all, write_csv};
 
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
 use crate::output;
@@ -93,8 +94,8 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     });
     work.await.context("the runs ended in a panic")??;
     let judged = judge_all(&sources, &plans, &args.runs.results)?;
-    show::verdicts(&judged, is_json);
-    let differ: Vec<_> = judged.iter().flat_map(|(_, claims)| claims).filter(|claim| claim.verdict.differs()).collect();
+    show::outcome(&judged, is_json, true);
+    let differ: Vec<_> = judged.iter().flat_map(|plan| &plan.claims).filter(|claim| claim.verdict.differs()).collect();
     if args.check && !differ.is_empty() {
         let ids: Vec<_> = differ.iter().map(|claim| claim.id.as_str()).collect();
         bail!("{} differ from what their plans claim; see above what was measured", ids.join(", "));
@@ -102,11 +103,19 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plan's id with its claims judged.
-type JudgedPlan = (String, Vec<Judged>);
+/// A plan with what was measured and its claims judged.
+struct JudgedPlan<'plan> {
+    plan: &'plan Plan,
+    overviews: Vec<Overview>,
+    claims: Vec<Judged>,
+}
 
-/// Judges by the records, and writes the tables of those plans which have any.
-fn judge_all(sources: &[Source], plans: &[Vec<Run>], results: &Path) -> anyhow::Result<Vec<JudgedPlan>> {
+/// Judges by the records, and writes the CSV files of those plans which have any.
+fn judge_all<'plan>(
+    sources: &'plan [Source],
+    plans: &[Vec<Run>],
+    results: &Path,
+) -> anyhow::Result<Vec<JudgedPlan<'plan>>> {
     let mut judged = Vec::new();
     for (source, runs) in sources.iter().zip(plans) {
         let id = &source.plan.id;
@@ -117,7 +126,8 @@ fn judge_all(sources: &[Source], plans: &[Vec<Run>], results: &Path) -> anyhow::
         }
         let table = Table::gather(runs, &records);
         table.failures().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
-        judged.push((id.clone(), judge(&source.plan, &table)));
+        let plan = &source.plan;
+        judged.push(JudgedPlan { plan, overviews: overviews(plan, &table), claims: judge(plan, &table) });
     }
     Ok(judged)
 }
@@ -127,7 +137,7 @@ fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     let plans = sources.iter().map(|source| expand(source, choice(&args.runs))).collect::<Result<Vec<_>, _>>()?;
     let judged = judge_all(&sources, &plans, &args.runs.results)?;
     let path = report::write(&sources, &plans, &args.runs.results, args.runs.quick)?;
-    show::verdicts(&judged, args.which.json);
+    show::outcome(&judged, args.which.json, false);
     output::note(&format!("the report is in {}", path.display()));
     Ok(())
 }

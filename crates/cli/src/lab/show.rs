@@ -1,10 +1,10 @@
 //! What `dfcp lab` prints.
 
-use dfcp_lab::Verdict;
 use dfcp_lab::plan::Source;
+use dfcp_lab::{Judged, Verdict};
 use serde_json::json;
 
-use super::JudgedPlan;
+use super::{JudgedPlan, table};
 use crate::output;
 
 pub(super) fn list(sources: &[Source], is_json: bool) {
@@ -21,32 +21,42 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
     }
 }
 
-pub(super) fn verdicts(judged: &[JudgedPlan], is_json: bool) {
+/// The table of each plan, if wanted, before what became of its claims.
+pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool) {
     let mut counts = [0_usize; 4];
-    for (plan, claims) in judged {
+    for JudgedPlan { plan, overviews, claims } in plans {
+        if with_tables {
+            if is_json {
+                table::values(plan, overviews).iter().for_each(output::json);
+            } else {
+                table::text(plan, overviews).iter().for_each(|line| output::line(line));
+            }
+        }
         for claim in claims {
             counts[place(&claim.verdict)] += 1;
-            if is_json {
-                output::json(&json!({ "plan": plan, "claim": claim }));
-                continue;
-            }
-            output::line(&format!(
-                "{:<7} {}\n        {}: {}",
-                claim.id,
-                claim.says,
-                word(&claim.verdict),
-                claim.measured
-            ));
-            if let Verdict::NotReproducible(because) = &claim.verdict {
-                output::line(&format!("        because {because}"));
-            }
+            verdict(&plan.id, claim, is_json);
+        }
+        if with_tables && !is_json && !claims.is_empty() {
+            output::line("");
         }
     }
     if !is_json {
         let [reproduced, differ, not_reproducible, not_run] = counts;
+        let gap = if with_tables { "" } else { "\n" };
         output::line(&format!(
-            "\n{reproduced} claims reproduced, {differ} differ, {not_reproducible} not reproducible, {not_run} not run"
+            "{gap}{reproduced} claims reproduced, {differ} differ, {not_reproducible} not reproducible, {not_run} not run"
         ));
+    }
+}
+
+fn verdict(plan: &str, claim: &Judged, is_json: bool) {
+    if is_json {
+        output::json(&json!({ "plan": plan, "claim": claim }));
+        return;
+    }
+    output::line(&format!("{:<7} {}\n        {}: {}", claim.id, claim.says, word(&claim.verdict), claim.measured));
+    if let Verdict::NotReproducible(because) = &claim.verdict {
+        output::line(&format!("        because {because}"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Calling a name's addresses until one answers.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ pub(super) struct Patience {
     /// Before the next address is called as well. Longer than most round trips, so that a slow answer does not lead to a
     /// second connection, which a receiver for `--once` might take for the first.
     pub(super) next_address: Duration,
-    /// Before the user is told.
+    /// Before the user is told. Longer than a refusal is doubted (`spec/protocol.md`, [open-34]), or a refused user would first
+    /// read that nothing has answered.
     pub(super) notice: Duration,
 }
 
-pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(3) };
+pub(super) const PATIENCE: Patience = Patience { next_address: Duration::from_secs(1), notice: Duration::from_secs(5) };
 
 /// Calls the addresses one after the other, a further one when the ones before have failed or stay silent, and returns
 /// the first connection. `tell` gets one line when nothing has answered for a while; `advice` says what to check then.
@@ -80,7 +82,9 @@ where
 #[derive(Debug, Default)]
 struct Failures {
     silent: Vec<SocketAddr>,
-    /// The last failure other than silence: it says more.
+    /// Nothing listens there.
+    closed: Vec<SocketAddr>,
+    /// The last failure other than these: it says more.
     other: Option<(SocketAddr, ConnectError)>,
 }
 
@@ -88,20 +92,26 @@ impl Failures {
     fn note(&mut self, address: SocketAddr, error: ConnectError) {
         match error {
             ConnectError::Connection(ConnectionError::HandshakeTimeout) => self.silent.push(address),
+            ConnectError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.closed.push(address),
             error => self.other = Some((address, error)),
         }
     }
 
     fn sentence(self, elapsed: Duration, advice: &str) -> anyhow::Error {
-        match self.other {
-            Some((address, error)) => failed(address, error),
-            None if self.silent.is_empty() => anyhow::anyhow!("the name has no address, check the name"),
-            None => anyhow::anyhow!(
-                "nothing answered at {} in {:.0} s, check that {advice}, and try again",
-                list(&self.silent),
-                elapsed.as_secs_f64()
-            ),
+        if let Some((address, error)) = self.other {
+            return failed(address, error);
         }
+        let mut what = Vec::new();
+        if !self.closed.is_empty() {
+            what.push(format!("nothing listens at {} (the machine refused)", list(&self.closed)));
+        }
+        if !self.silent.is_empty() {
+            what.push(format!("nothing answered at {} in {:.0} s", list(&self.silent), elapsed.as_secs_f64()));
+        }
+        if what.is_empty() {
+            return anyhow::anyhow!("the name has no address, check the name");
+        }
+        anyhow::anyhow!("{}, check that {advice}, and try again", what.join(", and "))
     }
 }
 
@@ -116,7 +126,6 @@ fn list(addresses: &[SocketAddr]) -> String {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::io;
 
     use super::*;
 
@@ -171,6 +180,19 @@ mod tests {
         assert_eq!(told, ["nothing has answered yet at 127.0.0.1:1, still trying; check that it runs"]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_not_called_silence_while_it_is_doubted() {
+        let refusal = |_| async {
+            tokio::time::sleep(Duration::from_millis(3_500)).await;
+            Err::<(), ConnectError>(ConnectionError::Refused.into())
+        };
+        let told = RefCell::new(Vec::new());
+        let tell = |line: &str| told.borrow_mut().push(line.to_owned());
+        let outcome = first_to_answer(addresses(1), refusal, "it runs", PATIENCE, tell).await;
+        assert!(format!("{:#}", outcome.unwrap_err()).contains("the peer refused"));
+        assert_eq!(told.into_inner(), [""; 0]);
+    }
+
     #[test]
     fn the_error_names_every_silent_address_unless_one_says_more() {
         let patience = Patience { next_address: NEVER, notice: NEVER };
@@ -180,6 +202,11 @@ mod tests {
         let refuse_first = |port| Some(if port == 1 { Err(ConnectionError::Refused.into()) } else { silence() });
         let error = run(2, patience, refuse_first).0.unwrap_err();
         assert!(error.starts_with("cannot connect to 127.0.0.1:1: the peer refused"), "{error}");
+        let closed = || Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+        let error = run(1, patience, |_| Some(closed())).0.unwrap_err();
+        assert!(error.starts_with("nothing listens at 127.0.0.1:1 (the machine refused), check that"), "{error}");
+        let error = run(2, patience, |port| Some(if port == 1 { closed() } else { silence() })).0.unwrap_err();
+        assert!(error.contains("127.0.0.1:1 (the machine refused), and nothing answered at 127.0.0.1:2 in"), "{error}");
         let no_right = |_| Some(Err(io::Error::from(io::ErrorKind::PermissionDenied).into()));
         assert!(run(1, patience, no_right).0.unwrap_err().contains("permission denied"));
         assert!(run(0, patience, |_| None).0.unwrap_err().contains("check the name"));

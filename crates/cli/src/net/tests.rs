@@ -20,6 +20,30 @@ fn path(more: &[&str]) -> PathArgs {
     send.path
 }
 
+/// Passes on what a client sends to `near`, from `far` to `to`, and what comes back; `on_datagram` hears which way and how many
+/// bytes.
+async fn pass(near: &Socket, far: &Socket, to: SocketAddr, mut on_datagram: impl FnMut(usize, usize)) {
+    let (mut forth, mut back, mut client) = ([0; 2048], [0; 2048], None);
+    loop {
+        tokio::select! {
+            got = near.recv_from(&mut forth) => {
+                let (bytes, from) = got.unwrap();
+                client = Some(from);
+                on_datagram(0, bytes);
+                far.send_to(&forth[..bytes], to).await.unwrap();
+            }
+            got = far.recv_from(&mut back) => {
+                let (bytes, _) = got.unwrap();
+                on_datagram(1, bytes);
+                // Who it is for is known once something has come from there.
+                if let Some(client) = client {
+                    near.send_to(&back[..bytes], client).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
 /// The largest UDP payload each way, forth and back, while [`BYTES`] go there and come back.
 async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
     let sealed = here.insecure_flag().is_none();
@@ -50,24 +74,7 @@ async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
         stream.shutdown().await.unwrap();
     };
     let mut most = [0; 2];
-    let watch = async {
-        let (mut forth, mut back, mut client) = ([0; 2048], [0; 2048], None);
-        loop {
-            tokio::select! {
-                got = near.recv_from(&mut forth) => {
-                    let (bytes, from) = got.unwrap();
-                    client = Some(from);
-                    most[0] = most[0].max(bytes);
-                    far.send_to(&forth[..bytes], to).await.unwrap();
-                }
-                got = far.recv_from(&mut back) => {
-                    let (bytes, _) = got.unwrap();
-                    most[1] = most[1].max(bytes);
-                    near.send_to(&back[..bytes], client.unwrap()).await.unwrap();
-                }
-            }
-        }
-    };
+    let watch = pass(&near, &far, to, |way, bytes| most[way] = most[way].max(bytes));
     tokio::select! {
         _ = async { tokio::join!(echo, client) } => {}
         () = watch => {}
@@ -111,5 +118,80 @@ fn symbols_follow_from_carrier_ip_version_and_sealing() {
     ] {
         assert_eq!(symbol(more, sealed(), address), in_seal, "{more:?} {address}");
         assert_eq!(symbol(more, Config::danger_unsealed(), address), plain, "{more:?} {address}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_alone_listens_for_both_versions_of_ip_and_a_name_on_its_address() {
+    let unsealed = path(&["--insecure-unsealed"]);
+    for (place, hosts) in [("0", &["127.0.0.1", "[::1]"][..]), (":0", &["127.0.0.1"]), ("localhost:0", &["localhost"])]
+    {
+        let mut server = listen(&place.parse().unwrap(), &unsealed, None).await.unwrap();
+        let local = server.local_address().unwrap();
+        for host in hosts {
+            if host.starts_with('[') && local.is_ipv4() {
+                continue; // a machine without IPv6
+            }
+            let to = format!("{host}:{}", local.port());
+            let nobody = HostArgs::default();
+            let (connected, accepted) = tokio::join!(connect(&to, &unsealed, &nobody), server.accept());
+            assert!(connected.is_ok() && accepted.is_ok(), "{place}: {to}");
+        }
+    }
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let _held = UdpSocket::bind(taken).unwrap();
+    let error = listen(&taken.to_string().parse().unwrap(), &unsealed, None).await.unwrap_err();
+    assert!(error.to_string().contains("choose another --listen"), "{error}");
+}
+
+#[test]
+fn a_listener_on_every_address_is_told_one_which_others_can_use() {
+    assert_eq!(reachable_as("192.0.2.7:1".parse().unwrap()), "192.0.2.7:1");
+    for any in ["[::]:4433", "0.0.0.0:4433"] {
+        let told = reachable_as(any.parse().unwrap());
+        let is_address = told.parse::<SocketAddr>().is_ok_and(|told| !told.ip().is_unspecified());
+        assert!(told.ends_with(":4433") && (is_address || told.starts_with("THIS-MACHINE")), "{told}");
+    }
+}
+
+/// The attack: while a transfer is under way, every datagram of the sender is answered by "port unreachable".
+#[tokio::test]
+async fn refusals_do_not_end_what_is_open() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = || with_rate(Config::danger_unsealed(), &path(&[]));
+    let listener = Listener::bind(any, config()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let (near, far) = (Socket::bind(any).await.unwrap(), Socket::bind(any).await.unwrap());
+    let between = near.local_addr().unwrap();
+    let (mut client, mut server) = tokio::select! {
+        (client, server) = async { tokio::join!(Stream::connect(between, config()), listener.accept()) } => {
+            (client.unwrap(), server.unwrap())
+        }
+        () = pass(&near, &far, to, |_, _| ()) => unreachable!(),
+    };
+    let data: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
+    let send = async {
+        client.write_all(&data).await.unwrap();
+        client.shutdown().await.unwrap();
+    };
+    let receive = async {
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).await.unwrap();
+        received
+    };
+    let refuse_and_pass = async {
+        // Nothing is there any more: the system answers every datagram by ICMP, and tells one who asks.
+        drop(near);
+        for _ in 0..20 {
+            let asking = Socket::bind(any).await.unwrap();
+            asking.connect(between).await.unwrap();
+            asking.send(&[0]).await.unwrap();
+            assert_eq!(asking.recv(&mut [0; 1]).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        }
+        pass(&Socket::bind(between).await.unwrap(), &far, to, |_, _| ()).await;
+    };
+    tokio::select! {
+        ((), received) = async { tokio::join!(send, receive) } => assert!(received == data),
+        () = refuse_and_pass => unreachable!(),
     }
 }

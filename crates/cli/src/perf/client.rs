@@ -54,6 +54,9 @@ pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
             output::line(&text);
         }
         output::line(&format!("total         {:6.1} s  {}", measured.seconds, measured.describe(true)));
+        if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+            output::line(&advice);
+        }
     }
     Ok(())
 }

@@ -52,9 +52,7 @@ impl Measured {
         let loss = path.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
         text += &format!("  rtt {rtt}  loss {loss}");
         if total {
-            for (name, share) in [("overhead", path.overhead()), ("waste", path.waste().map(|waste| waste.share))] {
-                text += &share.map_or_else(String::new, |share| format!("  {name} {:.1} %", 100.0 * share));
-            }
+            path.describe_surplus().iter().for_each(|figure| text += &format!("  {figure}"));
         }
         text
     }

@@ -11,6 +11,7 @@ use crate::args::PerfServerArgs;
 use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
+use crate::stop::Stop;
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{Service, kind, read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
@@ -22,7 +23,7 @@ use crate::{net, output};
 /// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
 pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
-    let server = net::listen(args.listen, &args.path, ways.as_ref())?;
+    let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let mut stats = StatsLine::new(server.endpoint(), args.json);
     net::announce(&args.path, args.json);
     let address = server.local_address()?;
@@ -36,7 +37,7 @@ pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
     let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
     let json = args.json;
     let measured = stats
-        .during(serve(server, serving, admission, move |connection, peer| async move {
+        .during(serve(server, serving, admission, &Stop::never(), move |connection, peer| async move {
             let outcome = session(connection).await;
             report(&peer, &outcome, json);
             outcome.is_ok()
@@ -86,6 +87,9 @@ fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json
         Ok((request, measured)) => {
             let direction = if request.reverse { "sent to" } else { "received from" };
             output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
+            if let Some(advice) = measured.path.and_then(|path| path.advice()) {
+                output::line(&advice);
+            }
         }
         Err(error) if json => {
             output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));

@@ -327,13 +327,15 @@ fn lines_say_what_is_known() {
         rtt_ms: Some(50.04),
         data_datagrams: DataDatagrams { source: 2000, ..DataDatagrams::default() },
         wasted: Wasted { late: 8, ..Wasted::default() },
-        ip_bytes_sent: 5,
-        bytes_acknowledged: 4,
+        ip_bytes_sent: 5_000_000,
+        bytes_acknowledged: 4_000_000,
         ..PathSample::default()
     };
     let known = Measured { path: Some(path), ..unknown };
     assert_eq!(known.describe(true), "3.00 MB  12.0 Mbit/s  rtt 50.0 ms  loss 10.0 %  overhead 25.0 %  waste 0.4 %");
     assert!(!known.describe(false).contains("waste"));
+    let little = PathSample { ip_bytes_sent: 5, bytes_acknowledged: 4, ..path };
+    assert!(!Measured { path: Some(little), ..known }.describe(true).contains("overhead"));
 }
 
 proptest! {
@@ -365,6 +367,7 @@ proptest! {
             wasted: Wasted { dependent, late, refused },
             ip_bytes_sent,
             bytes_acknowledged,
+            carried_rate_bps: None,
         };
         out.clear();
         encode_path(&path, &mut out);

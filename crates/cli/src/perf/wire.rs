@@ -159,6 +159,7 @@ pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
             wasted: Wasted { dependent: number()?, late: number()?, refused: number()? },
             ip_bytes_sent: number()?,
             bytes_acknowledged: number()?,
+            carried_rate_bps: None,
         };
         fields.0.is_empty().then_some(sample)
     };

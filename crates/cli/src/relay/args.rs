@@ -12,6 +12,7 @@ use dfcp_netem::{LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT};
 use serde::Serialize;
 
 use super::{Relay, RelayConfig, RelayStats};
+use crate::args::ListenArg;
 use crate::units;
 
 /// Forward UDP over an emulated path: with loss, delay, a bottleneck and more, both directions alike.
@@ -24,9 +25,9 @@ Example: a 100 Mbit/s path with 50 ms of round-trip time that loses every tenth 
   dfcp relay --listen 127.0.0.1:5000 --to 127.0.0.1:4000 --loss 10% --delay 25ms --rate 100mbit
   dfcp send FILE 127.0.0.1:5000")]
 pub struct RelayArgs {
-    /// Where clients send to, for example 127.0.0.1:5000
-    #[arg(long, value_name = "ADDR")]
-    pub listen: SocketAddr,
+    /// Where clients send to: a port of this machine, alone (IPv4) or with an address or a name, for example 127.0.0.1:5000
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
 
     /// Where their datagrams go: an address or a name with a port
     #[arg(long, value_name = "HOST:PORT")]
@@ -149,12 +150,13 @@ struct Summary {
 /// When the arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let link = args.link()?;
-    let to = resolve(&args.to, args.listen).await?;
+    let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
+    let to = resolve(&args.to, listen).await?;
     // 32 bits are enough to tell runs apart and short enough to type.
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("relay") >> 32);
-    let mut relay = Relay::start(RelayConfig::symmetric(args.listen, to, link, seed))
+    let mut relay = Relay::start(RelayConfig::symmetric(listen, to, link, seed))
         .await
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+        .with_context(|| format!("cannot listen on {listen}"))?;
     let started = Instant::now();
     let listen = relay.local_addr();
     say(&format!("Relaying UDP from {listen} to {to}, each way with {args} (seed {seed}). Ctrl-C ends it."))?;

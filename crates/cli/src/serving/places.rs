@@ -6,28 +6,12 @@
 //! connects, is in nobody's way, and nobody is thrown out in the middle of a pairing for a newcomer no better off.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dfcp::AddressPrefix;
 use tokio::sync::oneshot;
 
 use crate::limits::UNADMITTED_MAX;
-
-/// What counts as one address: over IPv6 the 64 bits which a site hands to each of its hosts, or to one with all the
-/// addresses behind them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network(IpAddr);
-
-impl Network {
-    /// That of `address`.
-    #[must_use]
-    pub fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
-            v4 => v4,
-        })
-    }
-}
 
 /// At most [`UNADMITTED_MAX`] places.
 #[derive(Debug, Default)]
@@ -39,24 +23,24 @@ pub struct Places {
 #[derive(Debug)]
 struct Taken {
     place: Arc<()>,
-    network: Option<Network>,
+    prefix: Option<AddressPrefix>,
     silent: bool,
     /// Dropped together with this entry, which tells the connection that it has lost its place.
     _held: oneshot::Sender<Infallible>,
 }
 
 impl Places {
-    /// Takes a place for a connection from `network`, perhaps another one's; `None` if there is none for it. All
-    /// connections without a network count as one's.
-    pub fn take(self: &Arc<Self>, network: Option<Network>) -> Option<Place> {
+    /// Takes a place for a connection from `prefix`, perhaps another one's; `None` if there is none for it. All
+    /// connections without an address count as one's.
+    pub fn take(self: &Arc<Self>, prefix: Option<AddressPrefix>) -> Option<Place> {
         let mut taken = self.taken();
         if taken.len() >= UNADMITTED_MAX {
-            let victim = victim(&taken, network)?;
+            let victim = victim(&taken, prefix)?;
             taken.remove(victim);
         }
         let (held, lost) = oneshot::channel();
         let place = Place { places: Arc::clone(self), id: Arc::new(()), lost };
-        taken.push(Taken { place: Arc::clone(&place.id), network, silent: true, _held: held });
+        taken.push(Taken { place: Arc::clone(&place.id), prefix, silent: true, _held: held });
         Some(place)
     }
 
@@ -67,12 +51,12 @@ impl Places {
 }
 
 /// Which connection makes room for one from `newcomer`.
-fn victim(taken: &[Taken], newcomer: Option<Network>) -> Option<usize> {
-    let held = |network| taken.iter().filter(|taken| taken.network == network).count();
+fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
+    let held = |prefix| taken.iter().filter(|taken| taken.prefix == prefix).count();
     let own = held(newcomer);
-    let most = taken.iter().map(|taken| held(taken.network)).max()?;
+    let most = taken.iter().map(|taken| held(taken.prefix)).max()?;
     // Who has most places competes with nobody but itself.
-    let gives = |taken: &Taken| if own == most { taken.network == newcomer } else { held(taken.network) == most };
+    let gives = |taken: &Taken| if own == most { taken.prefix == newcomer } else { held(taken.prefix) == most };
     let silent = taken.iter().position(|taken| taken.silent && gives(taken));
     silent.or_else(|| if most > own + 1 { taken.iter().position(gives) } else { None })
 }
@@ -110,21 +94,23 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
 
-    fn from(text: &str) -> Option<Network> {
-        Some(Network::of(text.parse().unwrap()))
+    fn from(text: &str) -> Option<AddressPrefix> {
+        Some(AddressPrefix::from(text.parse::<IpAddr>().unwrap()))
     }
 
-    fn host(number: usize) -> Option<Network> {
+    fn host(number: usize) -> Option<AddressPrefix> {
         from(&format!("192.0.2.{number}"))
     }
 
-    /// `count` places for connections from `network`.
-    fn take(places: &Arc<Places>, network: Option<Network>, count: usize) -> Vec<Place> {
-        (0..count).map(|_| places.take(network).unwrap()).collect()
+    /// `count` places for connections from `prefix`.
+    fn take(places: &Arc<Places>, prefix: Option<AddressPrefix>, count: usize) -> Vec<Place> {
+        (0..count).map(|_| places.take(prefix).unwrap()).collect()
     }
 
     /// Which of these have lost their place.

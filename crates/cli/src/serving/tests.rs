@@ -91,6 +91,15 @@ impl Street {
 
 const SERVING: Serving = Serving { service: Service::Files, peers_max: 16, once: false };
 
+/// [`serve`], never told to stop.
+async fn serve_all<F, S>(door: Door, serving: Serving, admission: Option<Admission>, session: F) -> io::Result<bool>
+where
+    F: Fn(Opening<From>, String) -> S,
+    S: Future<Output = bool> + Send + 'static,
+{
+    serve(door, serving, admission, &Stop::never(), session).await
+}
+
 fn last_code(told: &Mutex<Vec<News>>) -> Code {
     codes(told).last().unwrap().0.clone()
 }
@@ -117,7 +126,7 @@ async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
             }
         }
     };
-    let mut serving = tokio::spawn(serve(door, SERVING, Some(admission), session));
+    let mut serving = tokio::spawn(serve_all(door, SERVING, Some(admission), session));
     let (mut transfer, paired) = street.try_code(&last_code(&told)).await;
     assert!(paired);
     settle().await;
@@ -145,7 +154,7 @@ async fn one_silent_host_turns_nobody_away() {
         assert!(entered.send(peer).is_ok());
         std::future::ready(true)
     };
-    let serving = tokio::spawn(serve(door, SERVING, Some(admission), session));
+    let serving = tokio::spawn(serve_all(door, SERVING, Some(admission), session));
     let mut silent: Vec<_> = (0..UNADMITTED_MAX).map(|_| street.connect(1, 2)).collect();
     settle().await;
     let mut honest: Vec<_> = (2..12).map(|host| street.connect(host, 1)).collect();
@@ -170,7 +179,7 @@ async fn one_silent_host_turns_nobody_away() {
 async fn when_every_place_is_in_use_a_newcomer_is_told() {
     let (street, door) = Street::new();
     let (admission, _) = admission(Ways { codes: true, ..ways() });
-    let serving = tokio::spawn(serve(door, SERVING, Some(admission), |_, _| std::future::ready(true)));
+    let serving = tokio::spawn(serve_all(door, SERVING, Some(admission), |_, _| std::future::ready(true)));
     // Each from an address of its own, and in the middle of a pairing.
     let mut busy: Vec<_> = (0..UNADMITTED_MAX).map(|host| street.connect(host as u8, 2)).collect();
     for ours in &mut busy {
@@ -219,7 +228,7 @@ async fn more_peers_than_are_served_at_once_are_told() {
         drop(held);
         true
     };
-    let serving = tokio::spawn(serve(door, one, None, session));
+    let serving = tokio::spawn(serve_all(door, one, None, session));
     let mut served = street.connect(1, 1);
     settle().await;
     let mut further = street.connect(2, 1);

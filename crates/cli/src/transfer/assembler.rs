@@ -1,27 +1,29 @@
 //! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use super::EntryOutcome;
-use super::error::{Failure, FailureCode, ProtocolError, TransferError};
-use super::frame::{Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
+use super::error::{EXISTS, Failure, FailureCode, ProtocolError, TransferError};
+use super::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
 use super::names::RelativeName;
-use super::store::{Staged, Store};
-use crate::limits::UNSYNCED_DIRECTORIES_MAX;
+use super::store::{Existing, Made, Staged, Unpublished};
+use super::target::{Target, Writing};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
+use crate::units::human_bytes;
 
 /// Turns frames into files and verdicts.
 #[derive(Debug)]
 pub struct Assembler {
-    store: Arc<Store>,
+    target: Target,
     entries: u32,
     stored: u32,
     failed: u32,
+    /// Content that was stored or is being stored.
+    taken_bytes: u64,
     current: Current,
     /// Directories which may still get content, each below the one before it, so at most `DEPTH_MAX`.
     open_directories: Vec<OpenDirectory>,
-    unsynced: BTreeSet<PathBuf>,
+    /// What is complete and waits to become durable together with what follows, in the order of the verdicts.
+    batch: Vec<(Receipt, Unpublished)>,
+    batch_bytes: u64,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
 }
@@ -32,6 +34,10 @@ enum Current {
     Nothing,
     /// Inside a file that is being stored.
     Storing { index: u32, name: RelativeName, entry: Entry, staged: Box<Staged> },
+    /// Inside a file that goes to a stream.
+    Writing { index: u32, name: RelativeName, file: Box<Writing> },
+    /// Inside a file of which one exists already: its data are counted, and its hash decides.
+    Comparing { index: u32, name: RelativeName, existing: Box<Existing>, received: u64 },
     /// Inside a file whose verdict was already sent: its data are dropped.
     Draining,
     /// After the end frame.
@@ -43,26 +49,38 @@ struct OpenDirectory {
     index: u32,
     name: RelativeName,
     entry: Entry,
-    set_metadata: bool,
+    made: Made,
+}
+
+/// What an entry's outcome is made of, once it is stored.
+#[derive(Debug)]
+struct Receipt {
+    index: u32,
+    name: RelativeName,
+    /// Length and hash of a file.
+    content: Option<(u64, blake3::Hash)>,
 }
 
 impl Assembler {
     /// For one session.
-    pub fn new(store: Arc<Store>) -> Self {
+    pub fn new(target: impl Into<Target>) -> Self {
         Self {
-            store,
+            target: target.into(),
             entries: 0,
             stored: 0,
             failed: 0,
+            taken_bytes: 0,
             current: Current::Nothing,
             open_directories: Vec::new(),
-            unsynced: BTreeSet::new(),
+            batch: Vec::new(),
+            batch_bytes: 0,
             answers: Vec::new(),
             outcomes: Vec::new(),
         }
     }
 
-    /// Takes the next frame. A failed file is an answer, not an error.
+    /// Takes the next frame. A failed file is an answer, not an error. What is complete may wait for more to become durable
+    /// with, until [`Assembler::publish`].
     ///
     /// # Errors
     /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
@@ -71,7 +89,7 @@ impl Assembler {
             (ToReceiver::Directory(entry), Current::Nothing) => self.directory(entry),
             (ToReceiver::File(entry), Current::Nothing) => self.file(entry),
             (ToReceiver::Data(data), Current::Storing { index, name, entry, mut staged }) => {
-                match staged.write(data) {
+                match self.take(data.len() as u64).and_then(|()| staged.write(data)) {
                     Ok(()) => self.current = Current::Storing { index, name, entry, staged },
                     Err(failure) => {
                         self.current = Current::Draining;
@@ -84,13 +102,28 @@ impl Assembler {
             (ToReceiver::FileEnd { len, hash }, Current::Storing { index, name, entry, staged }) => {
                 self.file_end(index, &name, &entry, *staged, (*len, hash))
             }
-            (ToReceiver::FileAbort(sentence), Current::Storing { index, name, staged, .. }) => {
-                drop(staged);
-                let shown = crate::output::printable(sentence);
-                let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
-                self.file_failed(index, &name.to_string(), failure);
+            (ToReceiver::Data(data), Current::Comparing { index, name, existing, received }) => {
+                let received = received.saturating_add(data.len() as u64);
+                if received > existing.len() {
+                    self.current = Current::Draining;
+                    self.file_failed(index, &name.to_string(), Failure::new(FailureCode::Exists, EXISTS));
+                } else {
+                    self.current = Current::Comparing { index, name, existing, received };
+                }
                 Ok(())
             }
+            (ToReceiver::FileEnd { len, hash }, Current::Comparing { index, name, existing, received }) => {
+                self.compare(index, &name, *existing, received, (*len, hash));
+                Ok(())
+            }
+            (
+                ToReceiver::FileAbort(sentence),
+                Current::Storing { index, name, .. } | Current::Comparing { index, name, .. },
+            ) => {
+                self.given_up(index, &name, sentence);
+                Ok(())
+            }
+            (frame, Current::Writing { index, name, file }) => self.writing(frame, index, name, file),
             (ToReceiver::Data(_), Current::Draining) => {
                 self.current = Current::Draining;
                 Ok(())
@@ -112,6 +145,27 @@ impl Assembler {
         std::mem::take(&mut self.outcomes)
     }
 
+    /// Whether something is complete and not confirmed.
+    pub fn is_waiting(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Makes durable, and confirms, what is complete.
+    ///
+    /// # Errors
+    /// The stored names cannot be flushed; the session is over then.
+    pub fn publish(&mut self) -> Result<(), TransferError> {
+        self.batch_bytes = 0;
+        let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
+        let results = self.target.publish(batch).map_err(TransferError::Flush)?;
+        for (Receipt { index, name, content }, result) in receipts.into_iter().zip(results) {
+            let stored = content.filter(|_| result.is_ok());
+            let outcome = result.map(|()| Confirmed::Stored);
+            self.answer(index, &name.to_string(), content.is_none(), stored, outcome);
+        }
+        Ok(())
+    }
+
     /// Whether the end frame came and everything was answered.
     pub fn is_finished(&self) -> bool {
         matches!(self.current, Current::Ended)
@@ -124,33 +178,118 @@ impl Assembler {
 
     fn directory(&mut self, entry: &Entry) -> Result<(), TransferError> {
         let index = self.next_index()?;
-        let made = self.enter(entry).and_then(|name| Ok((self.store.make_directory(&name)?, name)));
+        let made = self.enter(entry).and_then(|name| Ok((self.target.make_directory(&name, entry)?, name)));
         match made {
-            Ok((set_metadata, name)) => {
-                if let Some(parent) = self.store.root().join(name.as_str()).parent() {
-                    self.names_changed_in(parent.to_path_buf())?;
-                }
-                self.open_directories.push(OpenDirectory { index, name, entry: entry.clone(), set_metadata });
+            Ok((made, name)) => {
+                self.open_directories.push(OpenDirectory { index, name, entry: entry.clone(), made });
             }
             Err(failure) => {
-                self.answer(index, &shown(entry), true, 0, Err(failure));
+                self.answer(index, &shown(entry), true, None, Err(failure));
             }
         }
-        Ok(())
+        self.publish_if_enough()
     }
 
     fn file(&mut self, entry: &Entry) -> Result<(), TransferError> {
         let index = self.next_index()?;
-        match self.enter(entry).and_then(|name| Ok((self.store.begin(&name)?, name))) {
-            Ok((staged, name)) => {
-                self.current = Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) };
+        self.current = self.begin(index, entry).unwrap_or_else(|failure| {
+            self.file_failed(index, &shown(entry), failure);
+            Current::Draining
+        });
+        self.publish_if_enough()
+    }
+
+    fn begin(&mut self, index: u32, entry: &Entry) -> Result<Current, Failure> {
+        let name = self.enter(entry)?;
+        self.check_allowance(entry.size_hint_bytes)?;
+        if let Target::Stream(one) = &self.target {
+            return Ok(Current::Writing { index, file: Box::new(one.begin(&name)?), name });
+        }
+        match self.target.begin(&name, entry.size_hint_bytes) {
+            Ok(staged) => Ok(Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) }),
+            Err(failure) if failure.code == FailureCode::Exists => {
+                let existing = Box::new(self.target.existing(&name, entry.size_hint_bytes).ok_or(failure)?);
+                Ok(Current::Comparing { index, name, existing, received: 0 })
             }
-            Err(failure) => {
-                self.current = Current::Draining;
-                self.file_failed(index, &shown(entry), failure);
-            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Takes the next frame of a file that goes to a stream.
+    fn writing(
+        &mut self,
+        frame: &ToReceiver,
+        index: u32,
+        name: RelativeName,
+        mut file: Box<Writing>,
+    ) -> Result<(), TransferError> {
+        match frame {
+            ToReceiver::Data(data) => match self.take(data.len() as u64).and_then(|()| file.write(data)) {
+                Ok(()) => self.current = Current::Writing { index, name, file },
+                Err(failure) => {
+                    self.current = Current::Draining;
+                    self.file_failed(index, &name.to_string(), failure);
+                }
+            },
+            ToReceiver::FileEnd { len, hash } => match file.finish(*len, hash) {
+                Ok(()) => {
+                    let content = Some((*len, blake3::Hash::from_bytes(*hash)));
+                    self.answer(index, &name.to_string(), false, content, Ok(Confirmed::Stored));
+                }
+                Err(failure) => self.file_failed(index, &name.to_string(), failure),
+            },
+            ToReceiver::FileAbort(sentence) => self.given_up(index, &name, sentence),
+            frame => return Err(ProtocolError::OutOfPlace { frame: frame.name() }.into()),
         }
         Ok(())
+    }
+
+    fn given_up(&mut self, index: u32, name: &RelativeName, sentence: &str) {
+        let shown = crate::output::printable(sentence);
+        let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
+        self.file_failed(index, &name.to_string(), failure);
+    }
+
+    /// Confirms a file that exists already, if it is the same.
+    fn compare(
+        &mut self,
+        index: u32,
+        name: &RelativeName,
+        existing: Existing,
+        received: u64,
+        (len, hash): (u64, &[u8; HASH_BYTES]),
+    ) {
+        let name = name.to_string();
+        match existing.is_identical(len, hash) {
+            Ok(true) if received == len => {
+                let content = Some((len, blake3::Hash::from_bytes(*hash)));
+                self.answer(index, &name, false, content, Ok(Confirmed::Unchanged));
+            }
+            Ok(_) => self.file_failed(index, &name, Failure::new(FailureCode::Exists, EXISTS)),
+            Err(error) => self.file_failed(index, &name, Failure::from_io("read the file that exists", &error)),
+        }
+    }
+
+    /// Counts content that is to be written.
+    fn take(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.check_allowance(bytes)?;
+        self.taken_bytes = self.taken_bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Whether the sender may store `bytes` more.
+    fn check_allowance(&self, bytes: u64) -> Result<(), Failure> {
+        match self.target.session_bytes_max() {
+            Some(max) if self.taken_bytes.saturating_add(bytes) > max => {
+                let sentence = format!(
+                    "the receiver takes {} from one sender and this would be more: send less, or ask for a larger \
+                     --max-bytes there",
+                    human_bytes(max)
+                );
+                Err(Failure::new(FailureCode::DiskFull, sentence))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks the name and finishes the directories which it is not in.
@@ -164,9 +303,9 @@ impl Assembler {
     }
 
     fn leave_directory(&mut self) {
-        let Some(OpenDirectory { index, name, entry, set_metadata }) = self.open_directories.pop() else { return };
-        let outcome = if set_metadata { self.store.finish_directory(&name, &entry) } else { Ok(()) };
-        self.answer(index, &name.to_string(), true, 0, outcome);
+        let Some(OpenDirectory { index, name, entry, made }) = self.open_directories.pop() else { return };
+        let receipt = Receipt { index, name: name.clone(), content: None };
+        self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
     }
 
     fn file_end(
@@ -177,40 +316,34 @@ impl Assembler {
         staged: Staged,
         (len, hash): (u64, &[u8; HASH_BYTES]),
     ) -> Result<(), TransferError> {
-        match self.store.commit(staged, entry, len, hash) {
-            Ok(directory) => {
-                self.names_changed_in(directory)?;
-                self.answer(index, &name.to_string(), false, len, Ok(()));
-                if let Some(outcome) = self.outcomes.last_mut() {
-                    outcome.hash = Some(blake3::Hash::from_bytes(*hash));
-                }
+        match self.target.finish(staged, entry, len, hash) {
+            Ok(finished) => {
+                let content = Some((len, blake3::Hash::from_bytes(*hash)));
+                let file = Unpublished::File(Box::new(finished));
+                self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
+                self.batch.push((Receipt { index, name: name.clone(), content }, file));
             }
             Err(failure) => self.file_failed(index, &name.to_string(), failure),
         }
-        Ok(())
+        self.publish_if_enough()
     }
 
     fn end(&mut self) -> Result<(), TransferError> {
         while !self.open_directories.is_empty() {
             self.leave_directory();
         }
-        self.sync()?;
+        self.publish()?;
         self.current = Current::Ended;
         let (stored, failed) = self.totals();
         self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
         Ok(())
     }
 
-    fn names_changed_in(&mut self, directory: PathBuf) -> Result<(), TransferError> {
-        self.unsynced.insert(directory);
-        if self.unsynced.len() >= UNSYNCED_DIRECTORIES_MAX { self.sync() } else { Ok(()) }
-    }
-
-    fn sync(&mut self) -> Result<(), TransferError> {
-        for directory in std::mem::take(&mut self.unsynced) {
-            self.store.sync_directory(&directory).map_err(TransferError::Flush)?;
-        }
-        Ok(())
+    fn publish_if_enough(&mut self) -> Result<(), TransferError> {
+        let is_enough = self.batch.len() >= BATCH_ENTRIES_MAX
+            || self.batch_bytes >= BATCH_BYTES_MAX
+            || (self.is_waiting() && self.target.is_crowded());
+        if is_enough { self.publish() } else { Ok(()) }
     }
 
     fn next_index(&mut self) -> Result<u32, ProtocolError> {
@@ -220,20 +353,29 @@ impl Assembler {
     }
 
     fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) {
-        self.answer(index, shown, false, 0, Err(failure));
+        self.answer(index, shown, false, None, Err(failure));
     }
 
-    fn answer(&mut self, index: u32, shown: &str, is_directory: bool, bytes: u64, outcome: Result<(), Failure>) {
+    fn answer(
+        &mut self,
+        index: u32,
+        shown: &str,
+        is_directory: bool,
+        content: Option<(u64, blake3::Hash)>,
+        outcome: Result<Confirmed, Failure>,
+    ) {
         *(if outcome.is_ok() { &mut self.stored } else { &mut self.failed }) += 1;
-        let sentence = outcome.as_ref().err().map(ToString::to_string);
-        self.outcomes.push(EntryOutcome { name: shown.to_owned(), is_directory, bytes, hash: None, failure: sentence });
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        let (bytes, hash) = content.map_or((0, None), |(bytes, hash)| (bytes, Some(hash)));
+        let is_unchanged = matches!(outcome, Ok(Confirmed::Unchanged));
+        self.outcomes.push(EntryOutcome { name: shown.to_owned(), is_directory, is_unchanged, bytes, hash, failure });
         self.answers.push(ToSender::Verdict { index, outcome });
     }
 }
 
 /// A name that may be anything, for a message.
 fn shown(entry: &Entry) -> String {
-    crate::output::printable(&String::from_utf8_lossy(&entry.name))
+    crate::output::printable_bytes(&entry.name)
 }
 
 #[cfg(test)]

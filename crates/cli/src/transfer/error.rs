@@ -28,6 +28,8 @@ pub enum FailureCode {
     Protocol = 9,
     /// The receiver does not admit the sender.
     NotAdmitted = 10,
+    /// The receiver's program was told to end.
+    Stopped = 11,
 }
 
 impl FailureCode {
@@ -44,6 +46,7 @@ impl FailureCode {
             8 => Self::Busy,
             9 => Self::Protocol,
             10 => Self::NotAdmitted,
+            11 => Self::Stopped,
             _ => return None,
         })
     }
@@ -85,7 +88,7 @@ impl Failure {
 }
 
 /// What a sender is told when a name is taken.
-pub const EXISTS: &str = "it exists at the receiver, which replaces files only when started with --force";
+pub const EXISTS: &str = "it exists at the receiver; give --force there to replace it";
 
 /// Shortens `text` to at most `bytes_max` bytes without cutting a character.
 pub fn truncate(text: &mut String, bytes_max: usize) {
@@ -157,7 +160,7 @@ pub enum ProtocolError {
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The connection broke. The sentence has the cause in it, so it is no source besides.
-    #[error("the connection to the peer was lost ({0}); send again when the path is back")]
+    #[error("{}", lost(.0))]
     Connection(io::Error),
     /// The peer closed before the end.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
@@ -171,6 +174,9 @@ pub enum TransferError {
     /// The peer broke the protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+    /// This receiver was told to end.
+    #[error("the receiver was stopped before everything had arrived; start it again, and send again")]
+    Stopped,
     /// The receiver ended the session.
     #[error("the peer ended the session: {}", crate::output::printable(.0))]
     Refused(String),
@@ -180,4 +186,15 @@ pub enum TransferError {
     /// A thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,
+}
+
+/// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.
+fn lost(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::ConnectionReset {
+        format!(
+            "the peer broke the connection off ({error}): it was stopped or has failed; see its messages and try again"
+        )
+    } else {
+        format!("the connection to the peer was lost ({error}); send again when the path is back")
+    }
 }

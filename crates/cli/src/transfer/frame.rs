@@ -100,7 +100,7 @@ pub struct Entry {
     pub mtime_s: i64,
     /// Modification time, nanoseconds beyond, below 10⁹.
     pub mtime_ns: u32,
-    /// Size when opened, bytes; a hint for displays only, 0 for directories.
+    /// Room that it will take on a disk, as far as the sender knows, bytes; 0 for directories.
     pub size_hint_bytes: u64,
     /// The name as it came.
     pub name: Vec<u8>,
@@ -131,6 +131,16 @@ pub enum ToReceiver {
     },
 }
 
+/// How an entry came to be at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Confirmed {
+    /// It was stored.
+    Stored = 0,
+    /// A file of this name, length and hash was there already, and was not written.
+    Unchanged = 12,
+}
+
 /// What a receiver says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToSender {
@@ -138,14 +148,14 @@ pub enum ToSender {
     Verdict {
         /// The ordinal.
         index: u32,
-        /// Stored and verified, or why not.
-        outcome: Result<(), Failure>,
+        /// How it is there and verified, or why not.
+        outcome: Result<Confirmed, Failure>,
     },
     /// How far the receiver has come.
     Progress(Progress),
     /// Every entry has its verdict.
     Summary {
-        /// Entries stored.
+        /// Entries stored or unchanged.
         stored: u32,
         /// Entries not stored.
         failed: u32,
@@ -270,7 +280,7 @@ impl ToSender {
             Self::Verdict { index, outcome } => with_header(kind::VERDICT, out, |out| {
                 out.extend_from_slice(&index.to_be_bytes());
                 match outcome {
-                    Ok(()) => out.push(0),
+                    Ok(confirmed) => out.push(*confirmed as u8),
                     Err(failure) => put_failure(failure, out),
                 }
             }),
@@ -302,12 +312,18 @@ impl ToSender {
 
     fn decode_verdict(fields: &mut Fields<'_>) -> Option<Self> {
         let index = u32::from_be_bytes(fields.array()?);
-        let outcome = match fields.0 {
-            [0] => {
-                fields.0 = &[];
-                Ok(())
+        let confirmed = match fields.0 {
+            [code, ..] if *code == Confirmed::Stored as u8 => Some(Confirmed::Stored),
+            [code, ..] if *code == Confirmed::Unchanged as u8 => Some(Confirmed::Unchanged),
+            _ => None,
+        };
+        let outcome = match confirmed {
+            // There is nothing to explain, so what follows would be left over.
+            Some(confirmed) => {
+                let [_code] = fields.array()?;
+                Ok(confirmed)
             }
-            _ => Err(take_failure(fields)?),
+            None => Err(take_failure(fields)?),
         };
         Some(Self::Verdict { index, outcome })
     }

@@ -10,34 +10,73 @@
 //! Files follow each other without waiting for verdicts, so many small ones cost no round trip each.
 
 pub mod assembler;
+pub mod beneath;
 pub mod error;
 pub mod frame;
+pub mod groups;
 pub mod names;
 pub mod receive;
 pub mod send;
 pub mod source;
 pub mod store;
+pub mod target;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::limits::FAILURES_KEPT_MAX;
 use crate::transport::PathSample;
 
 /// What became of one file or directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntryOutcome {
     /// Its name, fit for a terminal.
     pub name: String,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// Bytes of content, 0 unless it was stored.
+    /// Whether a file with the same content was there already, so that nothing was written.
+    pub is_unchanged: bool,
+    /// Bytes of content, 0 if it failed.
     pub bytes: u64,
-    /// BLAKE3 of the content of a file that was stored.
+    /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
     /// Why it was not stored.
     pub failure: Option<String>,
+}
+
+/// What a sender leaves out on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skipped {
+    /// A symbolic link inside a directory.
+    Link,
+    /// A socket, pipe or device.
+    Special,
+    /// What a receiver has not finished.
+    Unfinished,
+}
+
+impl Skipped {
+    /// Why, for programs.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Link => "symbolic links are not followed",
+            Self::Special => "not a regular file",
+            Self::Unfinished => "a file that a receiver has not finished",
+        }
+    }
+
+    /// For people: what happened to so many of them.
+    pub fn counted(self, count: u64) -> String {
+        let (one, several) = match self {
+            Self::Link => ("symbolic link", "symbolic links"),
+            Self::Special => ("socket, pipe or device", "sockets, pipes or devices"),
+            Self::Unfinished => ("unfinished file of a receiver", "unfinished files of a receiver"),
+        };
+        if count == 1 { format!("1 {one} was skipped") } else { format!("{count} {several} were skipped") }
+    }
 }
 
 /// What seems to hold a transfer back.
@@ -93,6 +132,30 @@ pub struct Snapshot {
     pub path: Option<PathSample>,
     /// What holds the transfer back.
     pub bottleneck: Option<Bottleneck>,
+    /// Since the last frame of the peer.
+    pub silence: Duration,
+}
+
+/// When the peer last said anything.
+#[derive(Debug)]
+struct LastHeard(Mutex<Instant>);
+
+impl LastHeard {
+    fn new(now: Instant) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    fn now(&self) {
+        *self.at() = Instant::now();
+    }
+
+    fn silence(&self) -> Duration {
+        self.at().elapsed()
+    }
+
+    fn at(&self) -> MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Hears what happens. Called from several threads, briefly.
@@ -100,7 +163,7 @@ pub trait Observer: Send + Sync {
     /// One entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
     /// Something was left out on purpose.
-    fn skipped(&self, name: &str, reason: &str);
+    fn skipped(&self, name: &str, what: Skipped);
     /// Called every [`crate::limits::REPORT_INTERVAL`].
     fn progress(&self, snapshot: &Snapshot);
 }
@@ -110,6 +173,10 @@ pub trait Observer: Send + Sync {
 pub struct Report {
     /// Entries stored and verified by the receiver, directories included.
     pub stored: u64,
+    /// How many of these are directories.
+    pub directories: u64,
+    /// Files which the receiver had already, with the same content.
+    pub unchanged: u64,
     /// Entries that were to be sent and were not stored.
     pub failed: u64,
     /// Entries left out on purpose (symbolic links, sockets and the like).
@@ -125,8 +192,10 @@ pub struct Report {
 impl Report {
     fn add(&mut self, outcome: &EntryOutcome) {
         match &outcome.failure {
+            None if outcome.is_unchanged => self.unchanged += 1,
             None => {
                 self.stored += 1;
+                self.directories += u64::from(outcome.is_directory);
                 self.bytes += outcome.bytes;
             }
             Some(sentence) => {
@@ -138,7 +207,7 @@ impl Report {
         }
     }
 
-    /// Whether everything asked for was stored and verified.
+    /// Whether everything asked for is at the receiver and verified.
     pub fn is_complete(&self) -> bool {
         self.failed == 0
     }

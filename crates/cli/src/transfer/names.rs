@@ -1,8 +1,8 @@
-//! Names of files as they travel: relative, UTF-8, components joined by `/`, and harmless wherever they land.
+//! Names of files as they travel: relative byte strings, components joined by `/`, and harmless wherever they land.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use crate::limits::{COMPONENT_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX};
 
@@ -20,8 +20,8 @@ pub enum NameError {
     /// A component is `.` or `..`, or on this system means more than one directory entry.
     #[error("the name has a component which leaves its directory")]
     Escapes,
-    /// Bytes that are not UTF-8.
-    #[error("the name is not UTF-8")]
+    /// Bytes that are not UTF-8, on a system whose names are text.
+    #[error("the name is not UTF-8, and this system stores no other")]
     NotUtf8,
     /// A NUL byte, which no file system can hold.
     #[error("the name contains a NUL byte")]
@@ -38,9 +38,9 @@ pub enum NameError {
 }
 
 /// A relative name of which every component is an ordinary directory entry: joined to a directory it stays inside,
-/// as long as no directory on the way is a symbolic link (which [`super::store`] checks).
+/// as long as no directory on the way is a symbolic link (which [`super::beneath`] refuses).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RelativeName(String);
+pub struct RelativeName(OsString);
 
 impl RelativeName {
     /// Checks a name that came from a peer.
@@ -51,85 +51,96 @@ impl RelativeName {
         if bytes.len() > NAME_BYTES_MAX {
             return Err(NameError::TooLong);
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| NameError::NotUtf8)?;
-        for (depth, component) in text.split('/').enumerate() {
+        for (depth, component) in bytes.split(|byte| *byte == b'/').enumerate() {
             if depth >= DEPTH_MAX {
                 return Err(NameError::TooDeep);
             }
             check_component(component)?;
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(os_str(bytes)?.to_owned()))
     }
 
     /// The name of a file of this machine: `components` as found in the file tree.
     ///
     /// # Errors
-    /// As [`RelativeName::parse`]; `NotUtf8` also for names of this system which have no UTF-8 form.
+    /// As [`RelativeName::parse`].
     pub fn from_components<'a>(components: impl IntoIterator<Item = &'a OsStr>) -> Result<Self, NameError> {
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         for component in components {
-            if !text.is_empty() {
-                text.push('/');
+            if !bytes.is_empty() {
+                bytes.push(b'/');
             }
-            text.push_str(component.to_str().ok_or(NameError::NotUtf8)?);
+            // Where names are not bytes, these are UTF-8 unless the name has no such form, which is refused.
+            bytes.extend_from_slice(component.as_encoded_bytes());
         }
-        Self::parse(text.as_bytes())
+        Self::parse(&bytes)
     }
 
     /// The name, components joined by `/`.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_encoded_bytes()
     }
 
     /// The components, at least one.
-    pub fn components(&self) -> impl Iterator<Item = &str> {
-        self.0.split('/')
+    pub fn components(&self) -> impl Iterator<Item = &OsStr> {
+        self.path().iter()
     }
 
     /// Whether this name lies below `directory`.
     pub fn is_below(&self, directory: &Self) -> bool {
-        self.0.strip_prefix(&directory.0).is_some_and(|rest| rest.starts_with('/'))
+        self.as_bytes().strip_prefix(directory.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
     }
 
-    /// The directory components under `root`, outermost first, and the full path.
-    pub fn resolve(&self, root: &Path) -> (Vec<PathBuf>, PathBuf) {
-        let mut parents = Vec::new();
-        let mut path = root.to_path_buf();
-        for component in self.components() {
-            if path != root {
-                parents.push(path.clone());
-            }
-            path.push(component);
-        }
-        (parents, path)
+    /// The name as a relative path.
+    pub fn path(&self) -> &Path {
+        Path::new(&self.0)
     }
 }
 
 impl fmt::Display for RelativeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::output::printable(&self.0))
+        f.write_str(&crate::output::printable_bytes(self.as_bytes()))
     }
 }
 
-fn check_component(component: &str) -> Result<(), NameError> {
+/// Whether `name`, a component, looks like one of our own unfinished files.
+pub fn is_temporary(name: &OsStr) -> bool {
+    let bytes = name.as_encoded_bytes();
+    bytes.starts_with(TEMPORARY_PREFIX.as_bytes()) && bytes.ends_with(TEMPORARY_SUFFIX.as_bytes())
+}
+
+/// Bytes as the name that they are on this system.
+#[cfg(unix)]
+fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
+    Ok(std::os::unix::ffi::OsStrExt::from_bytes(bytes))
+}
+
+/// Bytes as the name that they are on this system.
+#[cfg(not(unix))]
+fn os_str(bytes: &[u8]) -> Result<&OsStr, NameError> {
+    std::str::from_utf8(bytes).map(OsStr::new).map_err(|_| NameError::NotUtf8)
+}
+
+fn check_component(component: &[u8]) -> Result<(), NameError> {
     if component.is_empty() {
         return Err(NameError::Empty);
     }
-    if component.contains('\0') {
+    if component.contains(&0) {
         return Err(NameError::Nul);
     }
     if component.len() > COMPONENT_BYTES_MAX {
         return Err(NameError::TooLong);
     }
+    let component = os_str(component)?;
     // Asking the system's own parser also catches `..`, and on Windows drive letters and backslashes.
     let mut parsed = Path::new(component).components();
     let (Some(Component::Normal(only)), None) = (parsed.next(), parsed.next()) else {
         return Err(NameError::Escapes);
     };
-    if only != OsStr::new(component) {
+    if only != component {
         return Err(NameError::Escapes);
     }
-    if component.starts_with(TEMPORARY_PREFIX) && component.ends_with(TEMPORARY_SUFFIX) {
+    if is_temporary(component) {
         return Err(NameError::Reserved);
     }
     Ok(())
@@ -164,13 +175,39 @@ mod tests {
         assert_eq!(parse(&"x".repeat(COMPONENT_BYTES_MAX + 1)), Err(NameError::TooLong));
         assert_eq!(parse(&vec!["abc"; NAME_BYTES_MAX / 3].join("/")), Err(NameError::TooLong));
         assert_eq!(parse(&vec!["d"; DEPTH_MAX + 1].join("/")), Err(NameError::TooDeep));
-        assert_eq!(RelativeName::parse(b"a\xff"), Err(NameError::NotUtf8));
+    }
+
+    #[test]
+    fn names_are_bytes_where_the_system_has_such_names_and_all_rules_hold_for_them() {
+        let name = RelativeName::parse(b"caf\xe9/\xff");
+        if cfg!(not(unix)) {
+            assert_eq!(name, Err(NameError::NotUtf8));
+            return;
+        }
+        let name = name.unwrap();
+        assert_eq!((name.as_bytes(), name.to_string()), (&b"caf\xe9/\xff"[..], r"caf\xe9/\xff".to_owned()));
+        assert_eq!(RelativeName::from_components(name.components()), Ok(name.clone()));
+        assert!(name.is_below(&RelativeName::parse(b"caf\xe9").unwrap()));
+        assert!(!name.is_below(&RelativeName::parse(b"caf").unwrap()));
+        for (name, reason) in [
+            (&b"\xff//b"[..], NameError::Empty),
+            (b"/\xff", NameError::Empty),
+            (b"\xff/../b", NameError::Escapes),
+            (b"\xff/.", NameError::Escapes),
+            (b"\xff\0", NameError::Nul),
+            (b".dfcp-\xff.part", NameError::Reserved),
+            (&[0xff; COMPONENT_BYTES_MAX + 1], NameError::TooLong),
+            (&[&b"\xff/"[..]; NAME_BYTES_MAX / 2 + 1].concat(), NameError::TooLong),
+            (&[&b"\xff/"[..]; DEPTH_MAX + 1].concat(), NameError::TooDeep),
+        ] {
+            assert_eq!(RelativeName::parse(name), Err(reason), "{name:?}");
+        }
     }
 
     #[test]
     fn ordinary_names_pass_up_to_the_limits() {
         for name in ["a", "...", "..a", "a b/ç/日本", ".dfcp-x", "x.part", "a:b", "-rf"] {
-            assert_eq!(parse(name).unwrap().as_str(), name);
+            assert_eq!(parse(name).unwrap().as_bytes(), name.as_bytes());
         }
         assert!(parse(&"x".repeat(COMPONENT_BYTES_MAX)).is_ok());
         assert!(parse(&vec!["d"; DEPTH_MAX].join("/")).is_ok());
@@ -197,12 +234,11 @@ mod tests {
         )) {
             let Ok(name) = RelativeName::parse(&bytes) else { return Ok(()) };
             let root = Path::new("root");
-            let (parents, path) = name.resolve(root);
-            prop_assert_eq!(name.as_str().as_bytes(), &bytes[..]);
+            let path = root.join(name.path());
+            prop_assert_eq!(name.as_bytes(), &bytes[..]);
             prop_assert!(path.components().all(|c| matches!(c, Component::Normal(_))));
             prop_assert_eq!(path.components().count(), 1 + name.components().count());
-            prop_assert_eq!(parents.len() + 1, name.components().count());
-            prop_assert!(path.starts_with(root) && parents.iter().all(|p| p.starts_with(root) && p != root));
+            prop_assert!(path.starts_with(root));
         }
     }
 }

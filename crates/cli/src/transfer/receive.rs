@@ -11,35 +11,45 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use super::assembler::Assembler;
 use super::error::{Failure, FailureCode, TransferError};
 use super::frame::{Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
-use super::store::Store;
-use super::{Bottleneck, Observer, Report, Snapshot};
+use super::target::Target;
+use super::{Bottleneck, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
-    CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
+    BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX,
+    VERDICTS_WAITING_MAX,
 };
+use crate::stop::Stop;
 use crate::transport::{Handle, Transport};
 
-/// Receives one sender's files into `store`, answers each, and closes.
+/// Receives one sender's files into `target`, answers each, and closes. If the program is to `stop` before, the sender is told.
 ///
 /// # Errors
 /// The session broke: files with an observed outcome are stored, the one under way is removed.
 pub async fn receive<T: Transport>(
     transport: T,
-    store: Arc<Store>,
+    target: impl Into<Target>,
     observer: Arc<dyn Observer>,
+    stop: Stop,
 ) -> Result<Report, TransferError> {
     let started = Instant::now();
     let handle = Handle::new(transport);
-    let counters = Arc::new(Counters::default());
+    let assembler = Assembler::new(target);
+    let counters = Arc::new(Counters::new(started));
     let (frames_in, frames_out) = mpsc::channel(CHUNKS_WAITING_MAX);
     let (answers_in, answers_out) = mpsc::channel(VERDICTS_WAITING_MAX);
     let (spare_in, spare_out) = std::sync::mpsc::channel();
     let disk = tokio::task::spawn_blocking({
         let worker = DiskWorker { counters: Arc::clone(&counters), observer: Arc::clone(&observer) };
-        move || worker.run(Assembler::new(store), frames_out, &answers_in, &spare_in)
+        move || worker.run(assembler, frames_out, &answers_in, &spare_in)
     });
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
-        let hear = hear(BufReader::with_capacity(DATA_BYTES_MAX, handle.clone()), frames_in, spare_out, &counters);
+        let reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
+        let hear = async {
+            tokio::select! {
+                heard = hear(reader, frames_in, spare_out, &counters) => heard,
+                () = stop.requested() => Err(TransferError::Stopped),
+            }
+        };
         let say = say(handle.clone(), answers_out, &counters, || observer.progress(&snapshot()));
         converse(hear, say).await
     };
@@ -72,13 +82,17 @@ pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: F
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
-#[derive(Default)]
 struct Counters {
     received_bytes: AtomicU64,
     disk_us: AtomicU64,
+    heard: LastHeard,
 }
 
 impl Counters {
+    fn new(now: Instant) -> Self {
+        Self { received_bytes: AtomicU64::new(0), disk_us: AtomicU64::new(0), heard: LastHeard::new(now) }
+    }
+
     fn progress(&self) -> Progress {
         Progress {
             received_bytes: self.received_bytes.load(Ordering::Relaxed),
@@ -96,6 +110,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
         elapsed,
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, Duration::ZERO, Duration::from_micros(disk_us))),
+        silence: counters.heard.silence(),
     }
 }
 
@@ -116,33 +131,83 @@ impl DiskWorker {
         spare: &std::sync::mpsc::Sender<Vec<u8>>,
     ) -> Result<Report, TransferError> {
         let mut report = Report::default();
-        while let Some(frame) = frames.blocking_recv() {
+        let served = self.serve(&mut assembler, &mut report, &mut frames, (answers, spare));
+        if served.is_err() {
+            // What is whole stays, whatever became of its sender.
+            assembler.publish()?;
+            // Why the session ended counts, not whether its sender still hears of these.
+            let _ = self.tell(&mut assembler, &mut report, answers);
+        }
+        served.map(|()| report)
+    }
+
+    fn serve(
+        &self,
+        assembler: &mut Assembler,
+        report: &mut Report,
+        frames: &mut mpsc::Receiver<ToReceiver>,
+        (answers, spare): (&mpsc::Sender<ToSender>, &std::sync::mpsc::Sender<Vec<u8>>),
+    ) -> Result<(), TransferError> {
+        let mut waits_since = None;
+        while !assembler.is_finished() {
+            let next = Self::next(frames, waits_since)?;
             let started = std::time::Instant::now();
-            let handled = assembler.handle(&frame);
+            let handled = match &next {
+                Some(frame) => assembler.handle(frame),
+                None => assembler.publish(),
+            };
             let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.counters.disk_us.fetch_add(spent_us, Ordering::Relaxed);
-            for outcome in assembler.take_outcomes() {
-                report.add(&outcome);
-                self.observer.entry(&outcome);
-            }
-            for mut answer in assembler.take_answers() {
-                if let ToSender::Summary { progress, .. } = &mut answer {
-                    *progress = self.counters.progress();
-                }
-                if answers.blocking_send(answer).is_err() {
-                    return Err(TransferError::PeerClosed);
-                }
-            }
+            self.tell(assembler, report, answers)?;
             handled?;
-            if assembler.is_finished() {
-                return Ok(report);
-            }
-            if let ToReceiver::Data(data) = frame {
+            waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
+            if let Some(ToReceiver::Data(data)) = next {
                 // Without a taker the memory is simply freed.
                 let _ = spare.send(data);
             }
         }
-        Err(TransferError::PeerClosed)
+        Ok(())
+    }
+
+    /// The next frame, or none if something waits to become durable and has waited for long enough.
+    fn next(
+        frames: &mut mpsc::Receiver<ToReceiver>,
+        waits_since: Option<std::time::Instant>,
+    ) -> Result<Option<ToReceiver>, TransferError> {
+        let Some(since) = waits_since else {
+            return frames.blocking_recv().map(Some).ok_or(TransferError::PeerClosed);
+        };
+        if since.elapsed() >= BATCH_AGE_MAX {
+            return Ok(None);
+        }
+        // Waiting with a limit takes the runtime, which costs more than there is to do for a small file.
+        if let Ok(frame) = frames.try_recv() {
+            return Ok(Some(frame));
+        }
+        match tokio::runtime::Handle::current().block_on(async { timeout(BATCH_WAIT, frames.recv()).await }) {
+            Ok(frame) => frame.map(Some).ok_or(TransferError::PeerClosed),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Tells both sides what became of the entries that were answered.
+    fn tell(
+        &self,
+        assembler: &mut Assembler,
+        report: &mut Report,
+        answers: &mpsc::Sender<ToSender>,
+    ) -> Result<(), TransferError> {
+        for outcome in assembler.take_outcomes() {
+            report.add(&outcome);
+            self.observer.entry(&outcome);
+        }
+        for mut answer in assembler.take_answers() {
+            if let ToSender::Summary { progress, .. } = &mut answer {
+                *progress = self.counters.progress();
+            }
+            answers.blocking_send(answer).map_err(|_| TransferError::PeerClosed)?;
+        }
+        Ok(())
     }
 }
 
@@ -183,6 +248,7 @@ async fn hear<R: AsyncRead + Unpin>(
     loop {
         let next = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
         let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
+        counters.heard.now();
         let frame = ToReceiver::decode(frame_kind, &mut body)?;
         if let ToReceiver::Data(data) = &frame {
             counters.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
@@ -233,7 +299,8 @@ async fn close<W: AsyncWrite + Unpin>(mut writer: W, refusal: Option<&TransferEr
     let farewell = async {
         if let Some(refusal) = refusal {
             let mut bytes = Vec::new();
-            ToSender::Refused(Failure::new(FailureCode::Protocol, refusal.to_string())).encode(&mut bytes);
+            let code = if let TransferError::Stopped = refusal { FailureCode::Stopped } else { FailureCode::Protocol };
+            ToSender::Refused(Failure::new(code, refusal.to_string())).encode(&mut bytes);
             writer.write_all(&bytes).await?;
         }
         writer.shutdown().await

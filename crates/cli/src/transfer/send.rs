@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::error::{Failure, FailureCode, ProtocolError, TransferError};
-use super::frame::{Progress, Service, ToSender, read_frame, read_preamble};
+use super::frame::{Confirmed, Progress, Service, ToSender, read_frame, read_preamble};
 use super::source::{Event, Root, Shared, produce};
-use super::{Bottleneck, EntryOutcome, Observer, Report, Snapshot};
+use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX};
 use crate::output::printable;
 use crate::transport::{Handle, Transport};
@@ -37,7 +37,7 @@ pub async fn send<T: Transport>(
         let (shared, observer) = (Arc::clone(&shared), Arc::clone(&observer));
         move || produce(roots, chunks_in, spare_out, events_in, shared, observer)
     });
-    let received = Received::default();
+    let received = Received::new(started);
     let mut answers = Answers { events: events_out, pending: BTreeMap::new(), shared: &shared, observer: &*observer };
     let snapshot = || snapshot(&handle, &shared, &received, started.elapsed());
 
@@ -59,14 +59,18 @@ pub async fn send<T: Transport>(
     Ok(report)
 }
 
-/// Figures reported by the receiver.
-#[derive(Default)]
+/// Figures reported by the receiver, and when it last said anything.
 struct Received {
     bytes: AtomicU64,
     disk_us: AtomicU64,
+    heard: LastHeard,
 }
 
 impl Received {
+    fn new(now: Instant) -> Self {
+        Self { bytes: AtomicU64::new(0), disk_us: AtomicU64::new(0), heard: LastHeard::new(now) }
+    }
+
     fn update(&self, progress: Progress) {
         self.bytes.store(progress.received_bytes, Ordering::Relaxed);
         self.disk_us.store(progress.disk_us, Ordering::Relaxed);
@@ -83,6 +87,7 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
         elapsed,
         path: handle.path_sample(),
         bottleneck: Some(Bottleneck::of(elapsed, sender_disk, receiver_disk)),
+        silence: received.heard.silence(),
     }
 }
 
@@ -153,6 +158,7 @@ async fn listen<R: AsyncRead + Unpin>(
     loop {
         let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
         let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
+        received.heard.now();
         match ToSender::decode(frame_kind, &body)? {
             ToSender::Verdict { index, outcome } => {
                 *(if outcome.is_ok() { &mut stored } else { &mut failed }) += 1;
@@ -188,10 +194,11 @@ struct Pending {
 }
 
 impl Answers<'_> {
-    fn verdict(&mut self, index: u32, verdict: Result<(), Failure>) -> Result<(), TransferError> {
+    fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
         let stray = ProtocolError::StrayVerdict { index };
         let is_answerable = |pending: &Pending| match &verdict {
-            Ok(()) => pending.is_directory || pending.sent.is_some(),
+            Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
+            Ok(Confirmed::Unchanged) => pending.sent.is_some(),
             // Given up by us, which we noted before; the rest may come at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
@@ -203,14 +210,15 @@ impl Answers<'_> {
         let pending = self.pending.remove(&index).ok_or(stray)?;
         let Pending { name, is_directory, sent, gave_up } = pending;
         let outcome = match verdict {
-            Ok(()) => {
+            Ok(confirmed) => {
                 let (bytes, hash) = sent.map_or((0, None), |(bytes, hash)| (bytes, Some(hash)));
-                EntryOutcome { name, is_directory, bytes, hash, failure: None }
+                let is_unchanged = confirmed == Confirmed::Unchanged;
+                EntryOutcome { name, is_directory, is_unchanged, bytes, hash, failure: None }
             }
             Err(failure) => {
                 self.shared.refuse(index);
                 let sentence = gave_up.unwrap_or_else(|| printable(&failure.sentence));
-                EntryOutcome { name, is_directory, bytes: 0, hash: None, failure: Some(sentence) }
+                EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
             }
         };
         self.shared.count(&outcome);

@@ -1,85 +1,35 @@
 //! The sender's file trees: found by one thread, read, hashed and encoded by another.
 
-use std::ffi::OsString;
-use std::fs::{File, Metadata};
+mod root;
+mod search;
+
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
-use walkdir::WalkDir;
 
+pub use self::root::{Root, RootError, STANDARD_STREAM};
+use self::search::{Finder, Found, Place};
+use super::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
 use super::frame::{Entry, HEADER_BYTES, ToReceiver, kind, with_header};
 use super::names::RelativeName;
 use super::{EntryOutcome, Observer, Report};
 use crate::limits::{DATA_BYTES_MAX, WALK_AHEAD_MAX};
-use crate::output::printable;
+use crate::output::printable_path;
 
 /// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
 const READ_BYTES_MIN: usize = 4096;
 
+/// Longest read from standard input, bytes: what a pipe of Linux holds.
+const INPUT_READ_BYTES: usize = 64 * 1024;
+
 /// Encoded bytes after which a chunk goes to the connection.
 const CHUNK_BYTES: usize = DATA_BYTES_MAX;
-
-/// A file or directory named on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    path: PathBuf,
-    name: OsString,
-}
-
-/// Why an argument cannot be sent.
-#[derive(Debug, thiserror::Error)]
-pub enum RootError {
-    /// Missing or not readable.
-    #[error("cannot send {}: {error}; check the path", printable(path))]
-    Missing {
-        /// As given.
-        path: String,
-        /// Of the system.
-        error: io::Error,
-    },
-    /// Neither file nor directory, or a root without a name.
-    #[error("cannot send {}: it is neither a file nor a directory with a name", printable(.0))]
-    Kind(String),
-    /// Two arguments would be stored under one name.
-    #[error("two of the files would both be stored as {}; send them one by one", printable(.0))]
-    Twice(String),
-}
-
-impl Root {
-    /// Checks the arguments of the command line, before anything is sent.
-    ///
-    /// # Errors
-    /// The first that cannot be sent.
-    pub fn from_arguments(paths: &[PathBuf]) -> Result<Vec<Self>, RootError> {
-        let mut roots: Vec<Self> = Vec::with_capacity(paths.len());
-        for path in paths {
-            let shown = || path.to_string_lossy().into_owned();
-            let missing = |error| RootError::Missing { path: shown(), error };
-            let metadata = path.metadata().map_err(missing)?;
-            let name = match path.file_name() {
-                Some(name) => name.to_owned(),
-                // `.`, `..` and their like have a name only once they are resolved.
-                None => {
-                    let resolved = path.canonicalize().map_err(missing)?;
-                    resolved.file_name().ok_or_else(|| RootError::Kind(shown()))?.to_owned()
-                }
-            };
-            if !metadata.is_file() && !metadata.is_dir() {
-                return Err(RootError::Kind(shown()));
-            }
-            if roots.iter().any(|root| root.name == name) {
-                return Err(RootError::Twice(name.to_string_lossy().into_owned()));
-            }
-            roots.push(Self { path: path.clone(), name });
-        }
-        Ok(roots)
-    }
-}
 
 /// What the threads and the connection's tasks know in common.
 #[derive(Debug)]
@@ -159,11 +109,9 @@ pub enum Event {
     },
 }
 
-/// Something found in a tree.
-enum Found {
-    Directory { name: RelativeName, metadata: Metadata },
-    File { path: PathBuf, name: RelativeName },
-}
+/// Told of a file that was one when the search found it.
+const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
+                           send it again";
 
 /// The other side went away; what it has to say about that counts, not this.
 struct Stopped;
@@ -179,76 +127,23 @@ pub fn produce(
 ) {
     let (found_in, found_out) = sync_channel(WALK_AHEAD_MAX);
     let finder = Finder { found: found_in, shared: Arc::clone(&shared), observer: Arc::clone(&observer) };
-    let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(roots));
+    let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
     if let Err(error) = finding {
         tracing::error!(%error, "cannot start a thread");
         return; // The connection closes without an end frame, which the receiver reports.
     }
-    let mut producer = Producer { chunks, spare, events, shared, observer, chunk: Vec::new(), entries: 0 };
+    let mut producer =
+        Producer { chunks, spare, events, shared, observer, chunk: Vec::new(), entries: 0, tree: Tree::default() };
     // `Stopped` needs no handling: see there.
     let _ = producer.run(&found_out);
 }
 
-struct Finder {
-    found: SyncSender<Found>,
-    shared: Arc<Shared>,
-    observer: Arc<dyn Observer>,
-}
-
-impl Finder {
-    fn run(self, roots: Vec<Root>) {
-        for root in roots {
-            // Sorted, so that two runs over the same tree send the same bytes.
-            for step in WalkDir::new(&root.path).follow_links(false).sort_by_file_name() {
-                let sent = match step {
-                    Ok(step) => self.step(&root, &step),
-                    Err(error) => {
-                        let path = error.path().unwrap_or(&root.path).to_path_buf();
-                        let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
-                        fail(&self.shared, &*self.observer, &path, format!("it cannot be read: {reason}"));
-                        Ok(())
-                    }
-                };
-                if sent.is_err() {
-                    return;
-                }
-            }
-        }
-        self.shared.total_is_final.store(true, Ordering::Relaxed);
-    }
-
-    fn step(&self, root: &Root, step: &walkdir::DirEntry) -> Result<(), Stopped> {
-        let path = step.path();
-        let inside = path.strip_prefix(&root.path).unwrap_or_else(|_| Path::new(""));
-        let components = std::iter::once(root.name.as_os_str()).chain(inside.iter());
-        let name = match RelativeName::from_components(components) {
-            Ok(name) => name,
-            Err(error) => {
-                fail(&self.shared, &*self.observer, path, format!("it cannot be sent: {error}"));
-                return Ok(());
-            }
-        };
-        // A link on the command line is followed, as by `cp`; one inside a directory is not.
-        let metadata = if step.depth() == 0 { path.metadata() } else { path.symlink_metadata() };
-        let metadata = match metadata {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                fail(&self.shared, &*self.observer, path, format!("it cannot be read: {error}"));
-                return Ok(());
-            }
-        };
-        if metadata.is_dir() {
-            self.found.send(Found::Directory { name, metadata }).map_err(|_| Stopped)
-        } else if metadata.is_file() {
-            self.shared.total_bytes.fetch_add(metadata.len(), Ordering::Relaxed);
-            self.found.send(Found::File { path: path.to_path_buf(), name }).map_err(|_| Stopped)
-        } else {
-            let reason = if metadata.is_symlink() { "symbolic links are not followed" } else { "not a regular file" };
-            self.shared.report.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
-            self.observer.skipped(&printable(&path.to_string_lossy()), reason);
-            Ok(())
-        }
-    }
+/// The tree that is being read: its directory on the command line, held open. There is one at a time, however many were
+/// found ahead.
+#[derive(Default)]
+struct Tree {
+    path: PathBuf,
+    directory: Option<Directory>,
 }
 
 struct Producer {
@@ -259,6 +154,48 @@ struct Producer {
     observer: Arc<dyn Observer>,
     chunk: Vec<u8>,
     entries: u32,
+    tree: Tree,
+}
+
+impl Tree {
+    /// Opens what was searched. If something else has its path by now, there is no directory to read from.
+    fn open(root: Root, identity: Identity) -> Self {
+        let opened =
+            Directory::open(&root.path, root.resolution).and_then(|directory| Ok((directory.own_status()?, directory)));
+        let directory = opened.ok().and_then(|(status, directory)| (status.identity == identity).then_some(directory));
+        Self { path: root.path, directory }
+    }
+
+    /// Opens the file which the search found, or says in a sentence why it cannot be sent.
+    fn open_file(&self, place: &Place, identity: Identity) -> Result<(File, Status), String> {
+        let opened = match place {
+            Place::Named(path) => open_named(path),
+            Place::Below(path) => {
+                let Some(directory) = &self.directory else {
+                    let root = printable_path(&self.path);
+                    return Err(format!("{root} is no longer the directory that was searched: send it again"));
+                };
+                directory.file(path)
+            }
+        };
+        let (status, file) = opened.and_then(|file| Ok((status_of(&file)?, file))).map_err(|error| {
+            if is_link(&error) { BECAME_LINK.to_owned() } else { format!("it cannot be opened: {error}") }
+        })?;
+        if status.kind != Kind::File {
+            return Err("it is no regular file any more: send it again".to_owned());
+        }
+        if status.identity != identity {
+            return Err("another file has its name now: send it again".to_owned());
+        }
+        Ok((file, status))
+    }
+
+    fn path_of(&self, place: &Place) -> PathBuf {
+        match place {
+            Place::Named(path) => path.clone(),
+            Place::Below(path) => self.path.join(path),
+        }
+    }
 }
 
 impl Producer {
@@ -275,48 +212,77 @@ impl Producer {
                 }
             };
             match next {
-                Found::Directory { name, metadata } => {
-                    let entry = entry(&name, &metadata);
+                Found::Root { root, identity } => self.tree = Tree::open(root, identity),
+                Found::Directory { name, status } => {
+                    let entry = entry(&name, &status);
                     self.start(&name, true)?;
                     entry.encode(kind::DIRECTORY, &mut self.chunk);
                     self.flush_if_full()?;
                 }
-                Found::File { path, name } => self.file(&path, &name)?,
+                Found::File { place, identity, name } => self.file(&place, identity, &name)?,
+                Found::StandardInput { name } => self.standard_input(&name)?,
             }
         }
+        self.shared.total_is_final.store(true, Ordering::Relaxed);
         ToReceiver::End { entries: self.entries }.encode(&mut self.chunk);
         self.flush()
     }
 
-    fn file(&mut self, path: &Path, name: &RelativeName) -> Result<(), Stopped> {
+    fn file(&mut self, place: &Place, identity: Identity, name: &RelativeName) -> Result<(), Stopped> {
         let started = Instant::now();
-        let opened = File::open(path).and_then(|file| {
-            let metadata = file.metadata()?;
-            Ok((file, metadata))
-        });
+        let opened = self.tree.open_file(place, identity);
         self.spent(started);
-        let (mut file, metadata) = match opened {
+        let (mut file, status) = match opened {
             Ok(opened) => opened,
-            Err(error) => {
-                fail(&self.shared, &*self.observer, path, format!("it cannot be opened: {error}"));
+            Err(sentence) => {
+                fail(&self.shared, &*self.observer, &self.tree.path_of(place), sentence);
                 return Ok(());
             }
         };
         let index = self.start(name, false)?;
-        entry(name, &metadata).encode(kind::FILE, &mut self.chunk);
+        entry(name, &status).encode(kind::FILE, &mut self.chunk);
+        let read_bytes = usize::try_from(status.len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
+        let read_bytes = read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX);
+        self.content(index, &mut file, read_bytes, false)
+    }
+
+    /// Standard input, to its end. Its length is not known before, so what is read counts as found.
+    fn standard_input(&mut self, name: &RelativeName) -> Result<(), Stopped> {
+        let index = self.start(name, false)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let entry = Entry {
+            mode: 0o644,
+            mtime_s: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            mtime_ns: now.subsec_nanos(),
+            size_hint_bytes: 0,
+            name: name.as_bytes().to_vec(),
+        };
+        entry.encode(kind::FILE, &mut self.chunk);
+        // The first bytes may take long to come.
+        self.flush()?;
+        self.content(index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)
+    }
+
+    /// What is read from `input`. From one that is `live` more may take long to come, so nothing waits for it.
+    fn content(&mut self, index: u32, input: &mut impl Read, read_bytes: usize, is_live: bool) -> Result<(), Stopped> {
         let mut hasher = blake3::Hasher::new();
         let mut len = 0_u64;
-        let read_bytes = usize::try_from(metadata.len().saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
-        let read_bytes = read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX);
         loop {
             if self.shared.is_refused(index) {
                 return self.give_up(index, "the receiver does not take it".to_owned());
             }
             let started = Instant::now();
-            let outcome = read_data_frame(&mut file, read_bytes, &mut self.chunk, &mut hasher);
-            self.spent(started);
+            let outcome = read_data_frame(input, read_bytes, &mut self.chunk, &mut hasher);
+            if !is_live {
+                self.spent(started);
+            }
             match outcome {
                 Ok(0) => break,
+                Ok(read) if is_live => {
+                    len += read as u64;
+                    self.shared.total_bytes.fetch_add(read as u64, Ordering::Relaxed);
+                    self.flush()?;
+                }
                 Ok(read) => len += read as u64,
                 Err(error) => return self.give_up(index, format!("it cannot be read: {error}")),
             }
@@ -372,9 +338,9 @@ impl Producer {
     }
 }
 
-/// Appends one data frame of at most `read_bytes` from `file`; returns how many, 0 (and no frame) at its end.
+/// Appends one data frame of at most `read_bytes` from `input`; returns how many, 0 (and no frame) at its end.
 fn read_data_frame(
-    file: &mut File,
+    input: &mut impl Read,
     read_bytes: usize,
     chunk: &mut Vec<u8>,
     hasher: &mut blake3::Hasher,
@@ -385,7 +351,7 @@ fn read_data_frame(
         let body = chunk.len();
         chunk.resize(body + read_bytes, 0);
         outcome = loop {
-            match file.read(&mut chunk[body..]) {
+            match input.read(&mut chunk[body..]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,
             }
@@ -401,43 +367,22 @@ fn read_data_frame(
 }
 
 fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
-    let name = printable(&path.to_string_lossy());
-    let outcome = EntryOutcome { name, is_directory: false, bytes: 0, hash: None, failure: Some(sentence) };
+    let name = printable_path(path);
+    let outcome = EntryOutcome { name, failure: Some(sentence), ..EntryOutcome::default() };
     shared.count(&outcome);
     observer.entry(&outcome);
 }
 
-fn entry(name: &RelativeName, metadata: &Metadata) -> Entry {
-    let (mtime_s, mtime_ns) = mtime(metadata);
-    let size_hint_bytes = if metadata.is_dir() { 0 } else { metadata.len() };
-    Entry { mode: mode(metadata), mtime_s, mtime_ns, size_hint_bytes, name: name.as_str().as_bytes().to_vec() }
-}
-
-/// Seconds and nanoseconds since 1970, the latter counting forwards before it too; 1970 where the system keeps none.
-fn mtime(metadata: &Metadata) -> (i64, u32) {
-    let Ok(modified) = metadata.modified() else { return (0, 0) };
-    match modified.duration_since(UNIX_EPOCH) {
-        Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
-            match before.subsec_nanos() {
-                0 => (-seconds, 0),
-                nanos => (-seconds - 1, 1_000_000_000 - nanos),
-            }
-        }
+fn entry(name: &RelativeName, status: &Status) -> Entry {
+    Entry {
+        mode: status.mode & 0o777,
+        mtime_s: status.mtime_s,
+        mtime_ns: status.mtime_ns,
+        // What a receiver needs room for: holes take none.
+        size_hint_bytes: if status.kind == Kind::Directory { 0 } else { status.len.min(status.allocated_bytes) },
+        name: name.as_bytes().to_vec(),
     }
 }
 
-#[cfg(unix)]
-fn mode(metadata: &Metadata) -> u32 {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o777
-}
-
-/// Elsewhere only "read-only" is known.
-#[cfg(not(unix))]
-fn mode(metadata: &Metadata) -> u32 {
-    let execute = if metadata.is_dir() { 0o111 } else { 0 };
-    execute | if metadata.permissions().readonly() { 0o444 } else { 0o644 }
-}
+#[cfg(test)]
+mod tests;

@@ -1,231 +1,254 @@
 //! The output directory of a receiver: unfinished files under temporary names, finished ones renamed into place.
 //!
-//! Nothing is written through a symbolic link: every directory between the root and a file must be a real one. Peers
-//! cannot create links, so checking before use is enough against them; other local users with write access to the
-//! output directory are trusted, as they are by `tar` and `rsync`.
+//! Everything is made, renamed, removed and given its mode and time through descriptors of directories below the output
+//! directory, which is opened once ([`super::beneath`]). So neither a peer nor another user of this machine who can rename
+//! what is in there leads a write elsewhere: an entry behind a symbolic link is refused, and a file goes to the directory
+//! in which it was begun, whatever has that directory's name by then. Nothing that is stored may be written by group or
+//! others, unless the user asks for the sender's modes.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+mod abandoned;
+mod batch;
+mod existing;
+mod staged;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use filetime::FileTime;
-use tempfile::NamedTempFile;
 
+use self::batch::{Changed, Together, note};
+pub use self::batch::{Finished, Unpublished};
+pub use self::existing::Existing;
+pub use self::staged::Staged;
+use self::staged::Temporary;
+use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, status_of};
 use super::error::{EXISTS, Failure, FailureCode};
 use super::frame::{Entry, HASH_BYTES};
-use super::names::{RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+use super::names::RelativeName;
+use crate::units::human_bytes;
 
 /// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
 const MODE_MASK: u32 = 0o777;
 
+/// Whoever can write to a file or directory of another user decides what is in it.
+pub const OTHERS_WRITE: u32 = 0o022;
+
+/// What the user of a receiver decides about storing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StoreOptions {
+    /// Files that exist are replaced.
+    pub replace: bool,
+    /// Every file is flushed to the disk before it counts as stored.
+    pub sync: bool,
+    /// Modes are those of the sender, not narrowed by the umask and not kept from others' writing.
+    pub preserve_modes: bool,
+    /// The most that one session may store, bytes of content.
+    pub session_bytes_max: Option<u64>,
+}
+
 /// An output directory.
 #[derive(Debug)]
 pub struct Store {
-    root: PathBuf,
-    replace: bool,
-    sync: bool,
+    path: PathBuf,
+    root: Directory,
+    options: StoreOptions,
+    mode_mask: u32,
+    /// Each file that waits for its name, in whatever session, has a clone.
+    unpublished: Arc<()>,
+    together: Together,
 }
 
-/// A file being received. Dropping it removes it.
+/// A directory that an entry has asked for.
 #[derive(Debug)]
-pub struct Staged {
-    file: NamedTempFile,
-    destination: PathBuf,
-    hasher: blake3::Hasher,
-    len: u64,
+pub struct Made {
+    identity: Identity,
+    set_metadata: bool,
 }
 
 impl Store {
-    /// Opens `output`, creating it if it is missing, and tries whether it can be written to. With `replace`, files
-    /// that exist are replaced; with `sync`, every file is flushed to the disk before it counts as stored.
+    /// Opens `output`, creating it if it is missing, and tries whether it can be written to.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn open(output: &Path, replace: bool, sync: bool) -> io::Result<Self> {
-        fs::create_dir_all(output)?;
-        let root = output.canonicalize()?;
-        temporary_in(&root)?.close()?;
-        Ok(Self { root, replace, sync })
+    pub fn open(output: &Path, options: StoreOptions) -> io::Result<Self> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, MODE_MASK & !OTHERS_WRITE);
+        builder.create(output)?;
+        let path = output.canonicalize()?;
+        let root = Arc::new(Directory::open(&path, Resolution::of_system())?);
+        // The umask cannot be read without changing it for a moment, also for other threads; a file that is made tells it,
+        // and what an access-control list of the directory makes of it.
+        let (probe, _temporary) = Temporary::create(&root, MODE_MASK)?;
+        let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
+        let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
+        let root = root.directory(Path::new(""))?;
+        Ok(Self { path, root, options, mode_mask, unpublished: Arc::new(()), together: Together::default() })
+    }
+
+    /// The permission bits of the output directory itself.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn directory_mode(&self) -> io::Result<u32> {
+        Ok(self.root.own_status()?.mode)
     }
 
     /// The directory, absolute.
-    pub fn root(&self) -> &Path {
-        &self.root
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// Makes the directory `name` unless it is there; returns whether its metadata are ours to set.
+    /// Makes the directory `name` unless it is there.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn make_directory(&self, name: &RelativeName) -> Result<bool, Failure> {
-        let path = self.checked_path(name)?;
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let metadata = fs::symlink_metadata(&path).map_err(|error| Failure::from_io("look it up", &error))?;
-                if metadata.is_symlink() {
-                    return Err(through_link(name.as_str()));
-                }
-                if !metadata.is_dir() {
-                    return Err(Failure::new(FailureCode::Exists, "a file of that name is in the directory's place"));
-                }
-                Ok(self.replace)
+    pub fn make_directory(&self, name: &RelativeName, entry: &Entry) -> Result<Made, Failure> {
+        let (parent, last) = self.parent(name)?;
+        // Its owner writes to it until it is finished; others never get more than they have then.
+        let made = parent.make_directory(last, self.mode(entry) | 0o700);
+        let is_new = match made {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(Failure::from_io("create the directory", &error)),
+        };
+        let opened = parent.directory(Path::new(last)).map_err(|error| match error.kind() {
+            _ if is_link(&error) => through_link(),
+            io::ErrorKind::NotADirectory => {
+                Failure::new(FailureCode::Exists, "a file of that name is in the directory's place")
             }
-            Err(error) => Err(Failure::from_io("create the directory", &error)),
-        }
+            _ => Failure::from_io("open the directory", &error),
+        })?;
+        let status = opened.own_status().map_err(|error| Failure::from_io("look it up", &error))?;
+        Ok(Made { identity: status.identity, set_metadata: is_new || self.options.replace })
     }
 
-    /// Sets the metadata of a directory, once nothing more is written to it.
+    /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set.
     ///
     /// # Errors
     /// Why they cannot be set.
-    pub fn finish_directory(&self, name: &RelativeName, entry: &Entry) -> Result<(), Failure> {
-        let path = self.checked_path(name)?;
+    fn finish_directory(
+        &self,
+        name: &RelativeName,
+        made: &Made,
+        entry: &Entry,
+        changed: &mut Changed,
+    ) -> Result<(), Failure> {
+        if !made.set_metadata {
+            return Ok(());
+        }
+        let (parent, last) = self.parent(name)?;
         let apply = || {
-            filetime::set_file_mtime(&path, mtime(entry))?;
-            set_mode(&path, entry.mode)
+            let directory = parent.directory(Path::new(last))?;
+            if directory.own_status()?.identity != made.identity {
+                return Err(io::Error::other("another directory has its name now"));
+            }
+            directory.set_metadata(self.mode(entry), mtime(entry))?;
+            note(changed, Arc::new(directory))?;
+            note(changed, Arc::new(parent))
         };
         apply().map_err(|error| Failure::from_io("set the directory's time and mode", &error))
     }
 
-    /// Starts to receive the file `name`.
+    /// The most that one session may store, bytes of content.
+    pub fn session_bytes_max(&self) -> Option<u64> {
+        self.options.session_bytes_max
+    }
+
+    /// Starts to receive the file `name`, which takes at least `announced_bytes` of the disk.
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
-    pub fn begin(&self, name: &RelativeName) -> Result<Staged, Failure> {
-        let destination = self.checked_path(name)?;
-        match fs::symlink_metadata(&destination) {
-            Ok(metadata) if metadata.is_dir() => {
+    pub fn begin(&self, name: &RelativeName, announced_bytes: u64) -> Result<Staged, Failure> {
+        let (directory, destination) = self.parent(name)?;
+        match directory.status(destination).map(|status| status.kind) {
+            Ok(Kind::Directory) => {
                 return Err(Failure::new(FailureCode::Exists, "a directory of that name exists at the receiver"));
             }
-            Ok(_) if !self.replace => return Err(Failure::new(FailureCode::Exists, EXISTS)),
+            Ok(_) if !self.options.replace => return Err(Failure::new(FailureCode::Exists, EXISTS)),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::from_io("look it up", &error)),
         }
-        let directory = destination.parent().unwrap_or(&self.root);
-        let file = temporary_in(directory).map_err(|error| Failure::from_io("create the file", &error))?;
-        Ok(Staged { file, destination, hasher: blake3::Hasher::new(), len: 0 })
+        // Content is counted when it comes: others may need the space by then, or free some.
+        match directory.free_bytes() {
+            Ok(free) if announced_bytes > free => return Err(no_room(announced_bytes, free)),
+            Ok(_) => {}
+            Err(error) => return Err(Failure::from_io("look up the free space", &error)),
+        }
+        Staged::new(directory, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
-    /// Verifies a file, gives it its metadata and its final name, and returns the directory whose flushing
-    /// ([`Store::sync_directory`]) makes the name durable.
+    /// Verifies a file and gives it its metadata. It gets its name by [`Store::publish`].
     ///
     /// # Errors
     /// Why it is not stored; nothing is left behind then.
-    pub fn commit(&self, staged: Staged, entry: &Entry, len: u64, hash: &[u8; HASH_BYTES]) -> Result<PathBuf, Failure> {
-        let Staged { file, destination, hasher, len: received } = staged;
-        if received != len || hasher.finalize() != *hash {
-            let sentence = format!("its BLAKE3 hash differs after {received} of {len} bytes: send it again");
-            return Err(Failure::new(FailureCode::Mismatch, sentence));
+    pub fn finish(
+        &self,
+        staged: Staged,
+        entry: &Entry,
+        len: u64,
+        hash: &[u8; HASH_BYTES],
+    ) -> Result<Finished, Failure> {
+        let received = staged.len();
+        if received != len || staged.hash() != *hash {
+            return Err(mismatch(received, len));
         }
-        let handle = file.as_file();
-        let apply = || {
-            set_file_mode(handle, entry.mode)?;
-            filetime::set_file_handle_times(handle, None, Some(mtime(entry)))?;
-            if self.sync { handle.sync_all() } else { Ok(()) }
-        };
-        apply().map_err(|error| Failure::from_io("finish the file", &error))?;
-        let renamed = if self.replace { file.persist(&destination) } else { file.persist_noclobber(&destination) };
-        // The error holds the temporary file and removes it when dropped.
-        renamed.map_err(|error| Failure::from_io("rename the finished file", &error.error))?;
-        Ok(destination.parent().unwrap_or(&self.root).to_path_buf())
+        staged
+            .finish_length()
+            .and_then(|()| set_metadata(&staged.file, self.mode(entry), mtime(entry)))
+            .map_err(|error| Failure::from_io("finish the file", &error))?;
+        Ok(Finished { staged, _counted: Arc::clone(&self.unpublished) })
     }
 
-    /// Flushes the names in `directory`, unless this store does not flush.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        // Only Unix opens directories as files; elsewhere the rename itself has to do.
-        if !self.sync || !cfg!(unix) {
-            return Ok(());
-        }
-        match File::open(directory) {
-            Ok(handle) => handle.sync_all(),
-            // The mode that the sender gave it may forbid reading; its names are then flushed when the system does so.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The path of `name`, after making sure that no directory on the way is a link or missing.
-    fn checked_path(&self, name: &RelativeName) -> Result<PathBuf, Failure> {
-        let (parents, path) = name.resolve(&self.root);
-        for parent in parents {
-            match fs::symlink_metadata(&parent) {
-                Ok(metadata) if metadata.is_symlink() => {
-                    let shown = parent.strip_prefix(&self.root).unwrap_or(&parent);
-                    return Err(through_link(&shown.to_string_lossy()));
+    /// The directory in which `name` is to be, and its last component.
+    fn parent<'a>(&self, name: &'a RelativeName) -> Result<(Directory, &'a OsStr), Failure> {
+        let path = name.path();
+        let parent =
+            self.root.directory(path.parent().unwrap_or_else(|| Path::new(""))).map_err(|error| {
+                match error.kind() {
+                    _ if is_link(&error) => through_link(),
+                    io::ErrorKind::NotADirectory => {
+                        Failure::new(FailureCode::Exists, "a file is in the place of one of its directories")
+                    }
+                    _ => Failure::from_io("find its directory", &error),
                 }
-                Ok(metadata) if metadata.is_dir() => {}
-                Ok(_) => {
-                    return Err(Failure::new(FailureCode::Exists, "a file is in the place of one of its directories"));
-                }
-                Err(error) => return Err(Failure::from_io("find its directory", &error)),
-            }
-        }
-        Ok(path)
+            })?;
+        Ok((parent, path.file_name().unwrap_or_default()))
+    }
+
+    fn mode(&self, entry: &Entry) -> u32 {
+        entry.mode & MODE_MASK & self.mode_mask
     }
 }
 
-impl Staged {
-    /// Appends `data`.
-    ///
-    /// # Errors
-    /// Why it could not be written.
-    pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
-        self.hasher.update(data);
-        self.len += data.len() as u64;
-        self.file.write_all(data).map_err(|error| Failure::from_io("write the file", &error))
-    }
-
-    /// Bytes so far.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Whether nothing came yet.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
+/// What came is not what was sent.
+pub(super) fn mismatch(received: u64, len: u64) -> Failure {
+    let sentence = format!("its BLAKE3 hash differs after {received} of {len} bytes: send it again");
+    Failure::new(FailureCode::Mismatch, sentence)
 }
 
-fn temporary_in(directory: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(TEMPORARY_PREFIX).suffix(TEMPORARY_SUFFIX).tempfile_in(directory)
+fn no_room(announced_bytes: u64, free_bytes: u64) -> Failure {
+    let sentence = format!(
+        "it takes {} and the receiver's disk has room for {}: free some space there and send again",
+        human_bytes(announced_bytes),
+        human_bytes(free_bytes)
+    );
+    Failure::new(FailureCode::DiskFull, sentence)
 }
 
-fn through_link(directory: &str) -> Failure {
-    let sentence = format!("{directory} is a symbolic link at the receiver, which does not write through links");
+fn through_link() -> Failure {
+    let sentence =
+        "it, or a directory that it is in, is a symbolic link at the receiver, which does not write through links";
     Failure::new(FailureCode::Name, sentence)
 }
 
 fn mtime(entry: &Entry) -> FileTime {
     FileTime::from_unix_time(entry.mtime_s, entry.mtime_ns)
-}
-
-#[cfg(unix)]
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode & MODE_MASK))
-}
-
-#[cfg(unix)]
-fn set_file_mode(file: &File, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(mode & MODE_MASK))
-}
-
-/// Other systems have no such mode; files keep the permissions they get there.
-#[cfg(not(unix))]
-fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
-    Ok(())
-}
-
-/// As `set_mode`.
-#[cfg(not(unix))]
-fn set_file_mode(_file: &File, _mode: u32) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::error::{Failure, FailureCode, TransferError};
-use super::frame::{Entry, Progress, Service, ToReceiver, ToSender};
+use super::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use super::receive::{receive, refuse};
 use super::send::send;
 use super::source::{Root, RootError};
-use super::store::Store;
-use super::{EntryOutcome, Observer, Report, Snapshot};
+use super::store::{Store, StoreOptions};
+use super::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use crate::stop::Stop;
 
 #[derive(Default)]
 struct Log(Mutex<Vec<EntryOutcome>>, Mutex<Vec<String>>);
@@ -22,7 +23,7 @@ impl Observer for Log {
     fn entry(&self, outcome: &EntryOutcome) {
         self.0.lock().unwrap().push(outcome.clone());
     }
-    fn skipped(&self, name: &str, _reason: &str) {
+    fn skipped(&self, name: &str, _what: Skipped) {
         self.1.lock().unwrap().push(name.to_owned());
     }
     fn progress(&self, _snapshot: &Snapshot) {}
@@ -39,14 +40,14 @@ fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
         .map(Result::unwrap)
         .filter(|found| found.file_type().is_file())
         .map(|found| {
-            let name = found.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            let name = found.path().strip_prefix(root).unwrap().to_string_lossy().into_owned();
             (name, fs::read(found.path()).unwrap())
         })
         .collect()
 }
 
 fn roots(paths: &[PathBuf]) -> Vec<Root> {
-    Root::from_arguments(paths).unwrap()
+    Root::from_arguments(paths, None).unwrap()
 }
 
 async fn transfer(
@@ -56,10 +57,10 @@ async fn transfer(
 ) -> (Result<Report, TransferError>, Result<Report, TransferError>, Arc<Log>) {
     let (here, there) = duplex(buffer_bytes);
     let log = Arc::new(Log::default());
-    let store = Arc::new(Store::open(output, false, false).unwrap());
+    let store = Arc::new(Store::open(output, StoreOptions::default()).unwrap());
     let (sent, received) = tokio::join!(
         send(here, roots(paths), Arc::clone(&log) as _),
-        receive(there, store, Arc::new(Log::default()) as _)
+        receive(there, store, Arc::new(Log::default()) as _, Stop::never())
     );
     (sent, received, log)
 }
@@ -160,14 +161,14 @@ fn links_inside_directories_are_skipped_and_modes_kept() {
 fn arguments_are_checked_before_anything_is_sent() {
     let here = tempfile::tempdir().unwrap();
     let root = sample(here.path());
-    let missing = Root::from_arguments(&[root.join("nothing")]).unwrap_err();
+    let missing = Root::from_arguments(&[root.join("nothing")], None).unwrap_err();
     assert!(matches!(missing, RootError::Missing { .. }) && missing.to_string().contains("nothing"));
     assert!(matches!(
-        Root::from_arguments(&[root.join("zero"), root.join("zero")]),
-        Err(RootError::Twice(name)) if name == "zero"
+        Root::from_arguments(&[root.join("zero"), root.join("zero")], None),
+        Err(RootError::Twice(name)) if name.ends_with("tree/zero")
     ));
     // `..` gets the name of what it is.
-    assert!(Root::from_arguments(&[root.join("a/..")]).is_ok());
+    assert!(Root::from_arguments(&[root.join("a/..")], None).is_ok());
 }
 
 /// What a good sender says about two files.
@@ -193,7 +194,7 @@ fn script() -> Vec<u8> {
 /// Plays `bytes` to a receiver and closes; returns how it went and what is there afterwards.
 async fn play(bytes: &[u8]) -> (Result<Report, TransferError>, BTreeMap<String, Vec<u8>>, Vec<u8>) {
     let output = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(output.path(), false, false).unwrap());
+    let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
     let (mut here, there) = duplex(1 << 16);
     let speak = async {
         // The receiver may hang up first.
@@ -203,7 +204,7 @@ async fn play(bytes: &[u8]) -> (Result<Report, TransferError>, BTreeMap<String, 
         let _ = here.read_to_end(&mut said).await;
         said
     };
-    let (received, said) = tokio::join!(receive(there, store, Arc::new(Log::default()) as _), speak);
+    let (received, said) = tokio::join!(receive(there, store, Arc::new(Log::default()) as _, Stop::never()), speak);
     (received, tree(output.path()), said)
 }
 
@@ -256,7 +257,7 @@ fn answers() -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     for frame in [
         ToSender::Progress(Progress { received_bytes: 1, disk_us: 1 }),
-        ToSender::Verdict { index: 0, outcome: Ok(()) },
+        ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) },
         ToSender::Summary { stored: 1, failed: 0, progress: Progress::default() },
     ] {
         frame.encode(&mut bytes);
@@ -321,4 +322,137 @@ fn a_busy_receiver_is_reported_in_its_own_words() {
     let (sent, ()) = run(async { tokio::join!(send(near, roots(&[root]), Arc::new(Log::default()) as _), busy) });
     let sentence = sent.unwrap_err().to_string();
     assert!(sentence.contains("it is busy") && !sentence.contains('\x1b'), "{sentence}");
+}
+
+fn flushing(output: &Path) -> Arc<Store> {
+    Arc::new(Store::open(output, StoreOptions { sync: true, ..StoreOptions::default() }).unwrap())
+}
+
+/// The first seven frames of [`script`]: two whole files, and no end.
+fn unended() -> Vec<u8> {
+    let bytes = script();
+    let mut end = Vec::new();
+    ToReceiver::End { entries: 3 }.encode(&mut end);
+    bytes[..bytes.len() - end.len()].to_vec()
+}
+
+#[test]
+fn files_are_confirmed_although_nothing_more_comes() {
+    let output = tempfile::tempdir().unwrap();
+    let (mut here, there) = duplex(1 << 16);
+    let mut expected = Vec::new();
+    ToSender::Verdict { index: 2, outcome: Ok(Confirmed::Stored) }.encode(&mut expected);
+    let wait = async {
+        here.write_all(&unended()).await.unwrap();
+        let mut said = Vec::new();
+        while !said.windows(expected.len()).any(|window| window == expected) {
+            assert!(here.read_buf(&mut said).await.unwrap() > 0);
+        }
+        drop(here);
+    };
+    let both = async {
+        tokio::join!(receive(there, flushing(output.path()), Arc::new(Log::default()) as _, Stop::never()), wait)
+    };
+    let (received, ()) = run(async { tokio::time::timeout(std::time::Duration::from_secs(60), both).await.unwrap() });
+    assert!(matches!(received, Err(TransferError::PeerClosed)), "{received:?}");
+}
+
+#[test]
+fn files_are_confirmed_while_a_long_one_comes() {
+    const FRAMES_MAX: usize = 1 << 20;
+    let output = tempfile::tempdir().unwrap();
+    let (here, there) = duplex(1 << 16);
+    let (mut answers, mut frames) = tokio::io::split(here);
+    let mut expected = Vec::new();
+    ToSender::Verdict { index: 2, outcome: Ok(Confirmed::Stored) }.encode(&mut expected);
+    let speak = async {
+        let mut bytes = unended();
+        ToReceiver::File(Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 0, name: b"long".to_vec() })
+            .encode(&mut bytes);
+        for _ in 0..FRAMES_MAX {
+            frames.write_all(&bytes).await.unwrap();
+            bytes.clear();
+            ToReceiver::Data(vec![0; 256]).encode(&mut bytes);
+        }
+    };
+    let hear = async {
+        let mut said = Vec::new();
+        while !said.windows(expected.len()).any(|window| window == expected) {
+            assert!(answers.read_buf(&mut said).await.unwrap() > 0);
+        }
+    };
+    let talk = async {
+        tokio::select! {
+            () = speak => panic!("a file was not confirmed in {FRAMES_MAX} frames"),
+            () = hear => {}
+        }
+    };
+    run(async {
+        let receiving =
+            tokio::spawn(receive(there, flushing(output.path()), Arc::new(Log::default()) as _, Stop::never()));
+        talk.await;
+        receiving.abort();
+    });
+}
+
+#[test]
+fn whole_files_stay_when_their_sender_goes_away() {
+    for garbage in [&[][..], &[0x7F, 0, 0, 0, 0]] {
+        let output = tempfile::tempdir().unwrap();
+        let (mut here, there) = duplex(1 << 16);
+        let log = Arc::new(Log::default());
+        let speak = async {
+            here.write_all(&[&unended(), garbage].concat()).await.unwrap();
+            drop(here);
+        };
+        let receiving = receive(there, flushing(output.path()), Arc::clone(&log) as _, Stop::never());
+        let (received, ()) = run(async { tokio::join!(receiving, speak) });
+        received.unwrap_err();
+        let expected = BTreeMap::from([("d/one".into(), b"first file".to_vec()), ("two".into(), b"second".to_vec())]);
+        assert_eq!(tree(output.path()), expected);
+        assert_eq!(log.0.lock().unwrap().len(), 3);
+    }
+}
+
+#[test]
+fn a_receiver_which_is_stopped_says_so_and_the_sender_blames_no_path() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = sample(here.path());
+    let (near, far) = duplex(1000);
+    let store = Arc::new(Store::open(there.path(), StoreOptions::default()).unwrap());
+    let (ask, stop) = Stop::new();
+    ask.send(true).unwrap();
+    let (sent, received) = run(async {
+        tokio::join!(
+            send(near, roots(&[root]), Arc::new(Log::default()) as _),
+            receive(far, store, Arc::new(Log::default()) as _, stop)
+        )
+    });
+    assert!(matches!(received, Err(TransferError::Stopped)), "{received:?}");
+    let sentence = sent.unwrap_err().to_string();
+    assert!(sentence.contains("the receiver was stopped") && !sentence.contains("path"), "{sentence}");
+    let reset = TransferError::Connection(std::io::ErrorKind::ConnectionReset.into()).to_string();
+    assert!(reset.contains("stopped or has failed") && !reset.contains("path"), "{reset}");
+    let lost = TransferError::Connection(std::io::ErrorKind::TimedOut.into()).to_string();
+    assert!(lost.contains("path"), "{lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_nothing_was_heard_is_known() {
+    #[derive(Default)]
+    struct Longest(Mutex<std::time::Duration>);
+    impl Observer for Longest {
+        fn entry(&self, _outcome: &EntryOutcome) {}
+        fn skipped(&self, _name: &str, _what: Skipped) {}
+        fn progress(&self, snapshot: &Snapshot) {
+            let mut longest = self.0.lock().unwrap();
+            *longest = longest.max(snapshot.silence);
+        }
+    }
+    let here = tempfile::tempdir().unwrap();
+    let (_silent, far) = duplex(1000);
+    let observer = Arc::new(Longest::default());
+    let root = sample(here.path());
+    assert!(send(far, roots(&[root]), Arc::clone(&observer) as _).await.is_err());
+    assert!(*observer.0.lock().unwrap() > std::time::Duration::from_secs(59));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
 
 /// A hung program must fail a test, not hang it.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A machine with its user: files, and a configuration.
 pub(crate) struct Site {
@@ -62,10 +62,12 @@ impl Site {
         json[field].as_str().unwrap().to_owned()
     }
 
-    /// Sends a small file to `address`.
+    /// Sends a small file to `address`. Unless `more` says whom to trust, a new key is accepted.
     pub(crate) fn send(&self, address: &str, more: &[&str]) -> Said {
+        const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-unsealed", "--insecure-classic"];
         let file = self.write("small.txt", "small");
-        self.run(&[&["send", &file, address], more].concat())
+        let trust = if more.iter().any(|flag| TRUST.contains(flag)) { &[][..] } else { &["--accept-new-key"] };
+        self.run(&[&["send", &file, address], trust, more].concat())
     }
 
     /// A receiver into `output`, which says where it listens.
@@ -94,7 +96,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -125,8 +127,13 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts it and reads its standard error up to the first loopback address with a port.
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_into(command, Stdio::null())
+    }
+
+    /// As [`Running::start`], with its standard output going to `out`.
+    pub(crate) fn start_into(mut command: Command, out: Stdio) -> Self {
+        let mut child = command.stdout(out).stderr(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, lines) = mpsc::channel();
         // Read to the end, so that the program never waits for the pipe.

@@ -51,14 +51,22 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which came at `at`; of what comes from their peer the system keeps `queue_bytes`.
-    /// Returns who waits for what has come, and is else woken when the connection is served, which is next: once, however
-    /// much has come.
-    pub(crate) fn take_in(&self, at: Time, queue_bytes: u64, take_in: impl FnOnce(&mut Intake<'_>)) -> Waiters<'_> {
+    /// Lets `take_in` hand over datagrams which came at `at`. If the peer was heard among them, `queue_bytes` counts that, and
+    /// says how much the system keeps of what comes from there: a forged datagram with the connection's id must count for
+    /// nothing. Returns who waits for what has come, and is else woken when the connection is served, which is next: once,
+    /// however much has come.
+    pub(crate) fn take_in(
+        &self,
+        at: Time,
+        queue_bytes: impl FnOnce() -> u64,
+        take_in: impl FnOnce(&mut Intake<'_>),
+    ) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
-        inner.connection.set_receive_queue_bytes(queue_bytes);
         take_in(&mut Intake { connection: &mut inner.connection, now });
+        if inner.connection.last_heard() == now {
+            inner.connection.set_receive_queue_bytes(queue_bytes());
+        }
         inner.sleeps_until = Time::ZERO;
         Waiters(inner)
     }

@@ -49,8 +49,8 @@ impl Activity {
         Self { queue_bytes, period: 1, peers: Lately::default() }
     }
 
-    /// Something comes from a peer from which something came last in period `heard_in`, which it changes. Returns the peer's
-    /// share of the socket's buffer.
+    /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
+    /// peer's share of the socket's buffer.
     pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
         if self.peers.advance(at) {
             self.period = self.period.wrapping_add(1);

@@ -111,7 +111,8 @@ impl Intake {
         let mut rest = self.todo.deliveries.as_slice();
         while let Some(first) = rest.first() {
             let (group, later) = rest.split_at(group_of(first, rest));
-            let queue_bytes = self.activity.on_received(now, &mut peers.of(&first.connection).heard_in);
+            let (activity, peer) = (&mut self.activity, peers.of(&first.connection));
+            let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
             let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
             self.has_woken |= self.wakes_first && waiters.wake();
             agenda.now(Arc::clone(&first.connection));
@@ -139,10 +140,10 @@ fn group_of(first: &Delivery, deliveries: &[Delivery]) -> usize {
     same.count()
 }
 
-/// Lets the connection take datagrams in while they are in the processor's cache.
+/// Lets the connection take datagrams in while they are in the processor's cache; `queue_bytes` as in [`Shared::take_in`].
 fn deliver<'a>(
     buffers: &mut ReceiveBuffers,
-    queue_bytes: u64,
+    queue_bytes: impl FnOnce() -> u64,
     at: Time,
     first: &'a Delivery,
     group: &[Delivery],
@@ -198,4 +199,82 @@ fn end_run(table: &Table, arrival: &Arrival, run: Option<(Handle, SocketAddr, us
     let Some((handle, remote, start)) = run else { return };
     let Some(connection) = table.connections.get(handle.index()).and_then(Option::as_ref) else { return };
     todo.deliveries.push(Delivery { connection: Arc::clone(connection), remote, arrival: arrival.part(start..end) });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dfcp_proto::{Accept, Config, Connection, Endpoint, PeerKey};
+    use dfcp_wire::{Flags, Header, Options, encode, peek};
+
+    use super::*;
+    use crate::carrier::Carrier;
+    use crate::clock::Clock;
+    use crate::connection::Path;
+    use crate::endpoint::Bell;
+
+    const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
+    const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
+
+    /// What it sends next, when it may.
+    fn sent(connection: &mut Connection, now: Time) -> Vec<u8> {
+        let mut out = [0; DATAGRAM_BUFFER_BYTES];
+        let transmit = (0..100).find_map(|ms| connection.poll_transmit(now + Duration::from_millis(ms), &mut out));
+        out[..transmit.unwrap().length].to_vec()
+    }
+
+    /// A client, and the server's end of its connection.
+    fn sealed_pair(now: Time) -> (Connection, Handle, Connection) {
+        let config = || Config::sealed(PeerKey::Any);
+        let mut server = Endpoint::new(SERVER.1, Some(Accept::from(config())), [2; 32]);
+        let (_, mut client) = Endpoint::new(CLIENT.1, None, [1; 32]).connect(now, SERVER.into(), config()).unwrap();
+        let mut reply = [0; DATAGRAM_BUFFER_BYTES];
+        let syn = sent(&mut client, now);
+        let answer = server.handle_datagram(now, CLIENT.into(), &syn, &mut reply);
+        let Routed::Reply(length) = answer else { panic!("{answer:?}") };
+        client.handle_datagram(now, SERVER.into(), &mut reply[..length]);
+        let third = sent(&mut client, now);
+        let opened = server.handle_datagram(now, CLIENT.into(), &third, &mut reply);
+        let Routed::Opened(handle, connection) = opened else { panic!("{opened:?}") };
+        (client, handle, *connection)
+    }
+
+    #[test]
+    fn a_forged_datagram_with_a_connection_s_id_is_not_heard_from_its_peer() {
+        let mut now = Time::from_s(1);
+        let (mut client, handle, connection) = sealed_pair(now);
+        let path = Path { carrier: Carrier::Udp, remote: CLIENT.into(), local: SERVER.into(), src_ip: None };
+        let server = Shared::new(connection, Clock::start(), Arc::new(Bell::of_task()), handle, path, true);
+        let mut heard = |mut datagram: Vec<u8>| {
+            now += Duration::from_millis(10);
+            let mut counted = 0;
+            let count = || {
+                counted += 1;
+                1_000
+            };
+            drop(server.take_in(now, count, |intake| intake.datagram(CLIENT.into(), &mut datagram)));
+            counted == 1
+        };
+        let at = Time::from_s(1);
+        client.write(at, &[7; 5_000]).unwrap();
+        let genuine: Vec<_> = std::iter::from_fn(|| Some(sent(&mut client, at)))
+            .filter(|datagram| peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC)))
+            .take(2)
+            .collect();
+        let mut forged = genuine[0].clone();
+        *forged.last_mut().unwrap() ^= 1;
+        let mut reset = [0; 100];
+        let id = peek(&forged).unwrap().connection_id;
+        let header = Header::modern(Flags::RST).with_connection_id(id);
+        let length = encode(&mut reset, &header, &Options::default(), &[]).unwrap();
+        for (what, datagram) in
+            [("a damaged tag", forged), ("an RST", reset[..length].to_vec()), ("noise", vec![9; 100])]
+        {
+            assert!(!heard(datagram), "{what} was counted as heard from the peer");
+        }
+        assert!(heard(genuine[0].clone()));
+        assert!(!heard(genuine[0].clone()), "a replay was counted as heard from the peer");
+        assert!(heard(genuine[1].clone()));
+    }
 }

@@ -19,7 +19,7 @@ pub(super) struct Peers {
 /// A peer: one socket somewhere.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
-    /// The latest period in which something came from there, as [`Activity`](super::activity::Activity) counts them.
+    /// The latest period in which something authentic came from there, as [`Activity`](super::activity::Activity) counts them.
     pub(super) heard_in: u32,
     pub(super) turns: Turns<Arc<Shared>>,
 }

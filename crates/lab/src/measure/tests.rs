@@ -81,3 +81,35 @@ fn changes_take_place_when_they_are_due() {
         assert!(bins[3] > 13e6 && bins[4] < 9e6 && bins[5] < 0.5e6, "{bins:?}");
     }
 }
+
+#[test]
+fn losses_at_random_are_counted_while_goodput_counts() {
+    let link = "[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n";
+    for found in measured(&format!("{link}loss = 0.02\n")) {
+        assert_eq!(found.random_losses, Some(found.links[0].lost));
+        assert!(found.links[0].lost > 0, "{:?}", found.links[0]);
+    }
+    // Drops of a full queue are not losses at random.
+    for found in measured(link) {
+        assert_eq!(found.random_losses, None);
+    }
+    // Losses which a change brings count, and those before the warm-up do not.
+    for (change, some) in
+        [("at_s = 2\nloss = 0.1\n", true), ("at_s = 0.2\nloss = 0.1\n[[time]]\nat_s = 0.9\nloss = 0\n", false)]
+    {
+        for found in measured(&format!("[[time]]\n{change}{link}")) {
+            assert_eq!(found.random_losses.map(|losses| losses > 0), Some(some), "{change}");
+        }
+    }
+}
+
+#[test]
+fn losses_count_from_the_start_where_a_flow_ends_before_the_warm_up() {
+    let flows = "[[flows]]\nbytes = 150000\n[[flows]]\n";
+    for found in measured(&format!(
+        "{flows}[topology]\nrate_mbps = 20\naccess_mbps = 20\nrtt_ms = 4\nloss = 0.02\ndiscipline = \"drr\"\n"
+    )) {
+        assert!(found.flows[0].fct_connect_s.is_some_and(|end_s| end_s < 1.0), "{:?}", found.flows[0]);
+        assert!(found.random_losses > Some(found.links[0].lost), "{:?} {:?}", found.random_losses, found.links[0]);
+    }
+}

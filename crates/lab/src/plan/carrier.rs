@@ -329,6 +329,7 @@ impl Carrier {
         if let Some(name) = Kind::foreign(self) {
             return Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()));
         }
+        self.check_built(cfg!(feature = "quic"))?;
         match self.kind {
             kind if kind.is_dfcp() => self.dfcp(share_bps, loss),
             Kind::QuicCubic => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Cubic))),
@@ -336,6 +337,17 @@ impl Carrier {
             Kind::QuicBbr => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Bbr))),
             _ => self.tcp(),
         }
+    }
+
+    /// Whether this program has the code of the transport, `has_quic` or not.
+    pub(super) fn check_built(&self, has_quic: bool) -> Result<(), String> {
+        if self.kind.is_quic() && !has_quic {
+            let name = self.name();
+            return Err(format!(
+                "the transport {name:?} is QUIC, which this program was built without; use one that was built with the feature `quic`, or another transport"
+            ));
+        }
+        Ok(())
     }
 
     /// As plans write it.

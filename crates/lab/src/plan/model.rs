@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::carrier::Carrier;
+use crate::report::OURS;
 
 /// A plan: one figure, table or question.
 #[derive(Clone, Debug, Deserialize)]
@@ -15,11 +16,11 @@ pub struct Plan {
     pub id: String,
     /// What is shown, in a line.
     pub title: String,
-    /// Documents and figures.
+    /// Documents and figures; `ours` if no document has it.
     pub source: String,
     /// What is asked.
     pub question: String,
-    /// What the document says, in a sentence or two.
+    /// What the document says, in a sentence or two; of a plan of ours, what a reader should know beforehand.
     #[serde(default)]
     pub says: String,
     /// What a reader must know: what is not stated in the documents, what was chosen, known traps.
@@ -51,6 +52,15 @@ pub struct Plan {
     /// What the documents claim.
     #[serde(default)]
     pub claims: Vec<Spanned<Claim>>,
+}
+
+impl Plan {
+    /// Whether no document has it.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let source = self.source.trim();
+        source.is_empty() || source.eq_ignore_ascii_case(OURS)
+    }
 }
 
 fn one_flow() -> Vec<Spanned<Flows>> {

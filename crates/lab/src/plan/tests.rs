@@ -122,3 +122,16 @@ fn a_directory_of_plans_is_read_in_order_and_each_id_once() {
     assert!(read_directory(directory.path()).unwrap_err().to_string().contains("both have the id small; rename one"));
     assert!(read_directory(&directory.path().join("none")).unwrap_err().to_string().contains("--plans"));
 }
+
+#[test]
+fn a_transport_which_this_program_was_built_without_is_named() {
+    for (name, is_quic) in [("quic-cubic", true), ("quic-newreno", true), ("quic-bbr", true), ("cubic", false)] {
+        let carrier: Carrier = serde_json::from_value(serde_json::json!(name)).unwrap();
+        assert_eq!(carrier.check_built(true), Ok(()));
+        let outcome = carrier.check_built(false);
+        assert_eq!(outcome.is_err(), is_quic, "{name}");
+        if let Err(sentence) = outcome {
+            assert!(sentence.contains(name) && sentence.contains("feature `quic`"), "{sentence}");
+        }
+    }
+}

@@ -66,7 +66,7 @@ pub(super) fn table(report: &Report, anchors: &[String]) -> String {
     let mut out = String::from(
         "<table class=\"claims\" data-sortable>\n<caption>Every claim and how it fared. [N] a number in the text, [Q] a \
          qualitative statement, [D] our own derivation.</caption>\n<thead><tr><th scope=\"col\">Claim</th><th \
-         scope=\"col\">The documents say</th><th scope=\"col\">Kind</th><th scope=\"col\">Measured</th><th \
+         scope=\"col\">It says</th><th scope=\"col\">Kind</th><th scope=\"col\">Measured</th><th \
          scope=\"col\">Verdict</th></tr></thead>\n<tbody>\n",
     );
     for (figure, anchor) in report.figures.iter().zip(anchors) {
@@ -89,7 +89,7 @@ fn row(out: &mut String, claim: &Claim, anchor: &str) {
     };
     let _ = writeln!(
         out,
-        "<tr><th scope=\"row\"><a href=\"#{anchor}\">{}</a>{figure}</th><td data-label=\"The documents say\">{}</td><td \
+        "<tr><th scope=\"row\"><a href=\"#{anchor}\">{}</a>{figure}</th><td data-label=\"It says\">{}</td><td \
          data-label=\"Kind\">{}</td><td data-label=\"Measured\">{}</td><td data-label=\"Verdict\">{} {}</td></tr>",
         escaped(&claim.id),
         prose(&claim.says),

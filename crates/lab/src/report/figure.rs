@@ -1,4 +1,4 @@
-//! The section of one figure: legend, plots, what the documents say, what was measured, verdicts, set-up.
+//! The section of one figure: question, legend, plots, what the documents say, what was measured, verdicts, set-up.
 
 use std::fmt::Write;
 
@@ -6,11 +6,8 @@ use super::claims::{badge, reason, tag};
 use super::data;
 use super::model::{Claim, Figure, Panel, Role, Scale};
 use super::palette::Palette;
-use super::plot::{HALF, NARROW, Plot, WIDE, remarks, swatch};
+use super::plot::{HALF, NARROW, Plot, Size, WIDE, is_labelled, remarks, swatch};
 use super::text::{escaped, prose};
-
-/// Source of a figure which is nobody's but ours.
-const NOT_IN_THE_DOCUMENTS: &str = "ours";
 
 /// The section with the id `anchor` of the figure at `index`.
 pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> String {
@@ -19,16 +16,19 @@ pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Pal
     let id = escaped(&figure.id);
     let _ = writeln!(out, "<h2 id=\"{anchor}-h\"><span class=\"id\">{id}</span> {}</h2>", escaped(&figure.title));
     if !figure.source.is_empty() {
-        let source = match figure.source.as_str() {
-            NOT_IN_THE_DOCUMENTS => "Not in the documents".to_owned(),
-            source => format!("In the documents: {}", escaped(source)),
-        };
+        let documents = format!("In the documents: {}", escaped(&figure.source));
+        let source = if figure.is_ours() { "Not in the documents" } else { &documents };
         let _ = writeln!(out, "<p class=\"source\">{source}</p>");
+    }
+    if !figure.question.is_empty() {
+        let _ = writeln!(out, "<p class=\"question\">{}</p>", prose(&figure.question));
     }
     let _ = writeln!(out, "<div class=\"body of-{}\">", figure.panels.len().min(3));
     if !figure.panels.is_empty() {
         out.push_str("<div class=\"plots\">\n");
-        out.push_str(&legend(figure, index, anchor, palette));
+        if !sizes(figure).iter().all(|(size, _)| is_labelled(figure, *size)) {
+            out.push_str(&legend(figure, index, anchor, palette));
+        }
         let _ = writeln!(out, "<div class=\"panels of-{}\">", figure.panels.len().min(3));
         for (number, panel) in figure.panels.iter().enumerate() {
             out.push_str(&panel_of(figure, panel, index, &format!("{anchor}-{number}"), palette));
@@ -40,12 +40,16 @@ pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Pal
         out.push_str("</div>\n");
     }
     out.push_str("<div class=\"facts\">\n");
-    for (title, text) in [("The documents say", &figure.says), ("Measured here", &figure.measured)] {
+    let says = if figure.is_ours() { "Background" } else { "The documents say" };
+    for (title, text) in [(says, &figure.says), ("Measured here", &figure.measured)] {
         if !text.is_empty() {
             let _ = writeln!(out, "<div><h3>{title}</h3><p>{}</p></div>", prose(text));
         }
     }
     out.push_str("</div>\n</div>\n");
+    for warning in &figure.warnings {
+        let _ = writeln!(out, "<p class=\"warning\"><span aria-hidden=\"true\">⚠</span> {}</p>", prose(warning));
+    }
     out.push_str(&verdicts(&figure.claims));
     out.push_str(&notes(&figure.notes));
     out.push_str(&parameters(&figure.parameters));
@@ -79,25 +83,25 @@ fn legend(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> Str
 /// A plot in the sizes that it needs: drawn anew for a phone rather than shrunk, so that its letters stay readable.
 fn panel_of(figure: &Figure, panel: &Panel, index: usize, id: &str, palette: &Palette) -> String {
     let looks = || panel.series.iter().map(|series| palette.look(index, &series.label, series.role)).collect();
-    let plot = |suffix: &str| Plot { figure, panel, looks: looks(), id: format!("{id}{suffix}") };
+    let plot = |class: &str| Plot { figure, panel, looks: looks(), id: format!("{id}-{class}") };
     let mut out = String::from("<div class=\"panel\">\n");
     if !panel.title.is_empty() {
         let _ = writeln!(out, "<h3>{}</h3>", escaped(&panel.title));
     }
-    let wide = match figure.panels.len() {
-        1 => Some(WIDE),
-        2 => Some(HALF),
-        _ => None,
-    };
-    match wide {
-        Some(size) => {
-            out.push_str(&plot("w").svg(size, "wide"));
-            out.push_str(&plot("n").svg(NARROW, "narrow"));
-        }
-        None => out.push_str(&plot("n").svg(NARROW, "")),
+    for &(size, class) in sizes(figure) {
+        out.push_str(&plot(class).svg(size, class));
     }
     out.push_str("</div>\n");
     out
+}
+
+/// The sizes in which a figure's plots are drawn, with their classes.
+fn sizes(figure: &Figure) -> &'static [(Size, &'static str)] {
+    match figure.panels.len() {
+        1 => &[(WIDE, "wide"), (NARROW, "narrow")],
+        2 => &[(HALF, "wide"), (NARROW, "narrow")],
+        _ => &[(NARROW, "only")],
+    }
 }
 
 fn verdicts(claims: &[Claim]) -> String {

@@ -23,16 +23,21 @@ pub struct Report {
     pub wall_s: f64,
 }
 
-/// One figure or table of the documents, measured again.
+/// Source of a figure which no document has.
+pub const OURS: &str = "ours";
+
+/// One figure or table: of the documents, measured again, or of our own.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figure {
     /// Short name, such as `S1a`; links lead to it.
     pub id: String,
     /// What it shows.
     pub title: String,
-    /// Where it stands in the documents, such as `TH 4.7 = FC 9a`. Empty for figures which the documents lack.
+    /// Where it stands in the documents, such as `TH 4.7 = FC 9a`; [`OURS`] if it is not there. Not shown if empty.
     pub source: String,
-    /// What the documents say of it, in short.
+    /// What it answers.
+    pub question: String,
+    /// What the documents say of it, in short; of one of ours, what a reader should know beforehand.
     pub says: String,
     /// What was measured, in a sentence or two.
     pub measured: String,
@@ -42,8 +47,10 @@ pub struct Figure {
     pub y: Axis,
     /// Plots which stand side by side where there is room.
     pub panels: Vec<Panel>,
-    /// The documents' claims on this figure.
+    /// What is claimed of it.
     pub claims: Vec<Claim>,
+    /// What makes its values less sure than they look.
+    pub warnings: Vec<String>,
     /// Remarks, each a sentence or a few.
     pub notes: Vec<String>,
     /// Names and values of the set-up.
@@ -110,28 +117,24 @@ pub struct Point {
     pub high: f64,
 }
 
-/// Which transport a series belongs to.
+/// What a series is to the reader.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// DFCP, whatever its profile: blue, with solid bars.
+    /// DFCP, whatever its profile: in blues.
     Dfcp,
-    /// TCP, whatever its congestion control: vermilion to orange, hatched.
-    Tcp,
-    /// QUIC: purple, hatched the other way.
-    Quic,
-    /// Anything else, such as a formula, a ceiling or published values: green and grey, with vertical lines.
+    /// What it is compared with: TCP, QUIC, a formula, published values. In other colours.
     #[default]
-    Other,
+    Rival,
 }
 
-/// One claim of the documents and how it fared.
+/// One claim and how it fared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// Name of the claim, such as `S1.2`.
     pub id: String,
     /// The id of the figure which shows it.
     pub figure: String,
-    /// What the documents say.
+    /// What it says.
     pub says: String,
     /// What kind of claim it is.
     pub tag: Tag,
@@ -195,6 +198,13 @@ impl Report {
             }
             counts
         })
+    }
+}
+
+impl Figure {
+    /// Whether no document has it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.source == OURS
     }
 }
 

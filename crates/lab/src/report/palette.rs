@@ -1,12 +1,10 @@
-//! What series look like: colour by role, and dashes, markers and hatches so that colour is never needed.
+//! What series look like. No two of a figure share colour, dashes, marker or hatching, so that any one of them is enough to
+//! tell them apart: in print without colour, for colour-blind readers, and where curves lie on each other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::model::{Figure, Report, Role};
-
-/// Looks that a role has before they repeat.
-const VARIANTS: usize = 6;
 
 /// How one series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,91 +19,109 @@ pub(super) enum Shape {
     Circle,
     Square,
     Triangle,
+    /// On its point, and always filled: an open one marks zero on a logarithmic axis.
+    Wedge,
     Diamond,
+    Star,
     Cross,
+    Plus,
+    Asterisk,
 }
 
-/// Colours of a role on white and on the dark page: after Okabe and Ito, which colour-blind people can tell apart, but
-/// with at least 3:1 contrast to the page.
-struct Colours {
-    name: &'static str,
-    light: [&'static str; 3],
-    dark: [&'static str; 3],
+/// One of a role's looks.
+struct Style {
+    /// Colour on white, with at least 3:1 contrast.
+    light: &'static str,
+    /// Colour on the dark page, with at least 3:1 contrast.
+    dark: &'static str,
+    /// Dashes of its line.
+    dashes: &'static str,
+    /// Form of its markers, and whether they are filled.
+    marker: (Shape, bool),
+    /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid.
+    hatch: Option<(i32, u32, u32)>,
 }
 
-const fn colours(role: Role) -> Colours {
+const fn style(
+    colours: (&'static str, &'static str),
+    dashes: &'static str,
+    marker: (Shape, bool),
+    hatch: Option<(i32, u32, u32)>,
+) -> Style {
+    Style { light: colours.0, dark: colours.1, dashes, marker, hatch }
+}
+
+/// Blues, from Okabe and Ito's on.
+const DFCP: [Style; 6] = [
+    style(("#0072b2", "#56b4e9"), "none", (Shape::Circle, true), None),
+    style(("#00406b", "#a8dcff"), "12 3", (Shape::Diamond, false), Some((90, 6, 2))),
+    style(("#2f8fce", "#2f8fce"), "2 2.5", (Shape::Circle, false), Some((90, 10, 6))),
+    style(("#4046b8", "#98a2ff"), "12 3 2 3", (Shape::Diamond, true), Some((90, 4, 1))),
+    style(("#007680", "#3fd0d8"), "6 2", (Shape::Star, true), Some((90, 14, 3))),
+    style(("#54749a", "#9fb6d3"), "16 3 5 3", (Shape::Star, false), Some((90, 14, 11))),
+];
+
+/// Okabe and Ito's other colours, darker on white where they need it, and further ones.
+const RIVALS: [Style; 8] = [
+    style(("#d55e00", "#ff8a3d"), "8 4", (Shape::Square, true), Some((45, 7, 4))),
+    style(("#00805f", "#35c99d"), "3 3", (Shape::Triangle, false), Some((-45, 5, 1))),
+    style(("#8e3fa8", "#d79af0"), "10 3 2 3", (Shape::Cross, true), Some((0, 7, 3))),
+    style(("#8f6b00", "#f0c14b"), "5 2 1.5 2", (Shape::Wedge, true), Some((-45, 10, 6))),
+    style(("#b3123f", "#ff6f91"), "1.5 4", (Shape::Square, false), Some((45, 5, 1))),
+    style(("#4a4a4a", "#d0d0d0"), "14 4 2 3 2 4", (Shape::Plus, true), Some((0, 4, 1))),
+    style(("#c4478f", "#ffb3dc"), "4 7", (Shape::Triangle, true), Some((-45, 7, 3))),
+    style(("#6b3a1e", "#c98a5e"), "8 2 3 2", (Shape::Asterisk, true), Some((0, 12, 8))),
+];
+
+const ROLES: [Role; 2] = [Role::Dfcp, Role::Rival];
+
+/// A role's name in classes, and its styles.
+const fn styles(role: Role) -> (&'static str, &'static [Style]) {
     match role {
-        Role::Dfcp => {
-            Colours { name: "dfcp", light: ["#0072b2", "#2f8fce", "#003e66"], dark: ["#56b4e9", "#9bd4f7", "#2f8fce"] }
-        }
-        Role::Tcp => {
-            Colours { name: "tcp", light: ["#d55e00", "#a87400", "#7a3300"], dark: ["#ff8a3d", "#f0c14b", "#d9743c"] }
-        }
-        Role::Quic => {
-            Colours { name: "quic", light: ["#a8498a", "#c76bb0", "#5e2460"], dark: ["#e59aca", "#f4c6e4", "#c56fb0"] }
-        }
-        Role::Other => {
-            Colours { name: "other", light: ["#00805f", "#6b6b6b", "#3d5c00"], dark: ["#35c99d", "#b0b0b0", "#a9c94f"] }
-        }
+        Role::Dfcp => ("dfcp", &DFCP),
+        Role::Rival => ("rival", &RIVALS),
     }
 }
 
-const ROLES: [Role; 4] = [Role::Dfcp, Role::Tcp, Role::Quic, Role::Other];
+impl Shape {
+    /// Whether it consists of strokes, which have no inside to fill.
+    pub(super) const fn is_strokes(self) -> bool {
+        matches!(self, Self::Cross | Self::Plus | Self::Asterisk)
+    }
+}
 
 impl Look {
+    /// Looks that a role has before they repeat. Past its styles, the same colours have other dashes and markers.
+    const fn count(role: Role) -> usize {
+        let styles = styles(role).1.len();
+        styles * styles
+    }
+
+    /// The style at the look's place, and that of its dashes, marker and hatching.
+    const fn styles(self) -> (usize, &'static Style) {
+        let styles = styles(self.role).1;
+        let at = self.variant % styles.len();
+        (at, &styles[(at + self.variant / styles.len()) % styles.len()])
+    }
+
     /// Its class in the style sheet.
     pub(super) fn class(self) -> String {
-        format!("c-{}-{}", colours(self.role).name, self.variant % 3)
+        format!("c-{}-{}", styles(self.role).0, self.styles().0)
     }
 
     /// Dashes of its line.
     pub(super) const fn dashes(self) -> &'static str {
-        match (self.role, self.variant) {
-            (Role::Dfcp, 0) => "none",
-            (Role::Dfcp, 1) => "9 4",
-            (Role::Dfcp, 2) => "2 3",
-            (Role::Tcp, 0) => "7 3",
-            (Role::Tcp, 1) => "3 3",
-            (Role::Tcp, 2) => "10 3 2 3",
-            (Role::Quic, 0) => "8 3 2 3",
-            (Role::Quic, 1) => "5 2",
-            (Role::Other, 0) => "1.5 3",
-            (Role::Other, 1) => "12 4",
-            (_, 3) => "8 3 2 3 2 3",
-            (_, 4) => "14 3",
-            _ => "4 2 1 2",
-        }
+        self.styles().1.dashes
     }
 
     /// Form of its markers, and whether they are filled.
     pub(super) const fn marker(self) -> (Shape, bool) {
-        let shape = match (self.role, self.variant % 3) {
-            (Role::Dfcp, 0) | (Role::Tcp, 2) | (Role::Quic, 2) => Shape::Circle,
-            (Role::Tcp, 0) | (Role::Dfcp, 1) | (Role::Other, 2) => Shape::Square,
-            (Role::Tcp, 1) | (Role::Quic, 1) => Shape::Triangle,
-            (Role::Quic, 0) | (Role::Dfcp, 2) => Shape::Diamond,
-            (Role::Other, _) => Shape::Cross,
-            (_, _) => Shape::Circle,
-        };
-        let hollow =
-            matches!((self.role, self.variant), (Role::Dfcp, 1) | (Role::Tcp, 1) | (Role::Quic, 1) | (_, 3 | 5));
-        (shape, !hollow)
+        self.styles().1.marker
     }
 
     /// Hatching of its bars: the angle of the lines, their distance and their thickness. `None` is solid.
     pub(super) const fn hatch(self) -> Option<(i32, u32, u32)> {
-        let angle = match self.role {
-            Role::Dfcp if self.variant == 0 => return None,
-            Role::Dfcp => 90,
-            Role::Tcp => 45,
-            Role::Quic => -45,
-            Role::Other => 0,
-        };
-        Some(match self.variant % 3 {
-            0 => (angle, 7, 4),
-            1 => (angle, 5, 1),
-            _ => (angle, 10, 6),
-        })
+        self.styles().1.hatch
     }
 }
 
@@ -134,16 +150,23 @@ impl Palette {
 
 fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTreeMap<(Role, String), Look> {
     let mut looks: BTreeMap<(Role, String), Look> = BTreeMap::new();
-    for series in figure.panels.iter().flat_map(|panel| &panel.series) {
-        let key = (series.role, series.label.clone());
+    let keys =
+        || figure.panels.iter().flat_map(|panel| &panel.series).map(|series| (series.role, series.label.clone()));
+    // Labels which have a look keep it, before a new one can take it.
+    for key in keys() {
+        if let Some(look) = known.get(&key).filter(|look| !looks.values().any(|taken| taken == *look)) {
+            looks.insert(key, *look);
+        }
+    }
+    for key in keys() {
         if looks.contains_key(&key) {
             continue;
         }
+        let role = key.0;
         let is_free = |look: &Look| !looks.values().any(|taken| taken == look);
-        let used = looks.values().filter(|look| look.role == series.role).count();
-        let fresh = (0..VARIANTS).map(|variant| Look { role: series.role, variant }).find(is_free);
-        let fresh = fresh.unwrap_or(Look { role: series.role, variant: used % VARIANTS });
-        let look = known.get(&key).copied().filter(is_free).unwrap_or(fresh);
+        let used = looks.values().filter(|look| look.role == role).count();
+        let fresh = (0..Look::count(role)).map(|variant| Look { role, variant }).find(is_free);
+        let look = fresh.unwrap_or_else(|| Look { role, variant: used % Look::count(role) });
         known.entry(key.clone()).or_insert(look);
         looks.insert(key, look);
     }
@@ -155,10 +178,10 @@ pub(super) fn rules() -> String {
     let mut light = String::new();
     let mut dark = String::new();
     for role in ROLES {
-        let colours = colours(role);
-        for (index, (on_light, on_dark)) in colours.light.iter().zip(colours.dark).enumerate() {
-            let _ = writeln!(light, ".c-{}-{index}{{color:{on_light}}}", colours.name);
-            let _ = writeln!(dark, ".c-{}-{index}{{color:{on_dark}}}", colours.name);
+        let (name, styles) = styles(role);
+        for (index, style) in styles.iter().enumerate() {
+            let _ = writeln!(light, ".c-{name}-{index}{{color:{}}}", style.light);
+            let _ = writeln!(dark, ".c-{name}-{index}{{color:{}}}", style.dark);
         }
     }
     format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
@@ -180,13 +203,8 @@ mod tests {
 
     #[test]
     fn every_colour_has_contrast_on_its_page() {
-        for role in ROLES {
-            for (colour, page) in colours(role)
-                .light
-                .map(|colour| (colour, "#ffffff"))
-                .into_iter()
-                .chain(colours(role).dark.map(|colour| (colour, "#15181c")))
-            {
+        for style in DFCP.iter().chain(&RIVALS) {
+            for (colour, page) in [(style.light, "#ffffff"), (style.dark, "#15181c")] {
                 let (a, b) = (luminance(colour) + 0.05, luminance(page) + 0.05);
                 assert!(a.max(b) / a.min(b) >= 3.0, "{colour} on {page}: {:.2}", a.max(b) / a.min(b));
             }
@@ -194,9 +212,28 @@ mod tests {
     }
 
     #[test]
+    fn rivals_differ_in_colour_and_dashes_and_marker_and_hatching() {
+        let looks =
+            ROLES.into_iter().flat_map(|role| (0..styles(role).1.len()).map(move |variant| Look { role, variant }));
+        let looks: Vec<Look> = looks.collect();
+        for (index, look) in looks.iter().enumerate() {
+            for other in &looks[..index] {
+                assert_ne!(look.class(), other.class());
+                assert_ne!(look.dashes(), other.dashes(), "{look:?} {other:?}");
+                assert_ne!(look.hatch(), other.hatch(), "{look:?} {other:?}");
+                assert_ne!(look.marker(), other.marker(), "{look:?} {other:?}");
+            }
+        }
+        let colours = |of: fn(&Style) -> &'static str| {
+            DFCP.iter().chain(&RIVALS).map(of).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!((colours(|style| style.light).len(), colours(|style| style.dark).len()), (looks.len(), looks.len()));
+    }
+
+    #[test]
     fn within_a_role_no_two_looks_are_drawn_alike() {
         for role in ROLES {
-            let drawn: Vec<_> = (0..VARIANTS)
+            let drawn: Vec<_> = (0..Look::count(role))
                 .map(|variant| Look { role, variant })
                 .map(|look| (look.class(), look.dashes(), look.marker()))
                 .collect();
@@ -208,7 +245,7 @@ mod tests {
 
     fn figure(labels: &[&str]) -> Figure {
         let series =
-            labels.iter().map(|label| Series { label: (*label).to_owned(), role: Role::Tcp, ..Series::default() });
+            labels.iter().map(|label| Series { label: (*label).to_owned(), role: Role::Rival, ..Series::default() });
         let panels = vec![Panel { title: String::new(), series: series.collect() }];
         Figure { panels, ..Figure::default() }
     }
@@ -217,8 +254,9 @@ mod tests {
     fn a_label_keeps_its_look_and_no_two_in_a_figure_share_one() {
         let figures = vec![figure(&["CUBIC", "NewReno"]), figure(&["NewReno"]), figure(&["BBR", "CUBIC"])];
         let palette = Palette::of(&Report { figures, ..Report::default() });
-        assert_eq!(palette.look(0, "NewReno", Role::Tcp), palette.look(1, "NewReno", Role::Tcp));
-        assert_ne!(palette.look(0, "CUBIC", Role::Tcp), palette.look(0, "NewReno", Role::Tcp));
-        assert_ne!(palette.look(2, "CUBIC", Role::Tcp), palette.look(2, "BBR", Role::Tcp));
+        assert_eq!(palette.look(0, "NewReno", Role::Rival), palette.look(1, "NewReno", Role::Rival));
+        assert_ne!(palette.look(0, "CUBIC", Role::Rival), palette.look(0, "NewReno", Role::Rival));
+        assert_eq!(palette.look(0, "CUBIC", Role::Rival), palette.look(2, "CUBIC", Role::Rival));
+        assert_ne!(palette.look(2, "CUBIC", Role::Rival), palette.look(2, "BBR", Role::Rival));
     }
 }

@@ -112,6 +112,13 @@ impl Scenario {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
         (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
     }
+
+    /// Whether the bottleneck at `place` loses packets at random, at some time of the run.
+    #[must_use]
+    pub fn can_lose(&self, place: usize) -> bool {
+        let changes = self.changes.iter().filter(|change| change.link == place).filter_map(|change| change.loss);
+        self.links.get(place).is_some_and(|link| link.loss > 0.0) || changes.into_iter().any(|loss| loss > 0.0)
+    }
 }
 
 #[cfg(test)]

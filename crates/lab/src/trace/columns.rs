@@ -99,6 +99,7 @@ impl FlowColumns {
                     ..row
                 }
             }
+            #[cfg(feature = "quic")]
             (End::Quic(sender), _) => {
                 let path = sender.stats().map(|stats| stats.path);
                 Self {

@@ -6,7 +6,7 @@ mod reports;
 
 use std::collections::BTreeSet;
 
-use dfcp_lab::report::{Claim, Counts, Figure, Report, Tag, Verdict, html};
+use dfcp_lab::report::{Claim, Counts, Figure, OURS, Report, Tag, Verdict, html};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -87,6 +87,44 @@ fn zero_on_a_logarithmic_axis_is_marked_and_explained() {
         series.points.retain(|point| point.y > 0.0);
     }
     assert!(!html(&report).contains("▽"));
+}
+
+#[test]
+fn our_own_figures_are_not_said_to_be_the_documents() {
+    let mut report = reports::small();
+    assert!(html(&report).contains("<h3>The documents say</h3>"));
+    report.figures[0].source = OURS.to_owned();
+    let page = html(&report);
+    assert!(!page.contains("The documents say") && page.contains("Not in the documents"));
+    assert!(page.contains("<h3>Background</h3>"));
+}
+
+#[test]
+fn a_figures_question_and_its_warnings_are_shown() {
+    let page = html(&reports::small());
+    assert!(page.contains("<p class=\"question\">Who works at 50\u{a0}%?</p>"));
+    assert!(page.contains("Some results hang on fewer than 30 packets lost at random.</p>"));
+}
+
+#[test]
+fn curves_are_named_at_their_ends_and_bars_in_a_legend() {
+    let report = reports::small();
+    let elements = read(&html(&report)).unwrap();
+    for series in &report.figures[0].panels[0].series {
+        let names: Vec<_> = elements.iter().filter(|one| one.name == "text" && one.text == series.label).collect();
+        // Once in the wide plot and once in the narrow one, to the right of all values.
+        let places: Vec<f64> = names.iter().filter_map(|name| name.number("x")).collect();
+        assert!(matches!(places[..], [wide, narrow] if wide > 650.0 && narrow > 250.0), "{places:?}");
+    }
+    let legends = elements.iter().filter(|one| one.get("class") == Some("legend"));
+    assert_eq!(legends.count(), 1, "that of the bars alone");
+}
+
+#[test]
+fn names_which_do_not_fit_are_in_a_legend_too() {
+    let mut report = reports::small();
+    report.figures[0].panels[0].series[0].label = "Wortungetüm".repeat(20);
+    assert_eq!(html(&report).matches("class=\"legend\"").count(), 2);
 }
 
 /// What holds for any page.

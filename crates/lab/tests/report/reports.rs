@@ -27,6 +27,7 @@ pub(crate) fn small() -> Report {
                 id: "S1".to_owned(),
                 title: "Goodput against loss".to_owned(),
                 source: "TH 4.7".to_owned(),
+                question: "Who works at 50 %?".to_owned(),
                 says: "DFCP works at 50 %, TCP does not.".to_owned(),
                 measured: "So it is.".to_owned(),
                 x: Axis::linear("Loss", "%"),
@@ -44,6 +45,7 @@ pub(crate) fn small() -> Report {
                     ),
                     claim("S1.4", "c·(1 − p)", Tag::Derived, "", Verdict::NotRun),
                 ],
+                warnings: vec!["Some results hang on fewer than 30 packets lost at random.".to_owned()],
                 notes: vec!["Intervals are over 5 seeds.".to_owned()],
                 parameters: vec![("RTT".to_owned(), "0.5 ms".to_owned())],
             },
@@ -64,7 +66,11 @@ fn small_series() -> Vec<Series> {
     let series = |label: &str, role, points| Series { label: label.to_owned(), points, role };
     vec![
         series("DFCP", Role::Dfcp, vec![Point::within(0.0, 900.0, 890.0, 905.0), Point::exact(1.0, 450.0)]),
-        series("CUBIC", Role::Tcp, vec![Point::exact(0.0, 941.0), Point::exact(1.0, 0.0), Point::exact(0.5, f64::NAN)]),
+        series(
+            "CUBIC",
+            Role::Rival,
+            vec![Point::exact(0.0, 941.0), Point::exact(1.0, 0.0), Point::exact(0.5, f64::NAN)],
+        ),
     ]
 }
 
@@ -112,12 +118,12 @@ fn any_axis() -> impl Strategy<Value = Axis> {
 }
 
 fn any_series() -> impl Strategy<Value = Series> {
-    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Tcp), Just(Role::Quic), Just(Role::Other)];
+    let role = prop_oneof![Just(Role::Dfcp), Just(Role::Rival)];
     (any_text(), any_points(), role).prop_map(|(label, points, role)| Series { label, points, role })
 }
 
 fn any_figure() -> impl Strategy<Value = Figure> {
-    let panel = (any_text(), vec(any_series(), 0..5)).prop_map(|(title, series)| Panel { title, series });
+    let panel = (any_text(), vec(any_series(), 0..12)).prop_map(|(title, series)| Panel { title, series });
     let verdict = prop_oneof![
         Just(Verdict::Reproduced),
         Just(Verdict::Differs),
@@ -129,20 +135,10 @@ fn any_figure() -> impl Strategy<Value = Figure> {
             Claim { id, figure, says, tag: Tag::Statement, measured, verdict }
         });
     let texts = (any_text(), any_text(), any_text(), any_text(), any_text());
-    let lists = (vec(any_text(), 0..3), vec((any_text(), any_text()), 0..3));
+    let lists = (vec(any_text(), 0..3), vec((any_text(), any_text()), 0..3), (any_text(), vec(any_text(), 0..2)));
     (texts, any_axis(), any_axis(), vec(panel, 0..4), vec(claim, 0..3), lists).prop_map(
-        |((id, title, source, says, measured), x, y, panels, claims, (notes, parameters))| Figure {
-            id,
-            title,
-            source,
-            says,
-            measured,
-            x,
-            y,
-            panels,
-            claims,
-            notes,
-            parameters,
+        |((id, title, source, says, measured), x, y, panels, claims, (notes, parameters, (question, warnings)))| {
+            Figure { id, title, source, question, says, measured, x, y, panels, claims, warnings, notes, parameters }
         },
     )
 }

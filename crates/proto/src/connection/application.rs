@@ -1,14 +1,12 @@
 //! What the application does with a connection.
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 
 use crate::config::{Rate, Traffic};
 use crate::connection::events::Occurrence;
 use crate::connection::protection::Identity;
 use crate::connection::{Connection, Phase, Receiver, Seal, Sender};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
-use crate::limits;
 use crate::parameters::{Access, Parameter};
 use crate::stats::Stats;
 
@@ -187,16 +185,12 @@ impl Connection {
         }
     }
 
-    /// Sets a parameter of thesis table 3.2. *Redundancy*, *Coding* and *Decoding* act on classic connections only.
+    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
     ///
     /// # Errors
-    /// If the table does not let it be set, the value is out of range, or it is too late.
+    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        let blocks_max = match self.config.profile {
-            Profile::Modern => limits::WINDOW_BLOCKS_MAX,
-            Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,
-        };
-        parameter.check_settable(value, blocks_max)?;
+        parameter.check_settable(value, self.config.profile)?;
         let small = u32::try_from(value).unwrap_or(u32::MAX);
         match parameter {
             Parameter::WindowSize => self.set_window_size(small)?,
@@ -206,7 +200,7 @@ impl Connection {
                     receiver.set_redundancy_bytes(small);
                 }
             }
-            Parameter::Coding if self.phase == Phase::Open && self.config.profile == Profile::Classic => {
+            Parameter::Coding if self.phase == Phase::Open => {
                 return Err(ParameterError::TooLate(parameter.name()));
             }
             Parameter::Coding => {
@@ -329,6 +323,7 @@ impl Connection {
         }
         if self.breaker_is_on() && self.breaker.is_limiting() {
             stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
+            stats.carried_rate_bps = self.breaker.carried_bps().unwrap_or_default();
         }
         stats.breaker_tests = self.breaker.tests();
         stats

@@ -21,6 +21,7 @@ pub(crate) mod protection;
 mod receive;
 mod repeats;
 pub(crate) mod sharing;
+mod spending;
 mod timers;
 pub(crate) mod transmit;
 
@@ -48,6 +49,7 @@ use crate::connection::timers::KEEP_ALIVE_MIN;
 use crate::error::{ConfigError, ConnectionError};
 use crate::path::arrivals::Arrivals;
 use crate::path::breaker::Breaker;
+use crate::path::numbers::DatagramNumbers;
 use crate::path::pacing::{Pacer, TokenBucket};
 use crate::path::rtt::RttEstimator;
 use crate::random::Draws;
@@ -56,6 +58,7 @@ use crate::recv::modern::RecvWindow;
 use crate::recv::reporter::Reporter;
 use crate::send::adaptive::Adaptive;
 use crate::send::classic::ClassicSender;
+use crate::send::credit::Credit;
 use crate::state::State;
 
 /// Something the application may want to know.
@@ -126,8 +129,8 @@ pub struct Connection {
     closing: Closing,
     sender: Sender,
     receiver: Receiver,
-    /// Datagrams numbered so far in our direction (modern), or segments sent (classic).
-    next_number: u64,
+    /// Of our datagrams (modern) or segments (classic).
+    numbers: DatagramNumbers,
     arrivals: Arrivals,
     reporter: Reporter,
     /// What the system holds of what arrives until we look at it; 0 for unknown.
@@ -136,6 +139,8 @@ pub struct Connection {
     reported_window: (u32, u64),
     rtt: RttEstimator,
     pacer: Pacer,
+    /// What the peer has yet to prove (modern).
+    credit: Credit,
     bucket: TokenBucket,
     breaker: Breaker,
     peer_rate_max_bps: u64,
@@ -235,13 +240,14 @@ impl Connection {
             closing: Closing::default(),
             sender,
             receiver,
-            next_number: 0,
+            numbers: DatagramNumbers::default(),
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
             receive_queue_bytes: 0,
             reported_window: (config.window_blocks, config.receive_memory_bytes),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
+            credit: Credit::default(),
             bucket: TokenBucket::new(),
             breaker: Breaker::new(),
             peer_rate_max_bps: 0,
@@ -322,7 +328,10 @@ impl Connection {
         }
         match &mut self.sender {
             Sender::Classic(sender) => sender.establish(now),
-            Sender::Modern(sender) => sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes),
+            Sender::Modern(sender) => {
+                sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
+                self.numbers.skip_some(self.random.bytes());
+            }
         }
         if let Receiver::Modern(receiver) = &mut self.receiver {
             receiver.set_symbol_size(symbol_size);

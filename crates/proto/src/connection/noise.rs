@@ -213,7 +213,7 @@ impl Connection {
         let first_contact = proven.established.pattern() == Pattern::FirstContact;
         connection.seal = Seal::On(Box::new(Protection::new(proven.established, proven.cipher)));
         if proven.admitted {
-            connection.rtt.sample(now.since(proven.answered_at));
+            connection.rtt.guess(now.since(proven.answered_at));
             if first_contact {
                 // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
                 // comes, tells the initiator to stop repeating it.
@@ -313,7 +313,7 @@ impl Connection {
         self.last_heard = now;
         self.handshake.peer_id = Some(answer.peer_id);
         if let Some(sample) = self.handshake.rtt(now, answer.echo) {
-            self.rtt.sample(sample);
+            self.rtt.guess(sample);
         }
         self.symbol_size = answer.symbol_size;
         self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));

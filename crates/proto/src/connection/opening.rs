@@ -61,7 +61,7 @@ impl Connection {
                     return Err(Dropped::Unexpected);
                 }
                 if self.config.profile == Profile::Classic
-                    && let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.next_number == 1)
+                    && let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.numbers.end() == 1)
                 {
                     self.rtt.sample(sample);
                 }
@@ -143,7 +143,7 @@ impl Connection {
         let (peer, symbol_size) = if self.config.profile == Profile::Classic {
             let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
             self.set_peer_initial(state);
-            if let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.next_number == 1) {
+            if let Some(sample) = self.handshake.rtt(now, 0).filter(|_| self.numbers.end() == 1) {
                 self.rtt.sample(sample);
             }
             (self.classic_peer(), CLASSIC_SYMBOL_SIZE)

@@ -19,6 +19,7 @@ use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
 use crate::recv::modern::PushError;
 use crate::send::classic::NeverSent;
+use crate::send::credit::Spending;
 use crate::send::peer_queue::{QUEUE_UNIT_BYTES, QueueReport};
 
 impl Connection {
@@ -128,6 +129,7 @@ impl Connection {
         // What was known of the old path's delay says nothing about this one's.
         self.rtt = RttEstimator::default();
         self.rtt.sample(sample);
+        self.credit.on_new_path();
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
@@ -238,9 +240,10 @@ impl Connection {
         let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
         let was_drained = sender.is_drained();
+        let proven = (sender.counters().acknowledged_symbols, sender.counters().acknowledged_symbol_bytes);
         let number = self.arrivals.expand(segment.header.s3);
         let news = sender
-            .on_report(now, number, segment.header.block_id, &report, runs, self.next_number)
+            .on_report(now, number, segment.header.block_id, &report, runs, &self.numbers)
             .map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
@@ -262,6 +265,8 @@ impl Connection {
                 interval: self.rtt.report_interval(),
             };
             sender.on_queue(now, queue);
+            self.credit.on_report(sample);
+            self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
         }
         self.wake_writer();
@@ -269,6 +274,7 @@ impl Connection {
     }
 
     fn feed_breaker(&mut self, now: Time, bytes: u64) {
+        let is_credit_short = self.spending() != Spending::Freely;
         let Sender::Modern(sender) = &self.sender else { return };
         let Some(reported) = sender.reported().filter(|_| self.breaker_is_on()) else { return };
         let Some(rate_bps) = self.configured_bps() else { return };
@@ -276,11 +282,12 @@ impl Connection {
         let overhead = reported.received * u64::from(self.overhead_bytes);
         let snapshot = Snapshot {
             at: now,
-            numbered: self.next_number,
-            settled: reported.highest + 1,
+            numbered: self.numbers.sent_before(self.numbers.end()),
+            settled: reported.passed,
             arrived: reported.received,
             arrived_bits: (self.reported_bytes + overhead) * 8,
             sent_bits: self.sent_bits,
+            is_credit_short,
         };
         self.breaker.observe(snapshot, self.rtt.smoothed(), rate_bps);
         self.update_rate();

@@ -1,6 +1,8 @@
 //! What connections share which are driven together: a socket's buffer, the processor's caches, and the queue in front of a
 //! peer with which several of them have to do.
 
+use dfcp_time::Time;
+
 use crate::config::WriteAhead;
 use crate::connection::{Connection, Phase, Sender};
 
@@ -25,6 +27,13 @@ impl Connection {
     /// than fits into that and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
         self.receive_queue_bytes = bytes;
+    }
+
+    /// When the peer was last heard: the latest datagram which authenticated, and at first the connection's beginning. Without
+    /// seals, the latest that was not out of place.
+    #[must_use]
+    pub fn last_heard(&self) -> Time {
+        self.last_heard
     }
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].

@@ -142,7 +142,7 @@ impl Connection {
         let asked = self.sender_asked_at;
         let fresh = match &self.sender {
             Sender::Classic(sender) => sender.next_timeout(now, asked, &self.rtt),
-            Sender::Modern(sender) => sender.next_timeout(asked, &self.rtt),
+            Sender::Modern(sender) => sender.next_timeout(asked, &self.rtt, self.spending()),
         };
         fresh.map(|at| at.max(self.pacer.ready_at()).max(wait.unwrap_or(Time::ZERO)))
     }

@@ -98,17 +98,17 @@ impl Connection {
             s2: 0,
             s3: 0,
         };
+        let number = self.numbers.take();
         if self.config.profile == Profile::Modern {
             if let Some(id) = self.handshake.peer_id {
                 header = header.with_connection_id(id);
             }
-            header.s3 = self.next_number as u32;
+            header.s3 = number as u32;
             if matches!(self.seal, Seal::On(_)) {
                 header.flags |= Flags::SEC;
-                header.epoch = protection::epoch_bits(self.next_number);
+                header.epoch = protection::epoch_bits(number);
             }
         }
-        self.next_number += 1;
         header
     }
 
@@ -136,7 +136,7 @@ impl Connection {
     fn complete(&mut self, out: &mut [u8], offset: usize, end: usize) -> Option<usize> {
         let end = finish(out, end).ok()?;
         let Seal::On(protection) = &mut self.seal else { return Some(end) };
-        match protection.seal(self.next_number - 1, out, offset, end) {
+        match protection.seal(self.numbers.last(), out, offset, end) {
             Ok(length) => Some(length),
             Err(error) => {
                 debug_assert!(error == SealError::Cipher, "{error}");
@@ -387,12 +387,13 @@ impl Connection {
     }
 
     fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
+        let spending = self.spending();
         let Sender::Modern(sender) = &mut self.sender else { return None };
-        let symbol = sender.next_symbol(now, &self.rtt)?;
+        let symbol = sender.next_symbol(now, &self.rtt, spending)?;
         let mut header = self.header(Flags::default(), symbol.block_id);
         header.s1 = symbol.esi;
         header.s2 = symbol.info.to_s2();
-        let number = self.next_number - 1;
+        let number = self.numbers.last();
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let Sender::Modern(sender) = &mut self.sender else { return None };
         let end = offset + symbol.payload_bytes;
@@ -401,6 +402,8 @@ impl Connection {
         }
         sender.on_sent(now, symbol, number);
         let length = self.complete(out, offset, end)?;
-        Some(Data { length, elided_bytes: (symbol.symbol_size - symbol.payload_bytes) as u32 })
+        let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
+        self.credit.on_sent(now, length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes));
+        Some(Data { length, elided_bytes })
     }
 }

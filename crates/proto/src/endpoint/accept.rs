@@ -27,11 +27,11 @@ pub struct Accept {
     /// When cookies are asked for. Sealed connections only.
     pub cookies: Cookies,
     /// Half-open connections from which on cookies are asked for; as many again may be half open with one. Default
-    /// and upper limit 256. One IP address gets a quarter of both.
+    /// and upper limit 256. One address ([`AddressPrefix`](crate::AddressPrefix)) gets a quarter of both.
     pub half_open_max: usize,
     /// Connections in any state, at most. Default and upper limit 16 384.
     pub connections_max: usize,
-    /// Connections accepted from one IP address, at most. Default 256.
+    /// Connections accepted from one address ([`AddressPrefix`](crate::AddressPrefix)), at most. Default 256.
     pub connections_per_address_max: usize,
     /// Bytes which received blocks, undecoded or unread, may take over all accepted connections: what they really take,
     /// decoders included. Of that, every connection reserves what one block of the largest kind may need (about 0.8 MB

@@ -31,24 +31,30 @@ impl From<Address> for SocketAddr {
     }
 }
 
-/// What counts as one address where addresses have shares: all of an IPv4 address, and the first 64 bits of an IPv6 one, of
-/// which whoever has one has as many as he likes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Prefix(u64);
+/// What counts as one address wherever addresses have shares: a whole IPv4 address, also where it is mapped into IPv6, and
+/// the first 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddressPrefix(u64);
 
-impl From<Address> for Prefix {
-    fn from(address: Address) -> Self {
-        let [ip @ .., _, _] = address.bytes;
-        let ip = Ipv6Addr::from(ip);
-        // An IPv4 address with those bits above it which it has as an IPv6 one: nobody's own begins with them.
-        let v4 = ip.to_ipv4_mapped().map(|v4| 0xffff_0000_0000 | u64::from(v4.to_bits()));
-        Self(v4.unwrap_or_else(|| (ip.to_bits() >> 64) as u64))
+impl From<IpAddr> for AddressPrefix {
+    fn from(ip: IpAddr) -> Self {
+        Self(match ip.to_canonical() {
+            // With the bits above it that it has as a mapped address: no IPv6 host has a prefix of 0:ffff::/32.
+            IpAddr::V4(v4) => 0xffff_0000_0000 | u64::from(v4.to_bits()),
+            IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
+        })
     }
 }
 
-impl From<SocketAddr> for Prefix {
+impl From<SocketAddr> for AddressPrefix {
     fn from(address: SocketAddr) -> Self {
-        Address::from(address).into()
+        address.ip().into()
+    }
+}
+
+impl From<Address> for AddressPrefix {
+    fn from(address: Address) -> Self {
+        SocketAddr::from(address).into()
     }
 }
 
@@ -79,7 +85,7 @@ mod tests {
     #[test]
     fn an_ipv4_address_is_one_party_and_so_are_64_bits_of_an_ipv6_one() {
         let same = |one: &str, other: &str| {
-            let [one, other] = [one, other].map(|text| Prefix::from(text.parse::<SocketAddr>().unwrap()));
+            let [one, other] = [one, other].map(|text| AddressPrefix::from(text.parse::<SocketAddr>().unwrap()));
             one == other
         };
         assert!(same("192.0.2.7:1", "192.0.2.7:9") && same("192.0.2.7:1", "[::ffff:192.0.2.7]:1"));

@@ -1,27 +1,29 @@
 //! Sealed connections whose initiator has yet to prove itself: what is kept of them is little and bounded, and past a
 //! threshold nothing at all (`spec/security.md`, [trust-1] and §5).
 
+mod first;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_secure::{
-    Answered, Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder, ResponderKeys,
-    StaticKey,
+    Cipher, CookieJar, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, ResponderKeys, StaticKey,
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::{Flags, Header, Options, Segment, option_bytes};
+use dfcp_wire::{Flags, Header, Options, Segment};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Config;
 use crate::connection::Connection;
-use crate::connection::noise::{Proven, RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
+use crate::connection::noise::Proven;
 use crate::endpoint::accept::Cookies;
-use crate::endpoint::address::{Address, Prefix, address_bytes};
-use crate::endpoint::retries::{Retries, share_of};
+use crate::endpoint::address::{Address, AddressPrefix};
+use crate::endpoint::rate_limit::RateLimit;
+use crate::endpoint::refused::RefusedMessages;
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
 
@@ -51,15 +53,6 @@ pub(super) struct Opened {
     pub(super) connection: Box<Connection>,
     /// The datagram is the connection's first, and has yet to be handed to it.
     pub(super) has_datagram: bool,
-}
-
-/// A first message which is to be answered.
-struct First<'a> {
-    local_id: u32,
-    initiator_id: u32,
-    pattern: Pattern,
-    message: &'a [u8],
-    seed: [u8; 32],
 }
 
 #[derive(Debug)]
@@ -99,18 +92,6 @@ struct HalfOpen {
     retry_after_us: u32,
 }
 
-impl HalfOpen {
-    /// Bytes which this takes, with its places in the table and in the queue.
-    fn memory_bytes(&self) -> usize {
-        let waits = match &self.waits {
-            Waits::Third(half_open) => half_open.memory_bytes() - size_of_val(half_open),
-            Waits::Datagram(_) => size_of::<Established>(),
-        };
-        let places = 2 * size_of::<(u32, Box<Self>)>() + 2 * size_of::<u32>();
-        size_of::<Self>() + self.answer.len() + waits + places
-    }
-}
-
 /// All of an endpoint's.
 #[derive(Debug)]
 pub(super) struct HalfOpens {
@@ -121,11 +102,15 @@ pub(super) struct HalfOpens {
     table: BTreeMap<u32, Box<HalfOpen>>,
     /// Oldest first; all wait equally long.
     queue: VecDeque<u32>,
-    retries: Retries,
+    retries: RateLimit,
+    /// Of those which have shown a cookie.
+    first_messages: RateLimit,
+    refused: RefusedMessages,
     memory_bytes: usize,
     cookies_sent: u64,
     proofs_failed: u64,
-    /// First messages read in vain, in this time step of cookies.
+    first_messages_computed: u64,
+    /// First messages computed on in vain, in this time step of cookies.
     failed: (u64, u32),
 }
 
@@ -149,10 +134,13 @@ impl HalfOpens {
             without_cookie_max,
             table: BTreeMap::new(),
             queue: VecDeque::new(),
-            retries: Retries::default(),
+            retries: RateLimit::new(limits::PROOF_RETRIES_PER_S, limits::PROOF_RETRIES_BURST),
+            first_messages: RateLimit::new(limits::FIRST_MESSAGES_FAILED_PER_S, limits::FIRST_MESSAGES_FAILED_BURST),
+            refused: RefusedMessages::default(),
             memory_bytes: 0,
             cookies_sent: 0,
             proofs_failed: 0,
+            first_messages_computed: 0,
             failed: (0, 0),
         }
     }
@@ -165,13 +153,17 @@ impl HalfOpens {
         self.memory_bytes
     }
 
-    /// What all of them can take.
+    /// What all of them can take, and the table of refused messages takes.
     pub(super) fn memory_bytes_max(&self) -> usize {
-        2 * self.without_cookie_max * limits::HALF_OPEN_BYTES_MAX
+        2 * self.without_cookie_max * limits::HALF_OPEN_BYTES_MAX + RefusedMessages::BYTES
     }
 
     pub(super) fn proofs_failed(&self) -> u64 {
         self.proofs_failed
+    }
+
+    pub(super) fn first_messages_computed(&self) -> u64 {
+        self.first_messages_computed
     }
 
     pub(super) fn cookies_sent(&self) -> u64 {
@@ -214,141 +206,14 @@ impl HalfOpens {
 
     /// Places which this address has. Counted when it asks for one more, which costs a handshake's computation anyway.
     fn places(&self, remote: SocketAddr) -> usize {
-        let prefix = Prefix::from(remote);
-        self.table.values().filter(|half_open| Prefix::from(half_open.remote) == prefix).count()
+        let prefix = AddressPrefix::from(remote);
+        self.table.values().filter(|half_open| AddressPrefix::from(half_open.remote) == prefix).count()
     }
 
     fn remove(&mut self, id: u32) -> Option<Box<HalfOpen>> {
         let half_open = self.table.remove(&id)?;
         self.memory_bytes -= usize::from(half_open.bytes);
         Some(half_open)
-    }
-
-    /// The id of the connection which this SYN opens: the same for all copies, another for a forgery with another first
-    /// message, and unpredictable to others.
-    fn local_id(&self, syn: &Syn<'_>, initiator_id: u32, message: &[u8]) -> u32 {
-        self.jar.connection_id(&address_bytes(syn.remote), initiator_id, message)
-    }
-
-    /// Takes a SYN; `is_taken` knows the ids of connections. The answer goes to `out`.
-    pub(super) fn take_syn(
-        &mut self,
-        now: Time,
-        config: &Config,
-        syn: &Syn<'_>,
-        is_taken: impl Fn(u32) -> bool,
-        random: &mut ChaCha20Rng,
-        out: &mut [u8],
-    ) -> Verdict {
-        self.expire(now);
-        let (Some(initiator_id), Some((pattern, message))) = (syn.payload.connection_id, syn.payload.noise) else {
-            return Verdict::Drop;
-        };
-        let local_id = self.local_id(syn, initiator_id, message);
-        if let Some(half_open) = self.table.get_mut(&local_id) {
-            return half_open.answer_again(syn, out);
-        }
-        // A connection which is open knows that its peer is: what comes now is late.
-        let (Some(pattern), false) = (Pattern::from_id(pattern), is_taken(local_id)) else { return Verdict::Drop };
-        let address = address_bytes(syn.remote);
-        let step = now.as_ns() / limits::COOKIE_STEP.as_nanos() as u64;
-        let shown = syn.payload.cookie.is_some_and(|it| self.jar.verify(step, &address, initiator_id, message, it));
-        let failing = self.failed.0 == step && self.failed.1 >= limits::FIRST_MESSAGES_FAILED_MAX;
-        let full = failing
-            || self.table.len() >= self.without_cookie_max
-            || self.places(syn.remote) >= share_of(self.without_cookie_max);
-        if !shown && (full || self.cookies == Cookies::Always) {
-            let cookie = self.jar.issue(step, &address, initiator_id, message);
-            self.cookies_sent += 1;
-            let payload = Payload { cookie: Some(&cookie), ..Payload::default() };
-            let mut bytes = [0; 64];
-            let length = payload.encode(&mut bytes).unwrap_or_default();
-            return write_synack(syn, initiator_id, 0, &bytes[..length], out);
-        }
-        // Who hurries completes the handshake within a round trip; who does not makes room, but not before the first
-        // message has been read: nothing that makes no sense may cost anybody a place.
-        if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
-            return Verdict::Drop;
-        }
-        let mut seed = [0; 32];
-        random.fill_bytes(&mut seed);
-        let verdict = self.open(now, config, syn, &First { local_id, initiator_id, pattern, message, seed }, out);
-        if !matches!(verdict, Verdict::Answer(_)) {
-            let before = if self.failed.0 == step { self.failed.1 } else { 0 };
-            self.failed = (step, before.saturating_add(1));
-        }
-        verdict
-    }
-
-    fn open(&mut self, now: Time, config: &Config, syn: &Syn<'_>, first: &First<'_>, out: &mut [u8]) -> Verdict {
-        let &First { local_id, initiator_id, pattern, message, seed } = first;
-        let Some(credentials) = config.credentials() else { return Verdict::Drop };
-        let Some(options) = option_bytes(syn.datagram) else { return Verdict::Drop };
-        let mut plain = [0; MESSAGE_BYTES_MAX];
-        let prologue = prologue(options, initiator_id);
-        let first = Responder::read_first(&self.keys, pattern, &prologue, seed, message, &mut plain);
-        let (responder, length) = match first {
-            Ok(first) => first,
-            Err(HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared)) => {
-                return Verdict::Refuse(RST_CANNOT_READ);
-            }
-            Err(HandshakeError::NoKey(_)) => return Verdict::Refuse(RST_NOT_ADMITTED),
-            Err(_) => return Verdict::Drop,
-        };
-        if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
-            return Verdict::Refuse(RST_NOT_ADMITTED);
-        }
-        let Ok(inner) = Payload::decode(&plain[..length]) else { return Verdict::Drop };
-        let (Ok(offer), Some(ciphers)) = (inner.offer(), inner.ciphers) else { return Verdict::Drop };
-        let Some(cipher) = credentials.ciphers.choose(ciphers) else { return Verdict::Refuse(0) };
-        let offered = syn.segment.options.symbol_size.unwrap_or(config.symbol_size);
-        let symbol_size = config.symbol_size.min(offered).min(SYMBOL_SIZE_MAX);
-        let reply = Payload {
-            connection_id: Some(local_id),
-            ciphers: Some(&[cipher.id()]),
-            symbol_size: Some(symbol_size),
-            echo: Some(syn.segment.header.s3),
-            ..Payload::default()
-        };
-        let Ok(length) = reply.with_offer(&config.offer()).encode(&mut plain) else { return Verdict::Drop };
-        let mut second = [0; MESSAGE_BYTES_MAX];
-        let Ok((second_bytes, answered)) = responder.write_second(&plain[..length], &mut second) else {
-            return Verdict::Drop;
-        };
-        let payload = Payload { noise: Some((pattern.id(), &second[..second_bytes])), ..Payload::default() };
-        let Ok(length) = payload.encode(&mut plain) else { return Verdict::Drop };
-        let waits = match answered {
-            Answered::HalfOpen(half_open) => Waits::Third(half_open),
-            Answered::Established(established) => Waits::Datagram(Some(Box::new(established))),
-        };
-        let mut half_open = Box::new(HalfOpen {
-            remote: syn.remote.into(),
-            initiator_id,
-            waits,
-            answer: plain[..length].into(),
-            answers: 0,
-            answered_at: now,
-            offer,
-            symbol_size,
-            cipher,
-            failures: 0,
-            bytes: 0,
-            retry_after_us: 0,
-        });
-        let verdict = half_open.answer_again(syn, out);
-        if verdict == Verdict::Drop || half_open.memory_bytes() > limits::HALF_OPEN_BYTES_MAX {
-            return Verdict::Drop;
-        }
-        self.make_room();
-        half_open.bytes = half_open.memory_bytes() as u16;
-        self.memory_bytes += usize::from(half_open.bytes);
-        self.table.insert(local_id, half_open);
-        if self.queue.len() >= 4 * self.without_cookie_max {
-            // Those which have proven themselves since left their places behind.
-            self.queue.retain(|id| self.table.contains_key(id));
-        }
-        self.queue.push_back(local_id);
-        verdict
     }
 
     /// Takes a datagram for the half-open connection `id`. `None` unless it is the proof that was awaited.
@@ -363,9 +228,9 @@ impl HalfOpens {
         self.expire(now);
         let credentials = config.credentials()?;
         let half_open = self.table.get_mut(&id)?;
-        let (prefix, is_retry) = (Prefix::from(half_open.remote), half_open.failures > 0);
+        let (prefix, is_retry) = (AddressPrefix::from(half_open.remote), half_open.failures > 0);
         // The first proof of each is always looked at, whatever others do: only who has had a false one has to wait.
-        if now < half_open.retry_at() || (is_retry && !self.retries.is_one_left(now, prefix)) {
+        if now < half_open.retry_at() || (is_retry && !self.retries.permits(now, prefix)) {
             return None;
         }
         let proof = match &mut half_open.waits {
@@ -377,7 +242,7 @@ impl HalfOpens {
             half_open.fail(now);
             self.proofs_failed += 1;
             if is_retry {
-                self.retries.on_failed(now, prefix);
+                self.retries.charge(now, prefix);
             }
         }
         let remote = half_open.remote.into();

@@ -3,13 +3,13 @@
 mod accept;
 mod address;
 mod half_open;
-mod retries;
+mod rate_limit;
+mod refused;
 mod sealed;
-
 mod stats;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_time::Time;
@@ -28,6 +28,7 @@ use crate::recv::reserve_bytes;
 use crate::spare::SpareBlocks;
 
 pub use accept::{Accept, Cookies};
+pub use address::AddressPrefix;
 pub use stats::EndpointStats;
 
 /// Names a connection of an endpoint. Reused after [`Endpoint::forget`].
@@ -112,7 +113,7 @@ pub struct Endpoint {
     /// Sealed ones, if such are accepted.
     half_opens: Option<HalfOpens>,
     /// Connections accepted, by the address which opened them.
-    per_address: BTreeMap<IpAddr, usize>,
+    per_address: BTreeMap<AddressPrefix, usize>,
     /// What the blocks of accepted connections take.
     memory: Arc<MemoryBudget>,
     /// The memory of blocks which are done with.
@@ -217,7 +218,7 @@ impl Endpoint {
             accepted: entered != Entered::Connecting,
         };
         if entry.accepted {
-            *self.per_address.entry(remote.ip()).or_default() += 1;
+            *self.per_address.entry(remote.into()).or_default() += 1;
         }
         self.half_open += usize::from(entry.half_open);
         let (profile, id, ports) = (entry.profile, entry.local_id, entry.ports);
@@ -271,7 +272,7 @@ impl Endpoint {
     /// Whether one more connection may be accepted from `remote`.
     fn has_room(&self, remote: SocketAddr) -> bool {
         let Some(accept) = &self.accept else { return false };
-        let from_there = self.per_address.get(&remote.ip()).copied().unwrap_or_default();
+        let from_there = self.per_address.get(&remote.into()).copied().unwrap_or_default();
         self.entries.len() < accept.connections_max && from_there < accept.connections_per_address_max
     }
 
@@ -397,7 +398,7 @@ impl Endpoint {
         if let Some(syn_id) = entry.syn_id {
             self.by_syn.remove(&(entry.remote, syn_id));
         }
-        let address = entry.remote.ip();
+        let address = entry.remote.into();
         if entry.accepted
             && let Some(count) = self.per_address.get_mut(&address)
         {

@@ -23,6 +23,10 @@ pub struct EndpointStats {
     /// those which [`PROOF_RETRY_MIN`](crate::limits::PROOF_RETRY_MIN) or
     /// [`PROOF_RETRIES_PER_S`](crate::limits::PROOF_RETRIES_PER_S) holds off cost nothing and are not counted.
     pub proofs_failed: u64,
+    /// First messages on which multiplications on the curve were spent, answered or not: one to four each. Copies of those
+    /// which were refused, and what [`FIRST_MESSAGES_FAILED_PER_S`](crate::limits::FIRST_MESSAGES_FAILED_PER_S) holds off,
+    /// cost none and are not counted.
+    pub first_messages_computed: u64,
     /// Connections accepted at once, at the most: [`Accept::connections_max`], or as many as have a reserve of memory.
     pub connections_max: usize,
     /// Bytes which the blocks of accepted connections take at present, reserves included: at most
@@ -51,6 +55,7 @@ impl Endpoint {
             cookies_sent: half_opens.map_or(0, HalfOpens::cookies_sent),
             refused: self.refused,
             proofs_failed: half_opens.map_or(0, HalfOpens::proofs_failed),
+            first_messages_computed: half_opens.map_or(0, HalfOpens::first_messages_computed),
             connections_max: accept.map_or(0, Accept::connections_bound),
             memory_bytes: self.memory.used_bytes(),
             memory_bytes_max: by_accept.saturating_add((half_open_bytes_max + limits::SPARE_BYTES_MAX) as u64),

@@ -124,7 +124,7 @@ fn only_the_listener_that_was_asked_refuses() {
         let listeners = [listener(9_000, offered.clone(), 1), listener(9_001, offered.clone(), 2)];
         let mut host = Host::new(listeners.into_iter().chain([client]).collect());
         host.connect(2, 9_001, wanted);
-        host.run(1_100);
+        host.run(3_100);
         assert!(!host.replies.is_empty() && host.replies.iter().all(|&node| node == 1), "{:?}", host.replies);
         assert_eq!(host.states(2), [State::Closed]);
         assert_eq!(host.nodes[0].endpoint.stats().refused, 0);

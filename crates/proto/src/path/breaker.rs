@@ -19,6 +19,8 @@ pub(crate) use sample::Snapshot;
 
 const LOSS_TRIP: f64 = 0.20;
 const TRIP_AFTER: Duration = Duration::from_secs(3);
+/// A sender whose peer proves so little that half of its credit is used up cannot wait as long: the test needs the rest.
+const TRIP_AFTER_SHORT_OF_CREDIT: Duration = Duration::from_secs(1);
 const SAMPLE: Duration = Duration::from_millis(250);
 const TRIAL: Duration = Duration::from_secs(1);
 /// A trial lasts longer when too few datagrams have been sent to judge, but not for ever.
@@ -198,6 +200,19 @@ impl Breaker {
         self.limit_bps().is_some()
     }
 
+    /// The rate which the path was found to carry, while less is allowed than was asked for.
+    pub(crate) fn carried_bps(&self) -> Option<u64> {
+        let limit = match &self.state {
+            State::Congested(limit) => limit,
+            State::Trying(trial) => match &trial.purpose {
+                Purpose::Measure { limit, .. } => limit,
+                Purpose::Test { .. } => return None,
+            },
+            State::Armed { .. } | State::Cleared { .. } => return None,
+        };
+        Some((limit.delivered_bps / (1.0 - limit.own_loss)) as u64)
+    }
+
     /// How often the rate was halved to learn whether the path is full.
     pub(crate) fn tests(&self) -> u32 {
         self.tests
@@ -249,11 +264,15 @@ impl Breaker {
         self.state = State::Armed { since: Some(since) };
         let whole = Sample::between(since, now);
         // A path which loses just that much trips by chance otherwise, again and again.
-        if now.at.since(since.at) >= TRIP_AFTER && whole.loss - 2.0 * whole.doubt() > LOSS_TRIP {
+        let trip_after = if now.is_credit_short { TRIP_AFTER_SHORT_OF_CREDIT } else { TRIP_AFTER };
+        if now.at.since(since.at) >= trip_after && whole.loss - 2.0 * whole.doubt() > LOSS_TRIP {
             self.tests += 1;
             // Half of a rate which is not used would change nothing.
             let rate_bps = configured_bps.min(whole.sent_bps.max(LIMIT_BPS_MIN)) / 2.0;
-            self.try_out(now, rate_bps, Purpose::Test { loss: whole.loss, delivered_bps: whole.delivered_bps });
+            // The path may have shrunk in these seconds: what it did at their end counts, as far as that is no chance.
+            let loss = whole.loss.max(sample.loss - 2.0 * sample.doubt());
+            let delivered_bps = whole.delivered_bps.min(sample.delivered_bps);
+            self.try_out(now, rate_bps, Purpose::Test { loss, delivered_bps });
         }
     }
 

@@ -49,11 +49,15 @@ impl Memory {
 pub(crate) struct LossEstimator {
     long: Memory,
     recent: Memory,
+    /// What these say: asked for with every datagram, while only a report changes it.
+    low: f64,
+    high: f64,
 }
 
 impl Default for LossEstimator {
     fn default() -> Self {
-        Self { long: Memory::new(MEMORY_DATAGRAMS), recent: Memory::new(RECENT_DATAGRAMS) }
+        let (long, recent) = (Memory::new(MEMORY_DATAGRAMS), Memory::new(RECENT_DATAGRAMS));
+        Self { long, recent, low: PRIOR_LOSS, high: PRIOR_LOSS }
     }
 }
 
@@ -63,6 +67,9 @@ impl LossEstimator {
         let (sent, arrived) = (sent as f64, arrived as f64);
         self.long.observe(sent, arrived);
         self.recent.observe(sent, arrived);
+        let (long, recent, doubt) = (self.long.mean(), self.recent.mean(), RECENT_DOUBT * self.recent.standard_error());
+        self.low = long.min(recent + doubt);
+        self.high = long.max(recent - doubt);
     }
 
     /// p̂, 0 to 1.
@@ -73,14 +80,17 @@ impl LossEstimator {
     /// p̂ where too high a value is the dearer mistake: symbols sent in vain, while one too low costs another round. It
     /// falls at once when the path gets better, and rises slowly.
     pub(crate) fn low(&self) -> f64 {
-        let recent = self.recent.mean() + RECENT_DOUBT * self.recent.standard_error();
-        self.long.mean().min(recent)
+        self.low
     }
 
     /// p̂ where too low a value is the dearer mistake: a round trip lost. It rises at once, and falls slowly.
     pub(crate) fn high(&self) -> f64 {
-        let recent = self.recent.mean() - RECENT_DOUBT * self.recent.standard_error();
-        self.long.mean().max(recent)
+        self.high
+    }
+
+    /// p̂ where both mistakes are dear: it rises and falls at once.
+    pub(crate) fn now(&self) -> f64 {
+        if self.low < self.long.mean() { self.low } else { self.high }
     }
 }
 
@@ -113,8 +123,10 @@ mod tests {
         };
         let better = after([16, 1]);
         assert!(better.estimate() > 0.4 && better.low() < 0.15 && better.high() == better.estimate());
+        assert_eq!(better.now(), better.low());
         let worse = after([1, 16]);
         assert!(worse.estimate() < 0.3 && worse.high() > 0.7 && worse.low() == worse.estimate());
+        assert_eq!(worse.now(), worse.high());
     }
 
     #[test]

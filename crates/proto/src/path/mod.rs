@@ -4,5 +4,6 @@ pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod in_flight;
 pub(crate) mod loss;
+pub(crate) mod numbers;
 pub(crate) mod pacing;
 pub(crate) mod rtt;

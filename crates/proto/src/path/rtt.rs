@@ -1,6 +1,8 @@
-//! Round-trip time (RFC 6298's estimator, fed by reports and by the handshake's echoes).
+//! Round-trip time (RFC 6298's estimator, fed by reports; until the first, what the handshake took).
 
 use std::time::Duration;
+
+use crate::limits;
 
 /// The RTT assumed before the first sample.
 const INITIAL: Duration = Duration::from_millis(100);
@@ -9,17 +11,25 @@ const INITIAL: Duration = Duration::from_millis(100);
 pub(crate) struct RttEstimator {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// Both are what a handshake took; the first sample takes their place.
+    is_guess: bool,
 }
 
 impl RttEstimator {
     pub(crate) fn sample(&mut self, rtt: Duration) {
-        let Some(smoothed) = self.smoothed else {
-            self.smoothed = Some(rtt);
-            self.variation = rtt / 2;
+        let Some(smoothed) = self.smoothed.filter(|_| !self.is_guess) else {
+            *self = Self { smoothed: Some(rtt), variation: rtt / 2, is_guess: false };
             return;
         };
         self.variation = (self.variation * 3 + smoothed.abs_diff(rtt)) / 4;
         self.smoothed = Some((smoothed * 7 + rtt) / 8);
+    }
+
+    /// Takes the time between two handshake messages for the RTT until there is a sample. The peer may have waited in
+    /// between for as long as it liked, so at most 0.6 s of it are believed ([open-36]).
+    pub(crate) fn guess(&mut self, rtt: Duration) {
+        self.sample(rtt.min(limits::RTT_GUESS_MAX));
+        self.is_guess = true;
     }
 
     pub(crate) fn is_known(&self) -> bool {

@@ -12,9 +12,11 @@ use rand_pcg::Pcg64Mcg;
 use super::*;
 use crate::config::Config;
 use crate::error::PeerMisbehaved;
+use crate::path::numbers::DatagramNumbers;
 use crate::path::rtt::RttEstimator;
 use crate::recv::modern::RecvWindow;
 use crate::send::adaptive::Adaptive;
+use crate::send::credit::Spending;
 
 fn shape(length: usize, z: usize) -> BlockShape {
     BlockShape::for_length(length, z).unwrap()
@@ -88,7 +90,7 @@ struct Pair {
     sender: Adaptive,
     receiver: RecvWindow,
     now: Time,
-    sent: u64,
+    numbers: DatagramNumbers,
     received: u64,
     highest: Option<u64>,
     reports: u64,
@@ -127,13 +129,15 @@ impl Pair {
         let sender = Adaptive::new(&config, kernel, proofs.then_some(secret));
         let receiver = RecvWindow::new(&config, kernel, proofs);
         let now = Time::from_s(1);
+        let mut numbers = DatagramNumbers::default();
+        numbers.skip_some(secret);
         let (path, unread) = (Vec::new(), VecDeque::new());
         let mut pair = Self {
             random,
             sender,
             receiver,
             now,
-            sent: 0,
+            numbers,
             received: 0,
             highest: None,
             reports: 0,
@@ -164,16 +168,18 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default()) else { break };
+            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely) else {
+                break;
+            };
             let mut payload = vec![0xEE; symbol.symbol_size];
             assert!(self.sender.write_symbol(symbol, &mut payload));
-            self.sender.on_sent(self.now, symbol, self.sent);
+            let number = self.numbers.take();
+            self.sender.on_sent(self.now, symbol, number);
             let withheld = self.withheld == Some(symbol.block_id);
             let lost = self.random.random_bool(self.loss) && !withheld || withheld && symbol.esi > 0;
             if !lost {
-                self.path.push((self.sent, symbol, payload));
+                self.path.push((number, symbol, payload));
             }
-            self.sent += 1;
             count += 1;
         }
         while self.path.len() > 5 || (count == 0 && !self.path.is_empty()) {
@@ -223,7 +229,7 @@ impl Pair {
 
     fn hear(&mut self, told: &Told) -> Result<(), PeerMisbehaved> {
         let (report, runs) = feedback::decode(&told.payload).unwrap();
-        self.sender.on_report(self.now, told.number, told.cumulative, &report, runs, self.sent).map(|_| ())
+        self.sender.on_report(self.now, told.number, told.cumulative, &report, runs, &self.numbers).map(|_| ())
     }
 
     fn is_done(&self) -> bool {
@@ -346,6 +352,58 @@ fn a_receiver_that_lies_about_a_block_is_caught_at_once() {
         let (mut pair, told) = half_way(seed);
         assert_eq!(pair.hear(&told), Ok(()), "seed {seed}");
     }
+}
+
+/// [report-12]: what a report counts must be what it accounts for, and only what was sent.
+#[test]
+fn counts_which_do_not_belong_together_are_misbehaviour() {
+    let fixed = |at: usize, change: fn(u32) -> u32| {
+        move |told: &mut Told| {
+            let field: &mut [u8; 4] = (&mut told.payload[at..at + 4]).try_into().unwrap();
+            *field = change(u32::from_be_bytes(*field)).to_be_bytes();
+        }
+    };
+    let open = feedback::REPORT_BYTES;
+    type Change = Box<dyn Fn(&mut Told)>;
+    let lies: [(&str, Change); 5] = [
+        ("fewer datagrams than symbols which served", Box::new(fixed(4, |count| count - 1))),
+        ("more datagrams than symbols which came to anything", Box::new(fixed(4, |count| count + 1))),
+        ("one more came late", Box::new(fixed(44, |late| late + 1))),
+        ("the open block lacks one symbol less", Box::new(move |told| told.payload[open] -= 1)),
+        ("the open block lacks one symbol more", Box::new(move |told| told.payload[open] += 1)),
+    ];
+    for seed in 0..8 {
+        for (what, lie) in &lies {
+            let (mut pair, mut told) = half_way(seed);
+            lie(&mut told);
+            let result = pair.hear(&told);
+            assert!(
+                matches!(result, Err(PeerMisbehaved::InconsistentReport { .. })),
+                "seed {seed}, {what}: {result:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_report_of_a_skipped_number_is_misbehaviour_and_none_counts_as_lost() {
+    let (mut pair, mut told) = half_way(1);
+    while pair.numbers.end() < 200 {
+        pair.numbers.take();
+    }
+    let skipped = (128..200).find(|&number| pair.numbers.is_skipped(number)).unwrap();
+    told.payload[..4].copy_from_slice(&(skipped as u32).to_be_bytes());
+    assert_eq!(pair.hear(&told), Err(PeerMisbehaved::ReportOfSkippedDatagram { claimed: skipped }));
+    let mut pair = Pair::new(2, 1420, 30, 0.0, true);
+    for _ in 0..200 {
+        pair.write(20_000);
+        pair.send();
+        pair.read();
+        pair.tell().map_or(Ok(()), |told| pair.hear(&told)).unwrap();
+    }
+    let end = pair.numbers.end();
+    assert!(end - pair.numbers.sent_before(end) >= 10, "only {end} numbers");
+    assert!(pair.sender.loss() < 0.004, "a loss of {}, of which the first guess is half", pair.sender.loss());
 }
 
 #[test]

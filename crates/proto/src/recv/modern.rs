@@ -165,11 +165,12 @@ impl RecvWindow {
         if shape.k() != usize::from(info.k) || shape.length_bytes() != info.length_bytes as usize {
             return Err(inconsistent);
         }
+        let missing = collector.missing();
         match collector.push(esi, payload) {
-            Ok(Pushed::Useful) => self.symbols.useful += 1,
-            Ok(Pushed::Redundant) => self.symbols.dependent += 1,
             Ok(Pushed::Complete) => self.symbols.late += 1,
-            Ok(Pushed::Duplicate) => self.symbols.duplicate += 1,
+            Ok(Pushed::Useful | Pushed::Redundant | Pushed::Duplicate) => {
+                self.symbols.count_collected(missing, collector.missing());
+            }
             Err(_) => return Err(inconsistent),
         }
         let complete = collector.is_complete();

@@ -24,6 +24,7 @@ use crate::proof::{self, Layout};
 use crate::send::aims::ProactiveAims;
 use crate::send::block::{Rows, SendBlock};
 use crate::send::counters::SendCounters;
+use crate::send::credit::Spending;
 use crate::send::due::Due;
 use crate::send::peer_queue::PeerQueue;
 use crate::send::plan;
@@ -45,11 +46,13 @@ const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
 const STRAGGLER_ROUNDS: u32 = 3;
 
-/// The newest report's own datagram number, the highest datagram number which it names, and how many had arrived.
+/// The newest report's own datagram number, the highest datagram number which it names, how many datagrams were sent up to
+/// that, and how many had arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported {
     number: u64,
-    pub(crate) highest: u64,
+    highest: u64,
+    pub(crate) passed: u64,
     pub(crate) received: u64,
 }
 
@@ -88,6 +91,8 @@ pub(crate) struct Adaptive {
     last_feedback: Time,
     last_sent: Time,
     probes: u32,
+    /// Half of the credit, or more, is used up.
+    is_thrifty: bool,
     /// Blocks before this index have all the proactive repair they need.
     proactive_from: usize,
     counters: SendCounters,
@@ -126,6 +131,7 @@ impl Adaptive {
             last_feedback: Time::ZERO,
             last_sent: Time::ZERO,
             probes: 0,
+            is_thrifty: false,
             proactive_from: 0,
             counters: SendCounters::default(),
         }
@@ -186,26 +192,36 @@ impl Adaptive {
     // ---- sending ----
 
     /// The next data segment to send at `now`, without regard to the rate.
-    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        if self.is_silent(now, rtt) || self.in_flight.len() >= self.peer_queue.in_flight_max() {
-            return self.probe(now, rtt);
+    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+        self.is_thrifty = spending != Spending::Freely;
+        if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
+            return None;
         }
-        self.due_symbol(now, rtt)
-            .or_else(|| self.open_block(now).then(|| self.due_symbol(now, rtt)).flatten())
-            .or_else(|| self.proactive_symbol(now, rtt))
-            .or_else(|| self.probe(now, rtt))
+        if self.is_silent(now, rtt) || self.in_flight.len() >= self.peer_queue.in_flight_max() {
+            return self.probe(now, rtt, spending);
+        }
+        let may_begin = !spending.is_for_oldest_block() || self.blocks.is_empty();
+        self.due_symbol(now, rtt, spending)
+            .or_else(|| (may_begin && self.open_block(now)).then(|| self.due_symbol(now, rtt, spending)).flatten())
+            .or_else(|| (spending == Spending::Freely).then(|| self.proactive_symbol(now, rtt)).flatten())
+            .or_else(|| self.probe(now, rtt, spending))
     }
 
     /// When [`next_symbol`](Self::next_symbol), which had nothing at `asked`, may have something, reports apart.
-    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator) -> Option<Time> {
-        let probe = (!self.blocks.is_empty()).then(|| self.probe_at(rtt));
+    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
+        let probe = (!self.blocks.is_empty()).then(|| self.probe_at(rtt, spending));
         let cut = self.source.cut_at().filter(|_| self.window_is_open(1)); // exact enough: a wake-up for nothing is harmless
-        probe.into_iter().chain(cut).filter(|&at| at > asked).min()
+        let trickle = match spending {
+            Spending::Trickle { not_before } => Some(not_before),
+            Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
+        };
+        probe.into_iter().chain(trickle).chain(cut).filter(|&at| at > asked).min()
     }
 
-    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        let may_go = |block: &SendBlock| !is_held_back(block, || self.loss.high(), now, rtt);
-        let id = self.due.iter().find(|&id| self.get(id).is_some_and(may_go))?;
+    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+        let may_go = |block: &SendBlock| !is_held_back(block, now, rtt);
+        let is_paid_for = |id: u32| !spending.is_for_oldest_block() || id == self.first_id;
+        let id = self.due.iter().find(|&id| is_paid_for(id) && self.get(id).is_some_and(may_go))?;
         self.symbol(id, Reason::Round)
     }
 
@@ -238,7 +254,7 @@ impl Adaptive {
         let layout = Layout::new(shape, self.proofs.are_on());
         let Some(rows) = self.rows(layout, laid) else { return false };
         let mut block = SendBlock::new(rows, layout, end_of_stream);
-        block.target = plan::round_size(block.missing, self.round_loss(), plan::margin(self.traffic, 0));
+        block.target = block.round_size(self.round_traffic(), 0, &self.loss);
         block.round = 1;
         self.open_bytes += bytes as u64;
         self.span_bytes += bytes as u64;
@@ -268,8 +284,7 @@ impl Adaptive {
         let stragglers_only = more && self.traffic == Traffic::Bulk;
         let p = self.loss.high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
-            let eligible =
-                !is_held_back(block, || p, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            let eligible = !is_held_back(block, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
             if eligible && block.proactive_deficit(p, &mut self.aims) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
@@ -284,6 +299,7 @@ impl Adaptive {
         let Some(block) = self.blocks.get_mut(index) else { return };
         block.next_esi = block.next_esi.saturating_add(1);
         block.in_flight += 1;
+        block.expected_arrivals += plan::expected_arrival(self.loss.high()) as f32;
         block.last_sent = now;
         match symbol.reason {
             Reason::Round => {
@@ -311,12 +327,9 @@ impl Adaptive {
         }
     }
 
-    /// The loss that a round is planned for.
-    fn round_loss(&self) -> f64 {
-        match self.traffic {
-            Traffic::Bulk => self.loss.low(),
-            Traffic::Prompt => self.loss.high(),
-        }
+    /// What a round is planned for: surplus that saves round trips is left out while credit is short.
+    fn round_traffic(&self) -> Traffic {
+        if self.is_thrifty { Traffic::Bulk } else { self.traffic }
     }
 
     fn get(&self, id: u32) -> Option<&SendBlock> {
@@ -336,13 +349,17 @@ impl Adaptive {
         !self.in_flight.is_empty() && now.since(self.unanswered_since()) > patience
     }
 
-    fn probe_at(&self, rtt: &RttEstimator) -> Time {
+    fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
         let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
-        self.last_sent.max(self.last_feedback) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()))
+        let at = self.last_sent.max(self.last_feedback) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));
+        match spending {
+            Spending::Trickle { not_before } => at.max(not_before),
+            Spending::Freely | Spending::Needed | Spending::OldestBlock => at,
+        }
     }
 
-    fn probe(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
-        if self.blocks.is_empty() || now < self.probe_at(rtt) {
+    fn probe(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+        if self.blocks.is_empty() || now < self.probe_at(rtt, spending) {
             return None;
         }
         let open = self.blocks.iter().position(SendBlock::is_open)?;
@@ -351,8 +368,21 @@ impl Adaptive {
 
     // ---- what it knows ----
 
+    /// When the last data datagram left.
+    pub(crate) fn last_sent(&self) -> Time {
+        self.last_sent
+    }
+
     pub(crate) fn loss(&self) -> f64 {
         self.loss.estimate()
+    }
+
+    /// Symbols which the oldest open block may take in all ([plan-5]), and the bytes of one; 0 without an open block.
+    pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
+        self.blocks.front().filter(|block| block.is_open()).map_or((0, 0), |block| {
+            let symbols = plan::symbols_per_block_max(block.k(), self.loss.high());
+            (symbols.into(), block.layout.symbol_size() as u64)
+        })
     }
 
     pub(crate) fn open_blocks(&self) -> usize {
@@ -370,8 +400,8 @@ impl Adaptive {
 }
 
 /// Whether `block` has had all that any path could require, and its symbol for this round trip.
-fn is_held_back(block: &SendBlock, p: impl FnOnce() -> f64, now: Time, rtt: &RttEstimator) -> bool {
-    block.is_capped(p) && now.since(block.last_sent) < rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
+fn is_held_back(block: &SendBlock, now: Time, rtt: &RttEstimator) -> bool {
+    block.is_capped() && now.since(block.last_sent) < rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use dfcp_fountain::random_linear::Encoder;
 use dfcp_time::Time;
 
-use crate::limits::SYMBOLS_PER_BLOCK_FACTOR;
+use crate::config::Traffic;
+use crate::limits::{SYMBOLS_PER_ARRIVAL, SYMBOLS_PER_BLOCK_FACTOR};
+use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
 use crate::send::aims::ProactiveAims;
 use crate::send::plan;
@@ -29,6 +31,8 @@ pub(crate) struct SendBlock {
     pub(crate) next_esi: u32,
     /// Symbols which the receiver still needed according to the latest report about this block.
     pub(crate) missing: u32,
+    /// The fewest it has ever lacked: a peer which says now this and now that gains nothing.
+    fewest_missing: u32,
     /// Symbols whose fate is unknown.
     pub(crate) in_flight: u32,
     /// Symbols whose fate is known, but not to us: no report has told about this block since.
@@ -38,6 +42,9 @@ pub(crate) struct SendBlock {
     /// Symbols of the current round which wait to be sent.
     pub(crate) target: u32,
     pub(crate) last_sent: Time,
+    /// Symbols which should have arrived by the loss known when each was sent. A ceiling on the symbols sent would fall with
+    /// p̂ when the path gets better, below what the block has had, and stop it just then.
+    pub(crate) expected_arrivals: f32,
 }
 
 impl SendBlock {
@@ -48,11 +55,13 @@ impl SendBlock {
             end_of_stream,
             next_esi: 0,
             missing: layout.data().k() as u32,
+            fewest_missing: layout.data().k() as u32,
             in_flight: 0,
             unreported: 0,
             round: 0,
             target: 0,
             last_sent: Time::ZERO,
+            expected_arrivals: 0.0,
         }
     }
 
@@ -60,18 +69,17 @@ impl SendBlock {
         !matches!(self.rows, Rows::Acknowledged)
     }
 
-    /// The receiver has it: its length, and the memory of its bytes; nothing if that was known before.
-    pub(crate) fn complete(&mut self) -> Option<(u64, Vec<u8>)> {
+    /// The receiver has it: the memory of its bytes; nothing if that was known before.
+    pub(crate) fn complete(&mut self) -> Option<Vec<u8>> {
         if !self.is_open() {
             return None;
         }
         self.target = 0;
         self.missing = 0;
-        let memory = match std::mem::replace(&mut self.rows, Rows::Acknowledged) {
+        Some(match std::mem::replace(&mut self.rows, Rows::Acknowledged) {
             Rows::Coded(encoder) => encoder.into_block(),
             Rows::Counted | Rows::Acknowledged => Vec::new(),
-        };
-        Some((self.length_bytes(), memory))
+        })
     }
 
     pub(crate) fn k(&self) -> u32 {
@@ -88,6 +96,25 @@ impl SendBlock {
         self.is_open() && self.target == 0 && self.in_flight == 0 && self.unreported == 0 && self.missing > 0
     }
 
+    /// The receiver lacks `missing` symbols, or all of them, and has told so about every one whose fate is known.
+    pub(crate) fn on_missing(&mut self, missing: Option<u32>) {
+        // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
+        self.missing = missing.map_or_else(|| self.k(), |missing| missing.min(self.k()));
+        self.fewest_missing = self.fewest_missing.min(self.missing);
+        self.unreported = 0;
+    }
+
+    /// Symbols to send for what is missing, in the given round (0 is the first).
+    pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator) -> u32 {
+        let p = match (traffic, round) {
+            (Traffic::Prompt, _) => loss.high(),
+            (Traffic::Bulk, 0 | 1) => loss.low(),
+            // Two rounds have not sufficed. If the path has become worse, this block may hold up decoded ones behind it.
+            (Traffic::Bulk, _) => loss.now(),
+        };
+        plan::round_size(self.missing, p, plan::margin(traffic, round))
+    }
+
     /// Symbols that proactive repair would add now, given the loss estimate `p`.
     pub(crate) fn proactive_deficit(&self, p: f64, aims: &mut ProactiveAims) -> u32 {
         if !self.is_open() || self.missing == 0 {
@@ -97,10 +124,10 @@ impl SendBlock {
         aim.saturating_sub(self.in_flight + self.unreported + self.target)
     }
 
-    /// Whether it has had as many symbols as any path could require; then it gets one per round trip. The loss is asked
-    /// for only where it matters.
-    pub(crate) fn is_capped(&self, p: impl FnOnce() -> f64) -> bool {
-        f64::from(self.next_esi) >= SYMBOLS_PER_BLOCK_FACTOR * f64::from(self.k())
-            && self.next_esi >= plan::symbols_per_block_max(self.k(), p())
+    /// Whether it has had as many symbols as any path could require; then it gets one per round trip.
+    pub(crate) fn is_capped(&self) -> bool {
+        let arrived = self.k() - self.fewest_missing;
+        let ceiling = SYMBOLS_PER_BLOCK_FACTOR * f64::from(self.k()) + SYMBOLS_PER_ARRIVAL * f64::from(arrived);
+        f64::from(self.expected_arrivals) >= ceiling
     }
 }

@@ -2,6 +2,7 @@
 
 use dfcp_wire::feedback::Wasted;
 
+use crate::proof::Layout;
 use crate::send::symbol::{Reason, Symbol};
 use crate::stats::{SentSymbols, WastedSymbols};
 
@@ -13,6 +14,9 @@ pub(crate) struct SendCounters {
     wasted_reported: Wasted,
     pub(crate) acknowledged_bytes: u64,
     pub(crate) acknowledged_blocks: u64,
+    /// Source symbols of these blocks, and the bytes of as many encoding symbols.
+    pub(crate) acknowledged_symbols: u64,
+    pub(crate) acknowledged_symbol_bytes: u64,
 }
 
 impl SendCounters {
@@ -26,9 +30,11 @@ impl SendCounters {
         } += 1;
     }
 
-    pub(crate) fn on_acknowledged(&mut self, bytes: u64) {
-        self.acknowledged_bytes += bytes;
+    pub(crate) fn on_acknowledged(&mut self, layout: Layout) {
+        self.acknowledged_bytes += layout.data().length_bytes() as u64;
         self.acknowledged_blocks += 1;
+        self.acknowledged_symbols += layout.data().k() as u64;
+        self.acknowledged_symbol_bytes += (layout.data().k() * layout.symbol_size()) as u64;
     }
 
     pub(crate) fn on_wasted(&mut self, now: Wasted) {

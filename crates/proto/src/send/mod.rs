@@ -5,6 +5,7 @@ pub(crate) mod aims;
 pub(crate) mod block;
 pub(crate) mod classic;
 pub(crate) mod counters;
+pub(crate) mod credit;
 pub(crate) mod due;
 pub(crate) mod open_loop;
 pub(crate) mod peer_queue;

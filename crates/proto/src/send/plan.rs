@@ -5,7 +5,7 @@
 //! which is free as long as the window spans the rounds. Hence a first rounds' margin of `c` standard deviations.
 
 use crate::config::Traffic;
-use crate::limits::{LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
+use crate::limits::{LOSS_BELIEVED_MAX, ROUND_LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 
 /// The chance that a block fails to decode which proactive repair aims for.
 const PROACTIVE_FAILURE_MAX: f64 = 1e-6;
@@ -25,13 +25,18 @@ pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
 
 /// Symbols to send for a deficit of `missing` symbols at loss `p`: `max(1, round((d − c·√(d·p))/(1−p)))`.
 pub(crate) fn round_size(missing: u32, p: f64, c: f64) -> u32 {
-    let p = believed(p);
+    let p = p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX);
     let d = f64::from(missing);
     let n = ((d - c * (d * p).sqrt()) / (1.0 - p)).round();
     (n as u32).max(1)
 }
 
-/// The ceiling on symbols sent for a block of `k` before it gets only one per round trip.
+/// How much of a symbol is expected to arrive, for the ceiling on a block's symbols.
+pub(crate) fn expected_arrival(p: f64) -> f64 {
+    1.0 - p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX)
+}
+
+/// The most symbols that proactive repair wants in flight for `k` missing ones.
 pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
     (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
 }
@@ -100,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_lying_loss_rate_is_not_believed_past_its_limit() {
-        assert_eq!(round_size(45, 1.0, 0.0), round_size(45, LOSS_BELIEVED_MAX, 0.0));
+        assert_eq!(round_size(45, 1.0, 0.0), round_size(45, ROUND_LOSS_BELIEVED_MAX, 0.0));
+        assert_eq!(expected_arrival(1.0), 1.0 - ROUND_LOSS_BELIEVED_MAX);
         assert_eq!(symbols_per_block_max(45, 0.999), 4 * 45 * 4);
     }
 

@@ -38,7 +38,7 @@ impl Noise {
         keys: Keys<'_>,
     ) -> Result<Self, HandshakeError> {
         let build = || -> Result<snow::HandshakeState, snow::Error> {
-            let resolver = Box::new(Resolver { seed: *seed });
+            let resolver = Box::new(Resolver { seed: *seed, own: keys.own.cloned() });
             let mut builder = snow::Builder::with_resolver(pattern.name().parse()?, resolver).prologue(prologue)?;
             if let Some(own) = keys.own {
                 builder = builder.local_private_key(own.private())?;
@@ -133,6 +133,8 @@ fn refused(error: snow::Error) -> HandshakeError {
 /// Our primitives and seeded random numbers, under the names which the three patterns use.
 struct Resolver {
     seed: [u8; 32],
+    /// Wiped when dropped.
+    own: Option<StaticKey>,
 }
 
 impl Drop for Resolver {
@@ -147,7 +149,7 @@ impl CryptoResolver for Resolver {
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::default()) as Box<dyn Dh>)
+        (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::knowing(self.own.clone())) as Box<dyn Dh>)
     }
 
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {

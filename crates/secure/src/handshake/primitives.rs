@@ -3,22 +3,31 @@
 
 use ring::{aead, digest};
 use snow::types::{Cipher, Dh, Hash, Random};
+use subtle::ConstantTimeEq as _;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
+use crate::keys::StaticKey;
 use crate::packet::TAG_BYTES;
 
 const BYTES: usize = 32;
 
 /// A key pair, or none yet.
-#[derive(Default)]
 pub(super) struct X25519 {
+    /// This end's static key: the library hands in the private half alone, and to compute the public one again would cost a
+    /// multiplication for every message of a stranger.
+    own: Option<StaticKey>,
     /// Wiped when dropped.
     private: Option<StaticSecret>,
     public: [u8; BYTES],
 }
 
 impl X25519 {
+    /// No pair yet; if it becomes that of `own`, nothing is computed.
+    pub(super) fn knowing(own: Option<StaticKey>) -> Self {
+        Self { own, private: None, public: [0; BYTES] }
+    }
+
     fn set_bytes(&mut self, private: &[u8; BYTES]) {
         self.public = public_of(private);
         self.private = Some(StaticSecret::from(*private));
@@ -27,6 +36,8 @@ impl X25519 {
 
 /// The public half of a private key (RFC 7748).
 pub(crate) fn public_of(private: &[u8; BYTES]) -> [u8; BYTES] {
+    #[cfg(test)]
+    count_multiplication();
     PublicKey::from(&StaticSecret::from(*private)).to_bytes()
 }
 
@@ -44,7 +55,14 @@ impl Dh for X25519 {
     }
 
     fn set(&mut self, privkey: &[u8]) {
-        self.set_bytes(privkey.try_into().expect("static keys have 32 bytes"));
+        let private: &[u8; BYTES] = privkey.try_into().expect("static keys have 32 bytes");
+        match self.own.take().filter(|own| own.private().ct_eq(private).into()) {
+            Some(own) => {
+                self.public = own.public().0;
+                self.private = Some(StaticSecret::from(*private));
+            }
+            None => self.set_bytes(private),
+        }
     }
 
     fn generate(&mut self, rng: &mut dyn Random) -> Result<(), snow::Error> {
@@ -67,6 +85,8 @@ impl Dh for X25519 {
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;
+        #[cfg(test)]
+        count_multiplication();
         let secret = private.diffie_hellman(&PublicKey::from(peer));
         if !secret.was_contributory() {
             return Err(snow::Error::Dh);
@@ -74,6 +94,17 @@ impl Dh for X25519 {
         out[..BYTES].copy_from_slice(secret.as_bytes());
         Ok(())
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Multiplications on the curve by this thread.
+    pub(super) static MULTIPLICATIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+fn count_multiplication() {
+    MULTIPLICATIONS.with(|count| count.set(count.get() + 1));
 }
 
 /// SHA-256.

@@ -67,6 +67,9 @@ impl Responder {
         message: &[u8],
         out: &mut [u8],
     ) -> Result<(Self, usize), HandshakeError> {
+        if message.len() < pattern.overheads()[0] || message.len() > MESSAGE_BYTES_MAX {
+            return Err(HandshakeError::Length(message.len()));
+        }
         let seed = Zeroizing::new(seed);
         let mut noise = Noise::new(pattern, Role::Responder, prologue, &seed, keys.keys(pattern)?)?;
         let length = noise.read(message, out)?;

@@ -335,6 +335,24 @@ fn buffers_and_lengths_are_checked_before_anything_is_done() {
     }
 }
 
+/// What a stranger's first message makes a responder multiply on the curve before it is refused.
+#[test]
+fn only_a_message_to_the_static_key_costs_a_multiplication_before_it_is_refused() {
+    let multiplications = |work: &dyn Fn() -> Option<HandshakeError>| {
+        let before = primitives::MULTIPLICATIONS.get();
+        let _refused = work();
+        primitives::MULTIPLICATIONS.get() - before
+    };
+    let other = ResponderKeys { own: Some(key(9)), pre_shared: Some(PreSharedKey::from_bytes(&[9; 32])) };
+    let read_by_other = |pattern, message: &[u8]| read_first_with(&other, pattern, PROLOGUE, message).err();
+    for (pattern, cost) in [(Pattern::FirstContact, 0), (Pattern::Pinned, 1), (Pattern::PreShared, 0)] {
+        let first = written(|out| initiator(pattern).write_first(b"payload", out)).unwrap();
+        assert_eq!(multiplications(&|| read_by_other(pattern, &first)), cost, "{pattern:?}");
+        let short = &first[..pattern.overheads()[0] - 1];
+        assert_eq!(multiplications(&|| read_by_other(pattern, short)), 0, "{pattern:?} cut");
+    }
+}
+
 #[test]
 fn a_half_open_responder_is_small() {
     let mut initiator = initiator(Pattern::FirstContact);

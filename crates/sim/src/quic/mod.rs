@@ -15,11 +15,20 @@
 //! Congestion marks (ECN) do not pass the simulated links. Flow control never limits. Packets are sent one by one, as
 //! without segmentation offload.
 
+#[cfg(not(feature = "quic"))]
+mod absent;
+#[cfg(feature = "quic")]
 mod clock;
+#[cfg(feature = "quic")]
 mod end;
+#[cfg(feature = "quic")]
 mod identity;
+#[cfg(feature = "quic")]
 mod settings;
 
+#[cfg(not(feature = "quic"))]
+pub use absent::QuicEnd;
+#[cfg(feature = "quic")]
 pub use end::QuicEnd;
 
 /// What sets the congestion window.
@@ -70,13 +79,20 @@ pub enum QuicError {
     /// Packets of a size which QUIC or quinn does not allow.
     #[error("QUIC packets cannot have {0} bytes of UDP payload; set udp_payload_bytes from 1200 to 1452")]
     UdpPayload(u16),
+    /// This crate was built without QUIC.
+    #[cfg(not(feature = "quic"))]
+    #[error("this program was built without QUIC; build it with the feature `quic`")]
+    NotBuilt,
     /// The key pair or the certificate was refused.
+    #[cfg(feature = "quic")]
     #[error("cannot make a certificate for QUIC, check the version of rcgen: {0}")]
     Certificate(#[from] rcgen::Error),
     /// The TLS library refused its settings.
+    #[cfg(feature = "quic")]
     #[error("cannot set up TLS for QUIC, check the version of rustls: {0}")]
     Tls(#[from] rustls::Error),
     /// The TLS settings lack what QUIC's first packets need.
+    #[cfg(feature = "quic")]
     #[error("TLS offers no cipher suite for QUIC's first packets, check the version of quinn-proto")]
     InitialCipherSuite,
 }
@@ -86,4 +102,5 @@ const UDP_PAYLOAD_BYTES_MIN: u16 = 1_200;
 /// The most that quinn would find by itself.
 const UDP_PAYLOAD_BYTES_MAX: u16 = 1_452;
 /// IPv4 and UDP header.
+#[cfg(feature = "quic")]
 const OVERHEAD_BYTES: u32 = 28;

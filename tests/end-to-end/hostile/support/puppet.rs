@@ -1,7 +1,7 @@
 //! A peer which holds keys and says what it is told to: who attacks as an authenticated peer needs no more than this.
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{Cipher, Pattern, StaticKey};
+use dfcp_proto::{Cipher, Pattern, PublicKey, StaticKey};
 use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, Payload};
@@ -50,6 +50,12 @@ pub fn header(flags: Flags, id: u32) -> Header {
 #[must_use]
 pub fn first_contact(seed: u8) -> InitiatorKeys {
     InitiatorKeys::FirstContact { own: StaticKey::from_seed(&[seed; 32]), expected: None }
+}
+
+/// Keys with which a stranger opens a connection to the server with this key.
+#[must_use]
+pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
+    InitiatorKeys::Pinned { own: StaticKey::from_seed(&[seed; 32]), responder }
 }
 
 fn syn_options() -> Options {
@@ -112,6 +118,13 @@ impl Puppet {
         let mut bytes = [0; 1500];
         let length = payload.encode(&mut bytes)?;
         datagram(&header(Flags::SYN, 0), &syn_options(), &bytes[..length])
+    }
+
+    /// Changes the end of the first message, so that nobody can read it: another number makes another message.
+    pub fn spoil_first(&mut self, number: u32) {
+        if let Some(end) = self.first.last_chunk_mut() {
+            *end = number.to_be_bytes();
+        }
     }
 
     /// The cookie which a SYNACK asks for, if it does.

@@ -252,17 +252,17 @@ impl Node {
         self.received_bytes.iter().filter(|(from, _)| from.ip() == ip).map(|(_, bytes)| bytes).sum()
     }
 
-    /// What may not change when a datagram is without effect: the state, the timer, the peer's address, and all
-    /// counters but those of what arrived.
+    /// What may not change when a datagram is without effect: the state, the timer, the peer's address, when it was heard, and
+    /// all counters but those of what arrived.
     #[must_use]
-    pub fn observable(&self, now: Time) -> Vec<(State, Option<Time>, SocketAddr, Stats)> {
+    pub fn observable(&self, now: Time) -> Vec<(State, Option<Time>, SocketAddr, Time, Stats)> {
         let masked = |connection: &Connection| {
             let mut stats = connection.stats();
             stats.segments_received = 0;
             stats.bytes_received = 0;
             stats.segments_dropped = 0;
             stats.segments_forged = 0;
-            (connection.state(), connection.next_timeout(now), connection.remote(), stats)
+            (connection.state(), connection.next_timeout(now), connection.remote(), connection.last_heard(), stats)
         };
         self.connections.values().map(masked).collect()
     }

@@ -1,17 +1,39 @@
 use super::*;
+use crate::limits::UNPUBLISHED_FILES_MAX;
+use crate::transfer::store::{Store, StoreOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 fn entry(name: &str) -> Entry {
     Entry { mode: 0o755, mtime_s: 7, mtime_ns: 0, size_hint_bytes: 0, name: name.as_bytes().to_vec() }
 }
 
 fn fresh() -> (tempfile::TempDir, Assembler) {
+    fresh_with(StoreOptions::default())
+}
+
+fn fresh_with(options: StoreOptions) -> (tempfile::TempDir, Assembler) {
     let output = tempfile::tempdir().unwrap();
-    let store = Store::open(output.path(), false, false).unwrap();
+    let store = Store::open(output.path(), options).unwrap();
     (output, Assembler::new(Arc::new(store)))
+}
+
+const FLUSHING: StoreOptions =
+    StoreOptions { replace: false, sync: true, preserve_modes: false, session_bytes_max: None };
+
+fn store_file(assembler: &mut Assembler, name: &str, data: &[u8]) {
+    assembler.handle(&ToReceiver::File(entry(name))).unwrap();
+    for piece in data.chunks(1 << 20) {
+        assembler.handle(&ToReceiver::Data(piece.to_vec())).unwrap();
+    }
+    assembler.handle(&end_of(data)).unwrap();
+}
+
+fn unfinished(output: &Path) -> usize {
+    tree(output).keys().filter(|name| name.ends_with(".part")).count()
 }
 
 fn end_of(data: &[u8]) -> ToReceiver {
@@ -146,14 +168,19 @@ fn frame() -> impl Strategy<Value = ToReceiver> {
 proptest! {
     /// The reference model: a file is there exactly if a verdict said so, with the content that was hashed.
     #[test]
-    fn any_sequence_of_frames_stores_only_what_it_confirmed(frames in proptest::collection::vec(frame(), 0..40)) {
-        let (output, mut assembler) = fresh();
-        let (mut expected, mut entries, mut answered) = (BTreeMap::new(), 0, 0);
-        let (mut name, mut data): (Option<String>, Vec<u8>) = (None, Vec::new());
+    fn any_sequence_of_frames_stores_only_what_it_confirmed(
+        frames in proptest::collection::vec(frame(), 0..40),
+        sync in any::<bool>(),
+    ) {
+        let (output, mut assembler) = fresh_with(StoreOptions { sync, ..StoreOptions::default() });
+        let (mut expected, mut entries, mut answered) = (BTreeMap::new(), 0_u32, 0);
+        let (mut name, mut data): (String, Vec<u8>) = (String::new(), Vec::new());
+        let mut ended: BTreeMap<u32, (String, Vec<u8>)> = BTreeMap::new();
         for mut frame in frames {
             if let ToReceiver::FileEnd { len, hash } = &mut frame {
                 *len = data.len() as u64;
                 *hash = *blake3::hash(&data).as_bytes();
+                ended.insert(entries.wrapping_sub(1), (name.clone(), data.clone()));
             }
             if assembler.handle(&frame).is_err() {
                 break;
@@ -162,17 +189,16 @@ proptest! {
                 ToReceiver::Directory(_) => entries += 1,
                 ToReceiver::File(entry) => {
                     entries += 1;
-                    name = Some(String::from_utf8(entry.name.clone()).unwrap());
+                    name = String::from_utf8(entry.name.clone()).unwrap();
                     data.clear();
                 }
                 ToReceiver::Data(more) => data.extend_from_slice(more),
                 _ => {}
             }
-            answered += verdicts(&mut assembler).len();
-            for outcome in assembler.take_outcomes() {
-                if outcome.failure.is_none() && !outcome.is_directory {
-                    prop_assert_eq!(Some(&outcome.name), name.as_ref());
-                    prop_assert!(expected.insert(outcome.name, data.clone()).is_none());
+            for (index, failure) in verdicts(&mut assembler) {
+                answered += 1;
+                if let (None, Some((name, data))) = (failure, ended.remove(&index)) {
+                    prop_assert!(expected.insert(name, data).is_none());
                 }
             }
         }
@@ -182,4 +208,242 @@ proptest! {
         drop(assembler);
         prop_assert_eq!(tree(output.path()), expected);
     }
+}
+
+#[test]
+fn small_files_become_durable_together_and_have_no_name_before() {
+    let (output, mut assembler) = fresh_with(FLUSHING);
+    for number in 1..BATCH_ENTRIES_MAX {
+        store_file(&mut assembler, &number.to_string(), b"small");
+    }
+    assert!(assembler.is_waiting() && verdicts(&mut assembler).is_empty());
+    assert_eq!(unfinished(output.path()), BATCH_ENTRIES_MAX - 1);
+    assert_eq!(tree(output.path()).len(), BATCH_ENTRIES_MAX - 1, "a file has its name and is not flushed");
+    store_file(&mut assembler, "last", b"small");
+    assert_eq!(verdicts(&mut assembler).len(), BATCH_ENTRIES_MAX);
+    assert_eq!((tree(output.path()).len(), unfinished(output.path())), (BATCH_ENTRIES_MAX, 0));
+    // And when somebody asks for it, or nothing more comes.
+    store_file(&mut assembler, "next", b"small");
+    assembler.publish().unwrap();
+    assert_eq!(verdicts(&mut assembler), [(BATCH_ENTRIES_MAX as u32, None)]);
+    store_file(&mut assembler, "end", b"small");
+    assembler.handle(&ToReceiver::End { entries: BATCH_ENTRIES_MAX as u32 + 2 }).unwrap();
+    assert_eq!(verdicts(&mut assembler), [(BATCH_ENTRIES_MAX as u32 + 1, None)]);
+    assert!(assembler.is_finished() && output.path().join("end").is_file());
+}
+
+#[test]
+fn a_large_file_waits_for_no_other() {
+    let (output, mut assembler) = fresh_with(FLUSHING);
+    store_file(&mut assembler, "small", b"small");
+    assert!(verdicts(&mut assembler).is_empty());
+    store_file(&mut assembler, "large", &vec![0; BATCH_BYTES_MAX as usize]);
+    assert_eq!(verdicts(&mut assembler), [(0, None), (1, None)]);
+    assert_eq!(unfinished(output.path()), 0);
+}
+
+#[test]
+fn sessions_together_hold_a_bounded_number_of_files_open() {
+    let output = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
+    let mut sessions: Vec<_> = (0..4).map(|_| Assembler::new(Arc::clone(&store))).collect();
+    let mut most = 0;
+    for number in 0..BATCH_ENTRIES_MAX - 1 {
+        for (session, assembler) in sessions.iter_mut().enumerate() {
+            store_file(assembler, &format!("{session}-{number}"), b"x");
+        }
+        most = most.max(unfinished(output.path()));
+    }
+    assert!(most > UNPUBLISHED_FILES_MAX / 2 && most <= UNPUBLISHED_FILES_MAX, "{most}");
+    drop(sessions);
+    assert_eq!(unfinished(output.path()), 0);
+}
+
+#[test]
+fn a_directory_gets_its_time_after_the_files_that_waited() {
+    let (output, mut assembler) = fresh_with(FLUSHING);
+    assembler.handle(&ToReceiver::Directory(entry("d"))).unwrap();
+    store_file(&mut assembler, "d/f", b"x");
+    store_file(&mut assembler, "g", b"x");
+    assembler.publish().unwrap();
+    assert_eq!(verdicts(&mut assembler), [(1, None), (0, None), (2, None)]);
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(output.path().join("d")).unwrap());
+    assert_eq!(time.unix_seconds(), 7);
+}
+
+#[test]
+fn a_session_stores_no_more_than_it_may() {
+    let output = tempfile::tempdir().unwrap();
+    let options = StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() };
+    let mut assembler = Assembler::new(Arc::new(Store::open(output.path(), options).unwrap()));
+    let announced = Entry { size_hint_bytes: 7, ..entry("announced") };
+    for frame in [
+        ToReceiver::File(entry("fits")),
+        ToReceiver::Data(b"four".to_vec()),
+        end_of(b"four"),
+        ToReceiver::File(entry("grows")),
+        ToReceiver::Data(b"four".to_vec()),
+        ToReceiver::Data(b"mor".to_vec()),
+        ToReceiver::Data(b"and more".to_vec()),
+        end_of(b"fourmorand more"),
+        ToReceiver::File(announced),
+        ToReceiver::FileAbort("refused".into()),
+        ToReceiver::File(entry("last")),
+        ToReceiver::Data(b"ok".to_vec()),
+        end_of(b"ok"),
+        ToReceiver::File(entry("empty")),
+        end_of(b""),
+        ToReceiver::End { entries: 5 },
+    ] {
+        assembler.handle(&frame).unwrap();
+    }
+    let full = Some(FailureCode::DiskFull);
+    assert_eq!(verdicts(&mut assembler), [(0, None), (1, full), (2, full), (3, None), (4, None)]);
+    let refused: Vec<_> = assembler.take_outcomes().into_iter().filter_map(|outcome| outcome.failure).collect();
+    assert!(refused.len() == 2 && refused.iter().all(|why| why.contains("--max-bytes")), "{refused:?}");
+    assert_eq!(
+        tree(output.path()),
+        BTreeMap::from([
+            ("empty".into(), Vec::new()),
+            ("fits".into(), b"four".to_vec()),
+            ("last".into(), b"ok".to_vec())
+        ])
+    );
+}
+
+#[test]
+fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
+    for options in [StoreOptions::default(), FLUSHING] {
+        let (output, mut assembler) = fresh_with(options);
+        fs::write(output.path().join("same"), b"same").unwrap();
+        fs::write(output.path().join("other"), b"othe").unwrap();
+        let before = fs::metadata(output.path().join("same")).unwrap().modified().unwrap();
+        store_file(&mut assembler, "same", b"same");
+        assert_eq!(verdicts(&mut assembler), [(0, None)]);
+        let outcome = assembler.take_outcomes().remove(0);
+        assert!(outcome.is_unchanged && outcome.hash == Some(blake3::hash(b"same")), "{outcome:?}");
+        assert_eq!(outcome.bytes, 4);
+        store_file(&mut assembler, "other", b"same");
+        store_file(&mut assembler, "same", b"");
+        assert_eq!(verdicts(&mut assembler), [(1, Some(FailureCode::Exists)), (2, Some(FailureCode::Exists))]);
+        assert_eq!(fs::metadata(output.path().join("same")).unwrap().modified().unwrap(), before);
+        assert_eq!(tree(output.path()).len(), 2);
+        assert_eq!(assembler.totals(), (1, 2));
+    }
+}
+
+#[test]
+fn a_file_that_is_there_with_another_length_is_refused_as_soon_as_that_is_clear() {
+    let (output, mut assembler) = fresh();
+    fs::write(output.path().join("f"), b"four").unwrap();
+    assembler.handle(&ToReceiver::File(Entry { size_hint_bytes: 5, ..entry("f") })).unwrap();
+    assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
+    assembler.handle(&ToReceiver::FileAbort(String::new())).unwrap();
+    // The hint may be less, because of holes.
+    assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
+    assembler.handle(&ToReceiver::Data(b"four".to_vec())).unwrap();
+    assert_eq!(verdicts(&mut assembler), []);
+    assembler.handle(&ToReceiver::Data(b"!".to_vec())).unwrap();
+    assert_eq!(verdicts(&mut assembler), [(1, Some(FailureCode::Exists))]);
+    assembler.handle(&end_of(b"four!")).unwrap();
+    assert_eq!(verdicts(&mut assembler), []);
+}
+
+/// Otherwise somebody could guess the content of a file byte by byte.
+#[test]
+fn the_first_byte_that_differs_from_what_is_there_is_not_told() {
+    let (output, mut assembler) = fresh();
+    fs::write(output.path().join("f"), b"secret").unwrap();
+    assembler.handle(&ToReceiver::File(entry("f"))).unwrap();
+    assembler.handle(&ToReceiver::Data(b"x".to_vec())).unwrap();
+    assert_eq!(verdicts(&mut assembler), []);
+    // A hash of the whole is of no use without the whole.
+    let hash = *blake3::hash(b"secret").as_bytes();
+    assembler.handle(&ToReceiver::FileEnd { len: 6, hash }).unwrap();
+    assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
+}
+
+#[test]
+fn with_force_the_same_content_is_written_again() {
+    let (output, mut assembler) = fresh_with(StoreOptions { replace: true, ..StoreOptions::default() });
+    fs::write(output.path().join("f"), b"same").unwrap();
+    store_file(&mut assembler, "f", b"same");
+    assert!(!assembler.take_outcomes().remove(0).is_unchanged);
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(output.path().join("f")).unwrap());
+    assert_eq!(time.unix_seconds(), 7);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_same_content_is_not_followed() {
+    let (output, mut assembler) = fresh();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("f"), b"same").unwrap();
+    std::os::unix::fs::symlink(outside.path().join("f"), output.path().join("f")).unwrap();
+    store_file(&mut assembler, "f", b"same");
+    assert_eq!(verdicts(&mut assembler), [(0, Some(FailureCode::Exists))]);
+}
+
+/// A stream whose content a test sees, up to `room` bytes.
+#[derive(Clone)]
+struct Pipe {
+    content: Arc<Mutex<Vec<u8>>>,
+    room: usize,
+}
+
+impl std::io::Write for Pipe {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        let mut content = self.content.lock().unwrap();
+        if content.len() + data.len() > self.room {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        content.extend_from_slice(data);
+        Ok(data.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Plays `frames` to a stream and returns the verdicts, and what was written.
+fn streamed(room: usize, bytes_max: Option<u64>, frames: &[ToReceiver]) -> (Vec<(u32, Option<FailureCode>)>, Vec<u8>) {
+    let pipe = Pipe { content: Arc::default(), room };
+    let mut assembler = Assembler::new(Target::stream(pipe.clone(), bytes_max));
+    for frame in frames {
+        assembler.handle(frame).unwrap();
+    }
+    let content = pipe.content.lock().unwrap().clone();
+    (verdicts(&mut assembler), content)
+}
+
+#[test]
+fn a_stream_takes_one_file_and_confirms_it_by_its_hash() {
+    let file = |name: &str| ToReceiver::File(entry(name));
+    let data = || ToReceiver::Data(b"data".to_vec());
+    let (refused, mismatch) = (Some(FailureCode::Name), Some(FailureCode::Mismatch));
+    let whole = [file("f"), data(), data(), end_of(b"datadata"), ToReceiver::End { entries: 1 }];
+    assert_eq!(streamed(99, None, &whole), (vec![(0, None)], b"datadata".to_vec()));
+    for wrong in
+        [end_of(b"Data"), end_of(b"dat"), ToReceiver::FileEnd { len: 5, hash: *blake3::hash(b"data").as_bytes() }]
+    {
+        assert_eq!(streamed(99, None, &[file("f"), data(), wrong]).0, [(0, mismatch)]);
+    }
+    // What was written of a file cannot be taken back, so another one would not be the content of one file.
+    let broken = [file("f"), data(), ToReceiver::FileAbort("gone".into()), file("g"), data(), end_of(b"data")];
+    let given_up = Some(FailureCode::GivenUp);
+    assert_eq!(streamed(99, None, &broken), (vec![(0, given_up), (1, refused)], b"data".to_vec()));
+    let inside = [ToReceiver::Directory(entry("d")), file("d/f"), data(), end_of(b"data"), file("g"), end_of(b"")];
+    assert_eq!(streamed(99, None, &inside), (vec![(0, refused), (1, refused), (2, None)], Vec::new()));
+}
+
+#[test]
+fn a_stream_that_is_closed_or_full_fails_its_file() {
+    let frames = [
+        ToReceiver::File(entry("f")),
+        ToReceiver::Data(b"data".to_vec()),
+        ToReceiver::Data(b"more".to_vec()),
+        end_of(b"datamore"),
+    ];
+    assert_eq!(streamed(5, None, &frames), (vec![(0, Some(FailureCode::FileSystem))], b"data".to_vec()));
+    assert_eq!(streamed(99, Some(7), &frames), (vec![(0, Some(FailureCode::DiskFull))], b"data".to_vec()));
 }

@@ -35,7 +35,10 @@ fn progress() -> impl Strategy<Value = Progress> {
 
 fn to_sender() -> impl Strategy<Value = ToSender> {
     prop_oneof![
-        any::<u32>().prop_map(|index| ToSender::Verdict { index, outcome: Ok(()) }),
+        (any::<u32>(), any::<bool>()).prop_map(|(index, stored)| ToSender::Verdict {
+            index,
+            outcome: Ok(if stored { Confirmed::Stored } else { Confirmed::Unchanged }),
+        }),
         (any::<u32>(), failure()).prop_map(|(index, failure)| ToSender::Verdict { index, outcome: Err(failure) }),
         progress().prop_map(ToSender::Progress),
         (any::<u32>(), any::<u32>(), progress()).prop_map(|(stored, failed, progress)| ToSender::Summary {
@@ -95,7 +98,30 @@ proptest! {
     }
 }
 
-/// The vector of `spec/file-transfer.md`.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One of `spec/file-transfer.md`.
+fn vector(name: &str) -> String {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/file-transfer.md")).unwrap();
+    text.lines()
+        .skip_while(|line| *line != format!("```hex {name}"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("```"))
+        .map(|line| line.split('#').next().unwrap_or_default().replace(' ', ""))
+        .collect()
+}
+
+/// A confirmation needs no sentence, and one behind it would be taken for something else.
+#[test]
+fn a_verdict_that_confirms_ends_with_its_code() {
+    for code in [0, 12] {
+        assert!(ToSender::decode(kind::VERDICT, &[0, 0, 0, 1, code]).is_ok());
+        assert!(ToSender::decode(kind::VERDICT, &[0, 0, 0, 1, code, b'x']).is_err());
+    }
+}
+
 #[test]
 fn the_bytes_are_those_of_the_specification() {
     let mut bytes = Service::Files.preamble().to_vec();
@@ -109,16 +135,14 @@ fn the_bytes_are_those_of_the_specification() {
     ] {
         frame.encode(&mut bytes);
     }
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/file-transfer.md")).unwrap();
-    let vector: String = text
-        .lines()
-        .skip_while(|line| !line.starts_with("```hex sender"))
-        .skip(1)
-        .take_while(|line| !line.starts_with("```"))
-        .map(|line| line.split('#').next().unwrap_or_default().replace(' ', ""))
-        .collect();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, vector);
+    assert_eq!(hex(&bytes), vector("sender"));
+
+    let mut verdict = Vec::new();
+    ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Unchanged) }.encode(&mut verdict);
+    assert_eq!(hex(&verdict), vector("receiver"));
+    let (mut file, name) = (Vec::new(), b"\xe9".to_vec());
+    ToReceiver::File(Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 0, name }).encode(&mut file);
+    assert_eq!(hex(&file), vector("name"));
 }
 
 #[test]

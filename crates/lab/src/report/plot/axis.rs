@@ -11,8 +11,8 @@ use crate::report::text::{shortened, width, words, wrapped};
 const LINE: f64 = 15.0;
 /// From the axis to the baseline of its numbers.
 const NUMBERS: f64 = 18.0;
-/// Free space at the right.
-const RIGHT: f64 = 16.0;
+/// Free space at the right of a plot which has nothing there.
+pub(super) const RIGHT: f64 = 16.0;
 /// The longest name of a category that is written upwards.
 const UPRIGHT_MAX: f64 = 150.0;
 
@@ -26,21 +26,31 @@ pub(super) struct Frame {
     x_title: Vec<String>,
 }
 
+/// Room around the area of the values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// For values above it.
+    pub(super) above: f64,
+    /// For numbers or names below it.
+    pub(super) below: f64,
+    /// For names of curves, or the half of a number.
+    pub(super) right: f64,
+}
+
 impl Frame {
-    /// A frame for the range `y_range`, with `headroom` above the area for values and `x_height` below it for numbers
-    /// or names.
-    pub(super) fn new(size: Size, axes: (&Axis, &Axis), y_range: Range, headroom: f64, x_height: f64) -> Self {
+    /// A frame for the range `y_range`, with `room` around the area.
+    pub(super) fn new(size: Size, axes: (&Axis, &Axis), y_range: Range, room: Room) -> Self {
         let (x_axis, y_axis) = axes;
         let y_title = wrapped(&y_axis.title(), TEXT, size.width - 8.0, 2);
         let x_title = wrapped(&x_axis.title(), TEXT, size.width - 24.0, 2);
-        let top = 8.0 + LINE * y_title.len() as f64 + headroom;
-        let bottom = size.height - x_height - LINE * x_title.len() as f64 - 6.0;
+        let top = 8.0 + LINE * y_title.len() as f64 + room.above;
+        let bottom = size.height - room.below - LINE * x_title.len() as f64 - 6.0;
         // By the size alone, so that frames with different room below have the same numbers.
         let log = y_axis.scale == Scale::Log;
         let count = ((size.height - 100.0) / if log { 21.0 } else { 31.0 }) as usize;
         let y = Mapping::new(y_axis, y_range, (bottom, top), count);
         let widest = y.labels().iter().map(|(_, label)| width(label, TEXT)).fold(0.0, f64::max);
-        let area = Area { left: widest + 14.0, top, right: size.width - RIGHT, bottom };
+        let area = Area { left: widest + 14.0, top, right: size.width - room.right, bottom };
         Self { area, y, size, y_title, x_title }
     }
 

@@ -1,6 +1,6 @@
 //! Groups of bars over categories.
 
-use super::axis::{Frame, Names};
+use super::axis::{Frame, Names, RIGHT, Room};
 use super::scale::Range;
 use super::svg::{Anchor, SMALL, Svg, fill};
 use super::{Plot, Size, tip};
@@ -33,7 +33,8 @@ impl<'a> Layout<'a> {
         let figure = plot.figure;
         let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(figure.y.scale != Scale::Log);
         // Only the width of this frame counts.
-        let area = Frame::new(size, (&figure.x, &figure.y), y_range, 0.0, 0.0).area;
+        let room = Room { above: 0.0, below: 0.0, right: RIGHT };
+        let area = Frame::new(size, (&figure.x, &figure.y), y_range, room).area;
         let slot_width = (area.right - area.left) / names.len().max(1) as f64;
         let (bars, names) = (Bars::new(plot, names.len(), slot_width), Names::new(names, slot_width));
         let extra = (names.height() - 25.0).max(0.0) + (bars.headroom() - 20.0).max(0.0);
@@ -43,7 +44,8 @@ impl<'a> Layout<'a> {
     pub(super) fn draw(mut self, svg: &mut Svg) {
         let plot = self.bars.plot;
         let axes: (&Axis, &Axis) = (&plot.figure.x, &plot.figure.y);
-        let frame = Frame::new(self.size, axes, self.y_range, self.bars.headroom(), self.names.height());
+        let room = Room { above: self.bars.headroom(), below: self.names.height(), right: RIGHT };
+        let frame = Frame::new(self.size, axes, self.y_range, room);
         frame.draw_y(svg);
         for (index, look) in plot.looks.iter().enumerate() {
             svg.hatch(*look, &format!("{}-h{index}", plot.id));

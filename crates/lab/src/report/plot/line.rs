@@ -1,6 +1,7 @@
 //! Curves over numbers.
 
-use super::axis::{Frame, numbers_height};
+use super::axis::{Frame, RIGHT, Room, numbers_height};
+use super::ends::Ends;
 use super::labels::{Area, Taken};
 use super::scale::{Mapping, Range};
 use super::svg::{Anchor, SMALL, Svg};
@@ -20,38 +21,69 @@ const MARKERS: usize = 7;
 /// Up to this many points in a panel, each has its value beside it where there is room.
 const VALUES_MAX: usize = 12;
 
-pub(super) fn draw(svg: &mut Svg, plot: &Plot<'_>, size: Size) {
-    let figure = plot.figure;
-    let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(false);
-    let frame = Frame::new(size, (&figure.x, &figure.y), y_range, 10.0, numbers_height());
-    let finite = plot.all_points().filter(|point| point.is_finite()).map(|point| point.x);
-    let x_range = Range::of(&figure.x, finite);
-    let ends = (frame.area.left, frame.area.right);
-    let spacing = if figure.x.scale == Scale::Log { 36.0 } else { 45.0 };
-    let x = Mapping::new(&figure.x, x_range, ends, ((ends.1 - ends.0) / spacing) as usize);
-    frame.draw_y(svg);
-    frame.draw_x(svg, &x);
-    let curves: Vec<Curve<'_>> = plot
-        .panel
-        .series
-        .iter()
-        .zip(&plot.looks)
-        .enumerate()
-        .map(|(index, (series, look))| Curve::new(series, *look, index, &x, &frame.y))
-        .collect();
-    if curves.iter().all(|curve| curve.points.is_empty()) {
-        let middle = ((frame.area.left + frame.area.right) / 2.0, (frame.area.top + frame.area.bottom) / 2.0);
-        svg.text(middle, 12.0, Anchor::Middle, "no values");
+/// Room above the area, where a value beside a point may reach to.
+const ABOVE: f64 = 10.0;
+
+/// What curves of one panel need, before anything is drawn.
+pub(super) struct Layout<'a> {
+    /// Higher than asked for if the names of the curves need it.
+    pub(super) size: Size,
+    plot: &'a Plot<'a>,
+    ends: Option<Ends>,
+    y_range: Range,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(plot: &'a Plot<'a>, size: Size) -> Self {
+        let figure = plot.figure;
+        let y_range = Range::of(&figure.y, plot.y_values()).down_to_zero(false);
+        let ends = Ends::new(figure, size);
+        let area = frame(plot, size, y_range, ends.as_ref()).area;
+        let lacking = ends.as_ref().map_or(0.0, |ends| ends.height - (area.bottom - area.top));
+        Self { size: Size { height: size.height + lacking.max(0.0).ceil(), ..size }, plot, ends, y_range }
     }
-    // The first series, usually DFCP, lies on top.
-    for curve in curves.iter().rev() {
-        svg.push(format_args!("<g class=\"{}\">", curve.look.class()));
-        curve.draw(svg, plot, &frame.y);
-        svg.push(format_args!("</g>"));
+
+    pub(super) fn draw(self, svg: &mut Svg) {
+        let (plot, figure) = (self.plot, self.plot.figure);
+        let frame = frame(plot, self.size, self.y_range, self.ends.as_ref());
+        let finite = plot.all_points().filter(|point| point.is_finite()).map(|point| point.x);
+        let x_range = Range::of(&figure.x, finite);
+        let ends = (frame.area.left, frame.area.right);
+        let spacing = if figure.x.scale == Scale::Log { 36.0 } else { 45.0 };
+        let x = Mapping::new(&figure.x, x_range, ends, ((ends.1 - ends.0) / spacing) as usize);
+        frame.draw_y(svg);
+        frame.draw_x(svg, &x);
+        let series = plot.panel.series.iter().zip(&plot.looks).enumerate();
+        let curves: Vec<Curve<'_>> =
+            series.map(|(index, (series, look))| Curve::new(series, *look, index, &x, &frame.y)).collect();
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            let middle = ((frame.area.left + frame.area.right) / 2.0, (frame.area.top + frame.area.bottom) / 2.0);
+            svg.text(middle, 12.0, Anchor::Middle, "no values");
+        }
+        let mut taken = Taken::default();
+        if let Some(ends) = &self.ends {
+            let last = |curve: &Curve<'a>| curve.points.last().map(|(_, dot)| (dot.x, dot.y));
+            let named = curves.iter().filter_map(|curve| Some((curve.look, curve.series.label.as_str(), last(curve)?)));
+            for [end, corner, name] in ends.draw(svg, &frame.area, &named.collect::<Vec<_>>()) {
+                taken.add_line(end, corner);
+                taken.add_line(corner, name);
+            }
+        }
+        // The first series, usually DFCP, lies on top.
+        for curve in curves.iter().rev() {
+            svg.push(format_args!("<g class=\"{}\">", curve.look.class()));
+            curve.draw(svg, plot, &frame.y);
+            svg.push(format_args!("</g>"));
+        }
+        if curves.iter().map(|curve| curve.points.len()).sum::<usize>() <= VALUES_MAX {
+            draw_values(svg, &curves, &frame.area, taken);
+        }
     }
-    if curves.iter().map(|curve| curve.points.len()).sum::<usize>() <= VALUES_MAX {
-        draw_values(svg, &curves, &frame.area);
-    }
+}
+
+fn frame(plot: &Plot<'_>, size: Size, y_range: Range, ends: Option<&Ends>) -> Frame {
+    let room = Room { above: ABOVE, below: numbers_height(), right: ends.map_or(RIGHT, Ends::width) };
+    Frame::new(size, (&plot.figure.x, &plot.figure.y), y_range, room)
 }
 
 /// A series on the page.
@@ -129,9 +161,8 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// The values beside the points, where they cover nothing.
-fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area) {
-    let mut taken = Taken::default();
+/// The values beside the points, where they cover nothing, least of all what is `taken` already.
+fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area, mut taken: Taken) {
     for curve in curves {
         for (_, dot) in &curve.points {
             taken.add(Area::around((dot.x, dot.y), 6.0));
@@ -147,7 +178,7 @@ fn draw_values(svg: &mut Svg, curves: &[Curve<'_>], area: &Area) {
             }
         }
     }
-    let inside = Area { top: area.top - 10.0, right: area.right + 14.0, ..*area };
+    let inside = Area { top: area.top - ABOVE, right: area.right + 14.0, ..*area };
     for curve in curves {
         for (point, dot) in &curve.points {
             let text = value(point.y);

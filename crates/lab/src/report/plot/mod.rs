@@ -2,6 +2,7 @@
 
 mod axis;
 mod bars;
+mod ends;
 mod labels;
 mod legend;
 mod line;
@@ -47,20 +48,20 @@ impl Plot<'_> {
     /// The plot as an SVG element with `class`.
     pub(super) fn svg(&self, size: Size, class: &str) -> String {
         let mut svg = Svg::default();
-        let bars = match &self.figure.x.scale {
-            Scale::Categories(names) => Some(bars::Layout::new(self, names, size)),
-            _ => None,
+        let layout = match &self.figure.x.scale {
+            Scale::Categories(names) => Layout::Bars(bars::Layout::new(self, names, size)),
+            _ => Layout::Curves(line::Layout::new(self, size)),
         };
-        let Size { width, height } = bars.as_ref().map_or(size, |bars| bars.size);
+        let Size { width, height } = layout.size();
         let id = &self.id;
         svg.push(format_args!(
             "<svg class=\"plot {class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">"
         ));
         svg.push(format_args!("<title id=\"{id}-t\">{}</title>", escaped(&self.title())));
         svg.push(format_args!("<desc id=\"{id}-d\">{}</desc>", escaped(&self.description())));
-        match bars {
-            Some(bars) => bars.draw(&mut svg),
-            None => line::draw(&mut svg, self, size),
+        match layout {
+            Layout::Bars(bars) => bars.draw(&mut svg),
+            Layout::Curves(curves) => curves.draw(&mut svg),
         }
         svg.push(format_args!("</svg>"));
         svg.into_string()
@@ -110,6 +111,27 @@ impl Plot<'_> {
             std::iter::once(point.y).chain(ends)
         })
     }
+}
+
+/// A plot before it is drawn.
+enum Layout<'a> {
+    Bars(bars::Layout<'a>),
+    Curves(line::Layout<'a>),
+}
+
+impl Layout<'_> {
+    const fn size(&self) -> Size {
+        match self {
+            Self::Bars(bars) => bars.size,
+            Self::Curves(curves) => curves.size,
+        }
+    }
+}
+
+/// Whether plots of this size name all of the figure's curves at their ends, so that a legend would say nothing new.
+pub(super) fn is_labelled(figure: &Figure, size: Size) -> bool {
+    let is_bars = matches!(figure.x.scale, Scale::Categories(_));
+    !is_bars && ends::Ends::new(figure, size).is_some_and(|ends| ends.is_whole)
 }
 
 fn in_words(axis: &Axis) -> String {

@@ -66,7 +66,7 @@ impl Svg {
     /// The marker of a series, with a text which shows when the pointer rests on it.
     pub(super) fn marker(&mut self, look: Look, (x, y): (f64, f64), tip: &str) {
         let (shape, filled) = look.marker();
-        let class = if filled && shape != Shape::Cross { "m" } else { "m hollow" };
+        let class = if filled && !shape.is_strokes() { "m" } else { "m hollow" };
         // Open ones are larger, so that they show around a filled one at the same place.
         let path = outline(shape, (x, y), if filled { 1.0 } else { 1.35 });
         self.push(format_args!("<path class=\"{class}\" d=\"{path}\">{}</path>", title(tip)));
@@ -142,6 +142,24 @@ fn outline(shape: Shape, (x, y): (f64, f64), size: f64) -> String {
         Shape::Square => format!("M{}L{}L{}L{}Z", at(-3.6, -3.6), at(3.6, -3.6), at(3.6, 3.6), at(-3.6, 3.6)),
         Shape::Triangle => format!("M{}L{}L{}Z", at(0.0, -4.8), at(4.6, 3.4), at(-4.6, 3.4)),
         Shape::Diamond => format!("M{}L{}L{}L{}Z", at(0.0, -5.2), at(5.2, 0.0), at(0.0, 5.2), at(-5.2, 0.0)),
+        Shape::Wedge => format!("M{}L{}L{}Z", at(0.0, 4.8), at(4.6, -3.4), at(-4.6, -3.4)),
+        Shape::Star => star(at),
         Shape::Cross => format!("M{}L{}M{}L{}", at(-4.0, -4.0), at(4.0, 4.0), at(-4.0, 4.0), at(4.0, -4.0)),
+        Shape::Plus => format!("M{}L{}M{}L{}", at(-5.0, 0.0), at(5.0, 0.0), at(0.0, -5.0), at(0.0, 5.0)),
+        Shape::Asterisk => {
+            let falling = format!("M{}L{}M{}L{}", at(-4.3, -2.5), at(4.3, 2.5), at(-4.3, 2.5), at(4.3, -2.5));
+            format!("{falling}M{}L{}", at(0.0, -5.0), at(0.0, 5.0))
+        }
     }
+}
+
+/// A star of five points.
+fn star(at: impl Fn(f64, f64) -> String) -> String {
+    let corner = |index: u32| {
+        let reach = if index.is_multiple_of(2) { 5.8 } else { 2.4 };
+        let angle = f64::from(index) * std::f64::consts::PI / 5.0;
+        at(reach * angle.sin(), -reach * angle.cos())
+    };
+    let corners: Vec<String> = (0..10).map(corner).collect();
+    format!("M{}Z", corners.join("L"))
 }

@@ -14,6 +14,8 @@ pub(crate) struct Snapshot {
     /// IP bits which arrived, and which were sent.
     pub(crate) arrived_bits: u64,
     pub(crate) sent_bits: u64,
+    /// Half of what may be sent without proof that it is decoded has been.
+    pub(crate) is_credit_short: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,15 @@ use super::*;
 
 const DATAGRAM_BITS: u64 = 11_808;
 const STEP: Duration = Duration::from_millis(5);
-const START: Snapshot = Snapshot { at: Time::ZERO, numbered: 0, settled: 0, arrived: 0, arrived_bits: 0, sent_bits: 0 };
+const START: Snapshot = Snapshot {
+    at: Time::ZERO,
+    numbered: 0,
+    settled: 0,
+    arrived: 0,
+    arrived_bits: 0,
+    sent_bits: 0,
+    is_credit_short: false,
+};
 
 /// A path which takes `capacity_bps` and holds up to 0.5 s of that in a queue; a share `loss` of the datagrams is lost by
 /// chance, after the queue or before it. What comes out is known to the sender `rtt` later.
@@ -156,12 +164,53 @@ fn a_full_path_is_followed_whatever_it_loses_by_itself() {
     }
 }
 
+/// Half of the credit is used up a second or two after the path has shrunk, and most of what is known then is of before.
+#[test]
+fn a_path_which_has_just_shrunk_is_found_full_though_the_credit_leaves_no_three_seconds() {
+    for rtt_ms in [20, 100, 200] {
+        for shrinks_after_steps in (1_000..1_100).step_by(7) {
+            let mut model = Model::new(3, 80_000_000, 100e6, 0.0, rtt_ms);
+            (0..shrinks_after_steps).for_each(|_| model.step());
+            model.capacity_bps = 3e6;
+            model.now.is_credit_short = true;
+            model.run(4);
+            let (allowed, after) = (model.allowed(), STEP * shrinks_after_steps);
+            assert!(allowed < 15e6, "RTT {rtt_ms} ms, shrinks after {after:?}: {allowed} bit/s are allowed");
+        }
+    }
+}
+
+#[test]
+fn a_path_which_loses_by_itself_is_not_taxed_when_the_credit_is_short() {
+    for loss in [0.3, 0.5, 0.6] {
+        let mut model = Model::new(4, 20_000_000, 100e6, loss, 50);
+        model.now.is_credit_short = true;
+        model.run(10);
+        assert_eq!((model.allowed(), model.breaker.tests()), (20e6, 1), "loss {loss}");
+    }
+}
+
 #[test]
 fn a_slow_full_path_is_followed() {
     for (seed, loss) in [0.0, 0.10, 0.30].into_iter().enumerate() {
         let mut model = Model::new(seed as u64 + 1, 20_000_000, 500e3, loss, 100);
         let (allowed, delivered) = settled(&mut model, 60);
         assert!((0.9..1.35).contains(&allowed) && delivered > 0.85, "loss {loss}: {allowed}, {delivered}");
+    }
+}
+
+#[test]
+fn what_a_full_path_carries_can_be_told_and_of_others_nothing_is() {
+    for (seed, loss) in [0.0, 0.10, 0.30].into_iter().enumerate() {
+        let mut model = Model::new(seed as u64 + 1, 100_000_000, 5e6, loss, 50);
+        assert_eq!(model.breaker.carried_bps(), None);
+        settled(&mut model, 60);
+        let takes = model.capacity_bps / if model.loses_first { 1.0 - loss } else { 1.0 };
+        let share = model.breaker.carried_bps().unwrap() as f64 / takes;
+        assert!((0.85..1.15).contains(&share), "loss {loss}: {share}");
+        let mut lossy = Model::new(seed as u64 + 1, 4_000_000, 5e6, loss, 50);
+        lossy.run(60);
+        assert_eq!(lossy.breaker.carried_bps(), None, "loss {loss}");
     }
 }
 

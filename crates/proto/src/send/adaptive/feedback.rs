@@ -9,13 +9,22 @@ use super::{Adaptive, Reported};
 use crate::error::PeerMisbehaved;
 use crate::limits;
 use crate::path::arrivals::expand;
-use crate::send::block::SendBlock;
+use crate::path::numbers::DatagramNumbers;
+use crate::proof::Layout;
 use crate::send::peer_queue::QueueReport;
-use crate::send::plan;
+
+/// What the list of a report says.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    /// Symbols which its open blocks have.
+    symbols: u64,
+    /// Whether it names every block that was sent.
+    is_whole: bool,
+}
 
 impl Adaptive {
-    /// Takes in the report which came as datagram `number`. `sent` is how many datagrams we have numbered. `None` if a
-    /// later report has come before; otherwise the RTT sample, if there is one.
+    /// Takes in the report which came as datagram `number`; `numbers` are those of our datagrams. `None` if a later report
+    /// has come before; otherwise the RTT sample, if there is one.
     pub(crate) fn on_report(
         &mut self,
         now: Time,
@@ -23,11 +32,15 @@ impl Adaptive {
         cumulative: u32,
         report: &Report,
         runs: impl Iterator<Item = Run> + Clone,
-        sent: u64,
+        numbers: &DatagramNumbers,
     ) -> Result<Option<Option<Duration>>, PeerMisbehaved> {
-        let highest = expand(report.highest_datagram, sent);
-        if highest >= sent {
-            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent });
+        let sent = numbers.sent_before(numbers.end());
+        let highest = expand(report.highest_datagram, numbers.end());
+        if highest >= numbers.end() {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent: numbers.end() });
+        }
+        if numbers.is_skipped(highest) {
+            return Err(PeerMisbehaved::ReportOfSkippedDatagram { claimed: highest });
         }
         if cumulative > self.next_id() {
             let sent = u64::from(self.next_id());
@@ -48,12 +61,14 @@ impl Adaptive {
             return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
         }
         let age = self.in_flight.age(highest, now);
-        self.settle(Reported { number, highest, received });
+        let passed = numbers.sent_before(highest + 1);
+        self.settle(Reported { number, highest, passed, received });
         self.advance(cumulative);
         self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
         self.peer_window_bytes = report.window_bytes;
         self.counters.on_wasted(report.wasted);
-        self.apply(cumulative, runs)?;
+        let listed = self.apply(cumulative, runs)?;
+        self.check_counts(received, sent, listed)?;
         self.proactive_from = 0;
         // A peer which claims to have held it for longer than it was gone says nothing about the path.
         let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
@@ -74,8 +89,8 @@ impl Adaptive {
                 block.unreported += 1;
             }
         }
-        let (since, before) = self.reported.map_or((0, 0), |newest| (newest.highest + 1, newest.received));
-        let passed = (report.highest + 1).saturating_sub(since);
+        let (passed_before, before) = self.reported.map_or((0, 0), |newest| (newest.passed, newest.received));
+        let passed = report.passed.saturating_sub(passed_before);
         let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
         self.loss.observe(passed, arrived);
         self.reported = Some(report);
@@ -98,8 +113,8 @@ impl Adaptive {
     fn advance(&mut self, cumulative: u32) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { return };
-            if let Some(acknowledged) = block.complete() {
-                self.on_acknowledged(acknowledged);
+            if let Some(memory) = block.complete() {
+                self.on_acknowledged(block.layout, memory);
             }
             self.span_bytes -= block.length_bytes();
             self.proofs.advance();
@@ -114,14 +129,15 @@ impl Adaptive {
         }
     }
 
-    fn on_acknowledged(&mut self, (length_bytes, memory): (u64, Vec<u8>)) {
-        self.open_bytes -= length_bytes;
-        self.counters.on_acknowledged(length_bytes);
+    fn on_acknowledged(&mut self, layout: Layout, memory: Vec<u8>) {
+        self.open_bytes -= layout.data().length_bytes() as u64;
+        self.counters.on_acknowledged(layout);
         self.source.recycle(memory);
     }
 
-    fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<(), PeerMisbehaved> {
+    fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<Listed, PeerMisbehaved> {
         let mut index = (cumulative - self.first_id) as usize;
+        let mut symbols = 0;
         for run in runs {
             match run {
                 Run::Complete(blocks) => {
@@ -146,12 +162,12 @@ impl Adaptive {
                     if index >= self.blocks.len() {
                         return Err(self.unsent(index + 1));
                     }
-                    self.report_missing(index, Some(missing.into()));
+                    symbols += self.report_missing(index, Some(missing.into()));
                     index += 1;
                 }
             }
         }
-        Ok(())
+        Ok(Listed { symbols, is_whole: index >= self.blocks.len() })
     }
 
     fn unsent(&self, end: usize) -> PeerMisbehaved {
@@ -160,23 +176,43 @@ impl Adaptive {
     }
 
     fn complete_at(&mut self, index: usize) {
-        let Some(acknowledged) = self.blocks.get_mut(index).and_then(SendBlock::complete) else { return };
-        self.on_acknowledged(acknowledged);
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        let (layout, Some(memory)) = (block.layout, block.complete()) else { return };
+        self.on_acknowledged(layout, memory);
         self.due.remove(self.first_id + index as u32);
     }
 
-    /// Block `index` lacks `missing` symbols, or all of them.
-    fn report_missing(&mut self, index: usize, missing: Option<u32>) {
-        let p = self.round_loss();
-        let traffic = self.traffic;
-        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
-        // A report cannot raise what an earlier one has settled, except that reordered reports were dropped before.
-        block.missing = missing.map_or_else(|| block.k(), |missing| missing.min(block.k()));
-        block.unreported = 0;
-        if block.awaits_round() {
-            block.target = plan::round_size(block.missing, p, plan::margin(traffic, block.round));
-            block.round += 1;
-            self.due.insert(self.first_id + index as u32);
+    /// What a report counts must be what it accounts for ([report-12]): each symbol which served or was wasted has come in
+    /// a datagram, and each data datagram that has come did one of the two.
+    fn check_counts(&self, received: u64, sent: u64, listed: Listed) -> Result<(), PeerMisbehaved> {
+        let accounted = self.counters.acknowledged_symbols + listed.symbols + self.counters.wasted.total();
+        let control = sent.saturating_sub(self.counters.sent.total());
+        // Blocks behind the end of a list which was cut may have had any number.
+        let is_short = listed.is_whole && received > accounted + control;
+        if accounted > received || is_short {
+            return Err(PeerMisbehaved::InconsistentReport { received, accounted });
         }
+        Ok(())
+    }
+
+    /// Block `index` lacks `missing` symbols, or all of them. Returns how many it has, unless it is acknowledged.
+    fn report_missing(&mut self, index: usize, missing: Option<u32>) -> u64 {
+        let traffic = self.round_traffic();
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return 0 };
+        block.on_missing(missing);
+        let id = self.first_id + index as u32;
+        if block.awaits_round() {
+            block.target = block.round_size(traffic, block.round, &self.loss);
+            block.round += 1;
+            self.due.insert(id);
+        } else if block.target > 0 {
+            // Planned while the path lost more, the rest of the round would be sent in vain and delay later blocks.
+            let wanted = block.round_size(traffic, block.round - 1, &self.loss);
+            block.target = block.target.min(wanted.saturating_sub(block.in_flight));
+            if block.target == 0 {
+                self.due.remove(id);
+            }
+        }
+        u64::from(block.k() - block.missing)
     }
 }

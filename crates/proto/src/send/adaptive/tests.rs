@@ -2,9 +2,16 @@ use dfcp_wire::feedback::{Report, Run};
 
 use super::*;
 use crate::error::PeerMisbehaved;
+use crate::path::numbers::DatagramNumbers;
 use crate::send::peer_queue::QueueReport;
 
 const NOW: Time = Time::from_s(1);
+
+fn numbered(datagrams: u64) -> DatagramNumbers {
+    let mut numbers = DatagramNumbers::default();
+    numbers.jump_to(datagrams);
+    numbers
+}
 
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
 fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
@@ -14,7 +21,7 @@ fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
     let bytes = blocks * sender.block_bytes();
     assert_eq!(sender.write(NOW, &vec![7; bytes]), bytes);
     let (rtt, mut number) = (RttEstimator::default(), 0);
-    while let Some(symbol) = sender.next_symbol(NOW, &rtt).filter(|_| number < 1_000) {
+    while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely).filter(|_| number < 1_000) {
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -40,26 +47,31 @@ fn report(highest: u64, received: u64) -> Report {
 fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let (mut sender, sent) = sender(u32::MAX - 2, 3);
     assert!(sent > 2 * 45 && !sender.is_exhausted());
-    assert!(sender.on_report(NOW, 0, u32::MAX, &report(sent - 1, sent), std::iter::empty(), sent).is_ok());
-    assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default()).is_none());
+    let late = dfcp_wire::feedback::Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
+    let all = Report { wasted: late, ..report(sent - 1, sent) };
+    assert_eq!(sender.on_report(NOW, 0, u32::MAX, &all, std::iter::empty(), &numbered(sent)), Ok(Some(None)));
+    assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none());
 }
 
 #[test]
 fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     let (mut sender, sent) = sender(0, 2);
-    let result = sender.on_report(NOW, 0, 0, &report(sent - 1, sent + 1), std::iter::empty(), sent);
+    let result = sender.on_report(NOW, 0, 0, &report(sent - 1, sent + 1), std::iter::empty(), &numbered(sent));
     assert_eq!(result, Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: sent + 1, sent }));
     let (mut sender, sent) = self::sender(0, 2);
-    assert!(sender.on_report(NOW, 0, 0, &report(9, 10), std::iter::empty(), sent).is_ok());
-    assert!(sender.on_report(NOW, 1, 0, &report(9, 9), std::iter::empty(), sent).is_err(), "counts do not fall");
+    assert!(sender.on_report(NOW, 0, 0, &report(9, 10), std::iter::empty(), &numbered(sent)).is_ok());
+    assert!(
+        sender.on_report(NOW, 1, 0, &report(9, 9), std::iter::empty(), &numbered(sent)).is_err(),
+        "counts do not fall"
+    );
 }
 
 #[test]
 fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
     let (mut sender, sent) = sender(0, 2);
-    assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), sent), Ok(Some(_))));
+    assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), &numbered(sent)), Ok(Some(_))));
     let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
-    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), sent), Ok(None));
+    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), &numbered(sent)), Ok(None));
     assert!(sender.window_is_open(1));
 }
 
@@ -68,10 +80,10 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
     let later = NOW + Duration::from_millis(50);
     let (mut sender, sent) = sender(0, 2);
     let held = Report { hold_us: 20_000, ..report(9, 10) };
-    let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), sent);
+    let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), &numbered(sent));
     assert_eq!(sample, Ok(Some(Some(Duration::from_millis(30)))));
     let lying = Report { hold_us: 50_000, ..report(19, 20) };
-    assert_eq!(sender.on_report(later, 1, 0, &lying, std::iter::empty(), sent), Ok(Some(None)));
+    assert_eq!(sender.on_report(later, 1, 0, &lying, std::iter::empty(), &numbered(sent)), Ok(Some(None)));
 }
 
 #[test]
@@ -79,18 +91,130 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     let (mut sender, mut number) = sender(0, 1);
     let mut rtt = RttEstimator::default();
     rtt.sample(Duration::from_micros(1));
-    // A peer which says at once, and again and again, that all is missing.
+    // A peer which says at once, and again and again, that all has come and nothing of it served.
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
         let empty = [Run::Empty(1)].into_iter();
-        assert!(sender.on_report(now, ms, 0, &report(number - 1, number), empty, number).is_ok());
-        while let Some(symbol) = sender.next_symbol(now, &rtt).filter(|_| number < 5_000) {
+        let wasted = dfcp_wire::feedback::Wasted { dependent: number as u32, ..Default::default() };
+        let report = Report { wasted, ..report(number - 1, number) };
+        assert!(sender.on_report(now, ms, 0, &report, empty, &numbered(number)).is_ok());
+        while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely).filter(|_| number < 5_000) {
             sender.on_sent(now, symbol, number);
             number += 1;
         }
     }
     let ceiling = u64::from(plan::symbols_per_block_max(45, 0.05));
     assert!((ceiling - 30..ceiling + 102).contains(&number), "{number} symbols, ceiling {ceiling}");
+}
+
+/// A sender of one block, on a path which it knows to lose `loss_percent`.
+struct Lossy {
+    sender: Adaptive,
+    sent: u64,
+    /// Symbols which arrived in vain.
+    dependent: u64,
+    reports: u64,
+}
+
+impl Lossy {
+    fn new(loss_percent: u64) -> Self {
+        let (sender, sent) = sender(0, 1);
+        let mut lossy = Self { sender, sent, dependent: 0, reports: 0 };
+        lossy.becomes(loss_percent, 400);
+        lossy
+    }
+
+    /// The path loses that much for some hundreds of datagrams.
+    fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
+        (0..hundreds).for_each(|_| self.sender.loss.observe(100, 100 - loss_percent));
+    }
+
+    /// The receiver has got all but `missing` symbols, and those in vain.
+    fn report(&mut self, missing: u16) {
+        let received = 45 - u64::from(missing) + self.dependent;
+        let wasted = dfcp_wire::feedback::Wasted { dependent: self.dependent as u32, ..Default::default() };
+        let report = Report { wasted, ..report(self.sent - 1, received) };
+        let runs = [Run::Open { missing }].into_iter();
+        assert!(self.sender.on_report(NOW, self.reports, 0, &report, runs, &numbered(self.sent)).is_ok());
+        self.reports += 1;
+    }
+
+    /// Sends up to `most` datagrams at one instant, and says how many went.
+    fn send(&mut self, most: u64) -> u64 {
+        let before = self.sent;
+        while self.sent < before + most
+            && let Some(symbol) = self.sender.due_symbol(NOW, &RttEstimator::default(), Spending::Freely)
+        {
+            self.sender.on_sent(NOW, symbol, self.sent);
+            self.sent += 1;
+        }
+        self.sent - before
+    }
+}
+
+#[test]
+fn rounds_are_as_large_as_heavy_loss_requires() {
+    let mut lossy = Lossy::new(90);
+    lossy.report(40);
+    let round = lossy.send(1_000);
+    assert!((300..400).contains(&round), "{round} symbols, for 40 to arrive of ten times as many");
+}
+
+#[test]
+fn from_the_third_round_on_a_loss_which_has_just_begun_counts() {
+    let mut lossy = Lossy::new(0);
+    lossy.becomes(90, 8);
+    lossy.report(40);
+    let second = lossy.send(1_000);
+    assert!((40..60).contains(&second), "{second}: it may pass");
+    lossy.report(36);
+    let third = lossy.send(1_000);
+    assert!((200..400).contains(&third), "{third}: it holds up all that is behind this block");
+}
+
+#[test]
+fn a_round_shrinks_when_the_path_gets_better() {
+    let mut lossy = Lossy::new(90);
+    lossy.report(40);
+    assert_eq!(lossy.send(100), 100);
+    lossy.becomes(0, 100);
+    lossy.report(10);
+    let rest = lossy.send(1_000);
+    assert!((10..14).contains(&rest), "{rest} symbols, of which the receiver needs ten");
+}
+
+#[test]
+fn what_a_bad_path_took_does_not_hold_a_block_back_on_a_better_one() {
+    let mut lossy = Lossy::new(96);
+    for missing in [40, 30] {
+        lossy.report(missing);
+        assert!(lossy.send(1_000) > 400, "of {missing} missing ones");
+    }
+    lossy.report(10);
+    lossy.becomes(0, 400);
+    lossy.report(10);
+    assert_eq!(lossy.send(1_000), 10, "at once, not one in each round trip");
+}
+
+/// What arrives permits twice as many symbols, and counts once however often a peer says it.
+#[test]
+fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
+    let mut lossy = Lossy::new(0);
+    while lossy.send(1_000) > 0 || lossy.reports == 0 {
+        lossy.dependent = lossy.sent - 30;
+        lossy.report(20);
+    }
+    assert!(
+        (230..240).contains(&lossy.sent),
+        "{} symbols: four times 45, and twice the 25 which have arrived",
+        lossy.sent
+    );
+    lossy.report(18);
+    assert_eq!(lossy.send(1_000), 4);
+    for _ in 0..3 {
+        lossy.report(18);
+        assert_eq!(lossy.send(1_000), 0);
+    }
 }
 
 #[test]
@@ -104,7 +228,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(!sender.asks_for_more());
     let mut number = 0;
     while !sender.asks_for_more() {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default()).unwrap();
+        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).unwrap();
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -123,7 +247,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     sender.flush();
     let mut number = 0;
     let mut send = |sender: &mut Adaptive| {
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
@@ -170,15 +294,15 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
         assert!(sender.is_under_way(), "{number} of a block are sent");
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
-    sender.settle(Reported { number: 0, highest: highest - 1, received: highest });
+    sender.settle(Reported { number: 0, highest: highest - 1, passed: highest, received: highest });
     assert!(sender.is_under_way());
-    sender.settle(Reported { number: 1, highest, received: highest + 1 });
+    sender.settle(Reported { number: 1, highest, passed: highest + 1, received: highest + 1 });
     assert!(!sender.is_under_way());
     sender.allow(Some(BLOCK_BYTES as u64 + 1));
     assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
@@ -199,7 +323,7 @@ fn who_writes_near_fills_blocks() {
     (0..400).for_each(|_| sender.loss.observe(100, 60));
     assert_eq!(sender.block_bytes(), 256 * 1420);
     assert_eq!(sender.write(NOW, &vec![1; 1 << 20]), 2 * 256 * 1420);
-    assert!(sender.next_symbol(NOW, &RttEstimator::default()).is_some());
+    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_some());
 }
 
 #[test]
@@ -214,7 +338,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
             sender.shut_down();
         }
         let mut number = 0;
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default()) {
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }

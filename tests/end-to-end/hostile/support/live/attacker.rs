@@ -4,13 +4,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use dfcp_proto::StaticKey;
 use dfcp_wire::{Flags, peek};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Size;
 use crate::forge::{FLAGS, LENGTH_MAX, mutated, noise, spoofed};
-use crate::puppet::{MODEST, Puppet, first_contact};
+use crate::puppet::{MODEST, Puppet, first_contact, pinned};
 
 /// Sockets which the attacker has open at a time, each with an address of its own.
 const SOCKETS: usize = 64;
@@ -35,6 +36,8 @@ pub enum Attack {
     SynFlood,
     /// Handshakes which are begun, cookie and all, and never ended.
     SlowLoris,
+    /// First messages to the server's key which it cannot read, each another one and with its cookie.
+    UnreadableFirst,
     /// Third messages and first datagrams which prove nothing, for connections which are half open.
     ForgedProofs,
     /// RST, FIN, ACK, feedback and data, half of them with ids that were overheard.
@@ -47,11 +50,12 @@ pub enum Attack {
 
 impl Attack {
     /// All.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Nothing,
         Self::Mutations,
         Self::SynFlood,
         Self::SlowLoris,
+        Self::UnreadableFirst,
         Self::ForgedProofs,
         Self::Spoofed,
         Self::Replay,
@@ -66,6 +70,7 @@ impl Attack {
             Self::Mutations => "random and mutated datagrams",
             Self::SynFlood => "SYN flood",
             Self::SlowLoris => "slow-loris handshakes",
+            Self::UnreadableFirst => "unreadable first messages",
             Self::ForgedProofs => "forged third messages",
             Self::Spoofed => "spoofed RST, FIN, ACK, FBK, data",
             Self::Replay => "replayed session",
@@ -80,7 +85,7 @@ impl Attack {
     }
 
     fn listens(self) -> bool {
-        matches!(self, Self::SlowLoris | Self::ForgedProofs)
+        matches!(self, Self::SlowLoris | Self::UnreadableFirst | Self::ForgedProofs)
     }
 }
 
@@ -121,13 +126,17 @@ pub(super) fn attack(
     let mut ids: Vec<u32> = captured.iter().filter_map(|datagram| peek(datagram)).map(|it| it.connection_id).collect();
     ids.sort_unstable();
     ids.dedup();
+    let keys = match attack {
+        Attack::UnreadableFirst => pinned(3, StaticKey::from_seed(&[4; 32]).public()),
+        _ => first_contact(3),
+    };
     let mut attacker = Attacker {
         attack,
         server,
         random: Pcg64Mcg::seed_from_u64(size.seed),
         captured,
         ids,
-        puppet: Puppet::new(1, first_contact(3), [size.seed as u8; 32], &MODEST)?,
+        puppet: Puppet::new(1, keys, [size.seed as u8; 32], &MODEST)?,
         puppets: Vec::new(),
         half_open: Vec::new(),
         renew_at: 0,
@@ -212,6 +221,11 @@ impl Attacker<'_> {
                 self.puppet.id = self.random.random_range(1..u32::MAX);
                 self.puppet.syn(None, 150)?
             }
+            Attack::UnreadableFirst => {
+                let id = self.random.random_range(1..u32::MAX);
+                self.begin_with(id);
+                self.puppet.syn(None, 150)?
+            }
             Attack::Spoofed => {
                 let overheard = self.random.random_bool(0.5);
                 let id = if overheard {
@@ -236,6 +250,14 @@ impl Attacker<'_> {
         })
     }
 
+    /// The next handshake has this id. Its message follows from the id, so that the cookie for one is good for the other.
+    fn begin_with(&mut self, id: u32) {
+        self.puppet.id = id;
+        if self.attack == Attack::UnreadableFirst {
+            self.puppet.spoil_first(id);
+        }
+    }
+
     /// Begins a handshake from each socket.
     fn renew(&mut self) -> Result<()> {
         self.renew_at = self.sent.datagrams + DATAGRAMS_PER_HALF_OPEN;
@@ -258,7 +280,7 @@ impl Attacker<'_> {
             self.sent.answers += 1;
             let Some(answer) = peek(&buffer[..length]) else { continue };
             if let Some(cookie) = Puppet::cookie(&buffer[..length]) {
-                self.puppet.id = answer.connection_id;
+                self.begin_with(answer.connection_id);
                 let syn = self.puppet.syn(Some(&cookie), 150)?;
                 self.send(place, &syn);
             } else if self.attack == Attack::ForgedProofs

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use dfcp::{Accept, Config, EndpointStats, Listener, PeerKey, Rate};
+use dfcp_proto::limits;
 use serde::Serialize;
 
 pub use attacker::Attack;
@@ -73,6 +74,8 @@ pub struct Row {
     pub half_open_bytes_each_max: usize,
     /// Cookies asked for.
     pub cookies_sent: u64,
+    /// First messages which the server computed on.
+    pub first_messages_computed: u64,
     /// Honest transfers which were connected during the attack.
     pub transfers_started: u64,
     /// Those which ended with every byte back and equal.
@@ -153,6 +156,7 @@ async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<R
     let mut peak = Peak::default();
     let memory_before_kib = memory_kib();
     let started = Instant::now();
+    let computed_before = endpoint.stats().first_messages_computed;
     let captured = relay.captured();
     ensure!(captured.len() > 20, "only {} datagrams were captured", captured.len());
     let attacker = tokio::task::spawn_blocking(move || {
@@ -176,6 +180,7 @@ async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<R
         half_open_max: peak.half_open,
         half_open_bytes_each_max: peak.half_open_bytes_each,
         cookies_sent: stats.cookies_sent,
+        first_messages_computed: stats.first_messages_computed - computed_before,
         transfers_started: tally.started - before.finished,
         transfers_finished: tally.finished - before.finished,
         opened_meanwhile: at_end.started - before.started,
@@ -192,6 +197,7 @@ async fn attack_one(attack: Attack, size: Size, logs: &'static Logs) -> Result<R
 
 impl Row {
     fn judge(&mut self, attack: Attack, memory_before_kib: u64, peak: Peak) {
+        let (computed, computed_max) = (self.first_messages_computed, self.computed_max(attack));
         let mut wrong = |is_wrong: bool, sentence: String| {
             if is_wrong {
                 self.wrong.push(sentence);
@@ -207,8 +213,25 @@ impl Row {
         wrong(growth_kib > growth_kib_max, format!("memory grew by {growth_kib} KiB of {growth_kib_max}"));
         wrong(peak.half_open > 512, format!("{} connections were half open", peak.half_open));
         wrong(self.panics > 0, format!("{} panics", self.panics));
+        wrong(computed > computed_max, format!("{computed} first messages of {computed_max} were computed on"));
         let lines = self.log_lines;
         wrong(lines > LOG_LINES_MAX, format!("{lines} log lines"));
+    }
+
+    /// First messages which a server may compute on while so many honest connections are opened: those which cannot be read are
+    /// bounded by the server's clock, on which no less time passed than on ours.
+    fn computed_max(&self, attack: Attack) -> u64 {
+        if attack != Attack::UnreadableFirst {
+            return u64::MAX;
+        }
+        let seconds = self.seconds.ceil() as u64;
+        let without_cookie =
+            u64::from(limits::FIRST_MESSAGES_FAILED_MAX) * (2 + seconds / limits::COOKIE_STEP.as_secs());
+        let with_cookie =
+            u64::from(limits::FIRST_MESSAGES_FAILED_BURST + limits::FIRST_MESSAGES_FAILED_PER_S * seconds as u32);
+        // Some honest attempts end after the attack.
+        let honest = self.transfers_started + self.connects_failed;
+        2 * honest + without_cookie + with_cookie
     }
 
     /// Whether everything was as it should be.

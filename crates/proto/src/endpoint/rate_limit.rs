@@ -1,12 +1,12 @@
-//! What retries of proofs cost the acceptor: all of them together, and one address's (`spec/protocol.md`, [open-32] and
-//! [open-38]).
+//! How often strangers may make an acceptor compute in vain: all of them together, and each address (`spec/protocol.md`,
+//! [open-38] and [open-39]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dfcp_time::Time;
 
-use crate::endpoint::address::Prefix;
+use crate::endpoint::address::AddressPrefix;
 use crate::limits;
 
 /// A token bucket, kept as the one instant at which it is full again.
@@ -26,37 +26,48 @@ impl Bucket {
     }
 }
 
-/// Retries: of all, and of each address which has had one of late.
-#[derive(Debug, Default)]
-pub(super) struct Retries {
+/// A token bucket for all, and one for each address that has failed recently, with an address's share of rate and burst.
+/// Only failures take tokens.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    /// Between two tokens of the bucket for all.
+    interval: Duration,
+    burst: u32,
     all: Bucket,
-    addresses: BTreeMap<Prefix, Bucket>,
+    addresses: BTreeMap<AddressPrefix, Bucket>,
 }
-
-/// Between two retries: of all, and of one address.
-const INTERVAL: Duration = Duration::from_nanos(1_000_000_000 / limits::PROOF_RETRIES_PER_S as u64);
-const ADDRESS_INTERVAL: Duration = Duration::from_nanos(INTERVAL.as_nanos() as u64 * limits::ADDRESS_SHARE as u64);
-const ADDRESS_BURST: u32 = limits::PROOF_RETRIES_BURST / limits::ADDRESS_SHARE as u32;
 
 /// One address's share of `places`.
 pub(super) fn share_of(places: usize) -> usize {
     (places / limits::ADDRESS_SHARE).max(1)
 }
 
-impl Retries {
-    /// Whether one more proof of a connection which has had a false one may be looked at.
-    pub(super) fn is_one_left(&self, now: Time, prefix: Prefix) -> bool {
-        let own = self.addresses.get(&prefix).copied().unwrap_or_default();
-        self.all.has_token(now, INTERVAL, limits::PROOF_RETRIES_BURST)
-            && own.has_token(now, ADDRESS_INTERVAL, ADDRESS_BURST)
+impl RateLimit {
+    pub(super) fn new(per_s: u32, burst: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_s;
+        Self { interval, burst, all: Bucket::default(), addresses: BTreeMap::new() }
     }
 
-    /// That proof was false, too. A bucket which is full again is forgotten; since all of them together are bounded, few
+    /// One address's interval between two tokens, and its burst.
+    fn address_share(&self) -> (Duration, u32) {
+        const SHARE: u32 = limits::ADDRESS_SHARE as u32;
+        (self.interval * SHARE, self.burst / SHARE)
+    }
+
+    /// Whether this address may cause one more computation.
+    pub(super) fn permits(&self, now: Time, prefix: AddressPrefix) -> bool {
+        let own = self.addresses.get(&prefix).copied().unwrap_or_default();
+        let (interval, burst) = self.address_share();
+        self.all.has_token(now, self.interval, self.burst) && own.has_token(now, interval, burst)
+    }
+
+    /// That computation was in vain. Full buckets are forgotten, which leaves few, as the bucket for all bounds how many
     /// are not.
-    pub(super) fn on_failed(&mut self, now: Time, prefix: Prefix) {
-        self.all.take(now, INTERVAL);
+    pub(super) fn charge(&mut self, now: Time, prefix: AddressPrefix) {
+        let (interval, _) = self.address_share();
+        self.all.take(now, self.interval);
         self.addresses.retain(|_, bucket| bucket.full_at > now);
-        self.addresses.entry(prefix).or_default().take(now, ADDRESS_INTERVAL);
+        self.addresses.entry(prefix).or_default().take(now, interval);
     }
 }
 
@@ -83,16 +94,17 @@ mod tests {
 
     #[test]
     fn few_addresses_are_remembered() {
-        let mut retries = Retries::default();
+        const BURST: u32 = 32;
+        let mut limit = RateLimit::new(200, BURST);
         let mut failed = 0;
         for step in 0..50_000_u32 {
             let now = Time::from_s(9) + Duration::from_micros(100) * step;
-            let prefix = Prefix::from(std::net::SocketAddr::from((step.to_be_bytes(), 1)));
-            if retries.is_one_left(now, prefix) {
-                retries.on_failed(now, prefix);
+            let prefix = AddressPrefix::from(std::net::SocketAddr::from((step.to_be_bytes(), 1)));
+            if limit.permits(now, prefix) {
+                limit.charge(now, prefix);
                 failed += 1;
             }
-            assert!(retries.addresses.len() <= 2 * limits::PROOF_RETRIES_BURST as usize, "{}", retries.addresses.len());
+            assert!(limit.addresses.len() <= 2 * BURST as usize, "{}", limit.addresses.len());
         }
         assert_eq!(failed, 32 + 999);
     }

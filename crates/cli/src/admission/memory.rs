@@ -1,0 +1,94 @@
+//! Remembering a peer that has paired, so that it needs no code next time.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dfcp_secure::PublicKey;
+use tokio::task::JoinHandle;
+
+use crate::contact::prompt;
+use crate::contact::terminal::Terminal;
+use crate::identity::{Added, AuthorizedList, IdentityError};
+use crate::limits::ANSWER_MAX;
+use crate::output;
+
+/// Whether the key of a peer that has paired is written into the list of authorized keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remember {
+    /// Without asking (`--remember`).
+    Always,
+    /// If the user says so on the terminal.
+    Ask,
+    /// No.
+    Never,
+}
+
+/// Remembers peers.
+#[derive(Debug)]
+pub struct Memory {
+    list: Arc<AuthorizedList>,
+    remember: Remember,
+    /// The question that is open, or was asked last.
+    question: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Memory {
+    /// Into this list.
+    pub fn new(list: Arc<AuthorizedList>, remember: Remember) -> Self {
+        Self { list, remember, question: Mutex::new(None) }
+    }
+
+    /// A peer at `address` with this key has paired. Its session does not wait for what becomes of the key.
+    pub fn paired(&self, key: PublicKey, address: &str) {
+        if self.remember == Remember::Never || self.list.permits(&key) {
+            return;
+        }
+        let (list, address) = (Arc::clone(&self.list), address.to_owned());
+        let mut question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.remember == Remember::Always {
+            add(&list, &key, &address);
+        } else if question.as_ref().is_none_or(JoinHandle::is_finished) {
+            *question = Some(tokio::spawn(async move {
+                let asked = address.clone();
+                let answer = prompt::aside(move || ask(&key, &asked)).await;
+                if matches!(answer, Ok(true)) {
+                    add(&list, &key, &address);
+                } else {
+                    output::note(&format!("{address}: not remembered"));
+                }
+            }));
+        } else {
+            // Two questions at one terminal would take each other's answers.
+            output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
+        }
+    }
+
+    /// Waits for the answer to a question that is open, which does not take longer than `ANSWER_MAX`.
+    pub async fn settle(&self) {
+        let question = self.question.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(question) = question
+            && let Err(error) = question.await
+        {
+            tracing::warn!(%error, "a question has ended without an answer");
+        }
+    }
+}
+
+fn ask(key: &PublicKey, address: &str) -> io::Result<bool> {
+    let mut terminal = Terminal::open().ok_or(io::ErrorKind::NotFound)?;
+    prompt::shall_remember(address, &key.fingerprint(), &mut terminal, |terminal| terminal.has_line_within(ANSWER_MAX))
+}
+
+/// Adds the key and says so.
+fn add(list: &AuthorizedList, key: &PublicKey, address: &str) {
+    let shown = list.path().map(|path| output::printable(&path.to_string_lossy())).unwrap_or_default();
+    match list.add(key, &format!("paired by code from {address}")) {
+        Ok(Added::New) => output::note(&format!("{address}: its key is in {shown} now: it needs no code next time")),
+        Ok(Added::Already) => {}
+        Err(error) => cannot(address, &error),
+    }
+}
+
+fn cannot(address: &str, error: &IdentityError) {
+    output::note(&format!("{address}: it cannot be remembered: {error}"));
+}

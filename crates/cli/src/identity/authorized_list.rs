@@ -1,0 +1,180 @@
+//! The list of authorized keys of a listener, which is read again when it changes.
+
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use dfcp_secure::PublicKey;
+
+use super::authorized_keys::AuthorizedKeys;
+use super::config_dir::ConfigDir;
+use super::error::IdentityError;
+use super::guard::{Guard, check_directories};
+use super::known_hosts::Added;
+use super::read::{content, open, read};
+use super::replace::{append_line, lock, replace};
+use crate::limits::{AUTHORIZED_KEYS_BYTES_MAX, COMMENT_BYTES_MAX};
+use crate::output::{self, printable};
+use crate::transfer::error::truncate;
+
+/// A file which changed so recently may change again without another time stamp, so it is read each time.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// A list which follows its file. Each question opens the file and checks who may change it; it is read when it is another
+/// file or has another time stamp than before. While it cannot be used, it admits nobody: the keys of before may be among
+/// those which somebody has just tried to withdraw.
+#[derive(Debug, Default)]
+pub struct AuthorizedList {
+    /// `None` for what was read once for all, such as a pipe.
+    path: Option<PathBuf>,
+    must_exist: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: AuthorizedKeys,
+    /// Of the file as it was read; `None` if it has to be read again.
+    stamp: Option<Stamp>,
+    /// What was said last about a list which cannot be used.
+    trouble: Option<String>,
+}
+
+/// What changes with a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+    #[cfg(unix)]
+    inode: (u64, u64, i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+            #[cfg(unix)]
+            inode: (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let age = self.modified.and_then(|modified| SystemTime::now().duration_since(modified).ok());
+        age.is_some_and(|age| age >= SETTLED)
+    }
+}
+
+impl AuthorizedList {
+    /// The list in the file at `path`; if it need not exist, nobody is authorized until it does.
+    ///
+    /// # Errors
+    /// As [`AuthorizedKeys::load`].
+    pub fn open(path: &Path, must_exist: bool) -> Result<Self, IdentityError> {
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return AuthorizedKeys::load(path).map(Self::fixed);
+        }
+        let list = Self { path: Some(path.to_owned()), must_exist, state: Mutex::default() };
+        list.read_again(path, &mut list.state())?;
+        Ok(list)
+    }
+
+    /// These keys for ever.
+    #[must_use]
+    pub fn fixed(keys: AuthorizedKeys) -> Self {
+        Self { state: Mutex::new(State { keys, ..State::default() }), ..Self::default() }
+    }
+
+    /// Whether the owner of `key` may connect now.
+    pub fn permits(&self, key: &PublicKey) -> bool {
+        self.current().keys.permits(key)
+    }
+
+    /// Whether nobody may.
+    pub fn is_empty(&self) -> bool {
+        self.current().keys.is_empty()
+    }
+
+    /// Writes `key` into the file, unless it is authorized. `comment` is for people. No line of several programs which do
+    /// this at once is lost.
+    ///
+    /// # Errors
+    /// The file cannot be used or written, has become too large, or is none that can be written, such as a pipe.
+    pub fn add(&self, key: &PublicKey, comment: &str) -> Result<Added, IdentityError> {
+        let Some(path) = &self.path else { return Err(IdentityError::NoList) };
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            ConfigDir::at(directory)?.create()?;
+        }
+        check_directories(path)?;
+        let _lock = lock(path)?;
+        let content = read(path, AUTHORIZED_KEYS_BYTES_MAX, Guard::Trusted)?;
+        let mut content = content.map_or_else(Vec::new, |content| content.to_vec());
+        if AuthorizedKeys::parse(path, &content)?.permits(key) {
+            return Ok(Added::Already);
+        }
+        let mut comment = printable(comment);
+        truncate(&mut comment, COMMENT_BYTES_MAX);
+        append_line(&mut content, &format!("{key} {comment}"));
+        if content.len() as u64 > AUTHORIZED_KEYS_BYTES_MAX {
+            return Err(IdentityError::TooLarge { path: path.clone(), bytes_max: AUTHORIZED_KEYS_BYTES_MAX });
+        }
+        replace(path, &content)?;
+        Ok(Added::New)
+    }
+
+    /// Where it is, if it is in a file.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The state after a look at the file.
+    fn current(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        if let Some(path) = &self.path {
+            match self.read_again(path, &mut state) {
+                Ok(()) => state.trouble = None,
+                Err(error) => {
+                    *state = State { trouble: state.trouble.take(), ..State::default() };
+                    let sentence = format!("nobody is admitted by key: {error}");
+                    if state.trouble.as_ref() != Some(&sentence) {
+                        output::note(&sentence);
+                        state.trouble = Some(sentence);
+                    }
+                }
+            }
+        }
+        state
+    }
+
+    /// Reads the file if it may have changed.
+    fn read_again(&self, path: &Path, state: &mut State) -> Result<(), IdentityError> {
+        let gone = || IdentityError::io("read", path, std::io::ErrorKind::NotFound.into());
+        // Opening what is no file, such as a pipe, could wait for ever.
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(IdentityError::io("read", path, std::io::ErrorKind::InvalidInput.into()));
+        }
+        let Some((file, metadata)) = open(path, Guard::Trusted)? else {
+            // The list may be made later; but one which was there and is not any more is worth a line.
+            if self.must_exist || !state.keys.is_empty() {
+                return Err(gone());
+            }
+            return Ok(());
+        };
+        let stamp = Stamp::of(&metadata);
+        if state.stamp.as_ref() == Some(&stamp) {
+            return Ok(());
+        }
+        state.keys = AuthorizedKeys::parse(path, &content(path, file, AUTHORIZED_KEYS_BYTES_MAX)?)?;
+        state.stamp = Some(stamp).filter(Stamp::is_settled);
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is complete before the lock is let go.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,53 @@
+//! Changing a list which other programs may read and change at the same time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::config_dir::ConfigDir;
+use super::error::IdentityError;
+
+/// Waits until no other program changes the file at `path`; until the lock is dropped, none does. Readers need no lock: the
+/// file changes by renaming.
+///
+/// # Errors
+/// Those of the file system.
+pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = PathBuf::from(name);
+    let failed = |error| IdentityError::io("lock", &path, error);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// Puts a file with this content, which its owner alone can use, in the place of the one at `path`, at once and for good.
+///
+/// # Errors
+/// Those of the file system; the old file stays then.
+pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), IdentityError> {
+    let failed = |error| IdentityError::io("write", path, error);
+    // The file itself, where the name is a link to it.
+    let real = match fs::canonicalize(path) {
+        Ok(real) => real,
+        Err(error) if error.kind() == ErrorKind::NotFound => std::path::absolute(path).map_err(failed)?,
+        Err(error) => return Err(failed(error)),
+    };
+    let directory = real.parent().ok_or_else(|| failed(ErrorKind::IsADirectory.into()))?;
+    let mut file = NamedTempFile::new_in(directory).map_err(failed)?;
+    file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    file.persist(&real).map_err(|error| failed(error.error))?;
+    ConfigDir::sync(directory)
+}
+
+/// `content` with one more line, whatever its last one ends with.
+pub(super) fn append_line(content: &mut Vec<u8>, line: &str) {
+    if content.last().is_some_and(|&byte| byte != b'\n') {
+        content.push(b'\n');
+    }
+    content.extend_from_slice(line.as_bytes());
+    content.push(b'\n');
+}

@@ -1,0 +1,79 @@
+//! What lies below a directory, reached from an open descriptor of it: no symbolic link is followed, and nothing outside of
+//! it is reached, whatever other users rename or replace meanwhile.
+//!
+//! A path is looked up anew by the system at every call, so a check of it is worth nothing at the next call. A descriptor
+//! stays with the directory that was opened. On Linux one call of `openat2` resolves a relative path and refuses every link
+//! on the way; elsewhere, and on kernels before 5.6, each component is opened by itself with `O_NOFOLLOW`. Systems without
+//! descriptors of directories have paths only (`portable.rs`), and none of these promises.
+
+#[cfg(any(not(unix), test))]
+pub mod portable;
+#[cfg(unix)]
+mod unix;
+
+use std::time::SystemTime;
+
+#[cfg(not(unix))]
+pub use self::portable::{Directory, flush_file_system, is_link, open_named, set_metadata, status_of, status_of_named};
+#[cfg(unix)]
+pub use self::unix::{Directory, flush_file_system, is_link, open_named, set_metadata, status_of, status_of_named};
+
+/// How relative paths are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// By the kernel, in one call (`openat2`).
+    OneCall,
+    /// Component by component.
+    Stepwise,
+}
+
+/// Which file it is, whatever its name. All are equal on systems without such numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A socket, pipe or device.
+    Other,
+}
+
+/// What the system keeps about a file or directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Status {
+    /// What it is.
+    pub kind: Kind,
+    /// Which one it is.
+    pub identity: Identity,
+    /// Its permission bits, `0o7777` at the most.
+    pub mode: u32,
+    /// Length of its content, bytes.
+    pub len: u64,
+    /// What it takes on the disk, bytes: less than `len` if it has holes.
+    pub allocated_bytes: u64,
+    /// When its content changed, seconds since 1970.
+    pub mtime_s: i64,
+    /// Nanoseconds after that second.
+    pub mtime_ns: u32,
+    /// When anything about it changed, by the system's clock. No program can set it.
+    pub changed: SystemTime,
+}
+
+impl Identity {
+    /// The file system that it is on.
+    pub fn device(self) -> u64 {
+        self.device
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! By paths, where the system has no descriptors of directories.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use filetime::FileTime;
+
+use super::{Identity, Kind, Resolution, Status};
+
+#[cfg(not(unix))]
+impl Resolution {
+    /// The best that this system has.
+    pub fn of_system() -> Self {
+        Self::Stepwise
+    }
+}
+
+/// A directory, by its path. Relative paths are below it; a *name* is a single component.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// The directory at `path`, which the user named.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open(path: &Path, _resolution: Resolution) -> io::Result<Self> {
+        if !path.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The directory at `relative`; an empty path is this one.
+    ///
+    /// # Errors
+    /// Those of the file system; [`is_link`] knows the one for a link.
+    pub fn directory(&self, relative: &Path) -> io::Result<Self> {
+        let mut path = self.path.clone();
+        for component in relative.components() {
+            path.push(component);
+            match path.symlink_metadata()? {
+                metadata if metadata.is_symlink() => return Err(io::Error::other(LinkFound)),
+                metadata if !metadata.is_dir() => return Err(io::ErrorKind::NotADirectory.into()),
+                _ => {}
+            }
+        }
+        Ok(Self { path })
+    }
+
+    /// Opens what is at `relative` for reading.
+    ///
+    /// # Errors
+    /// As [`Directory::directory`].
+    pub fn file(&self, relative: &Path) -> io::Result<File> {
+        let directory = self.directory(relative.parent().unwrap_or_else(|| Path::new("")))?;
+        let path = directory.path.join(relative.file_name().unwrap_or_default());
+        if path.symlink_metadata()?.is_symlink() {
+            return Err(io::Error::other(LinkFound));
+        }
+        File::open(path)
+    }
+
+    /// Makes a file and opens it for writing; there are no modes.
+    ///
+    /// # Errors
+    /// Those of the file system; something of that name exists.
+    pub fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
+        File::create_new(self.path.join(name))
+    }
+
+    /// Makes a directory; there are no modes.
+    ///
+    /// # Errors
+    /// As [`Directory::create_file`].
+    pub fn make_directory(&self, name: &OsStr, _mode: u32) -> io::Result<()> {
+        fs::create_dir(self.path.join(name))
+    }
+
+    /// What `name` is; of a link, the link itself.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn status(&self, name: &OsStr) -> io::Result<Status> {
+        Ok(Status::from_metadata(&self.path.join(name).symlink_metadata()?))
+    }
+
+    /// What the system keeps about this directory.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn own_status(&self) -> io::Result<Status> {
+        status_of_named(&self.path)
+    }
+
+    /// Gives the file `from` the name `to`, in this directory. With `replace` a file or link of that name is replaced.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
+        let (from, to) = (self.path.join(from), self.path.join(to));
+        if replace {
+            return fs::rename(from, to);
+        }
+        // A link is made only where there is nothing.
+        fs::hard_link(&from, to)?;
+        fs::remove_file(from)
+    }
+
+    /// Removes the file or link `name`.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    /// The names in this directory, in no order.
+    ///
+    /// # Errors
+    /// Those of the file system, here and at each name.
+    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+        Ok(fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())))
+    }
+
+    /// Nothing: directories are no files here, and the system flushes names by itself.
+    ///
+    /// # Errors
+    /// None.
+    pub fn flushable(&self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// Sets the time of this directory's content; there are no modes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn set_metadata(&self, _mode: u32, mtime: FileTime) -> io::Result<()> {
+        filetime::set_file_mtime(&self.path, mtime)
+    }
+
+    /// What may still be written: not known here.
+    ///
+    /// # Errors
+    /// None.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+}
+
+/// Stands for the error number that other systems have for a link.
+#[derive(Debug, thiserror::Error)]
+#[error("a symbolic link is on the way")]
+struct LinkFound;
+
+/// Whether the error says that something on the way is a symbolic link.
+pub fn is_link(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<LinkFound>())
+}
+
+/// Sets the time of an open file's content; there are no modes.
+///
+/// # Errors
+/// Those of the file system.
+pub fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
+    filetime::set_file_handle_times(file, None, Some(mtime))
+}
+
+/// Not to be had here.
+///
+/// # Errors
+/// Always.
+pub fn flush_file_system(_file: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Opens what the user named for reading; links are followed.
+///
+/// # Errors
+/// Those of the file system.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// What the system keeps about an open file.
+///
+/// # Errors
+/// Those of the file system.
+pub fn status_of(file: &File) -> io::Result<Status> {
+    Ok(Status::from_metadata(&file.metadata()?))
+}
+
+/// What the user named; links are followed.
+///
+/// # Errors
+/// Those of the file system.
+pub fn status_of_named(path: &Path) -> io::Result<Status> {
+    Ok(Status::from_metadata(&path.metadata()?))
+}
+
+impl Status {
+    fn from_metadata(metadata: &Metadata) -> Self {
+        let kind = match metadata.file_type() {
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_dir() => Kind::Directory,
+            kind if kind.is_symlink() => Kind::Link,
+            _ => Kind::Other,
+        };
+        // Only "read-only" is known.
+        let execute = if metadata.is_dir() { 0o111 } else { 0 };
+        let mode = execute | if metadata.permissions().readonly() { 0o444 } else { 0o644 };
+        let modified = metadata.modified().unwrap_or(UNIX_EPOCH);
+        let (mtime_s, mtime_ns) = match modified.duration_since(UNIX_EPOCH) {
+            Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
+            Err(before) => {
+                let before = before.duration();
+                let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+                match before.subsec_nanos() {
+                    0 => (-seconds, 0),
+                    nanos => (-seconds - 1, 1_000_000_000 - nanos),
+                }
+            }
+        };
+        let identity = Identity { device: 0, inode: 0 };
+        let len = metadata.len();
+        Self { kind, identity, mode, len, allocated_bytes: len, mtime_s, mtime_ns, changed: modified }
+    }
+}

@@ -1,0 +1,322 @@
+//! By descriptors.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+use std::time::{Duration, UNIX_EPOCH};
+
+use filetime::FileTime;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Identity, Kind, Resolution, Status};
+
+/// To look names up in a directory, which takes permission to search it and not to list it.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Elsewhere a directory has to be readable.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const SEARCH: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Without `NONBLOCK` the opening of a pipe would wait for its writer; for regular files it means nothing.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Bytes of the unit in which `st_blocks` counts, whatever the file system's own blocks are.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+impl Resolution {
+    /// The best that this system has. (A filter on system calls may know no `openat2` on a kernel that has it.)
+    pub fn of_system() -> Self {
+        #[cfg(target_os = "linux")]
+        if rustix::fs::openat2(rustix::fs::CWD, ".", SEARCH, Mode::empty(), CONFINED).is_ok() {
+            return Self::OneCall;
+        }
+        Self::Stepwise
+    }
+}
+
+#[cfg(target_os = "linux")]
+const CONFINED: rustix::fs::ResolveFlags = rustix::fs::ResolveFlags::BENEATH
+    .union(rustix::fs::ResolveFlags::NO_SYMLINKS)
+    .union(rustix::fs::ResolveFlags::NO_MAGICLINKS);
+
+/// An open directory. Relative paths are below it; a *name* is a single component.
+#[derive(Debug)]
+pub struct Directory {
+    descriptor: OwnedFd,
+    resolution: Resolution,
+}
+
+impl Directory {
+    /// Opens the directory at `path`, which the user named: links on the way are followed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open(path: &Path, resolution: Resolution) -> io::Result<Self> {
+        let descriptor = rustix::fs::open(path, SEARCH, Mode::empty())?;
+        Ok(Self { descriptor, resolution })
+    }
+
+    /// The directory at `relative`; an empty path is this one.
+    ///
+    /// # Errors
+    /// Those of the file system; [`is_link`] knows the one for a link.
+    pub fn directory(&self, relative: &Path) -> io::Result<Self> {
+        let descriptor = if relative.as_os_str().is_empty() {
+            self.descriptor.try_clone()?
+        } else {
+            self.resolve(relative, SEARCH)?
+        };
+        Ok(Self { descriptor, resolution: self.resolution })
+    }
+
+    /// Opens what is at `relative` for reading, without waiting. Only [`status_of`] tells whether it is a regular file.
+    ///
+    /// # Errors
+    /// As [`Directory::directory`].
+    pub fn file(&self, relative: &Path) -> io::Result<File> {
+        Ok(File::from(self.resolve(relative, READ)?))
+    }
+
+    /// Makes a file and opens it for writing. Its mode is `mode` without what the umask takes away.
+    ///
+    /// # Errors
+    /// Those of the file system; something of that name exists.
+    pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, permissions(mode))?))
+    }
+
+    /// Makes a directory. Its mode is `mode` without what the umask takes away.
+    ///
+    /// # Errors
+    /// As [`Directory::create_file`].
+    pub fn make_directory(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&self.descriptor, name, permissions(mode))?)
+    }
+
+    /// What `name` is; of a link, the link itself.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn status(&self, name: &OsStr) -> io::Result<Status> {
+        Ok(Status::from_stat(&rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// What the system keeps about this directory.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn own_status(&self) -> io::Result<Status> {
+        Ok(Status::from_stat(&rustix::fs::fstat(&self.descriptor)?))
+    }
+
+    /// Gives the file `from` the name `to`, in this directory. With `replace` a file or link of that name is replaced,
+    /// else that is an error of the renaming itself.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn rename(&self, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
+        if replace {
+            return Ok(rustix::fs::renameat(&self.descriptor, from, &self.descriptor, to)?);
+        }
+        #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+        {
+            use rustix::fs::{RenameFlags, renameat_with};
+            match renameat_with(&self.descriptor, from, &self.descriptor, to, RenameFlags::NOREPLACE) {
+                // Not every file system knows the flag.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+                other => return Ok(other?),
+            }
+        }
+        rustix::fs::linkat(&self.descriptor, from, &self.descriptor, to, AtFlags::empty())?;
+        self.remove_file(from)
+    }
+
+    /// Removes the file or link `name`.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
+    }
+
+    /// The names in this directory, in no order.
+    ///
+    /// # Errors
+    /// Those of the file system, here and at each name.
+    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<OsString>>> {
+        let entries = Dir::new(self.readable()?)?;
+        Ok(entries.filter_map(|entry| match entry {
+            Ok(entry) => {
+                let name = entry.file_name().to_bytes();
+                (name != b"." && name != b"..").then(|| Ok(OsStr::from_bytes(name).to_owned()))
+            }
+            Err(error) => Some(Err(error.into())),
+        }))
+    }
+
+    /// This directory as what can be flushed; none if its mode forbids to read it, which leaves flushing to the system.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn flushable(&self) -> io::Result<Option<File>> {
+        match self.readable() {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the mode of this directory and the time of its content.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn set_metadata(&self, mode: u32, mtime: FileTime) -> io::Result<()> {
+        set_metadata(&self.readable()?, mode, mtime)
+    }
+
+    fn readable(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?))
+    }
+
+    /// What this user may still write to the file system of this directory, bytes.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let figures = rustix::fs::fstatvfs(&self.descriptor)?;
+        Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+    }
+
+    /// (`openat2` refuses links by itself, and with `NOFOLLOW` it would name another error for the last one.)
+    fn resolve(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        Ok(match self.resolution {
+            #[cfg(target_os = "linux")]
+            Resolution::OneCall => rustix::fs::openat2(&self.descriptor, relative, flags, Mode::empty(), CONFINED)?,
+            #[cfg(not(target_os = "linux"))]
+            Resolution::OneCall => self.resolve_stepwise(relative, flags)?,
+            Resolution::Stepwise => self.resolve_stepwise(relative, flags)?,
+        })
+    }
+
+    fn resolve_stepwise(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut components = relative.components().peekable();
+        let mut reached: Option<OwnedFd> = None;
+        while let Some(component) = components.next() {
+            let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+            let here = reached.as_ref().unwrap_or(&self.descriptor);
+            let wanted = if components.peek().is_some() { SEARCH } else { flags };
+            let next = rustix::fs::openat(here, name, wanted | OFlags::NOFOLLOW, Mode::empty());
+            reached = Some(next.map_err(|error| link_or(error, here, name))?);
+        }
+        reached.ok_or(Errno::INVAL)
+    }
+}
+
+/// A link where a directory was wanted is told as "no directory", which is what `openat2` says of other files only.
+fn link_or(error: Errno, directory: impl AsFd, name: &OsStr) -> Errno {
+    let is_link = || {
+        let status = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        status.is_ok_and(|status| FileType::from_raw_mode(status.st_mode).is_symlink())
+    };
+    if error == Errno::NOTDIR && is_link() { Errno::LOOP } else { error }
+}
+
+/// Whether the error says that something on the way is a symbolic link.
+pub fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Sets the mode of an open file and the time of its content.
+///
+/// # Errors
+/// Those of the file system.
+pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
+    filetime::set_file_handle_times(file, None, Some(mtime))?;
+    Ok(rustix::fs::fchmod(file, permissions(mode))?)
+}
+
+/// Flushes the whole file system on which `file` is. Tells of what could not be written since `file` was opened.
+///
+/// # Errors
+/// Those of the file system, or this system cannot do it so that errors are told.
+pub fn flush_file_system(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if tells_of_errors(&rustix::system::uname().release().to_string_lossy()) {
+        return Ok(rustix::fs::syncfs(file)?);
+    }
+    let _ = file;
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether `syncfs` tells of errors: before Linux 5.8 it did not.
+#[cfg(target_os = "linux")]
+pub(super) fn tells_of_errors(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 8)
+}
+
+/// Opens what the user named for reading, without waiting; links are followed.
+///
+/// # Errors
+/// Those of the file system.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
+}
+
+/// What the system keeps about an open file.
+///
+/// # Errors
+/// Those of the file system.
+pub fn status_of(file: &File) -> io::Result<Status> {
+    Ok(Status::from_stat(&rustix::fs::fstat(file)?))
+}
+
+/// What the user named; links are followed.
+///
+/// # Errors
+/// Those of the file system.
+pub fn status_of_named(path: &Path) -> io::Result<Status> {
+    Ok(Status::from_stat(&rustix::fs::stat(path)?))
+}
+
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(narrow(mode))
+}
+
+/// A mode in the type that this system has for it.
+fn narrow<T: TryFrom<u32> + Default>(mode: u32) -> T {
+    T::try_from(mode & 0o7777).unwrap_or_default()
+}
+
+/// A number whose type differs between systems.
+fn wide<T: TryInto<U>, U: Default>(number: T) -> U {
+    number.try_into().unwrap_or_default()
+}
+
+impl Status {
+    fn from_stat(stat: &Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Other,
+        };
+        let changed = Duration::new(wide(stat.st_ctime), wide(stat.st_ctime_nsec));
+        Self {
+            kind,
+            identity: Identity { device: wide(stat.st_dev), inode: wide(stat.st_ino) },
+            mode: wide::<_, u32>(stat.st_mode) & 0o7777,
+            len: wide(stat.st_size),
+            allocated_bytes: wide::<_, u64>(stat.st_blocks).saturating_mul(STAT_BLOCK_BYTES),
+            mtime_s: wide(stat.st_mtime),
+            mtime_ns: wide(stat.st_mtime_nsec),
+            changed: UNIX_EPOCH + changed,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The arguments of `send`, and the names under which they are stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::output::printable_path;
+use crate::transfer::beneath::Resolution;
+use crate::transfer::names::{NameError, RelativeName};
+
+/// A file or directory named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    pub(super) path: PathBuf,
+    /// What it is stored as: its last component, unless another one has the same.
+    pub(super) name: PathBuf,
+    pub(super) resolution: Resolution,
+    pub(super) is_standard_input: bool,
+}
+
+/// What stands for standard input and standard output in place of a path.
+pub const STANDARD_STREAM: &str = "-";
+
+/// Why an argument cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// Missing or not readable.
+    #[error("cannot send {path}: {error}; check the path")]
+    Missing {
+        /// As given, fit for a terminal.
+        path: String,
+        /// Of the system.
+        error: io::Error,
+    },
+    /// Neither file nor directory, or a root without a name.
+    #[error("cannot send {0}: it is neither a file nor a directory with a name")]
+    Kind(String),
+    /// Two arguments would be stored under one name.
+    #[error("two of the files would both be stored as {0}; send them one by one")]
+    Twice(String),
+    /// `-` without a name.
+    #[error("standard input has no name: give it one with --name")]
+    Unnamed,
+    /// `-` more than once.
+    #[error("standard input can be sent only once: give - once")]
+    InputTwice,
+    /// A name, and no `-`.
+    #[error("--name is the name of standard input: give - as one of the files, or leave --name out")]
+    NameOfNothing,
+    /// A name of several components.
+    #[error("the name of standard input is that of one file, without directories; give another --name")]
+    NameOfSeveral,
+    /// A name that no receiver takes.
+    #[error("{0}; give another --name")]
+    Name(#[from] NameError),
+}
+
+impl Root {
+    /// Checks the arguments of the command line, before anything is sent. One of them may be `-`, for standard input, which is
+    /// sent as the file `input_name`.
+    ///
+    /// # Errors
+    /// The first that cannot be sent.
+    pub fn from_arguments(paths: &[PathBuf], input_name: Option<&OsStr>) -> Result<Vec<Self>, RootError> {
+        let mut roots: Vec<Self> = Vec::with_capacity(paths.len());
+        let resolution = Resolution::of_system();
+        for path in paths {
+            if path.as_os_str() == STANDARD_STREAM {
+                if roots.iter().any(|root| root.is_standard_input) {
+                    return Err(RootError::InputTwice);
+                }
+                let name = input_name.ok_or(RootError::Unnamed)?;
+                if RelativeName::from_components([name])?.components().count() > 1 {
+                    return Err(RootError::NameOfSeveral);
+                }
+                roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: true });
+                continue;
+            }
+            let shown = || printable_path(path);
+            let missing = |error| RootError::Missing { path: shown(), error };
+            let metadata = path.metadata().map_err(missing)?;
+            let name = match path.file_name() {
+                Some(name) => name.to_owned(),
+                // `.`, `..` and their like have a name only once they are resolved.
+                None => {
+                    let resolved = path.canonicalize().map_err(missing)?;
+                    resolved.file_name().ok_or_else(|| RootError::Kind(shown()))?.to_owned()
+                }
+            };
+            if !metadata.is_file() && !metadata.is_dir() {
+                return Err(RootError::Kind(shown()));
+            }
+            roots.push(Self { path: path.clone(), name: name.into(), resolution, is_standard_input: false });
+        }
+        if input_name.is_some() && !roots.iter().any(|root| root.is_standard_input) {
+            return Err(RootError::NameOfNothing);
+        }
+        Self::tell_apart(&mut roots)?;
+        Ok(roots)
+    }
+
+    /// Gives those which share a name the paths by which they were given.
+    fn tell_apart(roots: &mut [Self]) -> Result<(), RootError> {
+        let mut sharing: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        for root in &*roots {
+            *sharing.entry(root.name.clone()).or_default() += 1;
+        }
+        for root in &mut *roots {
+            if !root.is_standard_input
+                && sharing.get(&root.name).is_some_and(|count| *count > 1)
+                && let Some(given) = relative(&root.path)
+            {
+                root.name = given;
+            }
+        }
+        // What shares directories follows each other, so that these are complete when they get their times.
+        roots.sort_by_cached_key(|root| {
+            root.name.parent().filter(|parent| !parent.as_os_str().is_empty()).map(|_| root.name.clone())
+        });
+        let mut names = BTreeSet::new();
+        for root in &*roots {
+            if !names.insert(&root.name) {
+                return Err(RootError::Twice(printable_path(&root.name)));
+            }
+        }
+        // One which is to be in the place of another one's directory.
+        let inside =
+            roots.iter().find(|root| root.name.ancestors().skip(1).any(|above| names.contains(&above.to_owned())));
+        inside.map_or(Ok(()), |root| Err(RootError::Twice(printable_path(&root.name))))
+    }
+}
+
+/// `path` as a name below any directory: without what leads to a root or out of the directory. None if nothing is left, or
+/// if it begins with a drive.
+fn relative(path: &Path) -> Option<PathBuf> {
+    let mut name = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Prefix(_) => return None,
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir => name.clear(),
+            Component::Normal(component) => name.push(component),
+        }
+    }
+    (!name.as_os_str().is_empty()).then_some(name)
+}

@@ -1,0 +1,74 @@
+//! A file that has the name of one that comes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::Store;
+use crate::transfer::beneath::{Directory, Kind, status_of};
+use crate::transfer::frame::HASH_BYTES;
+use crate::transfer::names::RelativeName;
+
+/// A regular file of the receiver, open for reading.
+#[derive(Debug)]
+pub struct Existing {
+    file: File,
+    directory: Directory,
+    len: u64,
+    sync: bool,
+}
+
+impl Store {
+    /// The regular file `name`, if one is there which may turn out to be the same as one that takes at least
+    /// `announced_bytes`, and which is not to be replaced anyway.
+    pub fn existing(&self, name: &RelativeName, announced_bytes: u64) -> Option<Existing> {
+        if self.options.replace {
+            return None;
+        }
+        let (directory, last) = self.parent(name).ok()?;
+        // Opening anything else could wait, or do something to a device.
+        if directory.status(last).ok()?.kind != Kind::File {
+            return None;
+        }
+        let file = directory.file(Path::new(last)).ok()?;
+        let status = status_of(&file).ok()?;
+        let may_be_same = status.kind == Kind::File && status.len >= announced_bytes;
+        may_be_same.then_some(Existing { file, directory, len: status.len, sync: self.options.sync })
+    }
+}
+
+impl Existing {
+    /// Bytes of content.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no content.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it has this length and BLAKE3 hash. It and its name are on the disk then, if files are flushed at all. The
+    /// answer comes only from the whole: a sender that was told of the first difference could find out the content of a file
+    /// byte by byte.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn is_identical(self, len: u64, hash: &[u8; HASH_BYTES]) -> io::Result<bool> {
+        if self.len != len {
+            return Ok(false);
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader((&self.file).take(len))?;
+        if hasher.count() != len || hasher.finalize() != *hash || status_of(&self.file)?.len != len {
+            return Ok(false);
+        }
+        if self.sync {
+            self.file.sync_all()?;
+            if let Some(directory) = self.directory.flushable()? {
+                directory.sync_all()?;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a receiver puts what it takes: below a directory, or one file on its standard output.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::{Failure, FailureCode};
+use super::frame::{Entry, HASH_BYTES};
+use super::names::RelativeName;
+use super::store::{Existing, Finished, Made, Staged, Store, Unpublished, mismatch};
+
+/// Where the files of a session go.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Below an output directory.
+    Directory(Arc<Store>),
+    /// To a stream, which takes one file.
+    Stream(Arc<OneFile>),
+}
+
+/// A stream for one file of one sender.
+pub struct OneFile {
+    /// Until a file has come.
+    writer: Mutex<Option<Box<dyn Write + Send>>>,
+    bytes_max: Option<u64>,
+}
+
+/// A file on its way to the stream. What is written cannot be taken back.
+pub struct Writing {
+    writer: Box<dyn Write + Send>,
+    hasher: blake3::Hasher,
+}
+
+impl From<Arc<Store>> for Target {
+    fn from(store: Arc<Store>) -> Self {
+        Self::Directory(store)
+    }
+}
+
+impl Target {
+    /// One file goes to `writer`, of at most `bytes_max` bytes.
+    pub fn stream(writer: impl Write + Send + 'static, bytes_max: Option<u64>) -> Self {
+        Self::Stream(Arc::new(OneFile { writer: Mutex::new(Some(Box::new(writer))), bytes_max }))
+    }
+
+    /// The most that one session may store, bytes of content.
+    pub fn session_bytes_max(&self) -> Option<u64> {
+        match self {
+            Self::Directory(store) => store.session_bytes_max(),
+            Self::Stream(one) => one.bytes_max,
+        }
+    }
+
+    pub(super) fn make_directory(&self, name: &RelativeName, entry: &Entry) -> Result<Made, Failure> {
+        self.store()?.make_directory(name, entry)
+    }
+
+    pub(super) fn begin(&self, name: &RelativeName, announced_bytes: u64) -> Result<Staged, Failure> {
+        self.store()?.begin(name, announced_bytes)
+    }
+
+    pub(super) fn existing(&self, name: &RelativeName, announced_bytes: u64) -> Option<Existing> {
+        self.store().ok()?.existing(name, announced_bytes)
+    }
+
+    pub(super) fn finish(
+        &self,
+        staged: Staged,
+        entry: &Entry,
+        len: u64,
+        hash: &[u8; HASH_BYTES],
+    ) -> Result<Finished, Failure> {
+        self.store()?.finish(staged, entry, len, hash)
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.store().is_ok_and(Store::is_crowded)
+    }
+
+    pub(super) fn publish(&self, batch: Vec<Unpublished>) -> io::Result<Vec<Result<(), Failure>>> {
+        self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch))
+    }
+
+    fn store(&self) -> Result<&Store, Failure> {
+        match self {
+            Self::Directory(store) => Ok(store),
+            Self::Stream(_) => Err(one_only()),
+        }
+    }
+}
+
+impl OneFile {
+    /// Starts the file `name`.
+    ///
+    /// # Errors
+    /// It is not the first, or in a directory.
+    pub(super) fn begin(&self, name: &RelativeName) -> Result<Writing, Failure> {
+        if name.components().count() > 1 {
+            return Err(one_only());
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(one_only)?;
+        Ok(Writing { writer, hasher: blake3::Hasher::new() })
+    }
+}
+
+impl Writing {
+    /// Appends `data`.
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
+        self.hasher.update(data);
+        self.writer.write_all(data).map_err(|error| Failure::from_io("write to its standard output", &error))
+    }
+
+    /// Verifies what was written.
+    ///
+    /// # Errors
+    /// It is not what was sent, or could not be written.
+    pub(super) fn finish(mut self, len: u64, hash: &[u8; HASH_BYTES]) -> Result<(), Failure> {
+        self.writer.flush().map_err(|error| Failure::from_io("write to its standard output", &error))?;
+        let received = self.hasher.count();
+        if received == len && self.hasher.finalize() == *hash { Ok(()) } else { Err(mismatch(received, len)) }
+    }
+}
+
+fn one_only() -> Failure {
+    let sentence = "the receiver writes one file to its standard output: send one file, and no directory";
+    Failure::new(FailureCode::Name, sentence)
+}
+
+impl fmt::Debug for OneFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneFile").field("bytes_max", &self.bytes_max).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Writing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writing").field("bytes", &self.hasher.count()).finish_non_exhaustive()
+    }
+}

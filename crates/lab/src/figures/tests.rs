@@ -1,0 +1,54 @@
+use super::*;
+use crate::expand::{Choice, expand};
+use crate::metrics::FlowMeasured;
+use crate::record::Origin;
+
+/// The figure of a plan with the given source, if every run lost `losses` packets at random.
+fn drawn(source: &str, losses: Option<u64>) -> report::Figure {
+    let plan = include_str!("../../tests/plans/small.toml");
+    drawn_of(&plan.replace("\"ours\"", &format!("\"{source}\"")), losses)
+}
+
+fn drawn_of(text: &str, losses: Option<u64>) -> report::Figure {
+    let source = Source::parse("small.toml", text).unwrap();
+    let runs = expand(&source, Choice::default()).unwrap();
+    let origin = Origin { version: String::new(), commit: String::new(), host: String::new() };
+    let flow = FlowMeasured { goodput_bps: 5e6, ..FlowMeasured::default() };
+    let measured =
+        Measured { flows: vec![flow; runs[0].scenario.flows.len()], random_losses: losses, ..Measured::default() };
+    let record = |run: &Run| (run.hash.clone(), Record::new(run, false, measured.clone(), &origin, 1.0));
+    figures(&source, &runs, &runs.iter().map(record).collect()).remove(0)
+}
+
+#[test]
+fn a_figure_has_its_question_and_says_whose_it_is() {
+    assert_eq!(drawn("TH 4.3", None).question, "Does it work?");
+    assert_eq!(drawn("TH 4.3", None).source, "TH 4.3");
+    for ours in ["ours", "Ours ", ""] {
+        assert_eq!(drawn(ours, None).source, report::OURS, "{ours:?}");
+    }
+}
+
+#[test]
+fn results_which_hang_on_few_losses_are_warned_of() {
+    let warnings = drawn("ours", Some(29)).warnings;
+    assert_eq!(warnings.len(), 1);
+    for part in ["fewer than 30 packets lost at random", "DFCP (29 at loss 0, 29 at loss 0.01)", "CUBIC (29 at loss 0,"]
+    {
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
+    assert!(drawn("ours", Some(30)).warnings.is_empty());
+    assert!(drawn("ours", None).warnings.is_empty());
+}
+
+#[test]
+fn dfcp_and_its_rivals_have_roles_of_their_own() {
+    let roles: Vec<_> = drawn("ours", None).panels[0].series.iter().map(|series| series.role).collect();
+    assert_eq!(roles, [report::Role::Dfcp, report::Role::Rival]);
+    // A flow with a transport of its own is a rival in DFCP's series too.
+    let both = "[[flows]]\n[[flows]]\ntransport = \"cubic\"\n[[series]]\nlabel = \"DFCP\"";
+    let text = include_str!("../../tests/plans/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", both, 1);
+    let roles: Vec<_> = drawn_of(&text, None).panels[0].series.iter().map(|series| series.role).collect();
+    let [dfcp, rival] = [report::Role::Dfcp, report::Role::Rival];
+    assert_eq!(roles, [dfcp, rival, rival, rival]);
+}

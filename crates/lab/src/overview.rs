@@ -1,0 +1,172 @@
+//! A metric of a plan as a table for people and programs: a row for each point, a column for each series.
+
+use serde::Serialize;
+
+use crate::expand::Level;
+use crate::metrics::label_and_unit;
+use crate::plan::Plan;
+use crate::table::{Cell, Table};
+
+/// One metric of a plan, over its whole sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overview {
+    /// Name of the metric.
+    pub metric: String,
+    /// What it is.
+    pub label: String,
+    /// Its unit; empty for plain numbers.
+    pub unit: String,
+    /// The swept parameters.
+    pub parameters: Vec<String>,
+    /// Labels of the series.
+    pub series: Vec<String>,
+    /// In the order of the sweep.
+    pub rows: Vec<Row>,
+}
+
+/// A point of the sweep, or a flow there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// A value for each swept parameter.
+    pub levels: Vec<Level>,
+    /// The flow, counted from 1, where the metric is of flows and there are few of them; else the mean over all.
+    pub flow: Option<usize>,
+    /// For each series what was measured; `None` where it has no runs or no value.
+    pub cells: Vec<Option<Summary>>,
+}
+
+/// What the repetitions of a run gave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Their mean.
+    pub mean: f64,
+    /// Their sample standard deviation; `None` of one.
+    pub sd: Option<f64>,
+    /// How many there are.
+    pub runs: usize,
+    /// Packets lost at random in the run which met the fewest; `None` where nothing can be lost at random.
+    pub random_losses: Option<u64>,
+    /// Whether these are too few to rely on the result.
+    pub has_few_losses: bool,
+}
+
+/// The metrics of `plan` which are drawn, without those of which nothing was measured.
+#[must_use]
+pub fn overviews(plan: &Plan, table: &Table) -> Vec<Overview> {
+    let metrics = plan.metrics.plot.iter().map(|name| name.get_ref().as_str());
+    metrics.map(|metric| overview(plan, table, metric)).filter(Overview::has_values).collect()
+}
+
+impl Overview {
+    fn has_values(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.cells).any(Option::is_some)
+    }
+
+    /// Every summary with its row and its series.
+    pub fn summaries(&self) -> impl Iterator<Item = (&Row, &str, &Summary)> {
+        self.rows.iter().flat_map(|row| {
+            let cells = self.series.iter().zip(&row.cells);
+            cells.filter_map(move |(series, cell)| Some((row, series.as_str(), cell.as_ref()?)))
+        })
+    }
+}
+
+fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
+    let (label, unit) = label_and_unit(metric);
+    let series: Vec<String> = plan.series.iter().map(|series| series.get_ref().label.clone()).collect();
+    let flows = Table::flows_apart(table.cells.iter(), metric);
+    let mut rows = Vec::new();
+    // The cells of a point stand together, one for each series.
+    for cells in table.cells.chunk_by(|a, b| a.point == b.point) {
+        let levels: Vec<Level> = cells[0].point.iter().map(|(_, level)| level.clone()).collect();
+        for flow in flows.map_or_else(|| vec![None], |flows| (0..flows).map(Some).collect()) {
+            let cell = |label: &String| {
+                let cell = cells.iter().find(|cell| cell.series == *label)?;
+                summary(cell, &table.values(cell, metric, flow))
+            };
+            let cells = series.iter().map(cell).collect();
+            rows.push(Row { levels: levels.clone(), flow: flow.map(|flow| flow + 1), cells });
+        }
+    }
+    let parameters = plan.sweep.iter().map(|axis| axis.get_ref().parameter.clone()).collect();
+    Overview { metric: metric.to_owned(), label, unit, parameters, series, rows }
+}
+
+fn summary(cell: &Cell, values: &[f64]) -> Option<Summary> {
+    if values.is_empty() {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some(Summary {
+        mean,
+        sd: (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()),
+        runs: values.len(),
+        random_losses: cell.fewest_losses(),
+        has_few_losses: cell.few_losses().is_some(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{FlowMeasured, Measured};
+    use crate::plan::Source;
+
+    fn plan() -> Source {
+        let text = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\n\
+             transport = \"modern\"\n[[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\n\
+             values = [0, 0.1]\n[metrics]\nplot = [\"goodput_mbps\", \"jain\", \"waste_percent\"]\n";
+        Source::parse("t.toml", text).unwrap()
+    }
+
+    fn cell(series: &str, loss: f64, runs: &[([f64; 2], Option<u64>)]) -> Cell {
+        let flow = |mbps: f64| FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() };
+        let measured = runs.iter().map(|(goodputs, random_losses)| Measured {
+            flows: goodputs.iter().map(|mbps| flow(*mbps)).collect(),
+            random_losses: *random_losses,
+            ..Measured::default()
+        });
+        Cell {
+            series: series.to_owned(),
+            point: vec![("loss".to_owned(), Level::Number(loss))],
+            warm_up_s: 0.0,
+            measured: measured.collect(),
+        }
+    }
+
+    #[test]
+    fn every_point_is_a_row_and_every_series_a_column_with_mean_spread_and_losses() {
+        let cells = vec![
+            cell("A", 0.0, &[([1.0, 3.0], None), ([3.0, 3.0], None)]),
+            cell("B", 0.0, &[]),
+            cell("A", 0.1, &[([8.0, 8.0], Some(29))]),
+            cell("B", 0.1, &[([4.0, 4.0], Some(30)), ([4.0, 4.0], Some(300))]),
+        ];
+        let found = overviews(&plan().plan, &Table { cells });
+        // No flow of these wastes anything that is counted.
+        assert_eq!(found.iter().map(|one| one.metric.as_str()).collect::<Vec<_>>(), ["goodput_mbps", "jain"]);
+        let goodput = &found[0];
+        assert_eq!(
+            (goodput.unit.as_str(), goodput.parameters.join(" "), goodput.series.join(" ")),
+            ("Mbit/s", "loss".to_owned(), "A B".to_owned())
+        );
+        let places: Vec<_> = goodput.rows.iter().map(|row| (row.levels[0].to_string(), row.flow)).collect();
+        assert_eq!(
+            places,
+            [
+                ("0".to_owned(), Some(1)),
+                ("0".to_owned(), Some(2)),
+                ("0.1".to_owned(), Some(1)),
+                ("0.1".to_owned(), Some(2))
+            ]
+        );
+        let all = Summary { mean: 2.0, sd: Some(2f64.sqrt()), runs: 2, random_losses: None, has_few_losses: false };
+        assert_eq!(goodput.rows[0].cells, [Some(all), None]);
+        let few = Summary { mean: 8.0, sd: None, runs: 1, random_losses: Some(29), has_few_losses: true };
+        let enough = Summary { mean: 4.0, sd: Some(0.0), runs: 2, random_losses: Some(30), has_few_losses: false };
+        assert_eq!(goodput.rows[2].cells, [Some(few), Some(enough)]);
+        assert_eq!(found[1].rows.len(), 2);
+    }
+}

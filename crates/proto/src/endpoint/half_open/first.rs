@@ -1,0 +1,238 @@
+//! First messages: which of them are answered, and what it may cost to find out.
+
+use dfcp_secure::{Answered, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder};
+use dfcp_time::Time;
+use dfcp_wire::handshake::{PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
+use dfcp_wire::{CRC_BYTES, HEADER_BYTES, option_bytes};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::Rng;
+
+use super::{HalfOpen, HalfOpens, Syn, Verdict, Waits, write_synack};
+use crate::config::Config;
+use crate::connection::noise::{RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
+use crate::endpoint::accept::Cookies;
+use crate::endpoint::address::address_bytes;
+use crate::endpoint::rate_limit::share_of;
+use crate::limits;
+
+/// The payload of a second message: five parameters of an offer, and a cipher, a symbol size and an echo.
+const REPLY_BYTES: usize = PARAMETERS_BYTES + 3 * PARAMETER_HEADER_BYTES + 1 + 2 + 4;
+
+/// A first message for which there would be room.
+struct First<'a> {
+    local_id: u32,
+    initiator_id: u32,
+    pattern: Pattern,
+    message: &'a [u8],
+    prologue: Vec<u8>,
+    /// Its sender has shown a cookie, so it receives at its address.
+    is_proven: bool,
+}
+
+impl First<'_> {
+    /// Bytes of the SYNACK's payload.
+    fn answer_bytes(&self) -> usize {
+        let overhead_bytes = self.pattern.overheads().get(1).copied().unwrap_or_default();
+        PARAMETER_HEADER_BYTES + 1 + overhead_bytes + REPLY_BYTES
+    }
+
+    /// Whether it can be answered within the limits, whatever it says.
+    fn is_answerable(&self, syn: &Syn<'_>) -> bool {
+        HEADER_BYTES + self.answer_bytes() + CRC_BYTES <= syn.datagram.len()
+            && self.half_open_bytes() <= limits::HALF_OPEN_BYTES_MAX
+    }
+
+    /// Bytes which its half-open connection takes, with its places in the table and in the queue.
+    fn half_open_bytes(&self) -> usize {
+        let waits = match self.pattern {
+            Pattern::FirstContact => self.prologue.len() + self.message.len() + REPLY_BYTES,
+            Pattern::Pinned | Pattern::PreShared => size_of::<Established>(),
+        };
+        let places = 2 * size_of::<(u32, Box<HalfOpen>)>() + 2 * size_of::<u32>();
+        size_of::<HalfOpen>() + self.answer_bytes() + waits + places
+    }
+}
+
+/// The time step of cookies.
+fn cookie_step(now: Time) -> u64 {
+    now.as_ns() / limits::COOKIE_STEP.as_nanos() as u64
+}
+
+impl HalfOpens {
+    /// The id of the connection which this SYN opens: the same for all copies, another for a forgery with another first
+    /// message, and unpredictable to others.
+    fn local_id(&self, syn: &Syn<'_>, initiator_id: u32, message: &[u8]) -> u32 {
+        self.jar.connection_id(&address_bytes(syn.remote), initiator_id, message)
+    }
+
+    /// Takes a SYN; `is_taken` knows the ids of connections. The answer goes to `out`.
+    pub(in crate::endpoint) fn take_syn(
+        &mut self,
+        now: Time,
+        config: &Config,
+        syn: &Syn<'_>,
+        is_taken: impl Fn(u32) -> bool,
+        random: &mut ChaCha20Rng,
+        out: &mut [u8],
+    ) -> Verdict {
+        self.expire(now);
+        let (Some(initiator_id), Some((pattern, message))) = (syn.payload.connection_id, syn.payload.noise) else {
+            return Verdict::Drop;
+        };
+        let local_id = self.local_id(syn, initiator_id, message);
+        if let Some(half_open) = self.table.get_mut(&local_id) {
+            return half_open.answer_again(syn, out);
+        }
+        // A connection which is open knows that its peer is: what comes now is late.
+        let (Some(pattern), false) = (Pattern::from_id(pattern), is_taken(local_id)) else { return Verdict::Drop };
+        let address = address_bytes(syn.remote);
+        let step = cookie_step(now);
+        let shown = syn.payload.cookie.is_some_and(|it| self.jar.verify(step, &address, initiator_id, message, it));
+        let failing = self.failed.0 == step && self.failed.1 >= limits::FIRST_MESSAGES_FAILED_MAX;
+        let full = failing
+            || self.table.len() >= self.without_cookie_max
+            || self.places(syn.remote) >= share_of(self.without_cookie_max);
+        if !shown && (full || self.cookies == Cookies::Always) {
+            let cookie = self.jar.issue(step, &address, initiator_id, message);
+            self.cookies_sent += 1;
+            let payload = Payload { cookie: Some(&cookie), ..Payload::default() };
+            let mut bytes = [0; 64];
+            let length = payload.encode(&mut bytes).unwrap_or_default();
+            return write_synack(syn, initiator_id, 0, &bytes[..length], out);
+        }
+        // Who hurries completes the handshake within a round trip; who does not makes room, but not before the first
+        // message has been read: nothing that makes no sense may cost anybody a place.
+        if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
+            return Verdict::Drop;
+        }
+        let Some(options) = option_bytes(syn.datagram) else { return Verdict::Drop };
+        let prologue = prologue(options, initiator_id);
+        let first = First { local_id, initiator_id, pattern, message, prologue, is_proven: shown };
+        if !first.is_answerable(syn) {
+            return Verdict::Drop;
+        }
+        let mut seed = [0; 32];
+        random.fill_bytes(&mut seed);
+        match pattern {
+            Pattern::Pinned if self.keys.own.is_some() => self.open_within_limits(now, config, syn, &first, seed, out),
+            // What cannot be read is found out by a hash or a cipher, before anything is multiplied on the curve.
+            _ => self.open(now, config, syn, &first, seed, out),
+        }
+    }
+
+    /// Opens a connection by a message which costs multiplications on the curve whether it can be read or not: unless it is a
+    /// copy of one which could not, or others from its address have cost too many ([open-39]).
+    fn open_within_limits(
+        &mut self,
+        now: Time,
+        config: &Config,
+        syn: &Syn<'_>,
+        first: &First<'_>,
+        seed: [u8; 32],
+        out: &mut [u8],
+    ) -> Verdict {
+        let (hash, prefix) = (self.jar.message_hash(&first.prologue, first.message), syn.remote.into());
+        if let Some(verdict) = self.refused.verdict(hash) {
+            return verdict;
+        }
+        if first.is_proven && !self.first_messages.permits(now, prefix) {
+            // An honest initiator then asks for the key, by a first message which costs nothing if it is senseless.
+            return Verdict::Refuse(RST_CANNOT_READ);
+        }
+        self.first_messages_computed += 1;
+        let verdict = self.open(now, config, syn, first, seed, out);
+        if !matches!(verdict, Verdict::Answer(_)) {
+            self.refused.insert(hash, &verdict);
+            if first.is_proven {
+                self.first_messages.charge(now, prefix);
+            } else {
+                // Its address may be anybody's: nobody is charged, and all must show a cookie when there are too many.
+                let step = cookie_step(now);
+                let before = if self.failed.0 == step { self.failed.1 } else { 0 };
+                self.failed = (step, before.saturating_add(1));
+            }
+        }
+        verdict
+    }
+
+    fn open(
+        &mut self,
+        now: Time,
+        config: &Config,
+        syn: &Syn<'_>,
+        first: &First<'_>,
+        seed: [u8; 32],
+        out: &mut [u8],
+    ) -> Verdict {
+        let &First { local_id, initiator_id, pattern, message, ref prologue, .. } = first;
+        let bytes = first.half_open_bytes();
+        let Some(credentials) = config.credentials() else { return Verdict::Drop };
+        let mut plain = [0; MESSAGE_BYTES_MAX];
+        let first = Responder::read_first(&self.keys, pattern, prologue, seed, message, &mut plain);
+        let (responder, length) = match first {
+            Ok(first) => first,
+            Err(HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared)) => {
+                return Verdict::Refuse(RST_CANNOT_READ);
+            }
+            Err(HandshakeError::NoKey(_)) => return Verdict::Refuse(RST_NOT_ADMITTED),
+            Err(_) => return Verdict::Drop,
+        };
+        if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
+            return Verdict::Refuse(RST_NOT_ADMITTED);
+        }
+        let Ok(inner) = Payload::decode(&plain[..length]) else { return Verdict::Drop };
+        let (Ok(offer), Some(ciphers)) = (inner.offer(), inner.ciphers) else { return Verdict::Drop };
+        let Some(cipher) = credentials.ciphers.choose(ciphers) else { return Verdict::Refuse(0) };
+        let offered = syn.segment.options.symbol_size.unwrap_or(config.symbol_size);
+        let symbol_size = config.symbol_size.min(offered).min(SYMBOL_SIZE_MAX);
+        let reply = Payload {
+            connection_id: Some(local_id),
+            ciphers: Some(&[cipher.id()]),
+            symbol_size: Some(symbol_size),
+            echo: Some(syn.segment.header.s3),
+            ..Payload::default()
+        };
+        let Ok(length) = reply.with_offer(&config.offer()).encode(&mut plain) else { return Verdict::Drop };
+        if pattern != Pattern::Pinned {
+            // Only from here on: to read it took no multiplication.
+            self.first_messages_computed += 1;
+        }
+        let mut second = [0; MESSAGE_BYTES_MAX];
+        let Ok((second_bytes, answered)) = responder.write_second(&plain[..length], &mut second) else {
+            return Verdict::Drop;
+        };
+        let payload = Payload { noise: Some((pattern.id(), &second[..second_bytes])), ..Payload::default() };
+        let Ok(length) = payload.encode(&mut plain) else { return Verdict::Drop };
+        let waits = match answered {
+            Answered::HalfOpen(half_open) => Waits::Third(half_open),
+            Answered::Established(established) => Waits::Datagram(Some(Box::new(established))),
+        };
+        let mut half_open = Box::new(HalfOpen {
+            remote: syn.remote.into(),
+            initiator_id,
+            waits,
+            answer: plain[..length].into(),
+            answers: 0,
+            answered_at: now,
+            offer,
+            symbol_size,
+            cipher,
+            failures: 0,
+            bytes: bytes as u16,
+            retry_after_us: 0,
+        });
+        let verdict = half_open.answer_again(syn, out);
+        if verdict == Verdict::Drop {
+            return verdict;
+        }
+        self.make_room();
+        self.memory_bytes += usize::from(half_open.bytes);
+        self.table.insert(local_id, half_open);
+        if self.queue.len() >= 4 * self.without_cookie_max {
+            // Those which have proven themselves since left their places behind.
+            self.queue.retain(|id| self.table.contains_key(id));
+        }
+        self.queue.push_back(local_id);
+        verdict
+    }
+}

@@ -1,0 +1,323 @@
+//! How much may be sent to a peer which does not prove that it decodes (`spec/protocol.md` §11.1).
+//!
+//! A lying receiver can claim loss, delay and deficits of any size, and nothing of it can be checked. Decoding can. So a
+//! sender lends its peer a fixed amount, every byte sent is a debt, and only decoded blocks pay it off, with interest that
+//! covers an honest path's loss. Neither time nor reports alone do.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits;
+
+/// Each byte proven pays off 9/2 bytes sent: a path that loses three quarters needs 4 for one.
+const PROVEN_NUMERATOR: i64 = 9;
+const PROVEN_DENOMINATOR: i64 = 2;
+
+/// What a sender may spend datagrams on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spending {
+    /// Anything.
+    Freely,
+    /// What reports have shown to be needed, and new blocks: half of the credit is used up.
+    Needed,
+    /// The oldest open block, or a new one if none is open: what is left may be all that this one needs.
+    OldestBlock,
+    /// The same, and the next datagram not before this time: the credit is used up, and what is sent keeps to a small share
+    /// of the rate.
+    Trickle {
+        /// When the next datagram may leave.
+        not_before: Time,
+    },
+}
+
+impl Spending {
+    /// Whether only the oldest open block gets anything.
+    pub(crate) fn is_for_oldest_block(self) -> bool {
+        matches!(self, Self::OldestBlock | Self::Trickle { .. })
+    }
+}
+
+/// What the peer's reports have said of the path.
+#[derive(Clone, Copy, Debug, Default)]
+enum Heard {
+    /// There was none.
+    #[default]
+    Nothing,
+    /// None of them gave a sample of the round-trip time.
+    Unmeasured,
+    /// The least sample.
+    Least(Duration),
+}
+
+/// The account of one connection's sender, in IP bytes of data datagrams.
+#[derive(Debug, Default)]
+pub(crate) struct Credit {
+    /// Sent, less what the proofs have paid off.
+    debt: i64,
+    proven: RecentSum,
+    heard: Heard,
+}
+
+impl Credit {
+    /// What may be sent, the last data datagram having left then with this many bytes. `oldest_block_bytes` is asked for only
+    /// where it matters.
+    pub(crate) fn spending(
+        &self,
+        rate_bps: Option<u64>,
+        last_sent: (Time, u64),
+        oldest_block_bytes: impl FnOnce() -> u64,
+    ) -> Spending {
+        let trickle = || Spending::Trickle { not_before: last_sent.0 + trickle_interval(rate_bps, last_sent.1) };
+        if matches!(self.heard, Heard::Nothing) {
+            let first = (counted_rate_bps(rate_bps) / 8).min(limits::CREDIT_BEFORE_REPORT_BYTES);
+            return if self.debt < first as i64 { Spending::Freely } else { trickle() };
+        }
+        let by_rate = self.size_bytes(rate_bps, 0);
+        if self.debt < by_rate / 2 {
+            return Spending::Freely;
+        }
+        let oldest_block_bytes = oldest_block_bytes();
+        let size = self.size_bytes(rate_bps, oldest_block_bytes);
+        match size - self.debt {
+            ..=0 => trickle(),
+            left if left <= (size / 2).min(oldest_block_bytes as i64) => Spending::OldestBlock,
+            left if left <= size / 2 => Spending::Needed,
+            _ => Spending::Freely,
+        }
+    }
+
+    /// The credit of a peer which has proven nothing for long ([credit-2]): never below `oldest_block_bytes`.
+    fn size_bytes(&self, rate_bps: Option<u64>, oldest_block_bytes: u64) -> i64 {
+        let rtt = self.least_rtt().min(limits::CREDIT_RTT_MAX);
+        let span_ms = (rtt * 8).max(limits::CREDIT_SPAN_MIN).as_millis() as u64; // 4.8 s at most
+        let by_rate = (counted_rate_bps(rate_bps) / 8).saturating_mul(span_ms) / 1_000;
+        let bytes = by_rate.max(oldest_block_bytes);
+        i64::try_from(bytes).unwrap_or(i64::MAX)
+    }
+
+    /// A data datagram has been sent.
+    pub(crate) fn on_sent(&mut self, now: Time, ip_bytes: u64) {
+        // Only when a part of the time is over has anything been forgotten: there is nothing to do for most datagrams.
+        if now >= self.proven.ends {
+            self.proven.advance(now, self.memory());
+            self.debt = self.debt.max(-paid_off(self.proven.sum()));
+        }
+        self.debt = self.debt.saturating_add_unsigned(ip_bytes);
+    }
+
+    /// The peer has proven to have decoded blocks whose source symbols take this many IP bytes.
+    pub(crate) fn on_proven(&mut self, now: Time, ip_bytes: u64) {
+        self.proven.advance(now, self.memory());
+        self.proven.add(ip_bytes);
+        self.debt = self.debt.saturating_sub(paid_off(ip_bytes)).max(-paid_off(self.proven.sum()));
+    }
+
+    /// A report was taken in; `rtt` is its sample.
+    pub(crate) fn on_report(&mut self, rtt: Option<Duration>) {
+        self.heard = match (self.heard, rtt) {
+            (Heard::Least(least), Some(rtt)) => Heard::Least(least.min(rtt)),
+            (Heard::Nothing | Heard::Unmeasured, Some(rtt)) => Heard::Least(rtt),
+            (Heard::Nothing, None) => Heard::Unmeasured,
+            (heard, None) => heard,
+        };
+    }
+
+    /// The peer has moved, and its old path's delay says nothing about this one's. Its debt stays.
+    pub(crate) fn on_new_path(&mut self) {
+        if let Heard::Least(_) = self.heard {
+            self.heard = Heard::Unmeasured;
+        }
+    }
+
+    /// The least sample; 0 before there is one.
+    fn least_rtt(&self) -> Duration {
+        match self.heard {
+            Heard::Least(rtt) => rtt,
+            Heard::Nothing | Heard::Unmeasured => Duration::ZERO,
+        }
+    }
+
+    fn memory(&self) -> Duration {
+        (self.least_rtt() * 16).max(limits::CREDIT_MEMORY_MIN)
+    }
+}
+
+fn counted_rate_bps(rate_bps: Option<u64>) -> u64 {
+    rate_bps.unwrap_or(limits::CREDIT_LINE_RATE_BPS)
+}
+
+/// How long a datagram of this many bytes takes at the share of the rate which needs no credit.
+fn trickle_interval(rate_bps: Option<u64>, ip_bytes: u64) -> Duration {
+    let share_bps = (counted_rate_bps(rate_bps) / limits::CREDIT_TRICKLE_SHARE).max(1);
+    let nanos = u128::from(ip_bytes) * 8_000_000_000 / u128::from(share_bps);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(limits::CREDIT_TRICKLE_INTERVAL_MAX)
+}
+
+fn paid_off(proven_bytes: u64) -> i64 {
+    i64::try_from(proven_bytes).unwrap_or(i64::MAX).saturating_mul(PROVEN_NUMERATOR) / PROVEN_DENOMINATOR
+}
+
+/// A sum over a time which has just passed, in equal parts. The oldest part is forgotten as a whole, so up to a part of
+/// the time counts too little, and nothing too much. It needs no memory of its own, as an idle connection has it, too.
+#[derive(Debug, Default)]
+struct RecentSum {
+    /// Newest first; that one ends then.
+    parts: [u64; limits::CREDIT_PARTS],
+    ends: Time,
+}
+
+impl RecentSum {
+    fn add(&mut self, value: u64) {
+        let [newest, ..] = &mut self.parts;
+        *newest = newest.saturating_add(value);
+    }
+
+    /// Begins new parts, and forgets as many, until the newest one contains `now`.
+    fn advance(&mut self, now: Time, memory: Duration) {
+        if now < self.ends {
+            return;
+        }
+        let part = memory / limits::CREDIT_PARTS as u32;
+        if now.since(self.ends) >= memory {
+            *self = Self { parts: Default::default(), ends: now + part };
+            return;
+        }
+        self.parts.rotate_right(1);
+        self.parts[0] = 0;
+        self.ends += part;
+        self.advance(now, memory);
+    }
+
+    fn sum(&self) -> u64 {
+        self.parts.iter().fold(0, |sum, part| sum.saturating_add(*part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Option<u64> = Some(80_000_000); // 10 MB/s
+    const MB: u64 = 1_000_000;
+    const LAST: (Time, u64) = (Time::ZERO, 1_500);
+
+    fn at(ms: u64) -> Time {
+        Time::from_ms(ms)
+    }
+
+    fn freely() -> u64 {
+        panic!("asked for the oldest block")
+    }
+
+    /// A credit whose peer has reported over a path with this RTT.
+    fn reported(rtt_ms: u64) -> Credit {
+        let mut credit = Credit::default();
+        credit.on_report(Some(Duration::from_millis(rtt_ms)));
+        credit
+    }
+
+    /// MB which can be sent before only a trickle may be.
+    fn spendable(credit: &mut Credit, now: Time, oldest_block_bytes: u64) -> u64 {
+        let mut sent = 0;
+        while !matches!(credit.spending(RATE, LAST, || oldest_block_bytes), Spending::Trickle { .. }) {
+            credit.on_sent(now, MB);
+            sent += 1;
+        }
+        sent
+    }
+
+    #[test]
+    fn an_unknown_peer_gets_a_second_of_the_rate_or_a_mebibyte() {
+        for (rate_bps, bytes) in [(Some(8_000), 1_000), (Some(1_000_000_000), 1 << 20), (None, 1 << 20)] {
+            let mut credit = Credit::default();
+            credit.on_sent(at(0), bytes - 1);
+            assert_eq!(credit.spending(rate_bps, LAST, freely), Spending::Freely);
+            credit.on_sent(at(0), 1);
+            assert!(matches!(credit.spending(rate_bps, LAST, freely), Spending::Trickle { .. }), "{rate_bps:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_two_seconds_of_the_rate_or_eight_round_trips_of_at_most_600_ms_or_a_block() {
+        for (rtt_ms, megabytes) in [(0, 20), (250, 20), (500, 40), (600, 48), (9_000, 48)] {
+            assert_eq!(spendable(&mut reported(rtt_ms), at(0), 0), megabytes, "RTT {rtt_ms} ms");
+        }
+        assert_eq!(spendable(&mut reported(10), at(0), 70 * MB), 70);
+        let mut credit = reported(9_000);
+        credit.on_report(Some(Duration::from_millis(10)));
+        assert_eq!(spendable(&mut credit, at(0), 0), 20, "the least RTT counts");
+    }
+
+    #[test]
+    fn neither_time_nor_reports_bring_it_back() {
+        let mut credit = reported(10);
+        assert_eq!(spendable(&mut credit, at(0), 0), 20);
+        for second in 1..10_000 {
+            credit.on_report(Some(Duration::from_millis(5)));
+            credit.on_sent(at(second * 1_000), 0);
+            assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
+        }
+        credit.on_proven(at(20_000_000), 2 * MB);
+        assert_eq!(spendable(&mut credit, at(20_000_000), 0), 9, "4.5 times what was proven");
+    }
+
+    #[test]
+    fn what_was_proven_can_be_saved_for_ten_seconds() {
+        let mut credit = reported(10);
+        (0..100).for_each(|i| credit.on_proven(at(i * 100), MB));
+        let mut later = reported(10);
+        (0..100).for_each(|i| later.on_proven(at(i * 100), MB));
+        assert_eq!(spendable(&mut credit, at(9_900), 0), 20 + 450);
+        assert_eq!(spendable(&mut credit, at(9_901), 0), 0);
+        assert_eq!(spendable(&mut later, at(21_000), 0), 20);
+        let mut slow = reported(2_000);
+        (0..100).for_each(|i| slow.on_proven(at(i * 100), MB));
+        assert_eq!(spendable(&mut slow, at(21_000), 0), 48 + 450, "16 round trips of 2 s are longer");
+    }
+
+    #[test]
+    fn a_path_that_loses_three_quarters_goes_on_for_ever_and_one_that_loses_more_does_not() {
+        let lasts = |sent_per_proven: u64| {
+            let mut credit = reported(100);
+            (0..10_000).all(|i| {
+                credit.on_sent(at(i * 10), sent_per_proven * 1_000);
+                credit.on_proven(at(i * 10), 1_000);
+                !matches!(credit.spending(RATE, LAST, || 0), Spending::Trickle { .. })
+            })
+        };
+        assert!(lasts(4) && !lasts(7));
+    }
+
+    #[test]
+    fn the_last_of_it_is_for_what_is_needed_and_then_for_the_oldest_block() {
+        let mut credit = reported(10);
+        let mut kinds = Vec::new();
+        for _ in 0..21 {
+            kinds.push(credit.spending(RATE, LAST, || 4 * MB));
+            credit.on_sent(at(0), MB);
+        }
+        let of = |kind| kinds.iter().filter(|&&it| it == kind).count();
+        assert_eq!((of(Spending::Freely), of(Spending::Needed), of(Spending::OldestBlock)), (10, 6, 4));
+        assert!(matches!(kinds.last(), Some(Spending::Trickle { .. })));
+    }
+
+    #[test]
+    fn what_is_sent_without_credit_takes_a_64th_of_the_rate() {
+        let mut credit = reported(10);
+        spendable(&mut credit, at(0), 0);
+        for (rate_bps, wait) in [(RATE, Duration::from_micros(9_600)), (Some(1_000), Duration::from_secs(10))] {
+            let spending = credit.spending(rate_bps, (at(1_000), 1_500), || 0);
+            assert_eq!(spending, Spending::Trickle { not_before: at(1_000) + wait });
+        }
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut credit = reported(u64::MAX);
+        credit.on_sent(at(0), u64::MAX);
+        credit.on_proven(at(1), u64::MAX / 8);
+        assert_eq!(credit.spending(Some(u64::MAX), LAST, || u64::MAX), Spending::Needed);
+        assert_eq!(credit.spending(Some(0), LAST, || 0), Spending::Trickle { not_before: at(10_000) });
+    }
+}

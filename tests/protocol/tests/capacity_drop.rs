@@ -1,0 +1,135 @@
+//! A path whose rate falls far below the sender's: what it still carries reaches the application
+//! (`spec/protocol.md`, \[plan-1\] and \[plan-5\]).
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Duration;
+
+use dfcp_netem::{LinkConfig, QueueLimit};
+use dfcp_proto::{Config, Rate, Traffic};
+use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
+use dfcp_time::Time;
+
+const MBIT: u64 = 1_000_000;
+/// While a sender believes what is lost.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// The circuit breaker watches for 3 s and tests for one.
+const BREAKER: Duration = Duration::from_secs(4);
+const BUFFER_PACKETS: usize = 50;
+/// Bytes of a full IP packet, and those of the application in it.
+const PACKET_BYTES: f64 = 1488.0;
+const SYMBOL_BYTES: f64 = 1420.0;
+/// How long delivery is measured once it has settled.
+const SETTLED_S: u64 = 8;
+
+/// A sender at a fixed rate, whose path has had more and suddenly has much less, in both directions.
+#[derive(Clone, Copy, Debug)]
+struct CapacityDrop {
+    sender_bps: u64,
+    before_bps: u64,
+    after_bps: u64,
+    base_rtt: Duration,
+    traffic: Traffic,
+}
+
+/// What the application saw of it.
+#[derive(Debug)]
+struct Delivery {
+    /// The longest time from the drop on in which nothing new could be read.
+    gap: Duration,
+    /// What was read from 10 s after the drop on, as a share of what the path carries.
+    settled_share: f64,
+}
+
+impl CapacityDrop {
+    /// The round-trip time while the bottleneck's buffer is full.
+    fn full_rtt(self) -> Duration {
+        let buffer_bits = (BUFFER_PACKETS + 1) as f64 * PACKET_BYTES * 8.0;
+        self.base_rtt + Duration::from_secs_f64(buffer_bits / self.after_bps as f64)
+    }
+
+    /// The path has no randomness; `step` moves the drop against the sender's rounds.
+    fn run(self, step: u64) -> Delivery {
+        let link = LinkConfig::default()
+            .with_rate_bps(self.before_bps)
+            .with_delay(self.base_rtt / 2)
+            .with_queue(QueueLimit::packets(BUFFER_PACKETS));
+        let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
+        let client = Config { rate: Rate::Fixed { rate_bps: self.sender_bps }, traffic: self.traffic, ..sealed() };
+        let mut pair = Pair::new(1, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap();
+        let dropped_at = Time::from_s(3) + Duration::from_micros(step * 23_456);
+        pair.run_until(dropped_at);
+        pair.set_rate_bps(self.after_bps).unwrap();
+        let read_at = |pair: &Pair| pair.server.stats().stream_bytes_read;
+        let (mut gap, mut last) = (Duration::ZERO, (pair.now, read_at(&pair)));
+        let mut read_until = |pair: &mut Pair, until: Time| {
+            while pair.now < until {
+                pair.run_until(pair.now + Duration::from_millis(1));
+                if read_at(pair) > last.1 {
+                    last = (pair.now, read_at(pair));
+                }
+                gap = gap.max(pair.now.since(last.0));
+            }
+            last.1
+        };
+        let settled = read_until(&mut pair, dropped_at + Duration::from_secs(10));
+        let end = read_until(&mut pair, dropped_at + Duration::from_secs(10 + SETTLED_S));
+        let carried_bps = self.after_bps as f64 * SYMBOL_BYTES / PACKET_BYTES;
+        Delivery { gap, settled_share: (end - settled) as f64 * 8.0 / SETTLED_S as f64 / carried_bps }
+    }
+
+    /// Delivery goes on `within` that and three round trips, and uses the path when it has settled.
+    fn check(self, within: Duration) {
+        let gap_max = within + self.full_rtt() * 3;
+        let share_min = match self.traffic {
+            Traffic::Bulk => 0.8,
+            // Forgets a loss slowly, and so repairs more than is needed for some seconds.
+            Traffic::Prompt => 0.7,
+        };
+        for step in 0..4 {
+            let seen = self.run(step);
+            let met = seen.gap <= gap_max && seen.settled_share >= share_min;
+            assert!(met, "step {step} of {self:?}: {seen:?}, a gap of {gap_max:?} may be");
+        }
+    }
+}
+
+fn sixty_to_five(base_rtt_ms: u64) -> CapacityDrop {
+    CapacityDrop {
+        sender_bps: 50 * MBIT,
+        before_bps: 60 * MBIT,
+        after_bps: 5 * MBIT,
+        base_rtt: Duration::from_millis(base_rtt_ms),
+        traffic: Traffic::Bulk,
+    }
+}
+
+fn hundred_to_three(base_rtt_ms: u64) -> CapacityDrop {
+    CapacityDrop { sender_bps: 80 * MBIT, before_bps: 100 * MBIT, after_bps: 3 * MBIT, ..sixty_to_five(base_rtt_ms) }
+}
+
+#[test]
+fn a_path_which_falls_from_60_to_5_mbit_goes_on_delivering() {
+    [10, 50, 200].map(sixty_to_five).into_iter().for_each(|drop| drop.check(AT_ONCE));
+}
+
+#[test]
+fn a_path_which_falls_from_100_to_3_mbit_goes_on_delivering() {
+    [10, 50, 200].map(hundred_to_three).into_iter().for_each(|drop| drop.check(AT_ONCE));
+}
+
+/// Where more is lost than a sender believes, the circuit breaker has to act first.
+#[test]
+fn a_path_which_keeps_a_fiftieth_of_the_rate_delivers_once_the_circuit_breaker_has_acted() {
+    [10, 200]
+        .map(|rtt_ms| CapacityDrop { after_bps: 3 * MBIT / 2, ..hundred_to_three(rtt_ms) })
+        .into_iter()
+        .for_each(|drop| drop.check(BREAKER));
+}
+
+#[test]
+fn low_latency_traffic_goes_on_too() {
+    [sixty_to_five(50), hundred_to_three(50)]
+        .map(|drop| CapacityDrop { traffic: Traffic::Prompt, ..drop })
+        .into_iter()
+        .for_each(|drop| drop.check(AT_ONCE));
+}
