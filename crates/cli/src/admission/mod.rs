@@ -190,11 +190,12 @@ impl Admission {
         Ok(Self { ways, desk, memory, service, json })
     }
 
-    /// Whether nobody can be admitted any more.
+    /// Whether wrong guesses have used up all codes, and nothing else admits anybody. A list of keys alone never closes: one
+    /// that is empty or cannot be used now may be mended while the listener runs.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let others = self.ways.any || self.ways.pre_shared.is_some() || !self.ways.authorized.is_empty();
-        !others && self.desk.as_ref().is_none_or(CodeDesk::is_closed)
+        !others && self.desk.as_ref().is_some_and(CodeDesk::is_closed)
     }
 
     /// Decides about one connection, tells its peer if it is turned away, and says what was decided. Calls `speaks` when

@@ -168,6 +168,12 @@ async fn the_handshake_lets_strangers_pass_only_if_something_else_may_admit_them
 }
 
 #[tokio::test]
+async fn a_list_which_names_nobody_now_may_name_somebody_later() {
+    let (admission, _) = admission(Ways { authorized: Arc::default(), ..ways() });
+    assert!(!admission.is_closed());
+}
+
+#[tokio::test]
 async fn a_code_admits_once_and_is_then_replaced() {
     let (admission, told) = admission(Ways { codes: true, ..ways() });
     let (code, _) = codes(&told)[0].clone();
