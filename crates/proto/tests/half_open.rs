@@ -246,7 +246,26 @@ fn copies_of_a_first_message_which_cannot_be_read_cost_one_computation() {
     assert!(begin(&mut server, &mut honest).is_some(), "they used up nothing of their address's share");
 }
 
-/// [open-39]: how many of so many messages from one address are computed on in two seconds.
+/// [open-39]: an ephemeral key with which any shared secret is zero; pattern 1 carries it in the clear.
+#[test]
+fn a_weak_key_in_a_first_message_costs_nothing() {
+    let mut server = Server::new(sealed());
+    let mut stranger = caller(1, address(1));
+    let segment_of = stranger.datagram(server.now).unwrap();
+    let segment = Segment::decode(&segment_of).unwrap();
+    let payload = Payload::decode(segment.payload).unwrap();
+    let (pattern, message) = payload.noise.unwrap();
+    let weak = [&[0; 32], &message[32..]].concat();
+    let mut changed = [0; 1_400];
+    let length = Payload { noise: Some((pattern, &weak)), ..payload }.encode(&mut changed).unwrap();
+    let syn = encode(&segment.header, &segment.options, &changed[..length]);
+    assert_eq!(syn.len(), segment_of.len(), "only the key is another");
+    (0..20_000).for_each(|_| assert_eq!(server.take(stranger.address, &syn).1, None));
+    assert_eq!((server.stats().first_messages_computed, server.stats().half_open), (0, 0));
+    assert!(begin(&mut server, &mut caller(2, address(2))).is_some());
+}
+
+/// [open-39]: how many messages of one address are computed on in two seconds.
 fn computed(server: &mut Server, from: AddressOf, first: u32) -> u64 {
     let before = server.stats().first_messages_computed;
     for n in 0..1_000 {

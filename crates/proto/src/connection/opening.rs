@@ -159,7 +159,7 @@ impl Connection {
             };
             self.handshake.peer_id = Some(parameters.connection_id);
             if let Some(sample) = self.handshake.rtt(now, header.s2) {
-                self.rtt.sample(sample);
+                self.rtt.guess(sample);
             }
             let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
             self.symbol_size = self.symbol_size.min(symbol_size);

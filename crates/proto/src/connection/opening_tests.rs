@@ -96,6 +96,26 @@ fn take(connection: &mut Connection, now: Time, mut datagram: Vec<u8>) {
     connection.handle_datagram(now, at_server(), &mut datagram);
 }
 
+/// [open-14]: a peer may wait with its answer for as long as it likes.
+#[test]
+fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
+    let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
+    let mut initiator = Connection::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let syn = sent(&mut initiator, start()).remove(0);
+    let segment = Segment::decode(&syn).unwrap();
+    let accepted = Connection::accept(start(), config, ports, at_server(), &segment, syn.len(), [4; 32]);
+    let mut acceptor = accepted.unwrap();
+    let synack = sent(&mut acceptor, start()).remove(0);
+    let late = start() + Duration::from_secs(9);
+    take(&mut initiator, late, synack);
+    let ack = sent(&mut initiator, late).remove(0);
+    take(&mut acceptor, late, ack);
+    for connection in [initiator, acceptor] {
+        assert_eq!(connection.state(), State::Established);
+        assert_eq!(connection.rtt.smoothed(), crate::limits::RTT_GUESS_MAX);
+    }
+}
+
 /// [open-34]: answers which anybody can write, and what they say.
 fn rogue_answers() -> [(PeerKey, StaticKey, Vec<u8>, ConnectionError); 4] {
     let rogue = || StaticKey::from_seed(&[66; 32]);

@@ -126,9 +126,9 @@ impl Connection {
             return Ok(());
         }
         let sample = self.paths.on_response(now, number).ok_or(Dropped::Unexpected)?;
-        // What was known of the old path's delay says nothing about this one's.
+        // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
         self.rtt = RttEstimator::default();
-        self.rtt.sample(sample);
+        self.rtt.guess(sample);
         self.credit.on_new_path();
         self.may_send = true;
         self.reporter.on_own_news(now);
@@ -316,7 +316,7 @@ impl Connection {
                 ACK_OF_SYNACK => {
                     // Repeats of the ACK name the same SYNACK: only the first one tells the time.
                     if let Some(sample) = self.handshake.rtt(now, header.s2).filter(|_| !self.rtt.is_known()) {
-                        self.rtt.sample(sample);
+                        self.rtt.guess(sample);
                     }
                     self.reporter.on_urgent(now);
                 }

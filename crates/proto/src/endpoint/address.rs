@@ -31,8 +31,11 @@ impl From<Address> for SocketAddr {
     }
 }
 
-/// What counts as one address wherever addresses have shares: a whole IPv4 address, also where it is mapped into IPv6, and
-/// the first 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
+/// The prefix under which translators show IPv4 hosts to IPv6 ones: 64:ff9b::/96 (RFC 6052 §2.1).
+const TRANSLATED: u128 = 0x0064_ff9b << 96;
+
+/// What counts as one address wherever addresses have shares: a whole IPv4 address, also where it is mapped or translated
+/// into IPv6, and the first 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressPrefix(u64);
 
@@ -41,6 +44,7 @@ impl From<IpAddr> for AddressPrefix {
         Self(match ip.to_canonical() {
             // With the bits above it that it has as a mapped address: no IPv6 host has a prefix of 0:ffff::/32.
             IpAddr::V4(v4) => 0xffff_0000_0000 | u64::from(v4.to_bits()),
+            IpAddr::V6(v6) if v6.to_bits() >> 32 == TRANSLATED >> 32 => 0xffff_0000_0000 | v6.to_bits() as u32 as u64,
             IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
         })
     }
@@ -90,6 +94,8 @@ mod tests {
         };
         assert!(same("192.0.2.7:1", "192.0.2.7:9") && same("192.0.2.7:1", "[::ffff:192.0.2.7]:1"));
         assert!(!same("192.0.2.7:1", "192.0.2.8:1") && !same("[::ffff:192.0.2.7]:1", "[::ffff:192.0.2.8]:1"));
+        assert!(same("192.0.2.7:1", "[64:ff9b::192.0.2.7]:1") && !same("[64:ff9b::1]:1", "[64:ff9b::2]:1"));
+        assert!(same("[64:ff9b::1:0:1]:1", "[64:ff9b::1:0:2]:1"), "past 96 bits it is none of the translators' prefix");
         assert!(same("[2001:db8:0:1::7]:1", "[2001:db8:0:1:ffff::8]:2"));
         assert!(!same("[2001:db8:0:1::7]:1", "[2001:db8:0:2::7]:1"));
     }

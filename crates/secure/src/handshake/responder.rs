@@ -5,6 +5,7 @@ use std::fmt;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::noise::{Keys, Noise};
+use super::primitives::is_of_low_order;
 use super::{Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Role};
 use crate::keys::{PreSharedKey, PublicKey, StaticKey};
 
@@ -69,6 +70,11 @@ impl Responder {
     ) -> Result<(Self, usize), HandshakeError> {
         if message.len() < pattern.overheads()[0] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
+        }
+        // Every pattern's first message begins with an ephemeral key. A stranger who sends a weak one must not cost a
+        // multiplication: in the other patterns than `Pinned` that would be found out in the second message only.
+        if message.first_chunk().is_some_and(is_of_low_order) {
+            return Err(HandshakeError::WeakKey);
         }
         let seed = Zeroizing::new(seed);
         let mut noise = Noise::new(pattern, Role::Responder, prologue, &seed, keys.keys(pattern)?)?;

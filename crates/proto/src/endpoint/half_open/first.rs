@@ -1,8 +1,8 @@
 //! First messages: which of them are answered, and what it may cost to find out.
 
-use dfcp_secure::{Answered, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder};
+use dfcp_secure::{Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder};
 use dfcp_time::Time;
-use dfcp_wire::handshake::{PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
+use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
 use dfcp_wire::{CRC_BYTES, HEADER_BYTES, option_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
@@ -53,6 +53,14 @@ impl First<'_> {
     }
 }
 
+/// What a first message has asked for and gets.
+struct Agreed {
+    responder: Responder,
+    offer: Offer,
+    cipher: Cipher,
+    symbol_size: u16,
+}
+
 /// The time step of cookies.
 fn cookie_step(now: Time) -> u64 {
     now.as_ns() / limits::COOKIE_STEP.as_nanos() as u64
@@ -100,8 +108,8 @@ impl HalfOpens {
             let length = payload.encode(&mut bytes).unwrap_or_default();
             return write_synack(syn, initiator_id, 0, &bytes[..length], out);
         }
-        // Who hurries completes the handshake within a round trip; who does not makes room, but not before the first
-        // message has been read: nothing that makes no sense may cost anybody a place.
+        // An honest initiator completes the handshake within a round trip; one that does not is displaced, but only after
+        // the new message was read: a senseless message must not cost anybody a place.
         if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
             return Verdict::Drop;
         }
@@ -115,13 +123,13 @@ impl HalfOpens {
         random.fill_bytes(&mut seed);
         match pattern {
             Pattern::Pinned if self.keys.own.is_some() => self.open_within_limits(now, config, syn, &first, seed, out),
-            // What cannot be read is found out by a hash or a cipher, before anything is multiplied on the curve.
+            // What cannot be read, or has a weak key, is found out before anything is multiplied on the curve.
             _ => self.open(now, config, syn, &first, seed, out),
         }
     }
 
-    /// Opens a connection by a message which costs multiplications on the curve whether it can be read or not: unless it is a
-    /// copy of one which could not, or others from its address have cost too many ([open-39]).
+    /// Opens a connection by a message which costs multiplications on the curve whether it is answered or not: unless it is a
+    /// copy of one which was not, or others from its address have cost too many ([open-39]).
     fn open_within_limits(
         &mut self,
         now: Time,
@@ -155,6 +163,29 @@ impl HalfOpens {
         verdict
     }
 
+    /// Reads a first message. Nothing is kept of one that is not answered.
+    fn read(&self, config: &Config, syn: &Syn<'_>, first: &First<'_>, seed: [u8; 32]) -> Result<Agreed, Verdict> {
+        let &First { pattern, message, ref prologue, .. } = first;
+        let credentials = config.credentials().ok_or(Verdict::Drop)?;
+        let mut plain = [0; MESSAGE_BYTES_MAX];
+        let read = Responder::read_first(&self.keys, pattern, prologue, seed, message, &mut plain);
+        let (responder, length) = read.map_err(|error| match error {
+            HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared) => Verdict::Refuse(RST_CANNOT_READ),
+            HandshakeError::NoKey(_) => Verdict::Refuse(RST_NOT_ADMITTED),
+            _ => Verdict::Drop,
+        })?;
+        if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
+            return Err(Verdict::Refuse(RST_NOT_ADMITTED));
+        }
+        let inner = Payload::decode(&plain[..length]).map_err(|_| Verdict::Drop)?;
+        let (Ok(offer), Some(ciphers)) = (inner.offer(), inner.ciphers) else { return Err(Verdict::Drop) };
+        let cipher = credentials.ciphers.choose(ciphers).ok_or(Verdict::Refuse(0))?;
+        let offered = syn.segment.options.symbol_size.unwrap_or(config.symbol_size);
+        let symbol_size = config.symbol_size.min(offered).min(SYMBOL_SIZE_MAX);
+        Ok(Agreed { responder, offer, cipher, symbol_size })
+    }
+
+    /// Opens a connection, or refuses to.
     fn open(
         &mut self,
         now: Time,
@@ -164,27 +195,12 @@ impl HalfOpens {
         seed: [u8; 32],
         out: &mut [u8],
     ) -> Verdict {
-        let &First { local_id, initiator_id, pattern, message, ref prologue, .. } = first;
+        let &First { local_id, initiator_id, pattern, .. } = first;
         let bytes = first.half_open_bytes();
-        let Some(credentials) = config.credentials() else { return Verdict::Drop };
-        let mut plain = [0; MESSAGE_BYTES_MAX];
-        let first = Responder::read_first(&self.keys, pattern, prologue, seed, message, &mut plain);
-        let (responder, length) = match first {
-            Ok(first) => first,
-            Err(HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared)) => {
-                return Verdict::Refuse(RST_CANNOT_READ);
-            }
-            Err(HandshakeError::NoKey(_)) => return Verdict::Refuse(RST_NOT_ADMITTED),
-            Err(_) => return Verdict::Drop,
+        let Agreed { responder, offer, cipher, symbol_size } = match self.read(config, syn, first, seed) {
+            Ok(agreed) => agreed,
+            Err(verdict) => return verdict,
         };
-        if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
-            return Verdict::Refuse(RST_NOT_ADMITTED);
-        }
-        let Ok(inner) = Payload::decode(&plain[..length]) else { return Verdict::Drop };
-        let (Ok(offer), Some(ciphers)) = (inner.offer(), inner.ciphers) else { return Verdict::Drop };
-        let Some(cipher) = credentials.ciphers.choose(ciphers) else { return Verdict::Refuse(0) };
-        let offered = syn.segment.options.symbol_size.unwrap_or(config.symbol_size);
-        let symbol_size = config.symbol_size.min(offered).min(SYMBOL_SIZE_MAX);
         let reply = Payload {
             connection_id: Some(local_id),
             ciphers: Some(&[cipher.id()]),
@@ -192,6 +208,7 @@ impl HalfOpens {
             echo: Some(syn.segment.header.s3),
             ..Payload::default()
         };
+        let mut plain = [0; MESSAGE_BYTES_MAX];
         let Ok(length) = reply.with_offer(&config.offer()).encode(&mut plain) else { return Verdict::Drop };
         if pattern != Pattern::Pinned {
             // Only from here on: to read it took no multiplication.
