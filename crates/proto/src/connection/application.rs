@@ -322,8 +322,9 @@ impl Connection {
             stats.rtt = self.rtt.smoothed();
         }
         if self.breaker_is_on() && self.breaker.is_limiting() {
+            let configured_bps = self.configured_bps();
             stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
-            stats.carried_rate_bps = self.breaker.carried_bps().unwrap_or_default();
+            stats.carried_rate_bps = configured_bps.and_then(|bps| self.breaker.carried_bps(bps)).unwrap_or_default();
         }
         stats.breaker_tests = self.breaker.tests();
         stats

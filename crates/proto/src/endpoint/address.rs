@@ -1,6 +1,6 @@
 //! Addresses in the form which cookies are bound to, in few bytes, and as far as they are one party's.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// A [`SocketAddr`] in fewer bytes: cookie form, scope, and whether it is IPv4's.
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +41,13 @@ pub struct AddressPrefix(u64);
 
 impl From<IpAddr> for AddressPrefix {
     fn from(ip: IpAddr) -> Self {
-        Self(match ip.to_canonical() {
+        let ip = match ip {
+            IpAddr::V6(v6) if v6.to_bits() >> 32 == TRANSLATED >> 32 => Ipv4Addr::from(v6.to_bits() as u32).into(),
+            other => other.to_canonical(),
+        };
+        Self(match ip {
             // With the bits above it that it has as a mapped address: no IPv6 host has a prefix of 0:ffff::/32.
             IpAddr::V4(v4) => 0xffff_0000_0000 | u64::from(v4.to_bits()),
-            IpAddr::V6(v6) if v6.to_bits() >> 32 == TRANSLATED >> 32 => 0xffff_0000_0000 | v6.to_bits() as u32 as u64,
             IpAddr::V6(v6) => (v6.to_bits() >> 64) as u64,
         })
     }

@@ -1,8 +1,8 @@
 //! The circuit breaker: is heavy loss our own doing? (`spec/protocol.md`, "Circuit breaker".)
 //!
-//! DFCP does not take loss for a signal, so a sender faster than its path would drown it for ever. When the loss stays
-//! above 20 % for 3 s the sender halves its rate for a second. On a path which loses at random, delivery halves too: the
-//! rate returns. On a path which is full, delivery stays: the rate then follows what is delivered.
+//! DFCP does not treat loss as a signal, so a sender faster than its path would drown it for ever. When the loss stays
+//! above 20 % for 3 s, or for 1 s when the peer proves little, the sender halves its rate for a second. On a path which
+//! loses at random, delivery halves too: the rate returns. On a path which is full, delivery stays: the rate then follows what is delivered.
 //!
 //! To follow it, the loss which the path has by itself must be known; it cannot be told from the sender's own doing while
 //! the path is full. But what a path has delivered it can take: whatever is lost when clearly less is offered, the path
@@ -157,10 +157,19 @@ impl Trial {
     }
 }
 
+/// A loss above the trip.
+#[derive(Clone, Copy, Debug)]
+struct HighLoss {
+    /// When it rose.
+    since: Snapshot,
+    /// Half of the time later after which it trips.
+    later: Option<Snapshot>,
+}
+
 #[derive(Debug)]
 enum State {
-    /// Watching; `since` is when the loss rose above the trip.
-    Armed { since: Option<Snapshot> },
+    /// Watching; the loss may be above the trip, which is rare.
+    Armed { high: Option<Box<HighLoss>> },
     /// Less than before is sent. Rare, and large.
     Trying(Box<Trial>),
     /// The loss was the path's own; `rearm_at` unless it rises markedly.
@@ -179,7 +188,7 @@ pub(crate) struct Breaker {
 
 impl Breaker {
     pub(crate) fn new() -> Self {
-        Self { state: State::Armed { since: None }, last: None, pause: PAUSE_INITIAL, tests: 0 }
+        Self { state: State::Armed { high: None }, last: None, pause: PAUSE_INITIAL, tests: 0 }
     }
 
     /// The rate allowed now, given the configured one.
@@ -200,8 +209,8 @@ impl Breaker {
         self.limit_bps().is_some()
     }
 
-    /// The rate which the path was found to carry, while less is allowed than was asked for.
-    pub(crate) fn carried_bps(&self) -> Option<u64> {
+    /// The rate which the path was found to carry, while the limit is below the configured rate.
+    pub(crate) fn carried_bps(&self, configured_bps: u64) -> Option<u64> {
         let limit = match &self.state {
             State::Congested(limit) => limit,
             State::Trying(trial) => match &trial.purpose {
@@ -210,7 +219,8 @@ impl Breaker {
             },
             State::Armed { .. } | State::Cleared { .. } => return None,
         };
-        Some((limit.delivered_bps / (1.0 - limit.own_loss)) as u64)
+        // A path which has grown again is left alone for some seconds before the limit is lifted.
+        (limit.bps < configured_bps as f64).then(|| (limit.delivered_bps / (1.0 - limit.own_loss)) as u64)
     }
 
     /// How often the rate was halved to learn whether the path is full.
@@ -243,35 +253,39 @@ impl Breaker {
             return;
         }
         self.last = Some(now);
-        match self.state {
-            State::Armed { since } => self.watch(now, last, sample, since, configured),
-            State::Cleared { loss, rearm_at } => {
+        match &self.state {
+            State::Armed { high } => self.watch(now, last, sample, high.as_deref().copied(), configured),
+            &State::Cleared { loss, rearm_at } => {
                 if now.at >= rearm_at || sample.loss - 2.0 * sample.doubt() > loss + LOSS_RISE {
-                    self.state = State::Armed { since: None };
+                    self.state = State::Armed { high: None };
                 }
             }
-            State::Congested(limit) => self.follow(now, sample, limit, configured),
+            &State::Congested(limit) => self.follow(now, sample, limit, configured),
             State::Trying(_) => {}
         }
     }
 
-    fn watch(&mut self, now: Snapshot, last: Snapshot, sample: Sample, since: Option<Snapshot>, configured_bps: f64) {
+    fn watch(&mut self, now: Snapshot, last: Snapshot, sample: Sample, high: Option<HighLoss>, configured_bps: f64) {
         if sample.loss <= LOSS_TRIP {
-            self.state = State::Armed { since: None };
+            self.state = State::Armed { high: None };
             return;
         }
-        let since = since.unwrap_or(last);
-        self.state = State::Armed { since: Some(since) };
-        let whole = Sample::between(since, now);
         // A path which loses just that much trips by chance otherwise, again and again.
         let trip_after = if now.is_credit_short { TRIP_AFTER_SHORT_OF_CREDIT } else { TRIP_AFTER };
-        if now.at.since(since.at) >= trip_after && whole.loss - 2.0 * whole.doubt() > LOSS_TRIP {
+        let mut high = high.unwrap_or(HighLoss { since: last, later: None });
+        if high.later.is_none() && now.at.since(high.since.at) >= trip_after / 2 {
+            high.later = Some(last);
+        }
+        self.state = State::Armed { high: Some(Box::new(high)) };
+        let whole = Sample::between(high.since, now);
+        if now.at.since(high.since.at) >= trip_after && whole.loss - 2.0 * whole.doubt() > LOSS_TRIP {
             self.tests += 1;
             // Half of a rate which is not used would change nothing.
             let rate_bps = configured_bps.min(whole.sent_bps.max(LIMIT_BPS_MIN)) / 2.0;
-            // The path may have shrunk in these seconds: what it did at their end counts, as far as that is no chance.
-            let loss = whole.loss.max(sample.loss - 2.0 * sample.doubt());
-            let delivered_bps = whole.delivered_bps.min(sample.delivered_bps);
+            // The path may have shrunk in these seconds: what it did in the latter half counts, as far as that is no chance.
+            let later = Sample::between(high.later.unwrap_or(last), now);
+            let loss = whole.loss.max(later.loss - 2.0 * later.doubt());
+            let delivered_bps = whole.delivered_bps.min(later.delivered_bps);
             self.try_out(now, rate_bps, Purpose::Test { loss, delivered_bps });
         }
     }
@@ -289,7 +303,7 @@ impl Breaker {
     /// The fate of the datagrams sent in the test is known: is the loss the path's own?
     fn judge(&mut self, now: Snapshot, trial: &Trial, tried: Sample, ended: Snapshot, loss: f64, delivered_bps: f64) {
         if trial.was_idle(ended) {
-            self.state = State::Armed { since: None };
+            self.state = State::Armed { high: None };
             return;
         }
         // Delivery that falls in proportion to the rate means that each datagram fares as before.
@@ -356,7 +370,7 @@ impl Breaker {
             if limit.own_loss > LOSS_TRIP {
                 self.clear(now, limit.own_loss);
             } else {
-                self.state = State::Armed { since: None };
+                self.state = State::Armed { high: None };
             }
         } else if now.at >= limit.measure_at || limit.delivered_bps < limit.peak_bps * DELIVERY_FALL {
             // Should the path have shrunk just now, then the latest sample knows.

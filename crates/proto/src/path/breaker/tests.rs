@@ -203,14 +203,14 @@ fn a_slow_full_path_is_followed() {
 fn what_a_full_path_carries_can_be_told_and_of_others_nothing_is() {
     for (seed, loss) in [0.0, 0.10, 0.30].into_iter().enumerate() {
         let mut model = Model::new(seed as u64 + 1, 100_000_000, 5e6, loss, 50);
-        assert_eq!(model.breaker.carried_bps(), None);
+        assert_eq!(model.breaker.carried_bps(100_000_000), None);
         settled(&mut model, 60);
         let takes = model.capacity_bps / if model.loses_first { 1.0 - loss } else { 1.0 };
-        let share = model.breaker.carried_bps().unwrap() as f64 / takes;
+        let share = model.breaker.carried_bps(100_000_000).unwrap() as f64 / takes;
         assert!((0.85..1.15).contains(&share), "loss {loss}: {share}");
         let mut lossy = Model::new(seed as u64 + 1, 4_000_000, 5e6, loss, 50);
         lossy.run(60);
-        assert_eq!(lossy.breaker.carried_bps(), None, "loss {loss}");
+        assert_eq!(lossy.breaker.carried_bps(4_000_000), None, "loss {loss}");
     }
 }
 
@@ -271,6 +271,12 @@ fn a_limit_is_lifted_when_the_path_has_grown_to_the_rate() {
         model.run(20);
         assert!(model.breaker.is_limiting());
         model.capacity_bps = 200e6;
+        while model.allowed() < 50e6 || matches!(model.breaker.state, State::Trying(_)) {
+            assert!(model.now.at < Time::from_s(80), "loss {loss}");
+            model.step();
+        }
+        assert!(model.breaker.is_limiting());
+        assert_eq!(model.breaker.carried_bps(50_000_000), None, "loss {loss}: it carries what is sent");
         model.run(60);
         assert!(!model.breaker.is_limiting(), "loss {loss}");
         model.run(60);
