@@ -106,8 +106,8 @@ Examples:
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
 
 With --code the two sides make sure of each other. Without, a host that is not known yet shows its key and you are asked \
-whether it is the right one; it is then kept in known_hosts, and another key is refused. Where there is no terminal to ask \
-on, as in scripts, give --host-key, or --accept-new-key to accept the key that is shown first.
+whether it is the right one; it is then kept in known_hosts, and another key is refused. Without a terminal to ask on, as in \
+scripts, or in the background, give --host-key, or --accept-new-key to accept the key that is shown first.
 
 Each is stored under the last part of its path. Those which would have the same name are stored under their paths as given, \
 without a leading / and what leads out by ..: a/x and b/x are stored as these, and only x as x.

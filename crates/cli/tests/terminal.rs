@@ -40,14 +40,23 @@ struct Session {
 impl Session {
     /// Its standard input leads there, too, unless `redirection`, in the words of a shell, leads it away.
     fn start(site: &Site, arguments: &[&str], redirection: &str) -> Self {
+        // `setsid --ctty` takes its standard input for the terminal, and the shell then leads it away from there.
+        Self::start_by(site, arguments, &format!("exec \"$@\" {redirection}"))
+    }
+
+    /// As a job in the background, with its standard input on the terminal.
+    fn start_in_background(site: &Site, arguments: &[&str], redirection: &str) -> Self {
+        // Without job control it would stay in the process group of the shell, which is in the foreground.
+        Self::start_by(site, arguments, &format!("set -m; \"$@\" <&0 {redirection} & wait $!"))
+    }
+
+    fn start_by(site: &Site, arguments: &[&str], script: &str) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap();
         let opened = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        // `setsid --ctty` takes its standard input for the terminal, and the shell then leads it away from there.
-        let script = format!("exec \"$@\" {redirection}");
-        let mut command = in_session(site, &["--ctty", "sh", "-c", &script, "sh"], arguments);
+        let mut command = in_session(site, &["--ctty", "sh", "-c", script, "sh"], arguments);
         let held_open = opened.try_clone().unwrap();
         let child = command.stdin(opened).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let keyboard = File::from(terminal);
@@ -157,4 +166,32 @@ fn a_receiver_on_a_terminal_asks_whether_to_let_a_sender_in_without_a_code_next_
     let receiver = there.receive(&["--once"]);
     here.send(&receiver.address, &[]).ok();
     assert!(receiver.succeeded());
+}
+
+/// A read from the background would stop the whole program, and a question there has nobody to answer it.
+#[test]
+fn a_receiver_in_the_background_asks_nothing_and_goes_on() {
+    let (here, there) = (Site::new(), Site::new());
+    let output = there.path("output");
+    let receive = ["receive", "--listen", "127.0.0.1:0", "--output", output.to_str().unwrap(), "--once"];
+    let mut receiver = Session::start_in_background(&there, &receive, "2>&0");
+    receiver.shows("--code -");
+    let (code, address) = (receiver.word_after("code: "), receiver.word_after("dfcp send FILE.. "));
+    // What a person types for the shell.
+    receiver.types("\n");
+    here.send(&address, &["--code", &code]).ok();
+    receiver.shows(&format!("add its key {} to authorized_keys", here.id("public_key")));
+    assert!(!receiver.shown.contains("(yes/no)?"), "{}", receiver.shown);
+    receiver.end().ok();
+}
+
+#[test]
+fn a_sender_in_the_background_asks_nothing() {
+    let (here, there) = (Site::new(), Site::new());
+    let receiver = there.receive(&["--allow-any"]);
+    let file = here.write("small.txt", "small");
+    let mut sender = Session::start_in_background(&here, &["send", &file, &receiver.address], "");
+    sender.types("\n");
+    sender.end().refused(&["in the background", "--accept-new-key", "nothing was sent"]);
+    assert_eq!(there.received(), None);
 }

@@ -17,7 +17,7 @@ use crate::output;
 pub enum Remember {
     /// Without asking (`--remember`).
     Always,
-    /// If the user says so on the terminal.
+    /// If the user says so on the terminal, while the program is in its foreground.
     Ask,
     /// No.
     Never,
@@ -47,19 +47,23 @@ impl Memory {
         let mut question = self.question.lock().unwrap_or_else(PoisonError::into_inner);
         if self.remember == Remember::Always {
             add(&list, &key, &address);
-        } else if question.as_ref().is_none_or(JoinHandle::is_finished) {
+        } else if question.as_ref().is_some_and(|question| !question.is_finished()) {
+            // Two questions at one terminal would take each other's answers.
+            tell_how(&key, &address);
+        } else if let Some(terminal) = Terminal::open().filter(Terminal::is_in_foreground) {
             *question = Some(tokio::spawn(async move {
                 let asked = address.clone();
-                let answer = prompt::aside(move || ask(&key, &asked)).await;
-                if matches!(answer, Ok(true)) {
-                    add(&list, &key, &address);
-                } else {
-                    output::note(&format!("{address}: not remembered"));
+                match prompt::aside(move || ask(&key, &asked, terminal)).await {
+                    Ok(true) => add(&list, &key, &address),
+                    Ok(false) => output::note(&format!("{address}: not remembered")),
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot ask any more");
+                        tell_how(&key, &address);
+                    }
                 }
             }));
         } else {
-            // Two questions at one terminal would take each other's answers.
-            output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
+            tell_how(&key, &address);
         }
     }
 
@@ -74,8 +78,12 @@ impl Memory {
     }
 }
 
-fn ask(key: &PublicKey, address: &str) -> io::Result<bool> {
-    let mut terminal = Terminal::open().ok_or(io::ErrorKind::NotFound)?;
+/// What the user can do where nobody can be asked.
+fn tell_how(key: &PublicKey, address: &str) {
+    output::note(&format!("{address}: to let it in without a code, add its key {key} to authorized_keys"));
+}
+
+fn ask(key: &PublicKey, address: &str, mut terminal: Terminal) -> io::Result<bool> {
     prompt::shall_remember(address, &key.fingerprint(), &mut terminal, |terminal| terminal.has_line_within(ANSWER_MAX))
 }
 

@@ -7,7 +7,7 @@
 //! | `--host-key` | who has the key with that fingerprint | yes |
 //! | `--code` | who made the code; another key than a known one is refused before | yes |
 //! | `--accept-new-key` | anybody: the key that is shown first is accepted | yes |
-//! | nothing | the host whose key the user accepts on the terminal; without a terminal, nobody | yes |
+//! | nothing | the host whose key the user accepts on the terminal; without a terminal, or in the background, nobody | yes |
 //!
 //! Until all this is settled ([`Contact::confirm`]), nothing but the pairing is written to the connection.
 
@@ -182,11 +182,11 @@ impl Contact {
 
     /// Asks the user. Standard error may be a file and standard input a pipe: the terminal is what counts.
     async fn ask(&self, fingerprint: Fingerprint) -> anyhow::Result<()> {
-        let Some(mut terminal) = Terminal::open() else {
+        let Some(mut terminal) = Terminal::open().filter(Terminal::is_in_foreground) else {
             anyhow::bail!(
-                "{host} is not in known_hosts and there is no terminal to ask on, so nothing was sent; its key is \
-                 {fingerprint}: if `dfcp id` shows that there, give --host-key {fingerprint}, or give --accept-new-key \
-                 to accept the key of any new host",
+                "{host} is not in known_hosts and nobody can be asked without a terminal or in the background, so nothing \
+                 was sent; its key is {fingerprint}: if `dfcp id` shows that there, give --host-key {fingerprint}, or give \
+                 --accept-new-key to accept the key of any new host",
                 host = self.host
             );
         };

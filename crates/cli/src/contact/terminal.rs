@@ -25,26 +25,55 @@ impl Terminal {
         Some(Self { input: BufReader::new(input.ok()?), output: output.ok()? })
     }
 
+    /// Whether what is typed there is for this program. A shell keeps the keyboard from a job in the background: the system
+    /// stops one that reads nonetheless (SIGTTIN), with all its threads.
+    #[must_use]
+    pub fn is_in_foreground(&self) -> bool {
+        #[cfg(unix)]
+        {
+            let foreground = rustix::termios::tcgetpgrp(self.input.get_ref());
+            foreground.is_ok_and(|group| group == rustix::process::getpgrp())
+        }
+        #[cfg(not(unix))]
+        true
+    }
+
     /// Waits until a line has been typed, at most for so long; whether there is one.
     ///
     /// # Errors
     /// The system's.
     #[cfg(unix)]
     pub fn has_line_within(&self, patience: Duration) -> io::Result<bool> {
+        self.has_line_until(Instant::now().checked_add(patience))
+    }
+
+    /// The same; without a `deadline` for ever.
+    #[cfg(unix)]
+    fn has_line_until(&self, deadline: Option<Instant>) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         if !self.input.buffer().is_empty() {
             return Ok(true);
         }
-        let deadline = Instant::now() + patience;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let mut polled = [PollFd::new(self.input.get_ref(), PollFlags::IN)];
-            match poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
+            match poll(&mut polled, left.and_then(|left| Timespec::try_from(left).ok()).as_ref()) {
                 Ok(ready) => return Ok(ready > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// To be called before each read: the user may have put the program into the background since the question.
+    fn must_be_in_foreground(&self) -> io::Result<()> {
+        // A read that has begun would stop the program when it is continued in the background; polling does not.
+        #[cfg(unix)]
+        self.has_line_until(None)?;
+        if self.input.buffer().is_empty() && !self.is_in_foreground() {
+            return Err(io::Error::other("the program runs in the background, where nobody can answer"));
+        }
+        Ok(())
     }
 
     /// Elsewhere reading waits as long as it takes.
@@ -59,12 +88,14 @@ impl Terminal {
 
 impl Read for Terminal {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.must_be_in_foreground()?;
         self.input.read(buffer)
     }
 }
 
 impl BufRead for Terminal {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.must_be_in_foreground()?;
         self.input.fill_buf()
     }
 
