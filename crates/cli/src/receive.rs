@@ -1,6 +1,8 @@
 //! `dfcp receive`.
 
-use std::path::{Path, PathBuf};
+mod apart;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -8,9 +10,9 @@ use anyhow::{Context, ensure};
 use indicatif::MultiProgress;
 use serde_json::json;
 
+use self::apart::Trusted;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
-use crate::identity::ConfigDir;
 use crate::progress::Display;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -71,13 +73,11 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         preserve_modes: args.preserve_modes,
         session_bytes_max: args.max_bytes,
     };
+    // Before anything is made there.
+    Trusted::of(&args.admission).check_apart(&args.output)?;
     let shown = |path: &Path| output::printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
-    // Without a home directory there are no keys, which only connections that need none can do without.
-    if let Ok(config) = ConfigDir::of_user() {
-        check_apart(store.path(), config.path())?;
-    }
     let mode = store.directory_mode().with_context(|| format!("cannot look at {}", shown(store.path())))?;
     if mode & OTHERS_WRITE != 0 {
         output::note(&format!(
@@ -92,39 +92,6 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         output::note(&format!("removed unfinished files that no receiver holds, a week old or older: {removed}"));
     }
     Ok(store)
-}
-
-/// Whether what is stored in `output` can never be one of the keys and lists in `config`, nor beside them.
-fn check_apart(output: &Path, config: &Path) -> anyhow::Result<()> {
-    let shown = |path: &Path| output::printable(&path.to_string_lossy());
-    let config = resolved(config).with_context(|| format!("cannot find {}", shown(config)))?;
-    ensure!(
-        !config.starts_with(output) && !output.starts_with(&config),
-        "senders could change the keys in {} if they wrote to {}; choose another --output",
-        shown(&config),
-        shown(output)
-    );
-    Ok(())
-}
-
-/// The path without links and `..`, as far as it exists.
-fn resolved(path: &Path) -> std::io::Result<PathBuf> {
-    let mut missing = Vec::new();
-    let mut existing = path;
-    loop {
-        match existing.canonicalize() {
-            Ok(mut real) => {
-                real.extend(missing.iter().rev());
-                return Ok(real);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else { return Err(error) };
-                missing.push(name);
-                existing = parent;
-            }
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// The part after listening.
@@ -175,36 +142,6 @@ async fn session<T: Transport>(
                 output::note(&format!("{peer}: {error}"));
             }
             false
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn the_output_directory_is_apart_from_the_configuration() {
-        let here = tempfile::tempdir().unwrap();
-        let here = here.path().canonicalize().unwrap();
-        fs::create_dir_all(here.join("home/.config/dfcp/below")).unwrap();
-        fs::create_dir_all(here.join("home/incoming")).unwrap();
-        let config = here.join("home/.config/dfcp");
-        for output in ["home", "home/.config", "home/.config/dfcp", "home/.config/dfcp/below"] {
-            let error = check_apart(&here.join(output), &config).unwrap_err().to_string();
-            assert!(error.contains("choose another --output"), "{output}: {error}");
-        }
-        check_apart(&here.join("home/incoming"), &config).unwrap();
-        // A name that only begins in the same way is another directory.
-        fs::create_dir(here.join("home/.config/dfcp-incoming")).unwrap();
-        check_apart(&here.join("home/.config/dfcp-incoming"), &config).unwrap();
-        // One that is not there yet could be made by a sender.
-        check_apart(&here.join("home/incoming"), &here.join("home/incoming/.config/dfcp")).unwrap_err();
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink(here.join("home/incoming"), here.join("home/other")).unwrap();
-            check_apart(&here.join("home/incoming"), &here.join("home/other/dfcp")).unwrap_err();
         }
     }
 }

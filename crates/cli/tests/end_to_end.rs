@@ -119,6 +119,18 @@ fn an_output_directory_around_the_configuration_is_refused() {
         let arguments = ["receive", "--allow-any", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
         site.run(&arguments).refused(&["senders could change the keys in", "choose another --output"]);
     }
+    assert!(!config.join("below").exists(), "nothing is made before");
+}
+
+#[test]
+fn an_output_directory_with_the_list_of_keys_or_a_secret_is_refused() {
+    let site = Site::new();
+    let (output, key) = (site.path("output"), site.id("public_key"));
+    let (list, secret) = (site.write("output/list", &key), site.write("output/secret", &"0123456789".repeat(4)));
+    let receive = ["receive", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+    for named in [["--authorized-keys", &list], ["--psk-file", &secret]] {
+        site.run(&[&receive[..], &named].concat()).refused(&["senders could change the keys in", named[1]]);
+    }
 }
 
 #[cfg(unix)]

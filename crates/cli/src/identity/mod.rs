@@ -33,3 +33,4 @@ pub use error::{ChangedKey, IdentityError};
 pub use key_file::{OwnKey, load_or_create};
 pub use known_hosts::{Added, HostName, KnownHosts, Lookup};
 pub use psk::load_psk;
+pub use replace::lock_path;

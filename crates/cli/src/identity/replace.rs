@@ -9,15 +9,20 @@ use tempfile::NamedTempFile;
 use super::config_dir::ConfigDir;
 use super::error::IdentityError;
 
+/// What is locked while the file at `path` changes.
+pub fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
 /// Waits until no other program changes the file at `path`; until the lock is dropped, none does. Readers need no lock: the
 /// file changes by renaming.
 ///
 /// # Errors
 /// Those of the file system.
 pub(super) fn lock(path: &Path) -> Result<File, IdentityError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let path = PathBuf::from(name);
+    let path = lock_path(path);
     let failed = |error| IdentityError::io("lock", &path, error);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     file.lock().map_err(failed)?;

@@ -1,0 +1,198 @@
+//! Whether the output directory is apart from the files that say whom this user trusts.
+//!
+//! A sender who is admitted decides about the names in the output directory. If one of the files that are trusted were in
+//! there, or were found by a link that is, that sender would decide whom this user trusts from then on.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::args::AdmissionArgs;
+use crate::identity::{ConfigDir, lock_path};
+use crate::output::printable_path;
+
+/// Links followed in one path, as many as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// What `output` must be apart from.
+#[derive(Debug, Default)]
+pub(super) struct Trusted {
+    /// The configuration directory; without a home directory there is none.
+    pub config: Option<PathBuf>,
+    /// Files that are read or written in trust, wherever they are.
+    pub files: Vec<PathBuf>,
+}
+
+impl Trusted {
+    /// The files of this user, and those which `args` name.
+    pub(super) fn of(args: &AdmissionArgs) -> Self {
+        // Without a home directory there are no keys, which only connections that need none can do without.
+        let config = ConfigDir::of_user().ok();
+        let mut files: Vec<PathBuf> = config.iter().flat_map(|own| [own.key_file(), own.known_hosts()]).collect();
+        let list = args.authorized_keys.clone().or_else(|| config.as_ref().map(ConfigDir::authorized_keys));
+        files.extend(list.iter().map(|list| lock_path(list)));
+        files.extend(list.into_iter().chain(args.psk_file.clone()));
+        Self { config: config.map(|config| config.path().to_owned()), files }
+    }
+
+    /// Makes sure that nothing which is stored in `output` can be one of the keys and lists, or beside the keys of the
+    /// user, or on the way to any of them. None of the paths need exist.
+    ///
+    /// # Errors
+    /// It can, or a path cannot be followed.
+    pub(super) fn check_apart(&self, output: &Path) -> anyhow::Result<()> {
+        let follow = |path: &Path| {
+            Walk::along(path).with_context(|| format!("cannot find {}, check the path", printable_path(path)))
+        };
+        let real = follow(output)?.end;
+        let is_among_keys = |config: &PathBuf| follow(config).map(|config| real.starts_with(config.end));
+        let among_keys = self.config.as_ref().map(is_among_keys).transpose()?.unwrap_or_default();
+        for path in self.config.iter().chain(&self.files) {
+            ensure!(
+                !among_keys && !follow(path)?.depends_on(&real),
+                "senders could change the keys in {} if they wrote to {}; choose another --output",
+                printable_path(path),
+                printable_path(&real)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// How the system finds a path.
+struct Walk {
+    /// Every name that is looked up on the way, links among them, each in a directory without links.
+    names: Vec<PathBuf>,
+    /// The path without links and `..`.
+    end: PathBuf,
+}
+
+impl Walk {
+    /// The part of `path` that is not there is taken as it is written.
+    fn along(path: &Path) -> io::Result<Self> {
+        let parts =
+            |path: &Path| path.components().map(|part| part.as_os_str().to_owned()).collect::<VecDeque<OsString>>();
+        let (mut walk, mut links) = (Self { names: Vec::new(), end: PathBuf::new() }, 0);
+        let mut left = parts(&std::path::absolute(path)?);
+        while let Some(part) = left.pop_front() {
+            match Path::new(&part).components().next() {
+                Some(Component::Normal(_)) => {}
+                Some(Component::ParentDir) => {
+                    walk.end.pop();
+                    continue;
+                }
+                Some(Component::CurDir) | None => continue,
+                // A link may lead to the root again.
+                Some(Component::RootDir | Component::Prefix(_)) => {
+                    walk.end.push(&part);
+                    continue;
+                }
+            }
+            let name = walk.end.join(&part);
+            walk.names.push(name.clone());
+            // What is no link, is missing or cannot be looked at is taken as it is.
+            match fs::read_link(&name) {
+                Ok(_) if links == LINKS_MAX => return Err(io::Error::other("too many symbolic links")),
+                Ok(target) => {
+                    links += 1;
+                    let mut onward = parts(&target);
+                    onward.append(&mut left);
+                    left = onward;
+                }
+                Err(_) => walk.end = name,
+            }
+        }
+        Ok(walk)
+    }
+
+    /// Whether it leads to `directory`, or to or by something in there. Passing the directory itself does not count: no
+    /// sender decides where that leads.
+    fn depends_on(&self, directory: &Path) -> bool {
+        let is_in = |name: &PathBuf| name != directory && name.starts_with(directory);
+        self.end == directory || self.names.iter().any(is_in)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().canonicalize().unwrap();
+        fs::create_dir_all(path.join("home/.config/dfcp/below")).unwrap();
+        fs::create_dir_all(path.join("home/incoming")).unwrap();
+        (here, path)
+    }
+
+    fn check(output: &Path, config: &Path) -> anyhow::Result<()> {
+        Trusted { config: Some(config.to_owned()), files: Vec::new() }.check_apart(output)
+    }
+
+    fn check_file(output: &Path, file: &Path) -> anyhow::Result<()> {
+        Trusted { config: None, files: vec![file.to_owned()] }.check_apart(output)
+    }
+
+    #[test]
+    fn the_output_directory_is_apart_from_the_configuration() {
+        let (_held, here) = folder();
+        let config = here.join("home/.config/dfcp");
+        for output in
+            ["home", "home/.config", "home/.config/dfcp", "home/.config/dfcp/below", "home/.config/dfcp/none/yet"]
+        {
+            let error = check(&here.join(output), &config).unwrap_err().to_string();
+            assert!(error.contains("choose another --output"), "{output}: {error}");
+        }
+        check(&here.join("home/incoming"), &config).unwrap();
+        // A name that only begins in the same way is another directory.
+        check(&here.join("home/.config/dfcp-incoming"), &config).unwrap();
+        // One that is not there yet could be made by a sender.
+        check(&here.join("home/incoming"), &here.join("home/incoming/.config/dfcp")).unwrap_err();
+        check(&here.join("none/yet"), &here.join("none/yet/.config/dfcp")).unwrap_err();
+    }
+
+    #[test]
+    fn a_list_and_a_secret_are_outside_of_the_output_directory() {
+        let (_held, here) = folder();
+        let output = here.join("home/incoming");
+        for inside in ["home/incoming/list", "home/incoming/below/list", "home/x/../incoming/list", "home/incoming"] {
+            check_file(&output, &here.join(inside)).unwrap_err();
+        }
+        for outside in ["home/list", "home/incoming.list", "home/incoming/../list"] {
+            check_file(&output, &here.join(outside)).unwrap();
+        }
+        let args = AdmissionArgs {
+            authorized_keys: Some("some/list".into()),
+            psk_file: Some("some/secret".into()),
+            ..AdmissionArgs::default()
+        };
+        let files = Trusted::of(&args).files;
+        for named in ["some/list", "some/list.lock", "some/secret"] {
+            assert!(files.contains(&named.into()), "{named} in {files:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_neither_into_the_output_directory_nor_through_it() {
+        use std::os::unix::fs::symlink;
+        let (_held, here) = folder();
+        let output = here.join("home/incoming");
+        symlink(&output, here.join("home/other")).unwrap();
+        check(&output, &here.join("home/other/dfcp")).unwrap_err();
+        check(&here.join("home/other/made/later"), &here.join("home/incoming/made")).unwrap_err();
+        // It is outside, found by a name that a sender can replace.
+        fs::write(here.join("home/list"), "").unwrap();
+        symlink("../list", here.join("home/incoming/link")).unwrap();
+        symlink("incoming/link", here.join("home/alias")).unwrap();
+        check_file(&output, &here.join("home/alias")).unwrap_err();
+        symlink("./list", here.join("home/harmless")).unwrap();
+        check_file(&output, &here.join("home/harmless")).unwrap();
+        symlink("circle", here.join("home/circle")).unwrap();
+        check_file(&output, &here.join("home/circle")).unwrap_err();
+    }
+}
