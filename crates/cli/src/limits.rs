@@ -114,6 +114,10 @@ pub const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// How long either side waits for the other's half of an orderly close, once all is confirmed.
 pub const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// How long a receiver that was told to stop gets to tell its senders so. Each session may wait [`CLOSE_WAIT_MAX`] for the answers
+/// under way, flushes what is whole, and may wait as long again for its close.
+pub const GOODBYE_MAX: Duration = CLOSE_WAIT_MAX.saturating_mul(2).saturating_add(Duration::from_secs(4));
+
 /// Longest test a `perf server` lets itself be asked for.
 pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -12,6 +12,7 @@ use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
+use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
 use dfcp_cli::{demo, id, lab, output, perf, receive, relay, send, stop};
 
@@ -24,9 +25,6 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// How long the disk threads get to remove unfinished files after an interruption.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
-
-/// How long a receiver gets to tell its senders that it ends.
-const GOODBYE_MAX: Duration = Duration::from_secs(3);
 
 /// How long peers of connections that were broken off get to be told so; else they wait for their idle timeout.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -67,8 +65,14 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
             outcome = &mut command => done(outcome).map(|()| true),
             () = stop::requested(), if !ends_itself => {
                 let tell = async {
-                    let is_asked = tells_peers && ask.send(true).is_ok();
-                    if is_asked { timeout(GOODBYE_MAX, &mut command).await.ok() } else { None }
+                    if !tells_peers || ask.send(true).is_err() {
+                        return None;
+                    }
+                    tokio::select! {
+                        ended = timeout(GOODBYE_MAX, &mut command) => ended.ok(),
+                        // A user who asks again does not want to wait for that.
+                        () = stop::requested() => None,
+                    }
                 };
                 // It may have ended by itself just then.
                 if let Some(ended) = tell.await {

@@ -145,3 +145,25 @@ async fn session<T: Transport>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::limits::GOODBYE_MAX;
+    use crate::transfer::error::TransferError;
+
+    /// The slowest goodbye: neither the answers under way nor the close get through.
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_stopped_ends_in_time_although_its_sender_reads_nothing() {
+        let (ask, stop) = Stop::new();
+        let (_sender, ours) = tokio::io::duplex(1);
+        let display = Arc::new(Display::new(&MultiProgress::new(), "somebody", true, true));
+        let session = transfer::receive::receive(ours, Target::stream(std::io::sink(), None), display, stop);
+        ask.send(true).unwrap();
+        let asked = Instant::now();
+        assert!(matches!(session.await, Err(TransferError::Stopped)));
+        assert!(asked.elapsed() < GOODBYE_MAX, "{:?}", asked.elapsed());
+    }
+}
