@@ -13,6 +13,7 @@ use super::*;
 use crate::admission::Ways;
 use crate::admission::codes::News;
 use crate::admission::tests::{HASH, Sealed, admission, codes, connection, key, other, ways};
+use crate::identity::{AuthorizedList, ConfigDir};
 use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
 use crate::seal::Seal;
@@ -142,6 +143,48 @@ async fn who_guesses_codes_until_there_are_none_ends_nobodys_session() {
     let error = serving.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("too many wrong codes"), "{error}");
     assert_eq!(log.try_recv(), Ok(Some(42)), "it ended by itself, on a living connection");
+}
+
+/// Keys alone: nothing but the list admits anybody, and somebody may be about to mend it.
+#[tokio::test(start_paused = true)]
+async fn a_list_which_names_nobody_for_a_while_ends_no_listener() {
+    let (street, door) = Street::new();
+    let folder = tempfile::tempdir().unwrap();
+    let directory = ConfigDir::at(&folder.path().join("dfcp")).unwrap();
+    directory.create().unwrap();
+    let (file, friends) = (tempfile::NamedTempFile::new_in(directory.path()).unwrap(), format!("{}\n", key(1)));
+    let write = |content: &str| std::fs::write(file.path(), content).unwrap();
+    write(&friends);
+    let authorized = Arc::new(AuthorizedList::open(file.path(), true).unwrap());
+    let (admission, _) = admission(Ways { authorized, ..ways() });
+    let (entered, mut log) = mpsc::unbounded_channel();
+    let may_end = Arc::new(Notify::new());
+    let session = {
+        let may_end = Arc::clone(&may_end);
+        move |opening: Opening<From>, _| {
+            let may_end = Arc::clone(&may_end);
+            assert!(entered.send(()).is_ok());
+            async move {
+                may_end.notified().await;
+                drop(opening);
+                true
+            }
+        }
+    };
+    let serving = tokio::spawn(serve_all(door, SERVING, Some(admission), session));
+    for trouble in ["# nobody\n", "nonsense\n", ""] {
+        let mut friend = street.connect(1, 1);
+        friend.write_all(&Service::Files.preamble()).await.unwrap();
+        settle().await;
+        assert_eq!(log.try_recv(), Ok(()), "admitted before {trouble:?}");
+        write(trouble);
+        // A session that ends makes the loop look whether anybody can still be admitted.
+        may_end.notify_one();
+        settle().await;
+        assert!(!serving.is_finished(), "{trouble:?} is no end");
+        write(&friends);
+    }
+    serving.abort();
 }
 
 #[tokio::test(start_paused = true)]
