@@ -62,9 +62,24 @@ impl Stamp {
         }
     }
 
-    fn is_settled(&self) -> bool {
-        let age = self.modified.and_then(|modified| SystemTime::now().duration_since(modified).ok());
-        age.is_some_and(|age| age >= SETTLED)
+    /// Whether a further change gives the file another stamp than this. The time of the last modification can be set, as
+    /// `cp -p` does for a file that it puts in place; that of the last change of the inode cannot.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age >= SETTLED);
+        self.modified.is_some_and(is_old) && self.inode_changed().is_none_or(is_old)
+    }
+
+    #[cfg(unix)]
+    fn inode_changed(&self) -> Option<SystemTime> {
+        let (_, _, seconds, nanoseconds) = self.inode;
+        // Before 1970 is old enough.
+        let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(since)
+    }
+
+    #[cfg(not(unix))]
+    fn inode_changed(&self) -> Option<SystemTime> {
+        None
     }
 }
 
@@ -169,12 +184,32 @@ impl AuthorizedList {
             return Ok(());
         }
         state.keys = AuthorizedKeys::parse(path, &content(path, file, AUTHORIZED_KEYS_BYTES_MAX)?)?;
-        state.stamp = Some(stamp).filter(Stamp::is_settled);
+        state.stamp = Some(stamp).filter(|stamp| stamp.is_settled(SystemTime::now()));
         Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change is complete before the lock is let go.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_put_in_place_with_an_old_time_may_change_again_within_a_tick() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let put = SystemTime::now();
+        let hour = Duration::from_secs(3600);
+        file.as_file().set_modified(put - hour).unwrap();
+        let stamp = Stamp::of(&file.as_file().metadata().unwrap());
+        assert!(!stamp.is_settled(put), "its inode has just changed");
+        assert!(stamp.is_settled(put + hour));
+        file.as_file().set_modified(put + hour).unwrap();
+        let stamp = Stamp::of(&file.as_file().metadata().unwrap());
+        assert!(!stamp.is_settled(put + hour) && stamp.is_settled(put + 2 * hour));
     }
 }
