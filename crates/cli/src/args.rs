@@ -161,9 +161,9 @@ pub struct ReceiveArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
     #[arg(long, value_name = "[HOST:]PORT")]
     pub listen: ListenArg,
-    /// Directory to put the files in; made if it is missing. Neither may it contain this user's keys, nor be among them. One
-    /// called - is standard output, for one file of one sender (implies --once). It is written before it can be verified: only
-    /// exit code 0 means that its hash matched
+    /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
+    /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
+    /// written before it can be verified: only exit code 0 means that its hash matched
     #[arg(long, value_name = "DIR")]
     pub output: PathBuf,
     /// End after one sender; the exit code then tells whether all its files were verified and stored
@@ -179,8 +179,8 @@ pub struct ReceiveArgs {
     /// may write
     #[arg(long)]
     pub preserve_modes: bool,
-    /// The most that one sender may store in one session, counting the content of all its files, such as 10GB or 500MiB; what
-    /// is beyond is refused file by file [default: what the disk has room for]
+    /// The most that one sender may store in one session, counting the content of all its files, such as 10GB or 500MiB;
+    /// further files are refused [default: what the disk has room for]
     #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
     pub max_bytes: Option<u64>,
     /// Senders served at once; others are told to come back

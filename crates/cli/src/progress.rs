@@ -74,8 +74,8 @@ impl Display {
         if self.json {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
-                "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed, "skipped": report.skipped, "bytes": report.bytes,
-                "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
+                "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
+                "skipped": report.skipped, "bytes": report.bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
         }

@@ -41,7 +41,7 @@ pub struct HostArgs {
 /// Whom the side that listens admits.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AdmissionArgs {
-    /// Print a one-time code and admit who has been told it; the default on a terminal
+    /// Print a one-time code and admit one peer which gives it; the default on a terminal
     #[arg(long, conflicts_with_all = ["no_code", "insecure_classic", "insecure_unsealed"])]
     pub code: bool,
     /// Admit nobody by code
@@ -55,7 +55,7 @@ pub struct AdmissionArgs {
     /// authorized_keys in the configuration directory, if it is there]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub authorized_keys: Option<PathBuf>,
-    /// Admit who has the same secret, at least 32 random bytes in a file
+    /// Admit peers with the same secret, at least 32 random bytes in a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
     pub psk_file: Option<PathBuf>,
     /// Admit everyone who can reach this port

@@ -1,12 +1,12 @@
 //! Whom a connection may be opened to: `send` and `perf client` trust by the same rules.
 //!
-//! | what is given | who must answer | remembered |
+//! | what is given | which peer must answer | remembered |
 //! |---|---|---|
-//! | `--psk-file` | who has the same secret | no |
-//! | the host is in `known_hosts` | who has that key | it is |
-//! | `--host-key` | who has the key with that fingerprint | yes |
-//! | `--code` | who made the code; another key than a known one is refused before | yes |
-//! | `--accept-new-key` | anybody: the key that is shown first is accepted | yes |
+//! | `--psk-file` | one with the same secret | no |
+//! | the host is in `known_hosts` | one with that key | it is |
+//! | `--host-key` | one with the key that has this fingerprint | yes |
+//! | `--code` | the one that made the code; another key than a known one is refused before | yes |
+//! | `--accept-new-key` | any: the key that is shown first is accepted | yes |
 //! | nothing | the host whose key the user accepts on the terminal; without a terminal, or in the background, nobody | yes |
 //!
 //! Until all this is settled ([`Contact::confirm`]), nothing but the pairing is written to the connection.
@@ -51,7 +51,7 @@ enum Expected {
     Known(PublicKey),
     /// The key of `--host-key`.
     Named(Fingerprint),
-    /// Whichever key belongs to who made the code.
+    /// The key of the peer that made the code.
     Paired(Code),
     /// The key that is shown first, by `--accept-new-key`.
     Accepted,
