@@ -19,7 +19,7 @@ const TRACE_MAX: usize = 200_000;
 
 /// Why a run could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run is impossible: {0}; mend the plan")]
+#[error("a run is impossible: {0}; fix the plan")]
 pub struct MeasureError(pub(crate) String);
 
 /// Simulates `scenario` and measures it.
