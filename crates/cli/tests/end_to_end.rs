@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{Running, Said, Site};
+use support::{Running, Said, Site, own_loopback};
 
 fn receiver(site: &Site, more: &[&str]) -> Running {
     let way_in = if more.contains(&"--insecure-classic") { &[][..] } else { &["--allow-any"] };
@@ -107,16 +107,21 @@ fn modes_are_narrowed_by_the_umask_and_by_no_writing_for_others_unless_preserved
     }
 }
 
-/// An address that is nobody's, so that a receiver ends when it has looked at its output directory.
-const NOWHERE: &str = "192.0.2.1:1";
+/// A socket, and its address: where another has the port, a receiver ends when it has looked at its output directory. An
+/// address of another machine would not do, since some systems let programs listen there (`ip_nonlocal_bind`).
+fn taken() -> (std::net::UdpSocket, String) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
 
 #[test]
 fn an_output_directory_around_the_configuration_is_refused() {
     let site = Site::new();
     site.id("fingerprint");
-    let config = site.config();
+    let (config, (_held, taken)) = (site.config(), taken());
     for output in [site.path(""), config.clone(), config.join("below")] {
-        let arguments = ["receive", "--allow-any", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+        let arguments = ["receive", "--allow-any", "--listen", &taken, "--output", output.to_str().unwrap()];
         site.run(&arguments).refused(&["senders could change the keys in", "choose another --output"]);
     }
     assert!(!config.join("below").exists(), "nothing is made before");
@@ -126,8 +131,9 @@ fn an_output_directory_around_the_configuration_is_refused() {
 fn an_output_directory_with_the_list_of_keys_or_a_secret_is_refused() {
     let site = Site::new();
     let (output, key) = (site.path("output"), site.id("public_key"));
+    let (_held, taken) = taken();
     let (list, secret) = (site.write("output/list", &key), site.write("output/secret", &"0123456789".repeat(4)));
-    let receive = ["receive", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+    let receive = ["receive", "--listen", &taken, "--output", output.to_str().unwrap()];
     for named in [["--authorized-keys", &list], ["--psk-file", &secret]] {
         site.run(&[&receive[..], &named].concat()).refused(&["senders could change the keys in", named[1]]);
     }
@@ -138,22 +144,22 @@ fn an_output_directory_with_the_list_of_keys_or_a_secret_is_refused() {
 fn an_output_directory_that_others_can_write_is_warned_of() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::new();
-    let output = site.path("output");
-    let arguments = ["receive", "--allow-any", "--listen", NOWHERE, "--output", output.to_str().unwrap()];
+    let (output, (_held, taken)) = (site.path("output"), taken());
+    let arguments = ["receive", "--allow-any", "--listen", &taken, "--output", output.to_str().unwrap()];
     let private = site.run(&arguments);
+    private.refused(&["cannot listen", "choose another --listen"]);
     assert!(!private.err.contains("other users can replace"), "made by itself it is in order: {private:?}");
     // The sticky bit keeps others from removing, and not from putting links where directories are to be.
     for mode in [0o770, 0o757, 0o1777] {
         fs::set_permissions(&output, fs::Permissions::from_mode(mode)).unwrap();
-        site.run(&arguments).refused(&["other users can replace or remove", &format!("{mode:04o}")]);
+        site.run(&arguments).refused(&["other users can replace or remove", &format!("{mode:04o}"), "cannot listen"]);
     }
 }
 
 #[test]
 fn a_closed_port_is_said_long_before_the_handshake_gives_up() {
     let site = Site::new();
-    // Whatever takes the port meanwhile does not speak this protocol.
-    let address = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = own_loopback(20_434);
     site.send(&address, &[]).refused(&[&format!("nothing listens at {address} (the machine refused)")]);
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::fs;
 
-use support::{Running, Site};
+use support::{Running, Site, own_loopback};
 
 /// A sender and a receiver who do not know each other.
 fn two() -> (Site, Site) {
@@ -21,15 +21,13 @@ fn restart_with_another_key(there: &Site, running: Running, more: &[&str]) -> Ru
     let address = running.address.clone();
     drop(running);
     fs::remove_file(there.config().join("key")).unwrap();
-    let output = there.path("output");
-    let arguments = ["receive", "--listen", &address, "--output", output.to_str().unwrap()];
-    there.start(&[&arguments, more].concat())
+    there.receive_at(&address, more)
 }
 
 #[test]
 fn a_first_contact_is_printed_and_kept_and_a_changed_key_is_refused() {
     let (here, there) = two();
-    let receiver = there.receive(&["--allow-any", "--force"]);
+    let receiver = there.receive_at(&own_loopback(20_433), &["--allow-any", "--force"]);
     let fingerprint = there.id("fingerprint");
     let first = here.send(&receiver.address, &[]).ok();
     assert!(first.err.contains("first contact") && first.err.contains(&fingerprint), "{first:?}");

@@ -12,6 +12,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::UdpSocket;
+#[cfg(test)]
+use tokio::time::timeout;
 use tokio::time::{Instant, timeout_at};
 
 use crate::limits::{CLOSED_PORT_INTERVAL, CLOSED_PORT_REFUSALS, CLOSED_PORT_SPAN};
@@ -71,6 +73,10 @@ async fn ask(address: SocketAddr, interval: Duration, refusals: &mut Refusals) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::tests::own_loopback;
+
+    /// Longer than anything here takes: a test that hangs must fail.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
     async fn refusals_are_believed_when_they_are_many_and_go_on() {
@@ -85,30 +91,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_port_refuses_and_an_open_one_does_not() {
-        let open = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = open.local_addr().unwrap();
+        let address = own_loopback(20_431);
+        let open = UdpSocket::bind(address).await.unwrap();
         let interval = Duration::from_millis(1);
         let mut refusals = Refusals::default();
         // Twenty questions, none of which is answered.
         let asked = async {
-            let open = UdpSocket::from_std({
-                open.set_nonblocking(true).unwrap();
-                open
-            });
-            let open = open.unwrap();
             for _ in 0..20 {
                 open.recv(&mut [0; 8]).await.unwrap();
             }
         };
         tokio::select! {
             outcome = ask(address, interval, &mut refusals) => panic!("{outcome:?}"),
-            () = asked => {}
+            asked = timeout(PATIENCE, asked) => asked.unwrap(),
         }
         assert_eq!(refusals.count, 0);
-        // It is closed now. As if the first refusal was long ago.
+        drop(open);
+        // As if the first refusal was long ago.
         let long_ago = Instant::now().checked_sub(CLOSED_PORT_SPAN).unwrap();
         let mut refusals = Refusals { count: 0, first: Some(long_ago) };
-        ask(address, interval, &mut refusals).await.unwrap();
+        timeout(PATIENCE, ask(address, interval, &mut refusals)).await.unwrap().unwrap();
         assert_eq!(refusals.count, CLOSED_PORT_REFUSALS);
     }
 }

@@ -11,6 +11,14 @@ use tokio::net::UdpSocket as Socket;
 use super::*;
 use crate::args::{Cli, Command};
 
+/// A loopback address that no other program has, as long as each test uses ports of its own: on Linux, where all of 127.0.0.0/8
+/// is there, no other process has this one. Ports below 32768 are not given to sockets which ask for any port of any address.
+pub(super) fn own_loopback(port: u16) -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = if cfg!(target_os = "linux") { [127, 64 | (high & 63), middle, low] } else { [127, 0, 0, 1] };
+    (own, port).into()
+}
+
 /// Several blocks, the last one odd.
 const BYTES: usize = 300_001;
 
@@ -138,8 +146,8 @@ async fn a_port_alone_listens_for_both_versions_of_ip_and_a_name_on_its_address(
             assert!(connected.is_ok() && accepted.is_ok(), "{place}: {to}");
         }
     }
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let _held = UdpSocket::bind(taken).unwrap();
+    let held = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap();
     let error = listen(&taken.to_string().parse().unwrap(), &unsealed, None).await.unwrap_err();
     assert!(error.to_string().contains("choose another --listen"), "{error}");
 }
@@ -161,8 +169,8 @@ async fn refusals_do_not_end_what_is_open() {
     let config = || with_rate(Config::danger_unsealed(), &path(&[]));
     let listener = Listener::bind(any, config()).unwrap();
     let to = listener.local_addr().unwrap();
-    let (near, far) = (Socket::bind(any).await.unwrap(), Socket::bind(any).await.unwrap());
-    let between = near.local_addr().unwrap();
+    let between = own_loopback(20_432);
+    let (near, far) = (Socket::bind(between).await.unwrap(), Socket::bind(any).await.unwrap());
     let (mut client, mut server) = tokio::select! {
         (client, server) = async { tokio::join!(Stream::connect(between, config()), listener.accept()) } => {
             (client.unwrap(), server.unwrap())

@@ -12,6 +12,14 @@ const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
 /// A hung program must fail a test, not hang it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A loopback address that no other program has, as long as each test uses ports of its own: on Linux, where all of 127.0.0.0/8
+/// is there, no other process has this one. Ports below 32768 are not given to sockets which ask for any port of any address.
+pub(crate) fn own_loopback(port: u16) -> String {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = if cfg!(target_os = "linux") { [127, 64 | (high & 63), middle, low] } else { [127, 0, 0, 1] };
+    std::net::SocketAddr::from((own, port)).to_string()
+}
+
 /// A machine with its user: files, and a configuration.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
@@ -72,8 +80,12 @@ impl Site {
 
     /// A receiver into `output`, which says where it listens.
     pub(crate) fn receive(&self, more: &[&str]) -> Running {
+        self.receive_at("127.0.0.1:0", more)
+    }
+
+    pub(crate) fn receive_at(&self, address: &str, more: &[&str]) -> Running {
         let output = self.path("output");
-        let arguments = ["receive", "--listen", "127.0.0.1:0", "--output", output.to_str().unwrap()];
+        let arguments = ["receive", "--listen", address, "--output", output.to_str().unwrap()];
         self.start(&[&arguments, more].concat())
     }
 
@@ -143,8 +155,8 @@ impl Running {
             }
         });
         let mut running = Self { child, address: String::new(), lines };
-        let line = running.line_with("127.0.0.1:");
-        let at = line.find("127.0.0.1:").unwrap();
+        let line = running.line_with(" 127.");
+        let at = line.find("127.").unwrap();
         running.address = line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
         running
     }
