@@ -59,7 +59,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
                 .zip(&plan.claims)
                 .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
                 .collect(),
-            warnings: few_losses(&table).into_iter().collect(),
+            warnings: few_losses(plan, &table).into_iter().collect(),
             notes,
             parameters: parameters(runs),
             ..figure
@@ -92,7 +92,8 @@ fn claim_of(plan: &Plan, judged: Judged, tag: Tag) -> report::Claim {
 const WARNED_MAX: usize = 4;
 
 /// A warning of the points at which results hang on few random losses.
-fn few_losses(table: &Table) -> Option<String> {
+fn few_losses(plan: &Plan, table: &Table) -> Option<String> {
+    let of_one_flow = table.shows_flows(plan.metrics.plot.iter().map(|name| name.get_ref().as_str()));
     let place = |(losses, point): &(u64, &Point)| {
         let at = if point.is_empty() { String::new() } else { format!(" at {}", name(point)) };
         format!("{losses}{at}")
@@ -106,11 +107,12 @@ fn few_losses(table: &Table) -> Option<String> {
         };
         format!("{series} ({places})")
     };
-    let named: Vec<String> = table.few_losses().into_iter().map(series).collect();
+    let named: Vec<String> = table.few_losses(of_one_flow).into_iter().map(series).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "Some results hang on fewer than {FEW_LOSSES} packets lost at random in a run. Another seed may give another \
+            "Some results hang on fewer than {FEW_LOSSES} packets{} lost at random in a run. Another seed may give another \
              result, and a longer run gives a surer one: {}.",
+            if of_one_flow { " of a flow" } else { "" },
             named.join("; ")
         )
     })

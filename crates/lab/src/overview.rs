@@ -44,7 +44,8 @@ pub struct Summary {
     pub sd: Option<f64>,
     /// How many there are.
     pub runs: usize,
-    /// Packets lost at random in the run which met the fewest; `None` where nothing can be lost at random.
+    /// Packets lost at random in the run which met the fewest, of the flow if the row is that of a flow; `None` where nothing
+    /// can be lost at random.
     pub random_losses: Option<u64>,
     /// Whether these are too few to rely on the result.
     pub has_few_losses: bool,
@@ -82,7 +83,7 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
         for flow in flows.map_or_else(|| vec![None], |flows| (0..flows).map(Some).collect()) {
             let cell = |label: &String| {
                 let cell = cells.iter().find(|cell| cell.series == *label)?;
-                summary(cell, &table.values(cell, metric, flow))
+                summary(cell, &table.values(cell, metric, flow), flow.is_some())
             };
             let cells = series.iter().map(cell).collect();
             rows.push(Row { levels: levels.clone(), flow: flow.map(|flow| flow + 1), cells });
@@ -92,7 +93,7 @@ fn overview(plan: &Plan, table: &Table, metric: &str) -> Overview {
     Overview { metric: metric.to_owned(), label, unit, parameters, series, rows }
 }
 
-fn summary(cell: &Cell, values: &[f64]) -> Option<Summary> {
+fn summary(cell: &Cell, values: &[f64], of_one_flow: bool) -> Option<Summary> {
     if values.is_empty() {
         return None;
     }
@@ -103,8 +104,8 @@ fn summary(cell: &Cell, values: &[f64]) -> Option<Summary> {
         mean,
         sd: (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()),
         runs: values.len(),
-        random_losses: cell.fewest_losses(),
-        has_few_losses: cell.few_losses().is_some(),
+        random_losses: cell.fewest_losses(of_one_flow),
+        has_few_losses: cell.few_losses(of_one_flow).is_some(),
     })
 }
 
@@ -141,8 +142,8 @@ mod tests {
         let cells = vec![
             cell("A", 0.0, &[([1.0, 3.0], None), ([3.0, 3.0], None)]),
             cell("B", 0.0, &[]),
-            cell("A", 0.1, &[([8.0, 8.0], Some(29))]),
-            cell("B", 0.1, &[([4.0, 4.0], Some(30)), ([4.0, 4.0], Some(300))]),
+            cell("A", 0.1, &[([8.0, 8.0], Some(59))]),
+            cell("B", 0.1, &[([4.0, 4.0], Some(60)), ([4.0, 4.0], Some(300))]),
         ];
         let found = overviews(&plan().plan, &Table { cells });
         // No flow of these wastes anything that is counted.
@@ -167,6 +168,10 @@ mod tests {
         let few = Summary { mean: 8.0, sd: None, runs: 1, random_losses: Some(29), has_few_losses: true };
         let enough = Summary { mean: 4.0, sd: Some(0.0), runs: 2, random_losses: Some(30), has_few_losses: false };
         assert_eq!(goodput.rows[2].cells, [Some(few), Some(enough)]);
+        // What is of all flows hangs on the losses of all of them.
         assert_eq!(found[1].rows.len(), 2);
+        let losses: Vec<_> = found[1].rows[1].cells.iter().flatten().map(|all| all.random_losses).collect();
+        assert_eq!(losses, [Some(59), Some(60)]);
+        assert!(found[1].summaries().all(|(_, _, summary)| !summary.has_few_losses));
     }
 }

@@ -35,16 +35,19 @@ pub struct Table {
 }
 
 impl Cell {
-    /// Random losses in the repetition which met the fewest. `None` where nothing can be lost at random.
+    /// Random losses in the repetition which met the fewest: of all flows together, or of one of them. `None` where nothing
+    /// can be lost at random.
     #[must_use]
-    pub fn fewest_losses(&self) -> Option<u64> {
-        self.measured.iter().filter_map(|measured| measured.random_losses).min()
+    pub fn fewest_losses(&self, of_one_flow: bool) -> Option<u64> {
+        // Which flow each packet was of is not recorded: the flows share the bottlenecks, so each is taken to meet as many.
+        let share = |run: &Measured| if of_one_flow { run.flows.len().max(1) as u64 } else { 1 };
+        self.measured.iter().filter_map(|run| Some(run.random_losses? / share(run))).min()
     }
 
     /// The same, if they are too few to rely on.
     #[must_use]
-    pub fn few_losses(&self) -> Option<u64> {
-        self.fewest_losses().filter(|&losses| losses < FEW_LOSSES)
+    pub fn few_losses(&self, of_one_flow: bool) -> Option<u64> {
+        self.fewest_losses(of_one_flow).filter(|&losses| losses < FEW_LOSSES)
     }
 }
 
@@ -68,11 +71,18 @@ impl Table {
         sentences
     }
 
-    /// Where a result hangs on few random losses: for each series with such points, how many at which.
+    /// Whether one of `metrics` is shown flow by flow.
     #[must_use]
-    pub fn few_losses(&self) -> Vec<(&str, Vec<(u64, &Point)>)> {
+    pub fn shows_flows<'name>(&self, mut metrics: impl Iterator<Item = &'name str>) -> bool {
+        metrics.any(|metric| Self::flows_apart(self.cells.iter(), metric).is_some())
+    }
+
+    /// Where a result, which may be that `of_one_flow`, hangs on few random losses: for each series with such points, how many
+    /// at which.
+    #[must_use]
+    pub fn few_losses(&self, of_one_flow: bool) -> Vec<(&str, Vec<(u64, &Point)>)> {
         let mut found: Vec<(&str, Vec<(u64, &Point)>)> = Vec::new();
-        for (cell, losses) in self.cells.iter().filter_map(|cell| Some((cell, cell.few_losses()?))) {
+        for (cell, losses) in self.cells.iter().filter_map(|cell| Some((cell, cell.few_losses(of_one_flow)?))) {
             match found.iter_mut().find(|(series, _)| *series == cell.series) {
                 Some((_, points)) => points.push((losses, &cell.point)),
                 None => found.push((&cell.series, vec![(losses, &cell.point)])),

@@ -68,9 +68,10 @@ fn table(overview: &Overview) -> Vec<String> {
         lines.extend(rows(&block));
     }
     if overview.summaries().any(|(_, _, summary)| summary.has_few_losses) {
+        let of_a_flow = if overview.rows.iter().any(|row| row.flow.is_some()) { " of the flow" } else { "" };
         lines.extend(wrapped(
             &format!(
-                "!n: in one of its runs only n packets were lost at random, fewer than {FEW_LOSSES}. Another seed may give \
+                "!n: in one of its runs only n packets{of_a_flow} were lost at random, fewer than {FEW_LOSSES}. Another seed may give \
                  another result, and a longer run gives a surer one."
             ),
             WIDTH,

@@ -42,6 +42,16 @@ fn results_which_hang_on_few_losses_are_warned_of() {
 }
 
 #[test]
+fn the_losses_of_flows_which_are_drawn_one_by_one_are_counted_for_each() {
+    let four = "[[flows]]\n[[flows]]\n[[flows]]\n[[flows]]\n[[series]]\nlabel = \"DFCP\"";
+    let text = include_str!("../../tests/plans/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", four, 1);
+    let warnings = drawn_of(&text, Some(119)).warnings;
+    assert!(warnings[0].contains("fewer than 30 packets of a flow lost at random"), "{warnings:?}");
+    assert!(warnings[0].contains("DFCP (29 at loss 0, 29 at loss 0.01)"), "{warnings:?}");
+    assert!(drawn_of(&text, Some(120)).warnings.is_empty());
+}
+
+#[test]
 fn dfcp_and_its_rivals_have_roles_of_their_own() {
     let roles: Vec<_> = drawn("ours", None).panels[0].series.iter().map(|series| series.role).collect();
     assert_eq!(roles, [report::Role::Dfcp, report::Role::Rival]);
