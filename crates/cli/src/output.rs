@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -87,6 +88,11 @@ const fn is_invisible(character: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
     )
+}
+
+/// That the peer has been silent for so long.
+pub fn nothing_heard(silence: Duration) -> String {
+    format!("nothing heard for {} s", silence.as_secs())
 }
 
 /// A duration for people: `7.3 s`, `4 min 05 s`, `2 h 03 min`.

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::limits::REPORT_INTERVAL;
 use crate::output;
 use crate::transfer::groups::Groups;
 use crate::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
-use crate::transport::Waste;
+use crate::transport::{PathSample, Waste};
 use crate::units::{human_bytes, human_rate};
 
 /// The displayed rate is the mean over this time.
@@ -21,7 +21,10 @@ const RATE_WINDOW: Duration = Duration::from_secs(3);
 const RATE_KNOWN: Duration = Duration::from_secs(1);
 
 /// Silence of the peer which is shown: many times what passes between two frames of a peer which is there.
-const SILENCE_SHOWN: Duration = Duration::from_secs(3);
+pub const SILENCE_SHOWN: Duration = Duration::from_secs(3);
+
+/// Silence of the peer which is worth a line where there is no bar: short of the 30 s after which a connection gives up.
+const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
 /// JSON progress lines come once per this many reports.
 const REPORTS_PER_JSON_LINE: u32 = 4;
@@ -45,6 +48,10 @@ struct State {
     /// When how many bytes had come, over the last [`RATE_WINDOW`]; from the first bytes on.
     recent: VecDeque<(Duration, u64)>,
     reports: u32,
+    /// What a sender knew of the path at the last report.
+    path: Option<PathSample>,
+    /// Whether the silence that lasts was told.
+    is_silence_told: bool,
 }
 
 impl Display {
@@ -87,6 +94,15 @@ impl Display {
         self.bar.finish_and_clear();
         self.bars.remove(&self.bar);
         self.tell_groups();
+        // A path that is flooded may be why it broke. Programs find the rate in the last line of progress.
+        if let Some(advice) = self.last_advice().filter(|_| !self.json) {
+            self.say(&advice);
+        }
+    }
+
+    /// What to do about loss which was this side's own doing, as far as it was known at the last report.
+    fn last_advice(&self) -> Option<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).path.and_then(|path| path.advice())
     }
 
     /// Tells what failed and what was left out, once.
@@ -137,22 +153,33 @@ impl Observer for Display {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let rate = state.advance(snapshot);
         let is_due = state.reports.is_multiple_of(REPORTS_PER_JSON_LINE);
+        let is_news = state.is_silence_news(snapshot.silence);
         drop(state);
         if self.json {
             if is_due {
-                output::json(&json!({
-                    "event": "progress", "peer": self.peer, "bytes": snapshot.done_bytes,
-                    "total_bytes": snapshot.total_bytes, "total_is_final": snapshot.total_is_final,
-                    "seconds": snapshot.elapsed.as_secs_f64(), "rate_bps": rate.map(|rate| rate.bps),
-                    "bottleneck": snapshot.bottleneck, "path": snapshot.path, "waste": waste(snapshot),
-                }));
+                output::json(&self.progress_object(snapshot, rate));
             }
             return;
+        }
+        if is_news && self.bar.is_hidden() {
+            output::note(&format!("{}: {}", self.peer, output::nothing_heard(snapshot.silence)));
         }
         self.bar.set_length(snapshot.total_bytes.unwrap_or(snapshot.done_bytes));
         self.bar.set_position(snapshot.done_bytes);
         let text = message(snapshot, rate);
         self.bar.set_message(if self.files { format!("receiving from {}: {text}", self.peer) } else { text });
+    }
+}
+
+impl Display {
+    fn progress_object(&self, snapshot: &Snapshot, rate: Option<Rate>) -> Value {
+        json!({
+            "event": "progress", "peer": self.peer, "bytes": snapshot.done_bytes,
+            "total_bytes": snapshot.total_bytes, "total_is_final": snapshot.total_is_final,
+            "seconds": snapshot.elapsed.as_secs_f64(), "silent_s": snapshot.silence.as_secs_f64(),
+            "rate_bps": rate.map(|rate| rate.bps), "bottleneck": snapshot.bottleneck, "path": snapshot.path,
+            "waste": waste(snapshot),
+        })
     }
 }
 
@@ -168,6 +195,8 @@ impl State {
     fn advance(&mut self, snapshot: &Snapshot) -> Option<Rate> {
         let (now, bytes) = (snapshot.elapsed, snapshot.done_bytes);
         self.reports += 1;
+        // Receivers send acknowledgements only, whose figures say nothing about the transfer.
+        self.path = snapshot.path.filter(|_| snapshot.total_bytes.is_some());
         if bytes > 0 {
             self.recent.push_back((now, bytes));
         }
@@ -179,6 +208,12 @@ impl State {
         // An interval too short says nothing about the rate.
         let is_known = known >= REPORT_INTERVAL / 2;
         is_known.then(|| Rate { bps: 8.0 * bytes.saturating_sub(before) as f64 / known.as_secs_f64(), known })
+    }
+
+    /// Whether the peer has been silent for long enough to say so, once in each silence.
+    fn is_silence_news(&mut self, silence: Duration) -> bool {
+        let was_told = std::mem::replace(&mut self.is_silence_told, silence >= SILENCE_TOLD);
+        self.is_silence_told && !was_told
     }
 }
 
@@ -205,7 +240,7 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
         text += &format!("  loss {:.1} %", 100.0 * loss);
     }
     if snapshot.silence >= SILENCE_SHOWN {
-        text += &format!("  nothing heard for {} s", snapshot.silence.as_secs());
+        text += &format!("  {}", output::nothing_heard(snapshot.silence));
     }
     text
 }
@@ -254,7 +289,7 @@ fn summary(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{DataDatagrams, PathSample, Wasted};
+    use crate::transport::{DataDatagrams, Wasted};
 
     const fn path() -> PathSample {
         PathSample {
@@ -311,6 +346,30 @@ mod tests {
         let limited = PathSample { carried_rate_bps: Some(4_963_000), ..path() };
         let report = Report { last: Snapshot { path: Some(limited), ..half_way() }, bytes: 1, ..Report::default() };
         assert!(summary(&report).contains("--rate 4.9mbit"), "{}", summary(&report));
+    }
+
+    #[test]
+    fn a_sender_that_breaks_off_gives_the_advice_of_its_last_report() {
+        let limited = Some(PathSample { carried_rate_bps: Some(4_963_000), ..path() });
+        for (total_bytes, expected) in [(Some(2_000_000), true), (None, false)] {
+            let display = Display::new(&MultiProgress::new(), "there", false, false);
+            display.progress(&half_way());
+            assert_eq!(display.last_advice(), None);
+            display.progress(&Snapshot { path: limited, total_bytes, ..half_way() });
+            let advice = display.last_advice().unwrap_or_default();
+            assert_eq!(advice.contains("--rate 4.9mbit"), expected, "{advice}");
+        }
+    }
+
+    #[test]
+    fn a_silence_is_in_every_line_for_programs_and_told_once_where_there_is_no_bar() {
+        let display = Display::new(&MultiProgress::new(), "there", true, false);
+        let silent = Snapshot { silence: Duration::from_millis(1250), ..half_way() };
+        assert_eq!(display.progress_object(&silent, None)["silent_s"], 1.25);
+        let mut state = State::default();
+        let mut news = |seconds| state.is_silence_news(Duration::from_secs(seconds));
+        let told: Vec<_> = [0, 9, 10, 11, 29, 0, 10, 11].into_iter().filter(|seconds| news(*seconds)).collect();
+        assert_eq!(told, [10, 10]);
     }
 
     #[test]

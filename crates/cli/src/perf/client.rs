@@ -1,5 +1,7 @@
 //! `dfcp perf client`.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
@@ -11,6 +13,7 @@ use crate::contact;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
 use crate::net::{self, Connected};
 use crate::output;
+use crate::progress::SILENCE_SHOWN;
 use crate::seal::Seal;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{Service, read_preamble};
@@ -102,15 +105,24 @@ fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Meas
 
 /// Cuts a measurement into intervals of about a second. At most one per second of `PERF_DURATION_MAX` is kept.
 #[derive(Debug, Default)]
-struct Intervals {
+pub(super) struct Intervals {
     last: Measured,
     finished: Vec<Measured>,
 }
 
 impl Intervals {
-    /// Looks at an interim count.
-    fn advance(&mut self, now: &Measured) -> Option<String> {
-        (now.seconds - self.last.seconds >= INTERVAL_S).then(|| self.cut(now))
+    /// Looks at an interim count; also at an old one, while nothing is heard.
+    pub(super) fn advance(&mut self, now: &Measured) -> Option<String> {
+        if now.seconds - self.last.seconds >= INTERVAL_S {
+            return Some(self.cut(now));
+        }
+        // Without a count there is no interval, and a line nonetheless.
+        let told = if now.silence < self.last.silence { Duration::ZERO } else { self.last.silence };
+        let is_due = now.silence >= SILENCE_SHOWN && (now.silence - told).as_secs_f64() >= INTERVAL_S;
+        is_due.then(|| {
+            self.last.silence = now.silence;
+            output::nothing_heard(now.silence)
+        })
     }
 
     /// Closes the last interval, unless the one before ended just now.

@@ -13,6 +13,8 @@ use serde::Serialize;
 use tokio::io::BufReader;
 use tokio::time::timeout;
 
+use crate::output;
+use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{ToSender, read_frame};
 use crate::transport::{Handle, PathSample, Transport};
@@ -26,6 +28,9 @@ pub struct Measured {
     pub seconds: f64,
     /// What the sending side knows of the path; at the end, of the whole connection.
     pub path: Option<PathSample>,
+    /// Since the peer was last heard, while the measurement runs.
+    #[serde(skip)]
+    pub silence: Duration,
 }
 
 impl Measured {
@@ -39,7 +44,7 @@ impl Measured {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             seconds: (self.seconds - earlier.seconds).max(0.0),
-            path: self.path,
+            ..*self
         }
     }
 
@@ -47,12 +52,16 @@ impl Measured {
     pub fn describe(&self, total: bool) -> String {
         let amount = crate::units::human_bytes(self.bytes);
         let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));
-        let Some(path) = self.path else { return text };
-        let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
-        let loss = path.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
-        text += &format!("  rtt {rtt}  loss {loss}");
-        if total {
-            path.describe_surplus().iter().for_each(|figure| text += &format!("  {figure}"));
+        if let Some(path) = self.path {
+            let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
+            let loss = path.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
+            text += &format!("  rtt {rtt}  loss {loss}");
+            if total {
+                path.describe_surplus().iter().for_each(|figure| text += &format!("  {figure}"));
+            }
+        }
+        if self.silence >= SILENCE_SHOWN && !total {
+            text += &format!("  {}", output::nothing_heard(self.silence));
         }
         text
     }

@@ -50,7 +50,8 @@ pub async fn sink<T: Transport>(
             report.await?
         }
     };
-    Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path: tally.lock().path })
+    let path = tally.lock().path;
+    Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() })
 }
 
 #[derive(Debug, Default)]
@@ -129,9 +130,9 @@ async fn report<T: Transport>(
             _ = &mut ended => {}
             () = sleep_until(due) => {}
         }
-        let (count, path) = {
-            let tally = tally.lock();
-            (tally.count(Instant::now()), tally.path)
+        let (count, path, silence) = {
+            let (tally, now) = (tally.lock(), Instant::now());
+            (tally.count(now), tally.path, now - tally.span.map_or(started, |(_, last)| last))
         };
         let mut bytes = Vec::new();
         count.encode(&mut bytes);
@@ -147,7 +148,7 @@ async fn report<T: Transport>(
             }
             return Ok(count);
         }
-        on_count(&Measured { bytes: count.bytes, seconds: count.seconds(), path });
+        on_count(&Measured { bytes: count.bytes, seconds: count.seconds(), path, silence });
     }
 }
 

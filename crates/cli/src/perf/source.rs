@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::wire::{Count, Request, Stage, encode_path};
 use super::{Measured, next_frame, unexpected};
@@ -79,6 +79,20 @@ struct Progress {
     is_time_up: AtomicBool,
 }
 
+/// Waits for `next`. Twice as long as it takes otherwise, and then as often as that, tells how long nothing has come.
+async fn meanwhile<F: Future>(next: F, mut tell: impl FnMut(Duration)) -> F::Output {
+    let (since, mut ticks) = (Instant::now(), interval_at(Instant::now() + 2 * REPORT_INTERVAL, 2 * REPORT_INTERVAL));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    tokio::pin!(next);
+    loop {
+        tokio::select! {
+            biased;
+            next = &mut next => return next,
+            _ = ticks.tick() => tell(since.elapsed()),
+        }
+    }
+}
+
 /// Reads counts up to the final one, which must be possible.
 async fn listen<T: Transport>(
     handle: &Handle<T>,
@@ -87,12 +101,19 @@ async fn listen<T: Transport>(
     mut on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
     let mut body = Vec::new();
+    let mut measured = Measured::default();
     loop {
-        let count = match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
+        let next = next_frame(reader, &mut body, RECEIVER_SILENCE_MAX);
+        let frame_kind = meanwhile(next, |silence| {
+            on_count(&Measured { path: handle.path_sample(), silence, ..measured });
+        })
+        .await?;
+        let count = match frame_kind {
             kind::PERF_REPORT => Count::decode(&body)?,
             other => return Err(unexpected(other, &body)),
         };
-        let measured = Measured { bytes: count.bytes, seconds: count.seconds(), path: handle.path_sample() };
+        let path = handle.path_sample();
+        measured = Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() };
         let sent_bytes = progress.data_bytes.load(Ordering::Relaxed);
         let is_possible = match count.stage {
             Stage::Running | Stage::TimeUp => count.bytes <= sent_bytes,

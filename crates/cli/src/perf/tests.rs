@@ -102,8 +102,8 @@ fn requests_out_of_range_are_refused() {
 
 #[test]
 fn goodput_counts_bits_over_the_receivers_time() {
-    let whole = Measured { bytes: 3_000_000, seconds: 2.0, path: None };
-    let before = Measured { bytes: 1_000_000, seconds: 1.0, path: None };
+    let whole = Measured { bytes: 3_000_000, seconds: 2.0, ..Measured::default() };
+    let before = Measured { bytes: 1_000_000, seconds: 1.0, ..Measured::default() };
     assert_eq!(whole.goodput_bps(), 12e6);
     assert_eq!(whole.since(&before).goodput_bps(), 16e6);
     assert_eq!(Measured::default().goodput_bps(), 0.0);
@@ -320,7 +320,8 @@ fn an_empty_data_frame_is_no_data() {
 
 #[test]
 fn lines_say_what_is_known() {
-    let unknown = Measured { bytes: 3_000_000, seconds: 2.0, path: Some(PathSample::default()) };
+    let path = Some(PathSample::default());
+    let unknown = Measured { bytes: 3_000_000, seconds: 2.0, path, ..Measured::default() };
     assert_eq!(unknown.describe(true), "3.00 MB  12.0 Mbit/s  rtt –  loss –");
     let path = PathSample {
         loss: Some(0.1),
@@ -336,6 +337,38 @@ fn lines_say_what_is_known() {
     assert!(!known.describe(false).contains("waste"));
     let little = PathSample { ip_bytes_sent: 5, bytes_acknowledged: 4, ..path };
     assert!(!Measured { path: Some(little), ..known }.describe(true).contains("overhead"));
+}
+
+/// A measurement in either direction whose peer falls silent after the first second.
+#[test]
+fn a_measurement_says_that_nothing_is_heard() {
+    for reverse in [false, true] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let lines = runtime.block_on(async {
+            let (here, mut there) = duplex(1 << 20);
+            let request = Request { reverse, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
+            let peer = async {
+                there.write_all(&Service::Perf.preamble()).await.unwrap();
+                let mut bytes = [&[kind::DATA, 0, 0, 0, 100][..], &[7; 100]].concat();
+                if !reverse {
+                    bytes.clear();
+                    Count { stage: Stage::Running, bytes: 0, elapsed_us: 1_000_000 }.encode(&mut bytes);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                there.write_all(&bytes).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                drop(there);
+            };
+            let (mut intervals, mut lines) = (client::Intervals::default(), Vec::new());
+            let measure = client::session(here, &request, |measured| lines.extend(intervals.advance(measured)));
+            let (measured, ()) = tokio::join!(measure, peer);
+            assert!(measured.is_err());
+            lines
+        });
+        let silent: Vec<_> = lines.iter().filter_map(|line| line.split_once("nothing heard for ")).collect();
+        let seconds: Vec<_> = silent.iter().map(|(_, seconds)| *seconds).collect();
+        assert!(seconds.starts_with(&["3 s", "4 s"]) || seconds.starts_with(&["3 s", "5 s"]), "{lines:?}");
+    }
 }
 
 proptest! {
@@ -374,7 +407,7 @@ proptest! {
         let decoded = decode_path(&out[HEADER_BYTES..]).unwrap();
         prop_assert_eq!(decoded, path);
         // Nonsense from a peer is shown as some share, and overflows nothing.
-        let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded) }.describe(true);
+        let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.describe(true);
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }
 

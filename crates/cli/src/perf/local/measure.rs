@@ -252,6 +252,7 @@ impl Moment {
             bytes: self.arrived_bytes - earlier.arrived_bytes,
             seconds: (self.at - earlier.at).as_secs_f64(),
             path: Some(self.path.since(&earlier.path)),
+            ..Measured::default()
         };
         let cpu = self.cpu.zip(earlier.cpu).map(|(now, before)| now.saturating_sub(before));
         Figures { protection, round, measured, cpu }

@@ -26,7 +26,12 @@ fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: 
         bytes_acknowledged: bytes,
         ..PathSample::default()
     };
-    Figures { protection, round, measured: Measured { bytes, seconds: 1.0, path: Some(path) }, cpu }
+    Figures {
+        protection,
+        round,
+        measured: Measured { bytes, seconds: 1.0, path: Some(path), ..Measured::default() },
+        cpu,
+    }
 }
 
 /// Rounds of 1, 2 and 4 GB/s unsealed, at 1000 ns each; sealed at a half, three quarters and a quarter of that, at twice
