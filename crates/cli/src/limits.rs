@@ -18,6 +18,9 @@ pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Most components of such a name; also how many directories a session may have open.
 pub const DEPTH_MAX: usize = 64;
 
+/// Symbolic links followed on the way to a file that this user trusts: as many as Linux follows.
+pub const PATH_LINKS_MAX: usize = 40;
+
 /// Longest explanation sent to a peer or believed from one, bytes.
 pub const SENTENCE_BYTES_MAX: usize = 1024;
 

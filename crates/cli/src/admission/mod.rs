@@ -49,13 +49,13 @@ use crate::transport::Transport;
 pub struct Ways {
     /// This side's key.
     pub own: StaticKey,
-    /// Admits who has it.
+    /// Admits peers that have it.
     pub pre_shared: Option<PreSharedKey>,
     /// Admits these.
     pub authorized: Arc<AuthorizedList>,
     /// Admits everyone.
     pub any: bool,
-    /// Admits who was told a code.
+    /// Admits a peer that gives the code.
     pub codes: bool,
     /// Whether such a peer is authorized from then on.
     pub remember: Remember,

@@ -13,10 +13,8 @@ use anyhow::{Context, ensure};
 
 use crate::args::AdmissionArgs;
 use crate::identity::{ConfigDir, lock_path};
+use crate::limits::PATH_LINKS_MAX;
 use crate::output::printable_path;
-
-/// Links followed in one path, as many as Linux follows.
-const LINKS_MAX: usize = 40;
 
 /// What `output` must be apart from.
 #[derive(Debug, Default)]
@@ -96,7 +94,7 @@ impl Walk {
             walk.names.push(name.clone());
             // What is no link, is missing or cannot be looked at is taken as it is.
             match fs::read_link(&name) {
-                Ok(_) if links == LINKS_MAX => return Err(io::Error::other("too many symbolic links")),
+                Ok(_) if links == PATH_LINKS_MAX => return Err(io::Error::other("too many symbolic links")),
                 Ok(target) => {
                     links += 1;
                     let mut onward = parts(&target);
