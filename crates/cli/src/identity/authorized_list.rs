@@ -194,11 +194,10 @@ impl AuthorizedList {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
-    #[cfg(unix)]
     #[test]
     fn a_file_put_in_place_with_an_old_time_may_change_again_within_a_tick() {
         let file = tempfile::NamedTempFile::new().unwrap();
