@@ -260,12 +260,12 @@ impl Assembler {
         (len, hash): (u64, &[u8; HASH_BYTES]),
     ) {
         let name = name.to_string();
-        match existing.is_identical(len, hash) {
-            Ok(true) if received == len => {
+        match existing.is_identical(received, len, hash) {
+            Ok(true) => {
                 let content = Some((len, blake3::Hash::from_bytes(*hash)));
                 self.answer(index, &name, false, content, Ok(Confirmed::Unchanged));
             }
-            Ok(_) => self.file_failed(index, &name, Failure::new(FailureCode::Exists, EXISTS)),
+            Ok(false) => self.file_failed(index, &name, Failure::new(FailureCode::Exists, EXISTS)),
             Err(error) => self.file_failed(index, &name, Failure::from_io("read the file that exists", &error)),
         }
     }

@@ -12,7 +12,7 @@ use crate::transfer::names::RelativeName;
 /// A regular file of the receiver, open for reading.
 #[derive(Debug)]
 pub struct Existing {
-    file: File,
+    pub(super) file: File,
     directory: Directory,
     len: u64,
     sync: bool,
@@ -48,14 +48,16 @@ impl Existing {
         self.len == 0
     }
 
-    /// Whether it has this length and BLAKE3 hash. It and its name are on the disk then, if files are flushed at all. The
+    /// Whether it has this length and BLAKE3 hash, and so many bytes were `received` of the other. Else it is not read: a few
+    /// bytes of a sender would cost the reading of the longest file here, as often as it likes. If it is the same, it and
+    /// its name are on the disk then, if files are flushed at all. The
     /// answer comes only from the whole: a sender that was told of the first difference could find out the content of a file
     /// byte by byte.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn is_identical(self, len: u64, hash: &[u8; HASH_BYTES]) -> io::Result<bool> {
-        if self.len != len {
+    pub fn is_identical(self, received: u64, len: u64, hash: &[u8; HASH_BYTES]) -> io::Result<bool> {
+        if self.len != len || received != len {
             return Ok(false);
         }
         let mut hasher = blake3::Hasher::new();

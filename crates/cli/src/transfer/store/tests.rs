@@ -465,3 +465,21 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
         assert_eq!(names_in(output.path()).len(), if sync { 2 } else { 3 });
     }
 }
+
+/// A device which is open for writing only cannot be read.
+#[cfg(unix)]
+#[test]
+fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
+    let output = tempfile::tempdir().unwrap();
+    let store = Store::open(output.path(), StoreOptions::default()).unwrap();
+    put(&store, "f", b"data").unwrap();
+    let is_identical = |received, len| {
+        let mut existing = store.existing(&name("f"), 0).unwrap();
+        existing.file = File::options().write(true).open("/dev/null").unwrap();
+        existing.is_identical(received, len, blake3::hash(b"data").as_bytes())
+    };
+    for (received, len) in [(0, 4), (3, 4), (4, 3), (5, 5)] {
+        assert!(!is_identical(received, len).expect("it was read"), "{received} of {len}");
+    }
+    is_identical(4, 4).unwrap_err();
+}
