@@ -201,12 +201,16 @@ impl Assembler {
 
     fn begin(&mut self, index: u32, entry: &Entry) -> Result<Current, Failure> {
         let name = self.enter(entry)?;
-        self.check_allowance(entry.size_hint_bytes)?;
         if let Target::Stream(one) = &self.target {
+            self.check_allowance(entry.size_hint_bytes)?;
             return Ok(Current::Writing { index, file: Box::new(one.begin(&name)?), name });
         }
         match self.target.begin(&name, entry.size_hint_bytes) {
-            Ok(staged) => Ok(Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) }),
+            // Only now: a file that is compared takes nothing of the allowance.
+            Ok(staged) => {
+                self.check_allowance(entry.size_hint_bytes)?;
+                Ok(Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) })
+            }
             Err(failure) if failure.code == FailureCode::Exists => {
                 let existing = Box::new(self.target.existing(&name, entry.size_hint_bytes).ok_or(failure)?);
                 Ok(Current::Comparing { index, name, existing, received: 0 })

@@ -312,6 +312,20 @@ fn a_session_stores_no_more_than_it_may() {
 }
 
 #[test]
+fn a_file_that_is_only_compared_may_be_longer_than_what_a_session_may_store() {
+    let (output, mut assembler) = fresh_with(StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() });
+    let content = [7; 20];
+    fs::write(output.path().join("same"), content).unwrap();
+    for name in ["same", "new"] {
+        assembler.handle(&ToReceiver::File(Entry { size_hint_bytes: 20, ..entry(name) })).unwrap();
+        assembler.handle(&ToReceiver::Data(content.to_vec())).unwrap();
+        assembler.handle(&end_of(&content)).unwrap();
+    }
+    assert_eq!(verdicts(&mut assembler), [(0, None), (1, Some(FailureCode::DiskFull))]);
+    assert_eq!(unfinished(output.path()), 0);
+}
+
+#[test]
 fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
     for options in [StoreOptions::default(), FLUSHING] {
         let (output, mut assembler) = fresh_with(options);
