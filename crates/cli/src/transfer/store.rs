@@ -176,7 +176,7 @@ impl Store {
         }
         // Content is counted when it comes: others may need the space by then, or free some.
         match directory.free_bytes() {
-            Ok(free) if announced_bytes > free => return Err(no_room(announced_bytes, free)),
+            Ok(Some(free)) if announced_bytes > free => return Err(no_room(announced_bytes, free)),
             Ok(_) => {}
             Err(error) => return Err(Failure::from_io("look up the free space", &error)),
         }

@@ -148,8 +148,8 @@ impl Directory {
     ///
     /// # Errors
     /// None.
-    pub fn free_bytes(&self) -> io::Result<u64> {
-        Ok(u64::MAX)
+    pub fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
     }
 }
 

@@ -50,7 +50,7 @@ macro_rules! ordinary_use {
             inner.remove_file(name("h")).unwrap();
             assert_eq!(inner.status(name("h")).unwrap_err().kind(), ErrorKind::NotFound);
             assert_eq!(root.file(Path::new("d/x/f")).unwrap_err().kind(), ErrorKind::NotFound);
-            assert!(root.free_bytes().unwrap() > 0);
+            assert!(root.free_bytes().unwrap().is_none_or(|free| free > 0));
             if let Some(flushable) = root.flushable().unwrap() {
                 flushable.sync_all().unwrap();
             }
@@ -190,4 +190,11 @@ fn file_systems_are_flushed_where_that_tells_of_errors() {
     ] {
         assert_eq!(unix::tells_of_errors(release), expected, "{release}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_without_figures_is_not_full() {
+    let procfs = unix::Directory::open(Path::new("/proc"), Resolution::of_system()).unwrap();
+    assert_eq!(procfs.free_bytes().unwrap(), None);
 }

@@ -184,13 +184,14 @@ impl Directory {
         Ok(File::from(rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?))
     }
 
-    /// What this user may still write to the file system of this directory, bytes.
+    /// What this user may still write to the file system of this directory, bytes. None if it does not tell: a file system
+    /// of no blocks at all is one without figures (FUSE without `statfs`, for one), not a full one.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn free_bytes(&self) -> io::Result<u64> {
+    pub fn free_bytes(&self) -> io::Result<Option<u64>> {
         let figures = rustix::fs::fstatvfs(&self.descriptor)?;
-        Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+        Ok((figures.f_blocks > 0).then(|| figures.f_bavail.saturating_mul(figures.f_frsize)))
     }
 
     /// (`openat2` refuses links by itself, and with `NOFOLLOW` it would name another error for the last one.)
