@@ -66,8 +66,8 @@ pub const BATCH_ENTRIES_MAX: usize = 256;
 /// Content that waits for that, bytes: one file of this length is flushed by itself.
 pub const BATCH_BYTES_MAX: u64 = 16 << 20;
 
-/// How long complete files wait for the next frame before they are made durable and confirmed. Nobody waits for the
-/// verdict of a file but the last, whose end frame is behind it.
+/// How long complete files wait for the next frame before they are made durable and confirmed. A sender waits for no verdict
+/// before its end frame, which ends this waiting at once.
 pub const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// How long complete files wait if frames keep coming, such as those of a large file.

@@ -59,6 +59,7 @@ struct Receipt {
     name: RelativeName,
     /// Length and hash of a file.
     content: Option<(u64, blake3::Hash)>,
+    confirmed: Confirmed,
 }
 
 impl Assembler {
@@ -113,8 +114,7 @@ impl Assembler {
                 Ok(())
             }
             (ToReceiver::FileEnd { len, hash }, Current::Comparing { index, name, existing, received }) => {
-                self.compare(index, &name, *existing, received, (*len, hash));
-                Ok(())
+                self.compare(index, name, existing, received, (*len, hash))
             }
             (
                 ToReceiver::FileAbort(sentence),
@@ -158,9 +158,9 @@ impl Assembler {
         self.batch_bytes = 0;
         let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
         let results = self.target.publish(batch).map_err(TransferError::Flush)?;
-        for (Receipt { index, name, content }, result) in receipts.into_iter().zip(results) {
+        for (Receipt { index, name, content, confirmed }, result) in receipts.into_iter().zip(results) {
             let stored = content.filter(|_| result.is_ok());
-            let outcome = result.map(|()| Confirmed::Stored);
+            let outcome = result.map(|()| confirmed);
             self.answer(index, &name.to_string(), content.is_none(), stored, outcome);
         }
         Ok(())
@@ -254,24 +254,26 @@ impl Assembler {
         self.file_failed(index, &name.to_string(), failure);
     }
 
-    /// Confirms a file that exists already, if it is the same.
+    /// Confirms a file that exists already, if it is the same, as soon as it is on the disk.
     fn compare(
         &mut self,
         index: u32,
-        name: &RelativeName,
-        existing: Existing,
+        name: RelativeName,
+        existing: Box<Existing>,
         received: u64,
         (len, hash): (u64, &[u8; HASH_BYTES]),
-    ) {
-        let name = name.to_string();
-        match existing.is_identical(received, len, hash) {
+    ) -> Result<(), TransferError> {
+        let failure = match existing.is_identical(received, len, hash) {
             Ok(true) => {
                 let content = Some((len, blake3::Hash::from_bytes(*hash)));
-                self.answer(index, &name, false, content, Ok(Confirmed::Unchanged));
+                let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
+                return self.await_disk(receipt, Unpublished::Unchanged(existing));
             }
-            Ok(false) => self.file_failed(index, &name, Failure::new(FailureCode::Exists, EXISTS)),
-            Err(error) => self.file_failed(index, &name, Failure::from_io("read the file that exists", &error)),
-        }
+            Ok(false) => Failure::new(FailureCode::Exists, EXISTS),
+            Err(error) => Failure::from_io("read the file that exists", &error),
+        };
+        self.file_failed(index, &name.to_string(), failure);
+        self.publish_if_enough()
     }
 
     /// Counts content that is to be written.
@@ -308,7 +310,7 @@ impl Assembler {
 
     fn leave_directory(&mut self) {
         let Some(OpenDirectory { index, name, entry, made }) = self.open_directories.pop() else { return };
-        let receipt = Receipt { index, name: name.clone(), content: None };
+        let receipt = Receipt { index, name: name.clone(), content: None, confirmed: Confirmed::Stored };
         self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
     }
 
@@ -323,12 +325,20 @@ impl Assembler {
         match self.target.finish(staged, entry, len, hash) {
             Ok(finished) => {
                 let content = Some((len, blake3::Hash::from_bytes(*hash)));
-                let file = Unpublished::File(Box::new(finished));
-                self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
-                self.batch.push((Receipt { index, name: name.clone(), content }, file));
+                let receipt = Receipt { index, name: name.clone(), content, confirmed: Confirmed::Stored };
+                self.await_disk(receipt, Unpublished::File(Box::new(finished)))
             }
-            Err(failure) => self.file_failed(index, &name.to_string(), failure),
+            Err(failure) => {
+                self.file_failed(index, &name.to_string(), failure);
+                self.publish_if_enough()
+            }
         }
+    }
+
+    /// Confirms a file together with others.
+    fn await_disk(&mut self, receipt: Receipt, file: Unpublished) -> Result<(), TransferError> {
+        self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
+        self.batch.push((receipt, file));
         self.publish_if_enough()
     }
 

@@ -333,6 +333,7 @@ fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
         fs::write(output.path().join("other"), b"othe").unwrap();
         let before = fs::metadata(output.path().join("same")).unwrap().modified().unwrap();
         store_file(&mut assembler, "same", b"same");
+        assembler.publish().unwrap();
         assert_eq!(verdicts(&mut assembler), [(0, None)]);
         let outcome = assembler.take_outcomes().remove(0);
         assert!(outcome.is_unchanged && outcome.hash == Some(blake3::hash(b"same")), "{outcome:?}");
@@ -344,6 +345,23 @@ fn a_file_that_is_there_with_the_same_content_is_confirmed_and_not_written() {
         assert_eq!(tree(output.path()).len(), 2);
         assert_eq!(assembler.totals(), (1, 2));
     }
+}
+
+#[test]
+fn files_that_are_there_already_are_flushed_together_like_new_ones() {
+    let (output, mut assembler) = fresh_with(FLUSHING);
+    for number in 0..4 {
+        fs::write(output.path().join(format!("same{number}")), b"same").unwrap();
+    }
+    for number in 0..4 {
+        store_file(&mut assembler, &format!("same{number}"), b"same");
+        store_file(&mut assembler, &format!("new{number}"), b"new");
+    }
+    assert!(verdicts(&mut assembler).is_empty(), "one was flushed by itself");
+    assembler.publish().unwrap();
+    assert_eq!(verdicts(&mut assembler), (0..8).map(|index| (index, None)).collect::<Vec<_>>());
+    let unchanged: Vec<_> = assembler.take_outcomes().into_iter().map(|outcome| outcome.is_unchanged).collect();
+    assert_eq!(unchanged, [true, false].repeat(4));
 }
 
 #[test]

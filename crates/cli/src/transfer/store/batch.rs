@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::existing::Existing;
 use super::staged::Staged;
 use super::{Made, Store};
 use crate::limits::{
@@ -22,7 +23,7 @@ use crate::transfer::error::Failure;
 use crate::transfer::frame::Entry;
 use crate::transfer::names::RelativeName;
 
-/// A file that is whole and verified, but for its name. Dropping it removes it.
+/// A file that is whole and verified and only lacks its name. Dropping it removes it.
 #[derive(Debug)]
 pub struct Finished {
     pub(super) staged: Staged,
@@ -35,6 +36,8 @@ pub struct Finished {
 pub enum Unpublished {
     /// A file.
     File(Box<Finished>),
+    /// A file that was there already with the same content, which may not be on the disk yet.
+    Unchanged(Box<Existing>),
     /// A directory to which nothing more is written.
     Directory {
         /// Its name.
@@ -51,6 +54,7 @@ impl Unpublished {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::File(finished) => finished.staged.len(),
+            Self::Unchanged(existing) => existing.len(),
             Self::Directory { .. } => 0,
         }
     }
@@ -74,10 +78,10 @@ impl Store {
         let mut results = Vec::with_capacity(batch.len());
         for (place, one) in batch.into_iter().enumerate() {
             let flushed = contents.remove(&place).unwrap_or(Ok(()));
+            let flushed = flushed.map_err(|error| Failure::from_io("flush the file", &error));
             results.push(match one {
-                Unpublished::File(finished) => flushed
-                    .map_err(|error| Failure::from_io("flush the file", &error))
-                    .and_then(|()| self.name(*finished, &mut changed)),
+                Unpublished::File(finished) => flushed.and_then(|()| self.name(*finished, &mut changed)),
+                Unpublished::Unchanged(existing) => flushed.and_then(|()| note_file(&mut changed, existing.directory)),
                 Unpublished::Directory { name, made, entry } => {
                     self.finish_directory(&name, &made, &entry, &mut changed)
                 }
@@ -101,6 +105,7 @@ impl Store {
             .enumerate()
             .filter_map(|(place, one)| match one {
                 Unpublished::File(finished) => Some((place, &finished.staged.file)),
+                Unpublished::Unchanged(existing) => Some((place, &existing.file)),
                 Unpublished::Directory { .. } => None,
             })
             .unzip();
@@ -110,7 +115,7 @@ impl Store {
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {
         // The file stays open, and so locked, until it has its name: before, it might count as abandoned.
         let Staged { file: _file, temporary, destination, .. } = finished.staged;
-        note(changed, temporary.directory()).map_err(|error| Failure::from_io("look up its directory", &error))?;
+        note_file(changed, temporary.directory())?;
         temporary
             .rename(&destination, self.options.replace)
             .map_err(|error| Failure::from_io("rename the finished file", &error))
@@ -123,6 +128,10 @@ pub(super) type Changed = BTreeMap<Identity, Arc<Directory>>;
 pub(super) fn note(changed: &mut Changed, directory: Arc<Directory>) -> io::Result<()> {
     changed.insert(directory.own_status()?.identity, directory);
     Ok(())
+}
+
+fn note_file(changed: &mut Changed, directory: Arc<Directory>) -> Result<(), Failure> {
+    note(changed, directory).map_err(|error| Failure::from_io("look up its directory", &error))
 }
 
 /// Whether file systems are flushed as a whole. Not for a while after one took longer than its files would have: then other

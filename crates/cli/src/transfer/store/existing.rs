@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Store;
 use crate::transfer::beneath::{Directory, Kind, status_of};
@@ -13,9 +14,10 @@ use crate::transfer::names::RelativeName;
 #[derive(Debug)]
 pub struct Existing {
     pub(super) file: File,
-    directory: Directory,
+    pub(super) directory: Arc<Directory>,
     len: u64,
-    sync: bool,
+    /// So that the store knows how many there are, of all sessions.
+    _counted: Arc<()>,
 }
 
 impl Store {
@@ -33,7 +35,12 @@ impl Store {
         let file = directory.file(Path::new(last)).ok()?;
         let status = status_of(&file).ok()?;
         let may_be_same = status.kind == Kind::File && status.len >= announced_bytes;
-        may_be_same.then_some(Existing { file, directory, len: status.len, sync: self.options.sync })
+        may_be_same.then(|| Existing {
+            file,
+            directory: Arc::new(directory),
+            len: status.len,
+            _counted: Arc::clone(&self.unpublished),
+        })
     }
 }
 
@@ -49,28 +56,17 @@ impl Existing {
     }
 
     /// Whether it has this length and BLAKE3 hash, and so many bytes were `received` of the other. Else it is not read: a few
-    /// bytes of a sender would cost the reading of the longest file here, as often as it likes. If it is the same, it and
-    /// its name are on the disk then, if files are flushed at all. The
-    /// answer comes only from the whole: a sender that was told of the first difference could find out the content of a file
-    /// byte by byte.
+    /// bytes of a sender would cost the reading of the longest file here, as often as it likes. The answer comes only from the
+    /// whole: a sender that was told of the first difference could find out the content of a file byte by byte.
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn is_identical(self, received: u64, len: u64, hash: &[u8; HASH_BYTES]) -> io::Result<bool> {
+    pub fn is_identical(&self, received: u64, len: u64, hash: &[u8; HASH_BYTES]) -> io::Result<bool> {
         if self.len != len || received != len {
             return Ok(false);
         }
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader((&self.file).take(len))?;
-        if hasher.count() != len || hasher.finalize() != *hash || status_of(&self.file)?.len != len {
-            return Ok(false);
-        }
-        if self.sync {
-            self.file.sync_all()?;
-            if let Some(directory) = self.directory.flushable()? {
-                directory.sync_all()?;
-            }
-        }
-        Ok(true)
+        Ok(hasher.count() == len && hasher.finalize() == *hash && status_of(&self.file)?.len == len)
     }
 }
