@@ -79,8 +79,9 @@ pub const UNPUBLISHED_FILES_MAX: usize = 256;
 /// Files from which on their file system is flushed instead of each: below, what others have written there is not waited for.
 pub const FLUSHED_TOGETHER_MIN: usize = 8;
 
-/// What flushing a file system may take for each file that it saves from being flushed by itself, which takes about as long on
-/// a disk with a write cache.
+/// What flushing a file system may take for each of the files that need it. Beyond, other programs probably write much to it,
+/// and each file is flushed by itself. The value is an assumption about disks with a write cache, not a measurement. It
+/// decides only how files are flushed, not whether.
 pub const FLUSH_WORTH_PER_FILE: Duration = Duration::from_millis(1);
 
 /// Flushes done file by file after one of a file system took longer; twice as many after each further one, up to the most.
