@@ -73,8 +73,12 @@ pub const BATCH_WAIT: Duration = Duration::from_millis(50);
 /// How long complete files wait if frames keep coming, such as those of a large file.
 pub const BATCH_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Complete files of all sessions together that wait, each of which holds two descriptors: systems allow a program 1024.
-pub const UNPUBLISHED_FILES_MAX: usize = 256;
+/// Descriptors of files and directories which wait to be durable, of all sessions together; and at most a quarter of what the
+/// system allows this program, which needs some for its connections and for what is under way.
+pub const UNPUBLISHED_DESCRIPTORS_MAX: usize = 512;
+
+/// Directories that a session flushes at a time, each of which takes a second descriptor for it.
+pub const DIRECTORIES_FLUSHED_MAX: usize = 32;
 
 /// Files from which on their file system is flushed instead of each: below, what others have written there is not waited for.
 pub const FLUSHED_TOGETHER_MIN: usize = 8;

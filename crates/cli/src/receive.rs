@@ -30,6 +30,7 @@ use crate::{net, output, transfer};
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
 pub async fn run(args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
+    transfer::descriptors::raise_limit();
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
     let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;

@@ -22,6 +22,7 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
         args.name.is_none() || !matches!(args.host.code, Some(CodeArg::Input)),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
+    transfer::descriptors::raise_limit();
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
     let sent = run_over(stream, &peer, roots, args.json).await;

@@ -240,3 +240,28 @@ fn standard_output_is_for_the_file_alone() {
     let arguments = ["receive", "--listen", "127.0.0.1:0", "--allow-any", "--output", "-", "--json"];
     site.run(&arguments).refused(&["--json and --output - both use standard output: leave one of them out"]);
 }
+
+/// The shell sets the limit, soft and hard, for the program which takes its place.
+#[cfg(unix)]
+#[test]
+fn few_descriptors_are_enough_for_many_files_in_many_directories() {
+    let site = Site::new();
+    for number in 0..2000 {
+        let path = site.path(&format!("tree/d{}/f{number}", number % 300));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, number.to_string()).unwrap();
+    }
+    for _ in 0..2 {
+        let output = site.path("output");
+        let arguments = ["receive", "--listen", "127.0.0.1:0", "--once", "--allow-any", "--output"];
+        let program = site.command(&[&arguments[..], &[output.to_str().unwrap()]].concat());
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -n 200 && exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
+        limited.env("DFCP_CONFIG_DIR", site.config()).stdin(Stdio::null());
+        let receiver = Running::start(limited);
+        send(&site, &["tree"], &receiver.address, &[]).ok();
+        assert!(receiver.succeeded());
+    }
+    let last = fs::read_to_string(site.path("output/tree/d299/f1799")).unwrap();
+    assert_eq!(last, "1799");
+}

@@ -4,7 +4,7 @@ use super::EntryOutcome;
 use super::error::{EXISTS, Failure, FailureCode, ProtocolError, TransferError};
 use super::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
 use super::names::RelativeName;
-use super::store::{Existing, Made, Staged, Unpublished};
+use super::store::{Changed, Existing, Made, Staged, Unpublished};
 use super::target::{Target, Writing};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
 use crate::units::human_bytes;
@@ -24,6 +24,8 @@ pub struct Assembler {
     /// What is complete and waits to become durable together with what follows, in the order of the verdicts.
     batch: Vec<(Receipt, Unpublished)>,
     batch_bytes: u64,
+    /// Directories that have to be durable before anything in them is confirmed.
+    changed: Changed,
     answers: Vec<ToSender>,
     outcomes: Vec<EntryOutcome>,
 }
@@ -75,6 +77,7 @@ impl Assembler {
             open_directories: Vec::new(),
             batch: Vec::new(),
             batch_bytes: 0,
+            changed: Changed::default(),
             answers: Vec::new(),
             outcomes: Vec::new(),
         }
@@ -157,7 +160,7 @@ impl Assembler {
     pub fn publish(&mut self) -> Result<(), TransferError> {
         self.batch_bytes = 0;
         let (receipts, batch): (Vec<_>, Vec<_>) = std::mem::take(&mut self.batch).into_iter().unzip();
-        let results = self.target.publish(batch).map_err(TransferError::Flush)?;
+        let results = self.target.publish(batch, &mut self.changed).map_err(TransferError::Flush)?;
         for (Receipt { index, name, content, confirmed }, result) in receipts.into_iter().zip(results) {
             let stored = content.filter(|_| result.is_ok());
             let outcome = result.map(|()| confirmed);
@@ -178,7 +181,8 @@ impl Assembler {
 
     fn directory(&mut self, entry: &Entry) -> Result<(), TransferError> {
         let index = self.next_index()?;
-        let made = self.enter(entry).and_then(|name| Ok((self.target.make_directory(&name, entry)?, name)));
+        let made =
+            self.enter(entry).and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
         match made {
             Ok((made, name)) => {
                 self.open_directories.push(OpenDirectory { index, name, entry: entry.clone(), made });
@@ -205,14 +209,15 @@ impl Assembler {
             self.check_allowance(entry.size_hint_bytes)?;
             return Ok(Current::Writing { index, file: Box::new(one.begin(&name)?), name });
         }
-        match self.target.begin(&name, entry.size_hint_bytes) {
+        match self.target.begin(&name, entry.size_hint_bytes, &mut self.changed) {
             // Only now: a file that is compared takes nothing of the allowance.
             Ok(staged) => {
                 self.check_allowance(entry.size_hint_bytes)?;
                 Ok(Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) })
             }
             Err(failure) if failure.code == FailureCode::Exists => {
-                let existing = Box::new(self.target.existing(&name, entry.size_hint_bytes).ok_or(failure)?);
+                let existing = self.target.existing(&name, entry.size_hint_bytes, &mut self.changed);
+                let existing = Box::new(existing.ok_or(failure)?);
                 Ok(Current::Comparing { index, name, existing, received: 0 })
             }
             Err(failure) => Err(failure),
@@ -356,7 +361,7 @@ impl Assembler {
     fn publish_if_enough(&mut self) -> Result<(), TransferError> {
         let is_enough = self.batch.len() >= BATCH_ENTRIES_MAX
             || self.batch_bytes >= BATCH_BYTES_MAX
-            || (self.is_waiting() && self.target.is_crowded());
+            || ((self.is_waiting() || self.changed.is_waiting()) && self.target.is_crowded());
         if is_enough { self.publish() } else { Ok(()) }
     }
 

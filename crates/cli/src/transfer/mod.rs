@@ -11,6 +11,7 @@
 
 pub mod assembler;
 pub mod beneath;
+pub mod descriptors;
 pub mod error;
 pub mod frame;
 pub mod groups;

@@ -8,6 +8,7 @@
 
 mod abandoned;
 mod batch;
+mod changed;
 mod existing;
 mod staged;
 
@@ -19,15 +20,18 @@ use std::sync::Arc;
 
 use filetime::FileTime;
 
-use self::batch::{Changed, Together, note};
+use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
+pub use self::changed::{Changed, Place};
 pub use self::existing::Existing;
 pub use self::staged::Staged;
 use self::staged::Temporary;
 use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, status_of};
+use super::descriptors;
 use super::error::{EXISTS, Failure, FailureCode};
 use super::frame::{Entry, HASH_BYTES};
 use super::names::RelativeName;
+use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::units::human_bytes;
 
 /// Only read, write and execute for owner, group and others travel: set-user-id and its kin are never granted by a peer.
@@ -56,8 +60,9 @@ pub struct Store {
     root: Directory,
     options: StoreOptions,
     mode_mask: u32,
-    /// Each file that waits for its name, in whatever session, has a clone.
-    unpublished: Arc<()>,
+    /// Each file that waits to be durable, and each directory that is open for one, in whatever session, has a clone.
+    held: Arc<()>,
+    held_max: usize,
     together: Together,
 }
 
@@ -78,16 +83,24 @@ impl Store {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, MODE_MASK & !OTHERS_WRITE);
+        let resolution = Resolution::of_system();
+        let new = missing(output);
         builder.create(output)?;
+        if options.sync {
+            flush_parents(&new, resolution)?;
+        }
         let path = output.canonicalize()?;
-        let root = Arc::new(Directory::open(&path, Resolution::of_system())?);
+        let held = Arc::default();
+        let found = Directory::open(&path, resolution)?;
+        let root = found.directory(Path::new(""))?;
+        let probed = Changed::default().share(Path::new(""), found, &held)?;
         // The umask cannot be read without changing it for a moment, also for other threads; a file that is made tells it,
         // and what an access-control list of the directory makes of it.
-        let (probe, _temporary) = Temporary::create(&root, MODE_MASK)?;
+        let (probe, _temporary) = Temporary::create(&probed, MODE_MASK)?;
         let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
-        let root = root.directory(Path::new(""))?;
-        Ok(Self { path, root, options, mode_mask, unpublished: Arc::new(()), together: Together::default() })
+        let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
+        Ok(Self { path, root, options, mode_mask, held, held_max, together: Together::default() })
     }
 
     /// The permission bits of the output directory itself.
@@ -103,12 +116,14 @@ impl Store {
         &self.path
     }
 
-    /// Makes the directory `name` unless it is there.
+    /// Makes the directory `name` unless it is there. Its name is noted in `changed` at once: what is in it is confirmed
+    /// before it is finished.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn make_directory(&self, name: &RelativeName, entry: &Entry) -> Result<Made, Failure> {
-        let (parent, last) = self.parent(name)?;
+    pub fn make_directory(&self, name: &RelativeName, entry: &Entry, changed: &mut Changed) -> Result<Made, Failure> {
+        let (place, last) = self.place(name, changed)?;
+        let parent = place.directory();
         // Its owner writes to it until it is finished; others never get more than they have then.
         let made = parent.make_directory(last, self.mode(entry) | 0o700);
         let is_new = match made {
@@ -124,13 +139,15 @@ impl Store {
             _ => Failure::from_io("open the directory", &error),
         })?;
         let status = opened.own_status().map_err(|error| Failure::from_io("look it up", &error))?;
+        self.note(changed, &place);
         Ok(Made { identity: status.identity, set_metadata: is_new || self.options.replace })
     }
 
-    /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set.
+    /// Sets the metadata of a directory, once nothing more is written to it, if they are ours to set. Its names and its own
+    /// are noted in any case.
     ///
     /// # Errors
-    /// Why they cannot be set.
+    /// Why they cannot be set, or it is not there any more.
     fn finish_directory(
         &self,
         name: &RelativeName,
@@ -138,20 +155,27 @@ impl Store {
         entry: &Entry,
         changed: &mut Changed,
     ) -> Result<(), Failure> {
-        if !made.set_metadata {
+        if !made.set_metadata && !self.options.sync {
             return Ok(());
         }
-        let (parent, last) = self.parent(name)?;
-        let apply = || {
-            let directory = parent.directory(Path::new(last))?;
-            if directory.own_status()?.identity != made.identity {
+        let (parent, last) = self.place(name, changed)?;
+        let finish = |changed: &mut Changed| {
+            let place = changed.share(name.path(), parent.directory().directory(Path::new(last))?, &self.held)?;
+            if place.identity() != made.identity {
                 return Err(io::Error::other("another directory has its name now"));
             }
-            directory.set_metadata(self.mode(entry), mtime(entry))?;
-            note(changed, Arc::new(directory))?;
-            note(changed, Arc::new(parent))
+            // Before it has its mode, which may forbid to read it.
+            let readable = if self.options.sync { place.directory().flushable()? } else { None };
+            if made.set_metadata {
+                place.directory().set_metadata(self.mode(entry), mtime(entry))?;
+            }
+            if self.options.sync {
+                changed.note(&place, readable);
+            }
+            self.note(changed, &parent);
+            Ok(())
         };
-        apply().map_err(|error| Failure::from_io("set the directory's time and mode", &error))
+        finish(changed).map_err(|error| Failure::from_io("set the directory's time and mode", &error))
     }
 
     /// The most that one session may store, bytes of content.
@@ -163,8 +187,9 @@ impl Store {
     ///
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
-    pub fn begin(&self, name: &RelativeName, announced_bytes: u64) -> Result<Staged, Failure> {
-        let (directory, destination) = self.parent(name)?;
+    pub fn begin(&self, name: &RelativeName, announced_bytes: u64, changed: &mut Changed) -> Result<Staged, Failure> {
+        let (place, destination) = self.place(name, changed)?;
+        let directory = place.directory();
         match directory.status(destination).map(|status| status.kind) {
             Ok(Kind::Directory) => {
                 return Err(Failure::new(FailureCode::Exists, "a directory of that name exists at the receiver"));
@@ -180,7 +205,7 @@ impl Store {
             Ok(_) => {}
             Err(error) => return Err(Failure::from_io("look up the free space", &error)),
         }
-        Staged::new(directory, destination).map_err(|error| Failure::from_io("create the file", &error))
+        Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
     }
 
     /// Verifies a file and gives it its metadata. It gets its name by [`Store::publish`].
@@ -202,7 +227,14 @@ impl Store {
             .finish_length()
             .and_then(|()| set_metadata(&staged.file, self.mode(entry), mtime(entry)))
             .map_err(|error| Failure::from_io("finish the file", &error))?;
-        Ok(Finished { staged, _counted: Arc::clone(&self.unpublished) })
+        Ok(Finished { staged, _counted: Arc::clone(&self.held) })
+    }
+
+    /// The directory in which `name` is to be, shared with what else is done there, and its last component.
+    fn place<'a>(&self, name: &'a RelativeName, changed: &mut Changed) -> Result<(Arc<Place>, &'a OsStr), Failure> {
+        let (directory, last) = self.parent(name)?;
+        let path = name.path().parent().unwrap_or_else(|| Path::new(""));
+        Ok((self.share(path, directory, changed)?, last))
     }
 
     /// The directory in which `name` is to be, and its last component.
@@ -224,6 +256,25 @@ impl Store {
     fn mode(&self, entry: &Entry) -> u32 {
         entry.mode & MODE_MASK & self.mode_mask
     }
+}
+
+/// `output` and what leads to it, as far as it is not there yet.
+fn missing(output: &Path) -> Vec<PathBuf> {
+    let all = output.ancestors().filter(|path| !path.as_os_str().is_empty());
+    all.take_while(|path| !path.exists()).map(Path::to_owned).collect()
+}
+
+/// Makes the names of directories which are `new` durable: what is stored in them is lost with them.
+fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
+    for directory in new {
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Some(opened) = Directory::open(parent, resolution)?.flushable()? {
+            opened.sync_all()?;
+        }
+        #[cfg(test)]
+        changed::FLUSHED.with_borrow_mut(|log| log.push(vec![parent.to_owned()]));
+    }
+    Ok(())
 }
 
 /// What came is not what was sent.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::error::{Failure, FailureCode};
 use super::frame::{Entry, HASH_BYTES};
 use super::names::RelativeName;
-use super::store::{Existing, Finished, Made, Staged, Store, Unpublished, mismatch};
+use super::store::{Changed, Existing, Finished, Made, Staged, Store, Unpublished, mismatch};
 
 /// Where the files of a session go.
 #[derive(Debug, Clone)]
@@ -51,16 +51,31 @@ impl Target {
         }
     }
 
-    pub(super) fn make_directory(&self, name: &RelativeName, entry: &Entry) -> Result<Made, Failure> {
-        self.store()?.make_directory(name, entry)
+    pub(super) fn make_directory(
+        &self,
+        name: &RelativeName,
+        entry: &Entry,
+        changed: &mut Changed,
+    ) -> Result<Made, Failure> {
+        self.store()?.make_directory(name, entry, changed)
     }
 
-    pub(super) fn begin(&self, name: &RelativeName, announced_bytes: u64) -> Result<Staged, Failure> {
-        self.store()?.begin(name, announced_bytes)
+    pub(super) fn begin(
+        &self,
+        name: &RelativeName,
+        announced_bytes: u64,
+        changed: &mut Changed,
+    ) -> Result<Staged, Failure> {
+        self.store()?.begin(name, announced_bytes, changed)
     }
 
-    pub(super) fn existing(&self, name: &RelativeName, announced_bytes: u64) -> Option<Existing> {
-        self.store().ok()?.existing(name, announced_bytes)
+    pub(super) fn existing(
+        &self,
+        name: &RelativeName,
+        announced_bytes: u64,
+        changed: &mut Changed,
+    ) -> Option<Existing> {
+        self.store().ok()?.existing(name, announced_bytes, changed)
     }
 
     pub(super) fn finish(
@@ -77,8 +92,12 @@ impl Target {
         self.store().is_ok_and(Store::is_crowded)
     }
 
-    pub(super) fn publish(&self, batch: Vec<Unpublished>) -> io::Result<Vec<Result<(), Failure>>> {
-        self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch))
+    pub(super) fn publish(
+        &self,
+        batch: Vec<Unpublished>,
+        changed: &mut Changed,
+    ) -> io::Result<Vec<Result<(), Failure>>> {
+        self.store().map_or_else(|_| Ok(Vec::new()), |store| store.publish(batch, changed))
     }
 
     fn store(&self) -> Result<&Store, Failure> {

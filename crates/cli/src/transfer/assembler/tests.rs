@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::UNPUBLISHED_FILES_MAX;
+use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::transfer::store::{Store, StoreOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -254,9 +254,27 @@ fn sessions_together_hold_a_bounded_number_of_files_open() {
         }
         most = most.max(unfinished(output.path()));
     }
-    assert!(most > UNPUBLISHED_FILES_MAX / 2 && most <= UNPUBLISHED_FILES_MAX, "{most}");
+    assert!(most > UNPUBLISHED_DESCRIPTORS_MAX / 2 && most <= UNPUBLISHED_DESCRIPTORS_MAX, "{most}");
     drop(sessions);
     assert_eq!(unfinished(output.path()), 0);
+}
+
+#[test]
+fn directories_count_among_what_sessions_together_hold_open() {
+    let output = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
+    let mut sessions: Vec<_> = (0..4).map(|_| Assembler::new(Arc::clone(&store))).collect();
+    let mut most = 0;
+    for number in 0..BATCH_ENTRIES_MAX / 2 - 1 {
+        for (session, assembler) in sessions.iter_mut().enumerate() {
+            let directory = format!("{session}-{number}");
+            assembler.handle(&ToReceiver::Directory(entry(&directory))).unwrap();
+            store_file(assembler, &format!("{directory}/f"), b"x");
+        }
+        most = most.max(unfinished(output.path()));
+    }
+    // Each file with its directory.
+    assert!(most > UNPUBLISHED_DESCRIPTORS_MAX / 4 && most <= UNPUBLISHED_DESCRIPTORS_MAX / 2, "{most}");
 }
 
 #[test]

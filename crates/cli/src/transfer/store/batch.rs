@@ -12,13 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::changed::Changed;
 use super::existing::Existing;
 use super::staged::Staged;
 use super::{Made, Store};
-use crate::limits::{
-    FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX, UNPUBLISHED_FILES_MAX,
-};
-use crate::transfer::beneath::{Directory, Identity, flush_file_system, status_of};
+use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
+use crate::transfer::beneath::{flush_file_system, status_of};
 use crate::transfer::error::Failure;
 use crate::transfer::frame::Entry;
 use crate::transfer::names::RelativeName;
@@ -64,35 +63,32 @@ impl Store {
     /// Whether waiting for more would gain nothing, or hold more descriptors than all sessions together may.
     pub fn is_crowded(&self) -> bool {
         // One count is the store's own.
-        !self.options.sync || Arc::strong_count(&self.unpublished) > UNPUBLISHED_FILES_MAX
+        !self.options.sync || Arc::strong_count(&self.held) > self.held_max
     }
 
     /// Flushes the content of all, then gives the files their names and the directories their metadata, in this order, and
-    /// flushes these. Only then is anything confirmed: each result says whether the one of its place is there, and stays.
+    /// flushes these, with everything else that has `changed`. Only then is anything confirmed: each result says whether the
+    /// one of its place is there, and stays.
     ///
     /// # Errors
     /// Names could not be flushed: nothing is known of any of them.
-    pub fn publish(&self, batch: Vec<Unpublished>) -> io::Result<Vec<Result<(), Failure>>> {
+    pub fn publish(&self, batch: Vec<Unpublished>, changed: &mut Changed) -> io::Result<Vec<Result<(), Failure>>> {
         let mut contents = self.flush_contents(&batch);
-        let mut changed = BTreeMap::new();
         let mut results = Vec::with_capacity(batch.len());
         for (place, one) in batch.into_iter().enumerate() {
             let flushed = contents.remove(&place).unwrap_or(Ok(()));
             let flushed = flushed.map_err(|error| Failure::from_io("flush the file", &error));
             results.push(match one {
-                Unpublished::File(finished) => flushed.and_then(|()| self.name(*finished, &mut changed)),
-                Unpublished::Unchanged(existing) => flushed.and_then(|()| note_file(&mut changed, existing.directory)),
-                Unpublished::Directory { name, made, entry } => {
-                    self.finish_directory(&name, &made, &entry, &mut changed)
-                }
+                Unpublished::File(finished) => flushed.and_then(|()| self.name(*finished, changed)),
+                Unpublished::Unchanged(existing) => flushed.map(|()| self.note(changed, &existing.place)),
+                Unpublished::Directory { name, made, entry } => self.finish_directory(&name, &made, &entry, changed),
             });
+            // Hundreds of directories would be as many descriptors.
+            if changed.is_many() {
+                self.flush_names(changed)?;
+            }
         }
-        if self.options.sync {
-            let changed: Vec<_> =
-                changed.into_values().filter_map(|directory| directory.flushable().transpose()).collect();
-            let changed = changed.into_iter().collect::<io::Result<Vec<_>>>()?;
-            flush_all(&changed.iter().collect::<Vec<_>>(), &self.together).into_iter().collect::<io::Result<()>>()?;
-        }
+        self.flush_names(changed)?;
         Ok(results)
     }
 
@@ -115,23 +111,11 @@ impl Store {
     fn name(&self, finished: Finished, changed: &mut Changed) -> Result<(), Failure> {
         // The file stays open, and so locked, until it has its name: before, it might count as abandoned.
         let Staged { file: _file, temporary, destination, .. } = finished.staged;
-        note_file(changed, temporary.directory())?;
+        self.note(changed, temporary.place());
         temporary
             .rename(&destination, self.options.replace)
             .map_err(|error| Failure::from_io("rename the finished file", &error))
     }
-}
-
-/// Directories in which something changed, each once.
-pub(super) type Changed = BTreeMap<Identity, Arc<Directory>>;
-
-pub(super) fn note(changed: &mut Changed, directory: Arc<Directory>) -> io::Result<()> {
-    changed.insert(directory.own_status()?.identity, directory);
-    Ok(())
-}
-
-fn note_file(changed: &mut Changed, directory: Arc<Directory>) -> Result<(), Failure> {
-    note(changed, directory).map_err(|error| Failure::from_io("look up its directory", &error))
 }
 
 /// Whether file systems are flushed as a whole. Not for a while after one took longer than its files would have: then other
@@ -169,7 +153,7 @@ impl Together {
 }
 
 /// Flushes all `files`, and returns the results in their order.
-fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<()>> {
+pub(super) fn flush_all(files: &[&File], together: &Together) -> Vec<io::Result<()>> {
     let mut file_systems: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
     for (place, file) in files.iter().enumerate() {
         let device = status_of(file).ok().map(|status| status.identity.device());

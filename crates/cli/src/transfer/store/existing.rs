@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Store;
-use crate::transfer::beneath::{Directory, Kind, status_of};
+use super::changed::{Changed, Place};
+use crate::transfer::beneath::{Kind, status_of};
 use crate::transfer::frame::HASH_BYTES;
 use crate::transfer::names::RelativeName;
 
@@ -14,7 +15,7 @@ use crate::transfer::names::RelativeName;
 #[derive(Debug)]
 pub struct Existing {
     pub(super) file: File,
-    pub(super) directory: Arc<Directory>,
+    pub(super) place: Arc<Place>,
     len: u64,
     /// So that the store knows how many there are, of all sessions.
     _counted: Arc<()>,
@@ -23,11 +24,12 @@ pub struct Existing {
 impl Store {
     /// The regular file `name`, if one is there which may turn out to be the same as one that takes at least
     /// `announced_bytes`, and which is not to be replaced anyway.
-    pub fn existing(&self, name: &RelativeName, announced_bytes: u64) -> Option<Existing> {
+    pub fn existing(&self, name: &RelativeName, announced_bytes: u64, changed: &mut Changed) -> Option<Existing> {
         if self.options.replace {
             return None;
         }
-        let (directory, last) = self.parent(name).ok()?;
+        let (place, last) = self.place(name, changed).ok()?;
+        let directory = place.directory();
         // Opening anything else could wait, or do something to a device.
         if directory.status(last).ok()?.kind != Kind::File {
             return None;
@@ -35,12 +37,7 @@ impl Store {
         let file = directory.file(Path::new(last)).ok()?;
         let status = status_of(&file).ok()?;
         let may_be_same = status.kind == Kind::File && status.len >= announced_bytes;
-        may_be_same.then(|| Existing {
-            file,
-            directory: Arc::new(directory),
-            len: status.len,
-            _counted: Arc::clone(&self.unpublished),
-        })
+        may_be_same.then(|| Existing { file, place, len: status.len, _counted: Arc::clone(&self.held) })
     }
 }
 

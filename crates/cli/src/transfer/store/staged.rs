@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
+use super::changed::Place;
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
-use crate::transfer::beneath::Directory;
 use crate::transfer::error::Failure;
 use crate::transfer::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
@@ -24,8 +24,8 @@ pub struct Staged {
 }
 
 impl Staged {
-    pub(super) fn new(directory: Directory, destination: &OsStr) -> io::Result<Self> {
-        let (file, temporary) = Temporary::create(&Arc::new(directory), 0o600)?;
+    pub(super) fn new(place: &Arc<Place>, destination: &OsStr) -> io::Result<Self> {
+        let (file, temporary) = Temporary::create(place, 0o600)?;
         let destination = destination.to_owned();
         Ok(Self { file, temporary, destination, hasher: blake3::Hasher::new(), len: 0, written_bytes: 0 })
     }
@@ -94,21 +94,21 @@ impl Staged {
 /// The name of an unfinished file, and the directory in which it is. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Temporary {
-    directory: Arc<Directory>,
+    place: Arc<Place>,
     name: OsString,
     is_renamed: bool,
 }
 
 impl Temporary {
-    /// Makes a file with `mode` in `directory`, which stays open until the file has its name. As long as the file is open it
+    /// Makes a file with `mode` in the directory `place`, which stays open until the file has its name. As long as the file is open it
     /// is locked, so that other receivers know that it is not abandoned.
-    pub(super) fn create(directory: &Arc<Directory>, mode: u32) -> io::Result<(File, Self)> {
+    pub(super) fn create(place: &Arc<Place>, mode: u32) -> io::Result<(File, Self)> {
         for _ in 0..TEMPORARY_NAMES_TRIED_MAX {
             let random = getrandom::u64().map_err(io::Error::other)?;
             let name = OsString::from(format!("{TEMPORARY_PREFIX}{random:016x}{TEMPORARY_SUFFIX}"));
-            match directory.create_file(&name, mode) {
+            match place.directory().create_file(&name, mode) {
                 Ok(file) => {
-                    let temporary = Self { directory: Arc::clone(directory), name, is_renamed: false };
+                    let temporary = Self { place: Arc::clone(place), name, is_renamed: false };
                     if let Err(error) = file.try_lock() {
                         // Some file systems know no locks. Nothing is removed there for being abandoned, either.
                         tracing::debug!(%error, "an unfinished file is not locked");
@@ -122,13 +122,13 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
-    pub(super) fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.directory)
+    pub(super) fn place(&self) -> &Arc<Place> {
+        &self.place
     }
 
     /// Gives the file its name.
     pub(super) fn rename(mut self, destination: &OsStr, replace: bool) -> io::Result<()> {
-        self.directory.rename(&self.name, destination, replace)?;
+        self.place.directory().rename(&self.name, destination, replace)?;
         self.is_renamed = true;
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_renamed
-            && let Err(error) = self.directory.remove_file(&self.name)
+            && let Err(error) = self.place.directory().remove_file(&self.name)
         {
             tracing::debug!(%error, "an unfinished file could not be removed");
         }

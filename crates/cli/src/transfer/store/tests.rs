@@ -2,7 +2,8 @@ use super::*;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-use crate::limits::{ABANDONED_AGE, DEPTH_MAX};
+use super::changed::FLUSHED;
+use crate::limits::{ABANDONED_AGE, DEPTH_MAX, DIRECTORIES_FLUSHED_MAX};
 use crate::transfer::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
 fn name(text: &str) -> RelativeName {
@@ -14,7 +15,7 @@ fn entry() -> Entry {
 }
 
 fn put(store: &Store, to: &str, data: &[u8]) -> Result<(), Failure> {
-    let mut staged = store.begin(&name(to), 0)?;
+    let mut staged = store.begin(&name(to), 0, &mut Changed::default())?;
     staged.write(data)?;
     commit(store, staged, &entry(), data)
 }
@@ -22,12 +23,12 @@ fn put(store: &Store, to: &str, data: &[u8]) -> Result<(), Failure> {
 /// Verifies and publishes one file by itself.
 fn commit(store: &Store, staged: Staged, entry: &Entry, data: &[u8]) -> Result<(), Failure> {
     let finished = store.finish(staged, entry, data.len() as u64, blake3::hash(data).as_bytes())?;
-    store.publish(vec![Unpublished::File(Box::new(finished))]).unwrap().remove(0)
+    store.publish(vec![Unpublished::File(Box::new(finished))], &mut Changed::default()).unwrap().remove(0)
 }
 
 fn finish_directory(store: &Store, to: &str, made: Made, entry: &Entry) -> Result<(), Failure> {
     let directory = Unpublished::Directory { name: name(to), made, entry: entry.clone() };
-    store.publish(vec![directory]).unwrap().remove(0)
+    store.publish(vec![directory], &mut Changed::default()).unwrap().remove(0)
 }
 
 fn names_in(directory: &Path) -> Vec<String> {
@@ -42,7 +43,7 @@ fn a_file_appears_only_when_verified_and_with_its_metadata() {
     let output = tempfile::tempdir().unwrap();
     let store =
         Store::open(&output.path().join("new/dir"), StoreOptions { sync: true, ..StoreOptions::default() }).unwrap();
-    let mut staged = store.begin(&name("f"), 0).unwrap();
+    let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.write(b"hello").unwrap();
     assert!(!store.path().join("f").exists());
     commit(&store, staged, &entry(), b"hello").unwrap();
@@ -62,7 +63,7 @@ fn a_peer_cannot_grant_set_user_id() {
     use std::os::unix::fs::PermissionsExt;
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-    let staged = store.begin(&name("f"), 0).unwrap();
+    let staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     let entry = Entry { mode: 0o7755, ..entry() };
     commit(&store, staged, &entry, b"").unwrap();
     assert_eq!(fs::metadata(output.path().join("f")).unwrap().permissions().mode() & 0o7777, 0o755);
@@ -73,7 +74,7 @@ fn a_wrong_hash_or_length_leaves_nothing() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     for (len, hashed) in [(5, b"hellO"), (4, b"hello")] {
-        let mut staged = store.begin(&name("f"), 0).unwrap();
+        let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
         staged.write(b"hello").unwrap();
         let failure = store.finish(staged, &entry(), len, blake3::hash(hashed).as_bytes()).unwrap_err();
         assert_eq!(failure.code, FailureCode::Mismatch);
@@ -89,7 +90,7 @@ fn existing_files_are_kept_unless_told_to_replace() {
     assert_eq!(put(&careful, "f", b"new").unwrap_err().code, FailureCode::Exists);
     assert_eq!(fs::read(output.path().join("f")).unwrap(), b"old");
     // Created by another while ours was on its way.
-    let staged = careful.begin(&name("late"), 0).unwrap();
+    let staged = careful.begin(&name("late"), 0, &mut Changed::default()).unwrap();
     fs::write(output.path().join("late"), b"theirs").unwrap();
     let failure = commit(&careful, staged, &entry(), b"").unwrap_err();
     assert_eq!(failure.code, FailureCode::Exists);
@@ -114,8 +115,14 @@ fn links_which_lead_outside_are_not_followed() {
     for force in [false, true] {
         let store = Store::open(output.path(), StoreOptions { replace: force, ..StoreOptions::default() }).unwrap();
         assert_eq!(put(&store, "d/victim", b"evil").unwrap_err().code, FailureCode::Name);
-        assert_eq!(store.make_directory(&name("d"), &entry()).unwrap_err().code, FailureCode::Name);
-        assert_eq!(store.make_directory(&name("d/e"), &entry()).unwrap_err().code, FailureCode::Name);
+        assert_eq!(
+            store.make_directory(&name("d"), &entry(), &mut Changed::default()).unwrap_err().code,
+            FailureCode::Name
+        );
+        assert_eq!(
+            store.make_directory(&name("d/e"), &entry(), &mut Changed::default()).unwrap_err().code,
+            FailureCode::Name
+        );
         assert_eq!(put(&store, "l", b"evil").is_ok(), force, "only --force replaces the link itself");
     }
     assert_eq!(names_in(outside.path()), ["victim"]);
@@ -128,7 +135,10 @@ fn a_file_in_the_place_of_a_directory_is_a_clear_failure() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions { replace: true, ..StoreOptions::default() }).unwrap();
     put(&store, "f", b"x").unwrap();
-    assert_eq!(store.make_directory(&name("f"), &entry()).unwrap_err().code, FailureCode::Exists);
+    assert_eq!(
+        store.make_directory(&name("f"), &entry(), &mut Changed::default()).unwrap_err().code,
+        FailureCode::Exists
+    );
     assert_eq!(put(&store, "f/g", b"x").unwrap_err().code, FailureCode::Exists);
     assert_eq!(put(&store, "missing/g", b"x").unwrap_err().code, FailureCode::FileSystem);
 }
@@ -137,7 +147,7 @@ fn a_file_in_the_place_of_a_directory_is_a_clear_failure() {
 fn an_unfinished_file_is_removed_when_dropped() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-    let mut staged = store.begin(&name("f"), 0).unwrap();
+    let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.write(&[1; 1000]).unwrap();
     let during = names_in(output.path());
     assert!(during.len() == 1 && during[0].starts_with(TEMPORARY_PREFIX) && during[0].ends_with(TEMPORARY_SUFFIX));
@@ -151,7 +161,7 @@ fn an_unfinished_file_is_removed_when_dropped() {
 fn a_full_disk_is_named_and_leaves_nothing() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-    let mut staged = store.begin(&name("f"), 0).unwrap();
+    let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.file = File::options().write(true).open("/dev/full").unwrap();
     // Zeros would be left out.
     let failure = staged.write(&[1; 10]).unwrap_err();
@@ -198,9 +208,9 @@ fn others_may_not_write_what_is_stored_unless_modes_are_preserved() {
         let output = tempfile::tempdir().unwrap();
         let store = Store::open(output.path(), StoreOptions { preserve_modes, ..StoreOptions::default() }).unwrap();
         let open = Entry { mode: 0o7777, ..entry() };
-        let made = store.make_directory(&name("d"), &open).unwrap();
+        let made = store.make_directory(&name("d"), &open, &mut Changed::default()).unwrap();
         assert_eq!(mode_of(&output.path().join("d")) & 0o022 & !granted(), 0, "not even before it is finished");
-        let staged = store.begin(&name("d/f"), 0).unwrap();
+        let staged = store.begin(&name("d/f"), 0, &mut Changed::default()).unwrap();
         commit(&store, staged, &open, b"").unwrap();
         finish_directory(&store, "d", made, &open).unwrap();
         for stored in ["d", "d/f"] {
@@ -216,7 +226,7 @@ fn a_directory_is_never_open_to_more_than_in_the_end() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     let private = Entry { mode: 0o500, ..entry() };
-    let made = store.make_directory(&name("d"), &private).unwrap();
+    let made = store.make_directory(&name("d"), &private, &mut Changed::default()).unwrap();
     assert_eq!(mode_of(&output.path().join("d")), 0o700);
     put(&store, "d/f", b"x").unwrap();
     finish_directory(&store, "d", made, &private).unwrap();
@@ -232,7 +242,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
     fs::create_dir(&outside).unwrap();
     for replace in [false, true] {
         let store = Store::open(&output, StoreOptions { replace, sync: true, ..StoreOptions::default() }).unwrap();
-        let mut staged = store.begin(&name("d/f"), 0).unwrap();
+        let mut staged = store.begin(&name("d/f"), 0, &mut Changed::default()).unwrap();
         fs::rename(output.join("d"), output.join("away")).unwrap();
         std::os::unix::fs::symlink(&outside, output.join("d")).unwrap();
         staged.write(b"data").unwrap();
@@ -244,7 +254,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nothing_outside(
     }
     // What is given up is removed from where it is.
     let store = Store::open(&output, StoreOptions::default()).unwrap();
-    let staged = store.begin(&name("d/g"), 0).unwrap();
+    let staged = store.begin(&name("d/g"), 0, &mut Changed::default()).unwrap();
     fs::rename(output.join("d"), output.join("away")).unwrap();
     drop(staged);
     assert_eq!(names_in(&output.join("away")), ["f"]);
@@ -276,7 +286,7 @@ fn the_metadata_of_a_directory_go_to_the_one_that_was_made() {
         |victim: &Path, output: &Path| std::os::unix::fs::symlink(victim, output.join("d")).unwrap(),
         |victim: &Path, output: &Path| fs::rename(victim, output.join("d")).unwrap(),
     ] {
-        let made = store.make_directory(&name("d"), &open).unwrap();
+        let made = store.make_directory(&name("d"), &open, &mut Changed::default()).unwrap();
         fs::remove_dir(output.join("d")).unwrap();
         swap(&victim, &output);
         finish_directory(&store, "d", made, &open).unwrap_err();
@@ -291,11 +301,11 @@ fn the_metadata_of_a_directory_go_to_the_one_that_was_made() {
 fn a_file_for_which_there_is_no_room_is_refused_before_its_content_comes() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-    let failure = store.begin(&name("f"), u64::MAX).unwrap_err();
+    let failure = store.begin(&name("f"), u64::MAX, &mut Changed::default()).unwrap_err();
     assert_eq!(failure.code, FailureCode::DiskFull);
     assert!(failure.sentence.contains("free some space there and send again"), "{failure}");
     assert!(names_in(output.path()).is_empty());
-    store.begin(&name("f"), 1).unwrap();
+    store.begin(&name("f"), 1, &mut Changed::default()).unwrap();
 }
 
 /// A week from now, and a little.
@@ -331,7 +341,7 @@ fn unfinished_files_which_nobody_holds_are_removed_after_a_week() {
 fn what_a_living_receiver_holds_is_not_abandoned_however_old() {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-    let mut staged = store.begin(&name("f"), 0).unwrap();
+    let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
     staged.write(b"data").unwrap();
     // Of another program: locks count between open files, not between programs.
     let other = Store::open(output.path(), StoreOptions::default()).unwrap();
@@ -407,7 +417,7 @@ fn holes_stay_holes() {
     {
         let content = &content[..len];
         // Frames of any length: blocks end within them.
-        let mut staged = store.begin(&name(to), 0).unwrap();
+        let mut staged = store.begin(&name(to), 0, &mut Changed::default()).unwrap();
         for frame in content.chunks(100_003) {
             staged.write(frame).unwrap();
         }
@@ -428,7 +438,7 @@ proptest::proptest! {
         let content: Vec<u8> = runs.iter().flat_map(|(solid, len)| vec![u8::from(*solid); *len]).collect();
         let output = tempfile::tempdir().unwrap();
         let store = Store::open(output.path(), StoreOptions::default()).unwrap();
-        let mut staged = store.begin(&name("f"), 0).unwrap();
+        let mut staged = store.begin(&name("f"), 0, &mut Changed::default()).unwrap();
         for frame in content.chunks(frame_bytes) {
             staged.write(frame).unwrap();
         }
@@ -446,7 +456,7 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
         let store = Store::open(output.path(), StoreOptions { sync, ..StoreOptions::default() }).unwrap();
         let mut batch = Vec::new();
         for to in ["a", "broken", "c"] {
-            let mut staged = store.begin(&name(to), 0).unwrap();
+            let mut staged = store.begin(&name(to), 0, &mut Changed::default()).unwrap();
             if to == "broken" {
                 staged.file = File::options().write(true).open("/dev/null").unwrap();
             }
@@ -454,13 +464,13 @@ fn a_file_that_cannot_be_flushed_gets_no_name_and_the_others_theirs() {
             let hash = blake3::hash(b"data");
             // Its mode would be that of the device.
             let finished = if to == "broken" {
-                Finished { staged, _counted: Arc::clone(&store.unpublished) }
+                Finished { staged, _counted: Arc::clone(&store.held) }
             } else {
                 store.finish(staged, &entry(), 4, hash.as_bytes()).unwrap()
             };
             batch.push(Unpublished::File(Box::new(finished)));
         }
-        let results = store.publish(batch).unwrap();
+        let results = store.publish(batch, &mut Changed::default()).unwrap();
         assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, !sync, true]);
         assert_eq!(names_in(output.path()).len(), if sync { 2 } else { 3 });
     }
@@ -474,7 +484,7 @@ fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
     let store = Store::open(output.path(), StoreOptions::default()).unwrap();
     put(&store, "f", b"data").unwrap();
     let is_identical = |received, len| {
-        let mut existing = store.existing(&name("f"), 0).unwrap();
+        let mut existing = store.existing(&name("f"), 0, &mut Changed::default()).unwrap();
         existing.file = File::options().write(true).open("/dev/null").unwrap();
         existing.is_identical(received, len, blake3::hash(b"data").as_bytes())
     };
@@ -482,4 +492,106 @@ fn a_file_of_which_not_all_bytes_came_is_not_compared_with_what_is_there() {
         assert!(!is_identical(received, len).expect("it was read"), "{received} of {len}");
     }
     is_identical(4, 4).unwrap_err();
+}
+
+fn flushing(output: &Path) -> Store {
+    Store::open(output, StoreOptions { sync: true, ..StoreOptions::default() }).unwrap()
+}
+
+/// The directories that were flushed since the last call, each once, as a test in this thread sees them.
+fn flushed() -> Vec<PathBuf> {
+    let mut all = FLUSHED.take().concat();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn what_leads_to_a_file_is_flushed_before_it_is_confirmed() {
+    for exists in [false, true] {
+        let output = tempfile::tempdir().unwrap();
+        let store = flushing(output.path());
+        if exists {
+            fs::create_dir_all(output.path().join("d/e")).unwrap();
+        }
+        FLUSHED.take();
+        let mut changed = Changed::default();
+        store.make_directory(&name("d"), &entry(), &mut changed).unwrap();
+        store.make_directory(&name("d/e"), &entry(), &mut changed).unwrap();
+        let mut staged = store.begin(&name("d/e/f"), 0, &mut changed).unwrap();
+        staged.write(b"data").unwrap();
+        let finished = store.finish(staged, &entry(), 4, blake3::hash(b"data").as_bytes()).unwrap();
+        store.publish(vec![Unpublished::File(Box::new(finished))], &mut changed).unwrap().remove(0).unwrap();
+        assert_eq!(flushed(), ["", "d", "d/e"].map(PathBuf::from), "there already: {exists}");
+        assert!(!changed.is_waiting());
+        let existing = Box::new(store.existing(&name("d/e/f"), 4, &mut changed).unwrap());
+        store.publish(vec![Unpublished::Unchanged(existing)], &mut changed).unwrap().remove(0).unwrap();
+        assert_eq!(flushed(), [PathBuf::from("d/e")]);
+    }
+}
+
+#[test]
+fn a_directory_that_was_there_is_flushed_although_its_metadata_are_kept() {
+    let output = tempfile::tempdir().unwrap();
+    let store = flushing(output.path());
+    fs::create_dir_all(output.path().join("d/e")).unwrap();
+    let mut changed = Changed::default();
+    let made = store.make_directory(&name("d/e"), &entry(), &mut changed).unwrap();
+    store.flush_names(&mut changed).unwrap();
+    FLUSHED.take();
+    finish_directory(&store, "d/e", made, &entry()).unwrap();
+    assert_eq!(flushed(), ["d", "d/e"].map(PathBuf::from));
+    let time = FileTime::from_last_modification_time(&fs::metadata(output.path().join("d/e")).unwrap());
+    assert_ne!(time.unix_seconds(), entry().mtime_s);
+}
+
+#[test]
+fn the_name_of_a_new_output_directory_is_flushed() {
+    let here = tempfile::tempdir().unwrap();
+    let output = here.path().join("new/output");
+    FLUSHED.take();
+    flushing(&output);
+    assert_eq!(flushed(), [here.path().to_owned(), here.path().join("new")]);
+    flushing(&output);
+    assert_eq!(flushed(), [PathBuf::new(); 0]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_nobody_may_list_in_the_end_is_flushed_all_the_same() {
+    let output = tempfile::tempdir().unwrap();
+    let store = flushing(output.path());
+    let secret = Entry { mode: 0o300, ..entry() };
+    let mut changed = Changed::default();
+    let made = store.make_directory(&name("d"), &secret, &mut changed).unwrap();
+    store.finish_directory(&name("d"), &made, &secret, &mut changed).unwrap();
+    assert_eq!(mode_of(&output.path().join("d")), 0o300);
+    // Root may open it now as well, so what counts is that it is open.
+    assert_eq!(changed.readable(), [Path::new("d")]);
+    store.flush_names(&mut changed).unwrap();
+}
+
+#[test]
+fn many_directories_are_flushed_some_at_a_time_and_those_of_one_parent_share_it() {
+    let output = tempfile::tempdir().unwrap();
+    let store = flushing(output.path());
+    let mut changed = Changed::default();
+    let directories: Vec<_> = (0..256).map(|number| format!("d{number}")).collect();
+    let made: Vec<_> =
+        directories.iter().map(|to| store.make_directory(&name(to), &entry(), &mut changed).unwrap()).collect();
+    // The store's own, and the output directory as the parent of all.
+    assert_eq!(Arc::strong_count(&store.held), 2);
+    let batch = directories.iter().zip(made);
+    let batch =
+        batch.map(|(to, made)| Unpublished::Directory { name: name(to), made, entry: entry() }).collect::<Vec<_>>();
+    FLUSHED.take();
+    assert!(store.publish(batch, &mut changed).unwrap().iter().all(Result::is_ok));
+    let together = FLUSHED.take();
+    let most = together.iter().map(Vec::len).max().unwrap();
+    assert!(most <= DIRECTORIES_FLUSHED_MAX + 1, "{most} at a time");
+    let mut all = together.concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 257);
+    assert_eq!(Arc::strong_count(&store.held), 1);
 }
