@@ -113,6 +113,10 @@ pub const REFUSALS_MAX: usize = 64;
 /// How long a receiver waits for the next frame of a sender which keeps its connection alive but says nothing.
 pub const SENDER_SILENCE_MAX: Duration = Duration::from_secs(300);
 
+/// How often a sender says that it is there while what it reads from has nothing: several times within
+/// [`SENDER_SILENCE_MAX`], whatever is lost on the way.
+pub const QUIET_SOURCE_INTERVAL: Duration = Duration::from_secs(30);
+
 /// How long a sender waits for a receiver, which reports every [`REPORT_INTERVAL`] even while its disk is busy.
 pub const RECEIVER_SILENCE_MAX: Duration = Duration::from_secs(60);
 

@@ -113,7 +113,7 @@ pub enum ToReceiver {
     Directory(Entry),
     /// A file; its data follow.
     File(Entry),
-    /// The next bytes of the current file, at least one.
+    /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
     Data(Vec<u8>),
     /// The current file is complete.
     FileEnd {
@@ -231,7 +231,6 @@ impl ToReceiver {
         match frame_kind {
             kind::DIRECTORY => Entry::decode(body).map(Self::Directory).ok_or_else(|| malformed("directory")),
             kind::FILE => Entry::decode(body).map(Self::File).ok_or_else(|| malformed("file")),
-            kind::DATA if body.is_empty() => Err(malformed("data")),
             kind::DATA => Ok(Self::Data(std::mem::take(body))),
             kind::FILE_END => {
                 let mut fields = Fields(body);

@@ -82,14 +82,14 @@ pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: F
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
-struct Counters {
+pub(super) struct Counters {
     received_bytes: AtomicU64,
     disk_us: AtomicU64,
     heard: LastHeard,
 }
 
 impl Counters {
-    fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self { received_bytes: AtomicU64::new(0), disk_us: AtomicU64::new(0), heard: LastHeard::new(now) }
     }
 
@@ -236,7 +236,7 @@ async fn converse(
 }
 
 /// Reads frames and hands them to the disk thread until the end frame, or until that thread wants no more.
-async fn hear<R: AsyncRead + Unpin>(
+pub(super) async fn hear<R: AsyncRead + Unpin>(
     mut reader: R,
     frames: mpsc::Sender<ToReceiver>,
     spare: std::sync::mpsc::Receiver<Vec<u8>>,

@@ -10,10 +10,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::error::{Failure, FailureCode, ProtocolError, TransferError};
-use super::frame::{Confirmed, Progress, Service, ToSender, read_frame, read_preamble};
-use super::source::{Event, Root, Shared, produce};
+use super::frame::{Confirmed, Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
+use super::source::{Chunk, Event, Root, Shared, produce};
 use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, Snapshot};
-use crate::limits::{CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX};
+use crate::limits::{
+    CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
+};
 use crate::output::printable;
 use crate::transport::{Handle, Transport};
 
@@ -126,17 +128,28 @@ async fn drive(
     }
 }
 
-/// Writes the chunks and closes our direction.
-async fn pump<W: AsyncWrite + Unpin>(
+/// Writes the chunks and closes our direction. While a source has nothing, the receiver is told that we are there.
+pub(super) async fn pump<W: AsyncWrite + Unpin>(
     mut writer: W,
-    mut chunks: mpsc::Receiver<Vec<u8>>,
+    mut chunks: mpsc::Receiver<Chunk>,
     spare: std::sync::mpsc::Sender<Vec<u8>>,
 ) -> std::io::Result<()> {
     writer.write_all(&Service::Files.preamble()).await?;
-    while let Some(chunk) = chunks.recv().await {
-        writer.write_all(&chunk).await?;
+    let mut is_live = false;
+    loop {
+        let next = if is_live { timeout(QUIET_SOURCE_INTERVAL, chunks.recv()).await } else { Ok(chunks.recv().await) };
+        let Ok(next) = next else {
+            let mut sign = Vec::new();
+            ToReceiver::Data(Vec::new()).encode(&mut sign);
+            writer.write_all(&sign).await?;
+            writer.flush().await?;
+            continue;
+        };
+        let Some(chunk) = next else { break };
+        is_live = chunk.is_live;
+        writer.write_all(&chunk.bytes).await?;
         // Without a taker the chunk's memory is simply freed.
-        let _ = spare.send(chunk);
+        let _ = spare.send(chunk.bytes);
         if chunks.is_empty() {
             writer.flush().await?;
         }

@@ -113,13 +113,22 @@ pub enum Event {
 const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
                            send it again";
 
+/// Whole frames for the connection.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// The frames.
+    pub bytes: Vec<u8>,
+    /// Whether they end inside a file of which more may take long to come.
+    pub is_live: bool,
+}
+
 /// The other side went away; what it has to say about that counts, not this.
 struct Stopped;
 
 /// Finds, reads and encodes everything below `roots`, then the end frame. Returns when done or when nobody listens.
 pub fn produce(
     roots: Vec<Root>,
-    chunks: mpsc::Sender<Vec<u8>>,
+    chunks: mpsc::Sender<Chunk>,
     spare: Receiver<Vec<u8>>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
@@ -132,8 +141,16 @@ pub fn produce(
         tracing::error!(%error, "cannot start a thread");
         return; // The connection closes without an end frame, which the receiver reports.
     }
-    let mut producer =
-        Producer { chunks, spare, events, shared, observer, chunk: Vec::new(), entries: 0, tree: Tree::default() };
+    let mut producer = Producer {
+        chunks,
+        spare,
+        events,
+        shared,
+        observer,
+        chunk: Chunk::default(),
+        entries: 0,
+        tree: Tree::default(),
+    };
     // `Stopped` needs no handling: see there.
     let _ = producer.run(&found_out);
 }
@@ -147,12 +164,12 @@ struct Tree {
 }
 
 struct Producer {
-    chunks: mpsc::Sender<Vec<u8>>,
+    chunks: mpsc::Sender<Chunk>,
     spare: Receiver<Vec<u8>>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
-    chunk: Vec<u8>,
+    chunk: Chunk,
     entries: u32,
     tree: Tree,
 }
@@ -216,7 +233,7 @@ impl Producer {
                 Found::Directory { name, status } => {
                     let entry = entry(&name, &status);
                     self.start(&name, true)?;
-                    entry.encode(kind::DIRECTORY, &mut self.chunk);
+                    entry.encode(kind::DIRECTORY, &mut self.chunk.bytes);
                     self.flush_if_full()?;
                 }
                 Found::File { place, identity, name } => self.file(&place, identity, &name)?,
@@ -224,7 +241,7 @@ impl Producer {
             }
         }
         self.shared.total_is_final.store(true, Ordering::Relaxed);
-        ToReceiver::End { entries: self.entries }.encode(&mut self.chunk);
+        ToReceiver::End { entries: self.entries }.encode(&mut self.chunk.bytes);
         self.flush()
     }
 
@@ -240,7 +257,7 @@ impl Producer {
             }
         };
         let index = self.start(name, false)?;
-        entry(name, &status).encode(kind::FILE, &mut self.chunk);
+        entry(name, &status).encode(kind::FILE, &mut self.chunk.bytes);
         let read_bytes = usize::try_from(status.len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
         let read_bytes = read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX);
         self.content(index, &mut file, read_bytes, false)
@@ -257,8 +274,9 @@ impl Producer {
             size_hint_bytes: 0,
             name: name.as_bytes().to_vec(),
         };
-        entry.encode(kind::FILE, &mut self.chunk);
+        entry.encode(kind::FILE, &mut self.chunk.bytes);
         // The first bytes may take long to come.
+        self.chunk.is_live = true;
         self.flush()?;
         self.content(index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)
     }
@@ -272,7 +290,7 @@ impl Producer {
                 return self.give_up(index, "the receiver does not take it".to_owned());
             }
             let started = Instant::now();
-            let outcome = read_data_frame(input, read_bytes, &mut self.chunk, &mut hasher);
+            let outcome = read_data_frame(input, read_bytes, &mut self.chunk.bytes, &mut hasher);
             if !is_live {
                 self.spent(started);
             }
@@ -288,15 +306,17 @@ impl Producer {
             }
             self.flush_if_full()?;
         }
+        self.chunk.is_live = false;
         let hash = hasher.finalize();
         self.event(Event::Sent { index, bytes: len, hash })?;
-        ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk);
+        ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
         self.flush_if_full()
     }
 
     fn give_up(&mut self, index: u32, sentence: String) -> Result<(), Stopped> {
+        self.chunk.is_live = false;
         self.event(Event::GaveUp { index, sentence: sentence.clone() })?;
-        ToReceiver::FileAbort(sentence).encode(&mut self.chunk);
+        ToReceiver::FileAbort(sentence).encode(&mut self.chunk.bytes);
         self.flush_if_full()
     }
 
@@ -308,7 +328,7 @@ impl Producer {
     }
 
     fn flush_if_full(&mut self) -> Result<(), Stopped> {
-        if self.chunk.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+        if self.chunk.bytes.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn event(&mut self, event: Event) -> Result<(), Stopped> {
@@ -324,11 +344,12 @@ impl Producer {
     }
 
     fn flush(&mut self) -> Result<(), Stopped> {
-        if self.chunk.is_empty() {
+        if self.chunk.bytes.is_empty() {
             return Ok(());
         }
         let mut next = self.spare.try_recv().unwrap_or_default();
         next.clear();
+        let next = Chunk { bytes: next, is_live: self.chunk.is_live };
         self.chunks.blocking_send(std::mem::replace(&mut self.chunk, next)).map_err(|_| Stopped)
     }
 

@@ -267,7 +267,8 @@ fn missing(output: &Path) -> Vec<PathBuf> {
 /// Makes the names of directories which are `new` durable: what is stored in them is lost with them.
 fn flush_parents(new: &[PathBuf], resolution: Resolution) -> io::Result<()> {
     for directory in new {
-        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent =
+            directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         if let Some(opened) = Directory::open(parent, resolution)?.flushable()? {
             opened.sync_all()?;
         }

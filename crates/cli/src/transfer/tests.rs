@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::mpsc;
 
+use super::assembler::Assembler;
 use super::error::{Failure, FailureCode, TransferError};
 use super::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
-use super::receive::{receive, refuse};
-use super::send::send;
-use super::source::{Root, RootError};
+use super::receive::{Counters, hear, receive, refuse};
+use super::send::{pump, send};
+use super::source::{Chunk, Root, RootError};
 use super::store::{Store, StoreOptions};
 use super::{EntryOutcome, Observer, Report, Skipped, Snapshot};
 use crate::stop::Stop;
@@ -353,7 +356,7 @@ fn files_are_confirmed_although_nothing_more_comes() {
     let both = async {
         tokio::join!(receive(there, flushing(output.path()), Arc::new(Log::default()) as _, Stop::never()), wait)
     };
-    let (received, ()) = run(async { tokio::time::timeout(std::time::Duration::from_secs(60), both).await.unwrap() });
+    let (received, ()) = run(async { tokio::time::timeout(Duration::from_secs(60), both).await.unwrap() });
     assert!(matches!(received, Err(TransferError::PeerClosed)), "{received:?}");
 }
 
@@ -440,7 +443,7 @@ fn a_receiver_which_is_stopped_says_so_and_the_sender_blames_no_path() {
 #[tokio::test(start_paused = true)]
 async fn how_long_nothing_was_heard_is_known() {
     #[derive(Default)]
-    struct Longest(Mutex<std::time::Duration>);
+    struct Longest(Mutex<Duration>);
     impl Observer for Longest {
         fn entry(&self, _outcome: &EntryOutcome) {}
         fn skipped(&self, _name: &str, _what: Skipped) {}
@@ -454,5 +457,61 @@ async fn how_long_nothing_was_heard_is_known() {
     let observer = Arc::new(Longest::default());
     let root = sample(here.path());
     assert!(send(far, roots(&[root]), Arc::clone(&observer) as _).await.is_err());
-    assert!(*observer.0.lock().unwrap() > std::time::Duration::from_secs(59));
+    assert!(*observer.0.lock().unwrap() > Duration::from_secs(59));
+}
+
+/// What a receiver hears of a sender whose source has nothing for `quiet`, inside of a file or between files.
+async fn heard_of_a_quiet_source(is_live: bool, quiet: Duration) -> (Result<(), TransferError>, Vec<ToReceiver>) {
+    let (here, there) = duplex(1 << 16);
+    let (chunks, chunks_out) = mpsc::channel(8);
+    let (spare, spares) = std::sync::mpsc::channel();
+    let (frames_in, mut frames) = mpsc::channel(1000);
+    let part = |frames: &[ToReceiver], is_live| {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        Chunk { bytes, is_live }
+    };
+    let entry = Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 0, name: b"f".to_vec() };
+    let data = || ToReceiver::Data(b"x".to_vec());
+    let end = ToReceiver::FileEnd { len: 2, hash: *blake3::hash(b"xx").as_bytes() };
+    let source = async {
+        for (frames, is_live) in [
+            (vec![ToReceiver::File(entry), data()], is_live),
+            (vec![data(), end, ToReceiver::End { entries: 1 }], false),
+        ] {
+            chunks.send(part(&frames, is_live)).await.unwrap();
+            tokio::time::sleep(quiet).await;
+        }
+        drop(chunks);
+    };
+    let counters = Counters::new(tokio::time::Instant::now());
+    let hear = hear(there, frames_in, spares, &counters);
+    let (_, pumped, heard) = tokio::join!(source, pump(here, chunks_out, spare), hear);
+    assert!(pumped.is_ok() || heard.is_err(), "{pumped:?}");
+    let mut all = Vec::new();
+    while let Ok(frame) = frames.try_recv() {
+        all.push(frame);
+    }
+    (heard, all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
+    let (heard, frames) = heard_of_a_quiet_source(true, Duration::from_secs(3600)).await;
+    heard.unwrap();
+    let output = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
+    let mut assembler = Assembler::new(store);
+    let empty = frames.iter().filter(|frame| matches!(frame, ToReceiver::Data(data) if data.is_empty())).count();
+    assert!((100..=120).contains(&empty), "{empty} in an hour");
+    frames.iter().for_each(|frame| assembler.handle(frame).unwrap());
+    assert_eq!(fs::read(output.path().join("f")).unwrap(), b"xx");
+    // After the file's end there is no place for them.
+    assert!(matches!(frames.last(), Some(ToReceiver::End { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_whose_disk_hangs_is_silent_after_five_minutes() {
+    let (heard, _) = heard_of_a_quiet_source(false, Duration::from_secs(3600)).await;
+    assert!(matches!(heard, Err(TransferError::Silent { seconds: 300 })), "{heard:?}");
 }

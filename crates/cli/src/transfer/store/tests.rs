@@ -553,7 +553,7 @@ fn the_name_of_a_new_output_directory_is_flushed() {
     flushing(&output);
     assert_eq!(flushed(), [here.path().to_owned(), here.path().join("new")]);
     flushing(&output);
-    assert_eq!(flushed(), [PathBuf::new(); 0]);
+    assert!(flushed().is_empty());
 }
 
 #[cfg(unix)]
