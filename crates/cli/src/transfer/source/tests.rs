@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::duplex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional, duplex};
 use tokio::sync::Notify;
 
 use super::*;
@@ -63,11 +63,18 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     let mut roots = Root::from_arguments(&[root.to_owned()], None).unwrap();
     roots[0].resolution = resolution;
     let watch = Arc::new(Watch::default());
-    let (here, there) = duplex(1 << 16);
+    let (here, mut far) = duplex(1 << 16);
+    let (mut near, there) = duplex(1 << 16);
     let receiving = async {
         watch.searched.notified().await;
+        // Content of the first file: its reader has opened the tree.
+        let mut first = [0; 4096];
+        far.read_exact(&mut first).await.unwrap();
         attack();
-        receive(there, store, Arc::new(Watch::default()) as _, crate::stop::Stop::never()).await
+        near.write_all(&first).await.unwrap();
+        let relay = copy_bidirectional(&mut far, &mut near);
+        let received = receive(there, store, Arc::new(Watch::default()) as _, crate::stop::Stop::never());
+        tokio::join!(received, relay).0
     };
     let both = async { tokio::join!(send(here, roots, Arc::clone(&watch) as _), receiving) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
