@@ -108,7 +108,7 @@ pub const CREDIT_PARTS: usize = 4;
 /// Bytes sent to a peer which has never reported: no more than this, nor than a second of the rate.
 pub const CREDIT_BEFORE_REPORT_BYTES: u64 = 1 << 20;
 
-/// The rate that counts at the line rate, which is none.
+/// The rate that counts at the line rate, which is none. The peer's cap can lower it, never raise it.
 pub const CREDIT_LINE_RATE_BPS: u64 = 1_000_000_000;
 
 /// Without credit, one in this many bytes of the rate is sent at the most.

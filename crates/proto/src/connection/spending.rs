@@ -4,7 +4,9 @@ use dfcp_secure::TAG_BYTES;
 use dfcp_time::Time;
 use dfcp_wire::{CRC_BYTES, HEADER_BYTES};
 
+use crate::config::Rate;
 use crate::connection::{Connection, Seal, Sender};
+use crate::limits;
 use crate::send::credit::Spending;
 
 impl Connection {
@@ -13,10 +15,23 @@ impl Connection {
         let Sender::Modern(sender) = &self.sender else { return Spending::Freely };
         let datagram_bytes = |symbol_bytes: u64| symbol_bytes + self.data_overhead_bytes();
         let last_sent = (sender.last_sent(), datagram_bytes(self.symbol_size.into()));
-        self.credit.spending(self.configured_bps(), last_sent, || {
+        self.credit.spending(self.credit_rate_bps(), last_sent, || {
             let (symbols, symbol_bytes) = sender.oldest_block_symbols();
             symbols * datagram_bytes(symbol_bytes)
         })
+    }
+
+    /// The rate in which the credit is counted. The peer can lower it by its cap, but not raise it: where our own is none, a
+    /// peer could otherwise declare what it wants to be lent.
+    fn credit_rate_bps(&self) -> u64 {
+        let own = match self.config.rate {
+            Rate::Line => limits::CREDIT_LINE_RATE_BPS,
+            Rate::Fixed { rate_bps } => rate_bps,
+        };
+        match self.peer_rate_max_bps {
+            0 => own,
+            cap => own.min(cap),
+        }
     }
 
     /// The peer may have proven more than before: `symbols` and bytes of such, as the sender had counted then.
@@ -34,5 +49,41 @@ impl Connection {
     fn data_overhead_bytes(&self) -> u64 {
         let trailer = if matches!(self.seal, Seal::On(_)) { TAG_BYTES } else { CRC_BYTES };
         u64::from(self.overhead_bytes) + (HEADER_BYTES + trailer) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::connection::Ports;
+    use crate::security::PeerKey;
+
+    #[test]
+    fn no_rate_cap_of_the_peers_raises_the_credit() {
+        let spent = |rate, cap_bps, megabytes: u64| {
+            let now = Time::from_s(1);
+            let config = Config { rate, ..Config::sealed(PeerKey::Any) };
+            let ports = Ports { local: 1, remote: 2 };
+            let mut connection = Connection::connect(now, config, ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();
+            connection.peer_rate_max_bps = cap_bps;
+            connection.credit.on_report(Some(Duration::from_millis(10)));
+            connection.credit.on_sent(now, megabytes * 1_000_000);
+            matches!(connection.spending(), Spending::Trickle { .. })
+        };
+        // Two seconds of 1 Gbit/s, of the cap where that is less, and of our own rate where it is not.
+        for (rate, cap_bps, megabytes) in [
+            (Rate::Line, 0, 250),
+            (Rate::Line, u64::MAX, 250),
+            (Rate::Line, 2_000_000_000, 250),
+            (Rate::Line, 100_000_000, 25),
+            (Rate::Fixed { rate_bps: 40_000_000 }, u64::MAX, 10),
+            (Rate::Fixed { rate_bps: 40_000_000 }, 4_000_000, 1),
+        ] {
+            assert!(!spent(rate, cap_bps, megabytes - 1), "{rate:?}, {cap_bps}");
+            assert!(spent(rate, cap_bps, megabytes), "{rate:?}, {cap_bps}");
+        }
     }
 }

@@ -64,13 +64,13 @@ impl Credit {
     /// where it matters.
     pub(crate) fn spending(
         &self,
-        rate_bps: Option<u64>,
+        rate_bps: u64,
         last_sent: (Time, u64),
         oldest_block_bytes: impl FnOnce() -> u64,
     ) -> Spending {
         let trickle = || Spending::Trickle { not_before: last_sent.0 + trickle_interval(rate_bps, last_sent.1) };
         if matches!(self.heard, Heard::Nothing) {
-            let first = (counted_rate_bps(rate_bps) / 8).min(limits::CREDIT_BEFORE_REPORT_BYTES);
+            let first = (rate_bps / 8).min(limits::CREDIT_BEFORE_REPORT_BYTES);
             return if self.debt < first as i64 { Spending::Freely } else { trickle() };
         }
         let by_rate = self.size_bytes(rate_bps, 0);
@@ -88,10 +88,10 @@ impl Credit {
     }
 
     /// The credit of a peer which has proven nothing for long ([credit-2]): never below `oldest_block_bytes`.
-    fn size_bytes(&self, rate_bps: Option<u64>, oldest_block_bytes: u64) -> i64 {
+    fn size_bytes(&self, rate_bps: u64, oldest_block_bytes: u64) -> i64 {
         let rtt = self.least_rtt().min(limits::CREDIT_RTT_MAX);
         let span_ms = (rtt * 8).max(limits::CREDIT_SPAN_MIN).as_millis() as u64; // 4.8 s at most
-        let by_rate = (counted_rate_bps(rate_bps) / 8).saturating_mul(span_ms) / 1_000;
+        let by_rate = (rate_bps / 8).saturating_mul(span_ms) / 1_000;
         let bytes = by_rate.max(oldest_block_bytes);
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }
@@ -143,13 +143,9 @@ impl Credit {
     }
 }
 
-fn counted_rate_bps(rate_bps: Option<u64>) -> u64 {
-    rate_bps.unwrap_or(limits::CREDIT_LINE_RATE_BPS)
-}
-
 /// How long a datagram of this many bytes takes at the share of the rate which needs no credit.
-fn trickle_interval(rate_bps: Option<u64>, ip_bytes: u64) -> Duration {
-    let share_bps = (counted_rate_bps(rate_bps) / limits::CREDIT_TRICKLE_SHARE).max(1);
+fn trickle_interval(rate_bps: u64, ip_bytes: u64) -> Duration {
+    let share_bps = (rate_bps / limits::CREDIT_TRICKLE_SHARE).max(1);
     let nanos = u128::from(ip_bytes) * 8_000_000_000 / u128::from(share_bps);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(limits::CREDIT_TRICKLE_INTERVAL_MAX)
 }
@@ -198,7 +194,7 @@ impl RecentSum {
 mod tests {
     use super::*;
 
-    const RATE: Option<u64> = Some(80_000_000); // 10 MB/s
+    const RATE: u64 = 80_000_000; // 10 MB/s
     const MB: u64 = 1_000_000;
     const LAST: (Time, u64) = (Time::ZERO, 1_500);
 
@@ -229,12 +225,12 @@ mod tests {
 
     #[test]
     fn an_unknown_peer_gets_a_second_of_the_rate_or_a_mebibyte() {
-        for (rate_bps, bytes) in [(Some(8_000), 1_000), (Some(1_000_000_000), 1 << 20), (None, 1 << 20)] {
+        for (rate_bps, bytes) in [(8_000, 1_000), (1_000_000_000, 1 << 20)] {
             let mut credit = Credit::default();
             credit.on_sent(at(0), bytes - 1);
             assert_eq!(credit.spending(rate_bps, LAST, freely), Spending::Freely);
             credit.on_sent(at(0), 1);
-            assert!(matches!(credit.spending(rate_bps, LAST, freely), Spending::Trickle { .. }), "{rate_bps:?}");
+            assert!(matches!(credit.spending(rate_bps, LAST, freely), Spending::Trickle { .. }), "{rate_bps}");
         }
     }
 
@@ -306,7 +302,7 @@ mod tests {
     fn what_is_sent_without_credit_takes_a_64th_of_the_rate() {
         let mut credit = reported(10);
         spendable(&mut credit, at(0), 0);
-        for (rate_bps, wait) in [(RATE, Duration::from_micros(9_600)), (Some(1_000), Duration::from_secs(10))] {
+        for (rate_bps, wait) in [(RATE, Duration::from_micros(9_600)), (1_000, Duration::from_secs(10))] {
             let spending = credit.spending(rate_bps, (at(1_000), 1_500), || 0);
             assert_eq!(spending, Spending::Trickle { not_before: at(1_000) + wait });
         }
@@ -317,7 +313,7 @@ mod tests {
         let mut credit = reported(u64::MAX);
         credit.on_sent(at(0), u64::MAX);
         credit.on_proven(at(1), u64::MAX / 8);
-        assert_eq!(credit.spending(Some(u64::MAX), LAST, || u64::MAX), Spending::Needed);
-        assert_eq!(credit.spending(Some(0), LAST, || 0), Spending::Trickle { not_before: at(10_000) });
+        assert_eq!(credit.spending(u64::MAX, LAST, || u64::MAX), Spending::Needed);
+        assert_eq!(credit.spending(0, LAST, || 0), Spending::Trickle { not_before: at(10_000) });
     }
 }
