@@ -114,8 +114,8 @@ pub const CREDIT_LINE_RATE_BPS: u64 = 1_000_000_000;
 /// Without credit, one in this many bytes of the rate is sent at the most.
 pub const CREDIT_TRICKLE_SHARE: u64 = 64;
 
-/// How far these datagrams are apart at the most, however low the rate.
-pub const CREDIT_TRICKLE_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// The time for which a bound on what a lying peer draws is promised. Without credit at least a datagram is sent in it.
+pub const CREDIT_PERIOD: Duration = Duration::from_secs(60);
 
 /// Source symbols of a block.
 pub const SYMBOLS_PER_BLOCK_MAX: usize = dfcp_fountain::random_linear::K_MAX;

@@ -87,12 +87,15 @@ impl Credit {
         }
     }
 
-    /// The credit of a peer which has proven nothing for long ([credit-2]): never below `oldest_block_bytes`.
+    /// What a peer which has proven nothing for long gets before the trickle ([credit-2], [credit-4]). Where the oldest block
+    /// is more than the rate makes, the trickle of a minute is a part of what that block may take: both together would be
+    /// more than either bound of [credit-6].
     fn size_bytes(&self, rate_bps: u64, oldest_block_bytes: u64) -> i64 {
         let rtt = self.least_rtt().min(limits::CREDIT_RTT_MAX);
         let span_ms = (rtt * 8).max(limits::CREDIT_SPAN_MIN).as_millis() as u64; // 4.8 s at most
         let by_rate = (rate_bps / 8).saturating_mul(span_ms) / 1_000;
-        let bytes = by_rate.max(oldest_block_bytes);
+        let trickle = (rate_bps / 8 / limits::CREDIT_TRICKLE_SHARE).saturating_mul(limits::CREDIT_PERIOD.as_secs());
+        let bytes = by_rate.max(oldest_block_bytes.saturating_sub(trickle));
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }
 
@@ -147,7 +150,7 @@ impl Credit {
 fn trickle_interval(rate_bps: u64, ip_bytes: u64) -> Duration {
     let share_bps = (rate_bps / limits::CREDIT_TRICKLE_SHARE).max(1);
     let nanos = u128::from(ip_bytes) * 8_000_000_000 / u128::from(share_bps);
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(limits::CREDIT_TRICKLE_INTERVAL_MAX)
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(limits::CREDIT_PERIOD)
 }
 
 fn paid_off(proven_bytes: u64) -> i64 {
@@ -239,7 +242,8 @@ mod tests {
         for (rtt_ms, megabytes) in [(0, 20), (250, 20), (500, 40), (600, 48), (9_000, 48)] {
             assert_eq!(spendable(&mut reported(rtt_ms), at(0), 0), megabytes, "RTT {rtt_ms} ms");
         }
-        assert_eq!(spendable(&mut reported(10), at(0), 70 * MB), 70);
+        // A block of 79.4 MB, less the trickle of a minute, 9.4 MB.
+        assert_eq!(spendable(&mut reported(10), at(0), 79_375_000), 70);
         let mut credit = reported(9_000);
         credit.on_report(Some(Duration::from_millis(10)));
         assert_eq!(spendable(&mut credit, at(0), 0), 20, "the least RTT counts");
@@ -302,9 +306,38 @@ mod tests {
     fn what_is_sent_without_credit_takes_a_64th_of_the_rate() {
         let mut credit = reported(10);
         spendable(&mut credit, at(0), 0);
-        for (rate_bps, wait) in [(RATE, Duration::from_micros(9_600)), (1_000, Duration::from_secs(10))] {
+        for (rate_bps, wait) in [(RATE, Duration::from_micros(9_600)), (1_000, Duration::from_secs(60))] {
             let spending = credit.spending(rate_bps, (at(1_000), 1_500), || 0);
             assert_eq!(spending, Spending::Trickle { not_before: at(1_000) + wait });
+        }
+    }
+
+    /// A sender which sends what it may, whatever its oldest block needs, to a peer which proves nothing.
+    #[test]
+    fn in_a_minute_credit_and_trickle_are_six_seconds_of_the_rate_or_one_block() {
+        const DATAGRAM_BYTES: u64 = 1_500;
+        let rates = [8_000, 20_000, 70_000, 200_000, 1_000_000, 5_000_000, 8_000_000, 9_600_000, 20_000_000];
+        for (rate_bps, block_bytes, rtt_ms) in rates
+            .into_iter()
+            .flat_map(|rate| [6_000, 400_000, 4_096 * DATAGRAM_BYTES].map(|block| (rate, block)))
+            .flat_map(|(rate, block)| [10, 600].map(|rtt_ms| (rate, block, rtt_ms)))
+        {
+            let mut credit = reported(rtt_ms);
+            let (mut now, mut last, mut sent) = (at(0), at(0), 0);
+            while now < at(60_000) {
+                let spending = credit.spending(rate_bps, (last, DATAGRAM_BYTES), || block_bytes);
+                if let Spending::Trickle { not_before } = spending
+                    && not_before > now
+                {
+                    now = not_before;
+                    continue;
+                }
+                credit.on_sent(now, DATAGRAM_BYTES);
+                (last, sent) = (now, sent + DATAGRAM_BYTES);
+                now += Duration::from_nanos(DATAGRAM_BYTES * 8_000_000_000 / rate_bps);
+            }
+            let most = (rate_bps / 8 * 6).max(block_bytes) + 2 * DATAGRAM_BYTES;
+            assert!(sent <= most, "{sent} of {most} bytes at {rate_bps} bit/s, RTT {rtt_ms} ms, block {block_bytes}");
         }
     }
 
@@ -314,6 +347,6 @@ mod tests {
         credit.on_sent(at(0), u64::MAX);
         credit.on_proven(at(1), u64::MAX / 8);
         assert_eq!(credit.spending(u64::MAX, LAST, || u64::MAX), Spending::Needed);
-        assert_eq!(credit.spending(0, LAST, || 0), Spending::Trickle { not_before: at(10_000) });
+        assert_eq!(credit.spending(0, LAST, || 0), Spending::Trickle { not_before: at(60_000) });
     }
 }
