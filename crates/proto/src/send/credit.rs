@@ -263,6 +263,26 @@ mod tests {
     }
 
     #[test]
+    fn a_new_address_keeps_the_debt_and_forgets_the_round_trip() {
+        let mut credit = reported(600);
+        credit.on_sent(at(0), 30 * MB);
+        for second in 1..100 {
+            // Of 20 MB without a round trip nothing is left, of 48 MB with the same as before 18 MB.
+            credit.on_new_path();
+            assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
+            credit.on_report(None);
+            assert_eq!(spendable(&mut credit, at(second * 1_000), 0), 0);
+        }
+        credit.on_report(Some(Duration::from_millis(600)));
+        assert_eq!(spendable(&mut credit, at(100_000), 0), 18);
+        // Before the first report nothing is known of the path, and a move says nothing either.
+        let mut unheard = Credit::default();
+        unheard.on_sent(at(0), 1 << 20);
+        unheard.on_new_path();
+        assert_eq!(spendable(&mut unheard, at(0), 0), 0);
+    }
+
+    #[test]
     fn what_was_proven_can_be_saved_for_ten_seconds() {
         let mut credit = reported(10);
         (0..100).for_each(|i| credit.on_proven(at(i * 100), MB));
