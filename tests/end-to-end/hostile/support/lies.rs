@@ -6,11 +6,13 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use dfcp_proto::limits::{CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 use dfcp_proto::{Config, PeerKey, Rate};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run, Wasted};
-use dfcp_wire::{BlockInfo, Flags, Segment};
+use dfcp_wire::handshake::Offer;
+use dfcp_wire::{BlockInfo, Flags, Header, Segment};
 use serde::Serialize;
 
 use crate::puppet::{MODEST, Opened, boundless_report};
@@ -29,6 +31,24 @@ const SECRET_BYTES: usize = 4;
 /// IP bytes of a sealed data datagram besides its symbol.
 const DATA_OVERHEAD_BYTES: u64 = 28 + 24 + 16;
 
+/// The longest blocks of a bulk stream, and after how many datagrams of data an estimate of the loss has come to rest.
+const LONG_BLOCK_SYMBOLS: u16 = 256;
+const LOSS_SETTLED_DATAGRAMS: u32 = 8_192;
+
+/// S1 of an ACK which asks for the way back, and of its answer ([path-2]).
+const CHALLENGE: u32 = 3;
+const RESPONSE: u32 = 4;
+
+/// The address from which some reports come while the data go elsewhere.
+const ELSEWHERE: u16 = 99;
+
+/// How often a liar moves.
+const MOVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a bound on data leaves out: handshake, challenges and keep-alives, and the two data datagrams by which it may be passed
+/// ([credit-6]).
+const BESIDES_BYTES: u64 = 8_000;
+
 /// A lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
@@ -40,6 +60,12 @@ pub enum Lie {
     LossyFromElsewhere,
     /// The same, with every report 700 ms late.
     LossyAndLate,
+    /// The same from an address which changes every 5 s, and which each time answers the sender's challenge.
+    LossyAndMoving,
+    /// The same to a sender at the line rate, with a rate cap which is none.
+    LossyAtLineRate,
+    /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
+    LongBlocks,
     /// Every 90 ms a report of a guessed low number; nothing is looked at.
     Blind,
     /// The same from another source address.
@@ -52,16 +78,44 @@ pub enum Lie {
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::HeldBack,
         Self::Lossy,
         Self::LossyFromElsewhere,
         Self::LossyAndLate,
+        Self::LossyAndMoving,
+        Self::LossyAtLineRate,
+        Self::LongBlocks,
         Self::Blind,
         Self::BlindFromElsewhere,
         Self::OneBlock,
         Self::NineSecondsLate,
     ];
+
+    /// The share of the data which the liar says have arrived.
+    fn arrived(self) -> f64 {
+        match self {
+            Self::LongBlocks => 0.25,
+            _ => 0.3,
+        }
+    }
+
+    /// The highest loss which the sender can estimate.
+    fn loss_max(self) -> f64 {
+        match self {
+            // Control datagrams to an address where nobody hears, and data to the address before, are lost besides.
+            Self::LossyFromElsewhere | Self::LossyAndMoving => 1.0,
+            _ => 1.0 - self.arrived(),
+        }
+    }
+
+    /// The sender's rate, given what is asked for, and the cap which the liar declares.
+    fn rates(self, rate_bps: u64) -> (Rate, u64) {
+        match self {
+            Self::LossyAtLineRate => (Rate::Line, u64::MAX),
+            _ => (Rate::Fixed { rate_bps }, 0),
+        }
+    }
 }
 
 impl fmt::Display for Lie {
@@ -71,6 +125,9 @@ impl fmt::Display for Lie {
             Self::Lossy => "70 % lost, nothing decoded",
             Self::LossyFromElsewhere => "70 % lost, from another address",
             Self::LossyAndLate => "70 % lost, every report 0.7 s late",
+            Self::LossyAndMoving => "70 % lost, another address every 5 s",
+            Self::LossyAtLineRate => "70 % lost, line rate, cap of 2^64 - 1",
+            Self::LongBlocks => "75 % lost, honest until K = 256",
             Self::Blind => "blind reports of low numbers",
             Self::BlindFromElsewhere => "blind reports, from another address",
             Self::OneBlock => "one honest block per 2 s",
@@ -84,14 +141,16 @@ impl fmt::Display for Lie {
 pub struct Drawn {
     /// Which one.
     pub lie: String,
-    /// The sender's rate.
+    /// The rate by which the sender counts.
     pub rate_bps: u64,
     /// IP bytes which the sender sent.
     pub drawn_bytes: u64,
     /// IP bytes of the source symbols of the blocks which were proven.
     pub proven_bytes: u64,
-    /// IP bytes which the largest possible block may take before anything is proven: 4K/(1 − 0.75) symbols.
+    /// IP bytes which a block may take before anything is proven, the largest that was the oldest one: 4K/(1 − p) symbols.
     pub floor_bytes: u64,
+    /// IP bytes besides data: what went to an address that was only asked to answer, and what is always allowed for.
+    pub besides_bytes: u64,
     /// Why the connection ended, if it did.
     pub error: Option<String>,
 }
@@ -112,46 +171,41 @@ impl Drawn {
     /// What is wrong, if something is.
     #[must_use]
     pub fn breach(&self) -> Option<String> {
-        let most = (self.rate_bps / 8 * 6).max(self.floor_bytes);
+        let most = (self.rate_bps / 8 * 6).max(self.floor_bytes) + self.besides_bytes;
         let beyond = self.beyond_bytes();
         (beyond > most).then(|| format!("{beyond} bytes beyond what was proven, of at most {most}"))
     }
 }
 
-/// Tells `lie` for a minute to a sender which has no end of data for this rate.
+/// Tells `lie` for a minute to a sender which has no end of data for this rate, or until too much has been drawn.
 ///
 /// # Errors
-/// If the world stands still or a message cannot be made.
+/// If the world stands still, a message cannot be made, or the sender does not follow a liar who moves.
 pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
-    let config = Config { rate: Rate::Fixed { rate_bps }, ..Config::sealed(PeerKey::Any) };
+    let (rate, rate_max_bps) = lie.rates(rate_bps);
+    let rate_bps = if rate == Rate::Line { CREDIT_LINE_RATE_BPS } else { rate_bps };
+    let config = Config { rate, ..Config::sealed(PeerKey::Any) };
     if lie == Lie::NineSecondsLate {
         return late_but_honest(lie, rate_bps, config);
     }
-    let (mut talk, third) = Talk::unproven(1, config, &MODEST)?;
+    let (mut talk, third) = Talk::unproven(1, config, &Offer { rate_max_bps, ..MODEST })?;
     let end = talk.world.now + LIE;
-    let mut liar = Liar::default();
+    let mut liar = Liar::new(lie, rate_bps);
     if lie == Lie::HeldBack {
         talk.run_for(9_000, silent)?;
         talk.say(third);
         talk.run(end, silent)?;
-    } else {
-        talk.say(third);
-        while talk.world.now < end {
-            talk.run_for(REPORT_INTERVAL_MS, |_, opened| {
-                liar.hear(opened);
-                Vec::new()
-            })?;
-            liar.report(lie, rate_bps, &mut talk)?;
-        }
+        return Ok(liar.drawn(&talk));
     }
-    Ok(Drawn {
-        lie: lie.to_string(),
-        rate_bps,
-        drawn_bytes: talk.drawn_bytes(),
-        proven_bytes: liar.proven_bytes,
-        floor_bytes: 16 * 256 * 1_500,
-        error: talk.error().map(|error| error.to_string()),
-    })
+    talk.say(third);
+    while talk.world.now < end && liar.drawn(&talk).breach().is_none() {
+        talk.run_for(REPORT_INTERVAL_MS, |talk, opened| liar.hear(talk, opened))?;
+        if lie == Lie::LossyAndMoving {
+            liar.keep_moving(&mut talk)?;
+        }
+        liar.report(&mut talk)?;
+    }
+    Ok(liar.drawn(&talk))
 }
 
 /// A block as a liar sees it.
@@ -165,8 +219,10 @@ struct Seen {
 }
 
 /// What a liar knows and has claimed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Liar {
+    lie: Lie,
+    rate_bps: u64,
     blocks: BTreeMap<u32, Seen>,
     next_needed: u32,
     proof: u32,
@@ -175,14 +231,63 @@ struct Liar {
     proven_at: Option<Time>,
     claimed: Option<Report>,
     blind_highest: u32,
+    floor_bytes: u64,
+    moves: u16,
+    moved_at: Option<Time>,
 }
 
 impl Liar {
-    fn hear(&mut self, opened: &Opened) {
-        let header = &opened.header;
-        if !header.flags.without(Flags::SEC).is_empty() {
-            return;
+    fn new(lie: Lie, rate_bps: u64) -> Self {
+        Self {
+            lie,
+            rate_bps,
+            blocks: BTreeMap::new(),
+            next_needed: 0,
+            proof: 0,
+            proven_bytes: 0,
+            proven_symbols: 0,
+            proven_at: None,
+            claimed: None,
+            blind_highest: 0,
+            floor_bytes: 0,
+            moves: 0,
+            moved_at: None,
         }
+    }
+
+    /// What has been drawn so far.
+    fn drawn(&self, talk: &Talk) -> Drawn {
+        Drawn {
+            lie: self.lie.to_string(),
+            rate_bps: self.rate_bps,
+            drawn_bytes: talk.drawn_bytes(),
+            proven_bytes: self.proven_bytes,
+            floor_bytes: self.floor_bytes,
+            besides_bytes: BESIDES_BYTES + talk.sent_bytes_to(stranger(ELSEWHERE)),
+            error: talk.error().map(|error| error.to_string()),
+        }
+    }
+
+    /// Notes what came; answers a challenge.
+    fn hear(&mut self, talk: &mut Talk, opened: &Opened) -> Vec<Vec<u8>> {
+        let header = &opened.header;
+        match header.flags.without(Flags::SEC) {
+            Flags::ACK if header.s1 == CHALLENGE => {
+                let respond = |response: &mut Header| {
+                    (response.block_id, response.s1, response.s2) = (header.block_id, RESPONSE, header.s2);
+                };
+                talk.puppet.seal(Flags::ACK, respond, &[]).into_iter().collect()
+            }
+            flags if flags.is_empty() => {
+                self.hear_data(opened);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn hear_data(&mut self, opened: &Opened) {
+        let header = &opened.header;
         let Ok(info) = BlockInfo::from_s2(header.s2) else { return };
         let block = self.blocks.entry(header.block_id).or_default();
         block.info = Some(info);
@@ -194,16 +299,44 @@ impl Liar {
             block.source += 1;
             block.secret ^= u32::from_be_bytes(*secret);
         }
+        if header.block_id == self.next_needed {
+            let symbols =
+                SYMBOLS_PER_BLOCK_FACTOR * f64::from(info.k) / (1.0 - self.lie.loss_max().min(LOSS_BELIEVED_MAX));
+            self.floor_bytes = self.floor_bytes.max(symbols.ceil() as u64 * (block.symbol_bytes + DATA_OVERHEAD_BYTES));
+        }
     }
 
-    fn report(&mut self, lie: Lie, rate_bps: u64, talk: &mut Talk) -> Result<()> {
-        let datagram = match lie {
-            Lie::Blind | Lie::BlindFromElsewhere => self.blind(talk, (rate_bps / 600_000) as u32)?,
-            Lie::OneBlock => self.one_block(talk)?,
-            _ => self.lossy(talk, 0.3)?,
+    /// Reports come from a new address from now and then on.
+    fn keep_moving(&mut self, talk: &mut Talk) -> Result<()> {
+        let moved_at = *self.moved_at.get_or_insert(talk.world.now);
+        if talk.world.now.since(moved_at) < MOVE_INTERVAL {
+            return Ok(());
+        }
+        let remote = talk.world.server.connection().context("the connection has ended")?.remote();
+        ensure!(remote == talk.from, "data still go to {remote}, not to {}", talk.from);
+        self.moves += 1;
+        talk.from = stranger(1_000 + self.moves);
+        self.moved_at = Some(talk.world.now);
+        Ok(())
+    }
+
+    fn report(&mut self, talk: &mut Talk) -> Result<()> {
+        match self.lie {
+            Lie::OneBlock if self.proven_at.is_none_or(|at| talk.world.now.since(at) >= Duration::from_secs(2)) => {
+                self.prove_oldest(talk.world.now, 1.0);
+            }
+            // Each block which has what it needs, were the claim true.
+            Lie::LongBlocks if !self.has_settled_at_long_blocks(talk) => {
+                while self.prove_oldest(talk.world.now, self.lie.arrived()) {}
+            }
+            _ => {}
+        }
+        let datagram = match self.lie {
+            Lie::Blind | Lie::BlindFromElsewhere => self.blind(talk)?,
+            _ => self.lossy(talk, self.lie.arrived())?,
         };
-        match lie {
-            Lie::LossyFromElsewhere | Lie::BlindFromElsewhere => talk.say_from(stranger(99), datagram),
+        match self.lie {
+            Lie::LossyFromElsewhere | Lie::BlindFromElsewhere => talk.say_from(stranger(ELSEWHERE), datagram),
             Lie::LossyAndLate => {
                 let packet = Packet { from: talk.from, to: server_address(), bytes: datagram };
                 talk.world.put(packet, Duration::from_millis(700));
@@ -242,9 +375,9 @@ impl Liar {
         talk.puppet.report(self.next_needed, &report, &runs)
     }
 
-    /// A number which was surely sent, were none left out: a quarter of what the rate makes in the time.
-    fn blind(&mut self, talk: &mut Talk, blind_step: u32) -> Result<Vec<u8>> {
-        self.blind_highest += blind_step;
+    /// A number which was surely sent, were none left out: over a minute fewer than two seconds of the rate make.
+    fn blind(&mut self, talk: &mut Talk) -> Result<Vec<u8>> {
+        self.blind_highest += (self.rate_bps / 5_000_000).max(1) as u32;
         let report = Report {
             datagrams_received: self.blind_highest / 3,
             window_blocks: 4_096,
@@ -254,19 +387,25 @@ impl Liar {
         talk.puppet.report(0, &report, &[])
     }
 
-    fn one_block(&mut self, talk: &mut Talk) -> Result<Vec<u8>> {
-        let is_time = self.proven_at.is_none_or(|at| talk.world.now.since(at) >= Duration::from_secs(2));
-        if let Some((seen, info)) = self.blocks.get(&self.next_needed).and_then(|seen| Some((seen, seen.info?)))
-            && is_time
-            && seen.source == u32::from(info.k)
-        {
-            self.proof ^= seen.secret;
-            self.proven_symbols += seen.source;
-            self.proven_bytes += u64::from(seen.source) * (seen.symbol_bytes + DATA_OVERHEAD_BYTES);
-            self.next_needed += 1;
-            self.proven_at = Some(talk.world.now);
+    /// Proves the oldest block if this share of its symbols suffices to decode it.
+    fn prove_oldest(&mut self, now: Time, arrived: f64) -> bool {
+        let Some((seen, info)) = self.blocks.get(&self.next_needed).and_then(|seen| Some((seen, seen.info?))) else {
+            return false;
+        };
+        if seen.source < u32::from(info.k) || f64::from(seen.symbols) * arrived < f64::from(info.k) {
+            return false;
         }
-        self.lossy(talk, 0.3)
+        self.proof ^= seen.secret;
+        self.proven_symbols += seen.source;
+        self.proven_bytes += u64::from(seen.source) * (seen.symbol_bytes + DATA_OVERHEAD_BYTES);
+        self.next_needed += 1;
+        self.proven_at = Some(now);
+        true
+    }
+
+    fn has_settled_at_long_blocks(&self, talk: &Talk) -> bool {
+        let oldest = self.blocks.get(&self.next_needed).and_then(|seen| seen.info);
+        talk.seen > LOSS_SETTLED_DATAGRAMS && oldest.is_some_and(|info| info.k == LONG_BLOCK_SYMBOLS)
     }
 }
 
@@ -301,7 +440,8 @@ fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
         rate_bps,
         drawn_bytes: sum(&world.server.sent_bytes) + 28 * sum(&world.server.sent_datagrams),
         proven_bytes: symbols * (1_424 + DATA_OVERHEAD_BYTES),
-        floor_bytes: 16 * 256 * 1_500,
+        floor_bytes: 0, // no loss is claimed, and blocks are short
+        besides_bytes: BESIDES_BYTES,
         error: world.server.ended.first().cloned().flatten().map(|error| error.to_string()),
     })
 }

@@ -128,9 +128,15 @@ impl Talk {
     /// Bits of IP packets which the server has sent to the puppet.
     #[must_use]
     pub fn sent_bits(&self) -> u64 {
-        let datagrams = self.world.server.sent_datagrams.get(&self.from).copied().unwrap_or_default();
-        let bytes = self.world.server.sent_bytes.get(&self.from).copied().unwrap_or_default();
-        (bytes + HEADERS_BYTES * datagrams) * 8
+        self.sent_bytes_to(self.from) * 8
+    }
+
+    /// Bytes of IP packets which the server has sent to this address.
+    #[must_use]
+    pub fn sent_bytes_to(&self, to: SocketAddr) -> u64 {
+        let datagrams = self.world.server.sent_datagrams.get(&to).copied().unwrap_or_default();
+        let bytes = self.world.server.sent_bytes.get(&to).copied().unwrap_or_default();
+        bytes + HEADERS_BYTES * datagrams
     }
 
     /// How the connection ended, if it did with an error.
