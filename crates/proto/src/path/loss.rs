@@ -17,18 +17,16 @@ const PRIOR_DATAGRAMS: f64 = 100.0;
 /// An average which forgets exponentially.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    datagrams: f64,
     sent: f64,
     lost: f64,
 }
 
 impl Memory {
-    fn new(datagrams: f64) -> Self {
-        Self { datagrams, sent: PRIOR_DATAGRAMS, lost: PRIOR_DATAGRAMS * PRIOR_LOSS }
-    }
+    const PRIOR: Self = Self { sent: PRIOR_DATAGRAMS, lost: PRIOR_DATAGRAMS * PRIOR_LOSS };
 
-    fn observe(&mut self, sent: f64, arrived: f64) {
-        let kept = (-sent / self.datagrams).exp();
+    /// Forgets over so many `datagrams`. That is not kept here: an idle connection's bytes count.
+    fn observe(&mut self, datagrams: f64, sent: f64, arrived: f64) {
+        let kept = (-sent / datagrams).exp();
         self.sent = self.sent * kept + sent;
         self.lost = self.lost * kept + sent - arrived;
     }
@@ -56,8 +54,7 @@ pub(crate) struct LossEstimator {
 
 impl Default for LossEstimator {
     fn default() -> Self {
-        let (long, recent) = (Memory::new(MEMORY_DATAGRAMS), Memory::new(RECENT_DATAGRAMS));
-        Self { long, recent, low: PRIOR_LOSS, high: PRIOR_LOSS }
+        Self { long: Memory::PRIOR, recent: Memory::PRIOR, low: PRIOR_LOSS, high: PRIOR_LOSS }
     }
 }
 
@@ -65,8 +62,8 @@ impl LossEstimator {
     /// Takes in that of `sent` further datagrams `arrived` did. Late ones can make `arrived` exceed `sent`.
     pub(crate) fn observe(&mut self, sent: u64, arrived: u64) {
         let (sent, arrived) = (sent as f64, arrived as f64);
-        self.long.observe(sent, arrived);
-        self.recent.observe(sent, arrived);
+        self.long.observe(MEMORY_DATAGRAMS, sent, arrived);
+        self.recent.observe(RECENT_DATAGRAMS, sent, arrived);
         let (long, recent, doubt) = (self.long.mean(), self.recent.mean(), RECENT_DOUBT * self.recent.standard_error());
         self.low = long.min(recent + doubt);
         self.high = long.max(recent - doubt);
@@ -88,7 +85,7 @@ impl LossEstimator {
         self.high
     }
 
-    /// p̂ where both mistakes are dear: it rises and falls at once.
+    /// p̂ where both mistakes cost the same: it rises and falls at once.
     pub(crate) fn now(&self) -> f64 {
         if self.low < self.long.mean() { self.low } else { self.high }
     }

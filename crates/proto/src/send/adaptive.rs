@@ -77,6 +77,8 @@ pub(crate) struct Adaptive {
     first_id: u32,
     /// Blocks whose round has symbols to send.
     due: Due,
+    /// Symbols which can have served unacknowledged blocks, all together ([`SendBlock::served_max`]).
+    served_max: u32,
     /// Bytes of unacknowledged blocks, and of all in `blocks`.
     open_bytes: u64,
     span_bytes: u64,
@@ -119,6 +121,7 @@ impl Adaptive {
             blocks: VecDeque::new(),
             first_id: 0,
             due: Due::default(),
+            served_max: 0,
             open_bytes: 0,
             span_bytes: 0,
             peer_window_blocks: config.window_blocks,
@@ -297,6 +300,7 @@ impl Adaptive {
     pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
         let index = (symbol.block_id - self.first_id) as usize;
         let Some(block) = self.blocks.get_mut(index) else { return };
+        self.served_max += u32::from(block.next_esi < block.k());
         block.next_esi = block.next_esi.saturating_add(1);
         block.in_flight += 1;
         block.expected_arrivals += plan::expected_arrival(self.loss.high()) as f32;

@@ -86,6 +86,11 @@ impl SendBlock {
         self.layout.data().k() as u32
     }
 
+    /// Symbols of it which can have served: no more than were sent, nor than it needs.
+    pub(crate) fn served_max(&self) -> u32 {
+        self.next_esi.min(self.k())
+    }
+
     /// Bytes which the application wrote.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.layout.data().length_bytes() as u64

@@ -14,12 +14,12 @@ use crate::proof::Layout;
 use crate::send::peer_queue::QueueReport;
 
 /// What the list of a report says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Listed {
     /// Symbols which its open blocks have.
     symbols: u64,
-    /// Whether it names every block that was sent.
-    is_whole: bool,
+    /// Symbols which these, and its empty ones, could have.
+    served_max: u32,
 }
 
 impl Adaptive {
@@ -113,8 +113,9 @@ impl Adaptive {
     fn advance(&mut self, cumulative: u32) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { return };
+            let served_max = block.served_max();
             if let Some(memory) = block.complete() {
-                self.on_acknowledged(block.layout, memory);
+                self.on_acknowledged(block.layout, served_max, memory);
             }
             self.span_bytes -= block.length_bytes();
             self.proofs.advance();
@@ -129,7 +130,8 @@ impl Adaptive {
         }
     }
 
-    fn on_acknowledged(&mut self, layout: Layout, memory: Vec<u8>) {
+    fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>) {
+        self.served_max -= served_max;
         self.open_bytes -= layout.data().length_bytes() as u64;
         self.counters.on_acknowledged(layout);
         self.source.recycle(memory);
@@ -137,7 +139,7 @@ impl Adaptive {
 
     fn apply(&mut self, cumulative: u32, runs: impl Iterator<Item = Run>) -> Result<Listed, PeerMisbehaved> {
         let mut index = (cumulative - self.first_id) as usize;
-        let mut symbols = 0;
+        let mut listed = Listed::default();
         for run in runs {
             match run {
                 Run::Complete(blocks) => {
@@ -154,7 +156,7 @@ impl Adaptive {
                     // The receiver ends its list with blocks it has heard nothing of, sent or not.
                     let end = (index + blocks as usize).min(self.blocks.len());
                     for i in index..end {
-                        self.report_missing(i, None);
+                        self.report_missing(i, None, &mut listed);
                     }
                     index += blocks as usize;
                 }
@@ -162,12 +164,12 @@ impl Adaptive {
                     if index >= self.blocks.len() {
                         return Err(self.unsent(index + 1));
                     }
-                    symbols += self.report_missing(index, Some(missing.into()));
+                    self.report_missing(index, Some(missing.into()), &mut listed);
                     index += 1;
                 }
             }
         }
-        Ok(Listed { symbols, is_whole: index >= self.blocks.len() })
+        Ok(listed)
     }
 
     fn unsent(&self, end: usize) -> PeerMisbehaved {
@@ -177,8 +179,8 @@ impl Adaptive {
 
     fn complete_at(&mut self, index: usize) {
         let Some(block) = self.blocks.get_mut(index) else { return };
-        let (layout, Some(memory)) = (block.layout, block.complete()) else { return };
-        self.on_acknowledged(layout, memory);
+        let (layout, served_max, Some(memory)) = (block.layout, block.served_max(), block.complete()) else { return };
+        self.on_acknowledged(layout, served_max, memory);
         self.due.remove(self.first_id + index as u32);
     }
 
@@ -187,19 +189,21 @@ impl Adaptive {
     fn check_counts(&self, received: u64, sent: u64, listed: Listed) -> Result<(), PeerMisbehaved> {
         let accounted = self.counters.acknowledged_symbols + listed.symbols + self.counters.wasted.total();
         let control = sent.saturating_sub(self.counters.sent.total());
-        // Blocks behind the end of a list which was cut may have had any number.
-        let is_short = listed.is_whole && received > accounted + control;
-        if accounted > received || is_short {
+        // Of blocks behind the end of a list, which may be cut anywhere, all may have come that can serve.
+        let unlisted_max = self.served_max.saturating_sub(listed.served_max);
+        if accounted > received || received > accounted + control + u64::from(unlisted_max) {
             return Err(PeerMisbehaved::InconsistentReport { received, accounted });
         }
         Ok(())
     }
 
-    /// Block `index` lacks `missing` symbols, or all of them. Returns how many it has, unless it is acknowledged.
-    fn report_missing(&mut self, index: usize, missing: Option<u32>) -> u64 {
+    /// Block `index` lacks `missing` symbols, or all of them; unless it is acknowledged, `listed` counts it.
+    fn report_missing(&mut self, index: usize, missing: Option<u32>, listed: &mut Listed) {
         let traffic = self.round_traffic();
-        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return 0 };
+        let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
         block.on_missing(missing);
+        listed.symbols += u64::from(block.k() - block.missing);
+        listed.served_max += block.served_max();
         let id = self.first_id + index as u32;
         if block.awaits_round() {
             block.target = block.round_size(traffic, block.round, &self.loss);
@@ -213,6 +217,5 @@ impl Adaptive {
                 self.due.remove(id);
             }
         }
-        u64::from(block.k() - block.missing)
     }
 }

@@ -66,6 +66,39 @@ fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     );
 }
 
+/// A list may be cut anywhere, but that does not make up for datagrams which served nothing.
+#[test]
+fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_than_they_need() {
+    let taken = |runs: &[Run], received: u64, dependent: u32| {
+        let (mut sender, sent) = sender(0, 3);
+        assert!(sent > 3 * 45 + 10, "proactive repair follows");
+        let wasted = dfcp_wire::feedback::Wasted { dependent, ..Default::default() };
+        let report = Report { wasted, ..report(sent - 1, received) };
+        sender.on_report(NOW, 0, 0, &report, runs.iter().copied(), &numbered(sent)).is_ok()
+    };
+    let (none, one) = ([], [Run::Open { missing: 40 }]);
+    assert!(taken(&none, 135, 0) && taken(&none, 139, 4));
+    assert!(!taken(&none, 136, 0) && !taken(&none, 140, 4), "three blocks of 45 take no more");
+    assert!(taken(&one, 95, 0) && taken(&one, 5, 0) && !taken(&one, 96, 0) && !taken(&one, 4, 0));
+    let one_and_empty = [Run::Open { missing: 40 }, Run::Empty(1)];
+    assert!(taken(&one_and_empty, 50, 0) && !taken(&one_and_empty, 51, 0));
+}
+
+#[test]
+fn what_can_have_served_falls_with_each_acknowledged_block() {
+    let (mut sender, sent) = sender(0, 3);
+    assert_eq!(sender.served_max, 135);
+    let runs = [Run::Open { missing: 40 }, Run::Complete(1)];
+    let with = |received, late| Report {
+        wasted: dfcp_wire::feedback::Wasted { late, ..Default::default() },
+        ..report(sent - 1, received)
+    };
+    assert!(sender.on_report(NOW, 0, 1, &with(95, 0), runs.into_iter(), &numbered(sent)).is_ok());
+    assert_eq!(sender.served_max, 45);
+    assert!(sender.on_report(NOW, 1, 3, &with(sent, sent as u32 - 135), std::iter::empty(), &numbered(sent)).is_ok());
+    assert_eq!(sender.served_max, 0);
+}
+
 #[test]
 fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
     let (mut sender, sent) = sender(0, 2);
