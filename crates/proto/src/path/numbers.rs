@@ -1,7 +1,7 @@
 //! Datagram numbers: given out in order, a few of them never (`spec/protocol.md` \[data-5\]).
 //!
 //! An honest receiver cannot have seen a number which was never sent. A receiver that claims what it did not receive does
-//! not know which ones these are (RFC 9000 §21.4).
+//! not know which ones these are (RFC 9000 §21.4). One that receives can infer them from the gaps; it need not guess.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
