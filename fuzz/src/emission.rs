@@ -1,12 +1,14 @@
 //! What a modern sender has emitted, against what it may (`spec/protocol.md`, [safe-1]).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use dfcp_proto::limits;
 use dfcp_time::Time;
+use dfcp_wire::feedback::{self, Run};
 use dfcp_wire::handshake::Parameters;
-use dfcp_wire::{BlockInfo, Flags, Header, Segment, feedback};
+use dfcp_wire::{BlockInfo, Flags, Header, Segment};
 
 /// Lateness which a pacer may catch up in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
@@ -14,6 +16,20 @@ const CATCH_UP: Duration = Duration::from_millis(4);
 const CONTROL_BASE: u64 = 64;
 /// One number in so many is never given to a datagram ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
+
+/// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
+const CREDIT_SPAN_MAX: Duration = limits::CREDIT_RTT_MAX.saturating_mul(8);
+
+/// A block which was sent.
+#[derive(Debug)]
+struct Sent {
+    k: u64,
+    symbols: u64,
+    /// IP bytes of its longest datagram.
+    datagram_bytes: u64,
+    /// The peer has said that it has this block. Without proofs that counts as one.
+    is_acknowledged: bool,
+}
 
 /// The account of one sender.
 #[derive(Debug)]
@@ -35,8 +51,12 @@ pub struct Emission {
     control: u64,
     data_bits: u64,
     data_bits_max: u64,
-    /// K and the symbols sent of each block.
-    blocks: BTreeMap<u32, (u64, u64)>,
+    blocks: BTreeMap<u32, Sent>,
+    /// The peer has said something that may be a report.
+    has_reported: bool,
+    /// IP bytes of the K datagrams of each acknowledged block, and of what the largest block may take on credit.
+    proven_bytes: u64,
+    block_bytes_max: u64,
     /// Segments which the peer sent.
     heard: u64,
     syn_id: Option<u32>,
@@ -60,6 +80,9 @@ impl Emission {
             data_bits: 0,
             data_bits_max: 0,
             blocks: BTreeMap::new(),
+            has_reported: false,
+            proven_bytes: 0,
+            block_bytes_max: 0,
             heard: 0,
             syn_id: None,
         }
@@ -86,7 +109,7 @@ impl Emission {
     /// Source symbols of a block; 0 if none of it was sent.
     #[must_use]
     pub fn source_symbols(&self, block_id: u32) -> u64 {
-        self.blocks.get(&block_id).map_or(0, |&(k, _)| k)
+        self.blocks.get(&block_id).map_or(0, |block| block.k)
     }
 
     /// The peer's SYNACK is about to arrive, with these parameters.
@@ -101,11 +124,37 @@ impl Emission {
     /// The peer is about to say this.
     pub fn allow(&mut self, header: &Header, payload: &[u8]) {
         self.heard += 1;
+        if header.flags == (Flags::FIN | Flags::ACK) {
+            self.acknowledge(0..u32::MAX);
+        }
         if header.flags == Flags::FBK
-            && let Ok((report, _)) = feedback::decode(payload)
+            && let Ok((report, runs)) = feedback::decode(payload)
         {
             let limit = u64::from(header.block_id) + u64::from(report.window_blocks);
             self.block_limit = self.block_limit.max(limit);
+            self.has_reported = true;
+            self.acknowledge(0..header.block_id);
+            let mut block = header.block_id;
+            for run in runs {
+                let (blocks, is_complete) = match run {
+                    Run::Complete(blocks) => (blocks, true),
+                    Run::Empty(blocks) => (blocks, false),
+                    Run::Open { .. } => (1, false),
+                };
+                let end = block.saturating_add(blocks);
+                if is_complete {
+                    self.acknowledge(block..end);
+                }
+                block = end;
+            }
+        }
+    }
+
+    /// The peer names these, whether the sender believes it or not: the account is an upper bound.
+    fn acknowledge(&mut self, blocks: Range<u32>) {
+        for block in self.blocks.range_mut(blocks).map(|(_, block)| block).filter(|block| !block.is_acknowledged) {
+            block.is_acknowledged = true;
+            self.proven_bytes += block.k * block.datagram_bytes;
         }
     }
 
@@ -128,20 +177,26 @@ impl Emission {
         }
         let opened = self.opened.expect("no data before the peer has answered");
         let info = BlockInfo::from_s2(header.s2).expect("data name a valid block");
-        let bits = 8 * (datagram.len() as u64 + u64::from(self.overhead_bytes));
+        let ip_bytes = datagram.len() as u64 + u64::from(self.overhead_bytes);
+        let bits = 8 * ip_bytes;
         self.data_bits += bits;
         self.data_bits_max = self.data_bits_max.max(bits);
         self.next_block = self.next_block.max(header.block_id + 1);
-        let (k, symbols) = self.blocks.entry(header.block_id).or_insert_with(|| (info.k.into(), 0));
-        *symbols += 1;
-        assert_eq!(*k, u64::from(info.k), "a block has one K");
+        let new = || Sent { k: info.k.into(), symbols: 0, datagram_bytes: 0, is_acknowledged: false };
+        let block = self.blocks.entry(header.block_id).or_insert_with(new);
+        block.symbols += 1;
+        block.datagram_bytes = block.datagram_bytes.max(ip_bytes);
+        let (k, symbols) = (block.k, block.symbols);
+        assert_eq!(k, u64::from(info.k), "a block has one K");
+        let factor = (limits::SYMBOLS_PER_BLOCK_FACTOR / (1.0 - limits::LOSS_BELIEVED_MAX)).ceil() as u64;
+        self.block_bytes_max = self.block_bytes_max.max(factor * k * block.datagram_bytes);
 
         // [plan-5]: what the worst loss that is believed asks for, should all but one have arrived; then one per round trip.
         let factor =
             (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
-        let symbols_max = *k * factor.ceil() as u64 + 1 + age as u64;
-        assert!(*symbols <= symbols_max, "{symbols} symbols of block {} with {k}", header.block_id);
+        let symbols_max = k * factor.ceil() as u64 + 1 + age as u64;
+        assert!(symbols <= symbols_max, "{symbols} symbols of block {} with {k}", header.block_id);
         assert!(
             u64::from(header.block_id) < self.block_limit,
             "block {} was sent, {} are permitted",
@@ -149,6 +204,26 @@ impl Emission {
             self.block_limit
         );
         self.check_rate(now, opened);
+        self.check_credit(now, opened);
+    }
+
+    /// [credit-3] before the first report; then what [credit-6] says of a minute, and the trickle of each further one. Two
+    /// datagrams may come on top, and one in each minute at rates which take longer for it.
+    fn check_credit(&self, now: Time, opened: Time) {
+        let elapsed = now.since(opened);
+        let rate = |time: Duration| u128::from(self.rate_bps / 8) * time.as_nanos() / 1_000_000_000;
+        let trickle = |time: Duration| rate(time) / u128::from(limits::CREDIT_TRICKLE_SHARE);
+        let by_credit = if self.has_reported {
+            let by_block = u128::from(self.block_bytes_max) + trickle(elapsed.saturating_sub(limits::CREDIT_PERIOD));
+            (rate(CREDIT_SPAN_MAX) + trickle(elapsed)).max(by_block)
+        } else {
+            rate(Duration::from_secs(1)).min(limits::CREDIT_BEFORE_REPORT_BYTES.into()) + trickle(elapsed)
+        };
+        let datagrams = 2 + elapsed.as_secs() / limits::CREDIT_PERIOD.as_secs();
+        let besides = u128::from(datagrams * self.data_bits_max / 8);
+        let allowed = by_credit + besides + u128::from(self.proven_bytes) * 9 / 2;
+        let sent = u128::from(self.data_bits / 8);
+        assert!(sent <= allowed, "{sent} bytes of data on credit, {allowed} allowed");
     }
 
     fn check_rate(&self, now: Time, opened: Time) {
@@ -172,6 +247,7 @@ mod tests {
     use dfcp_wire::handshake::Offer;
 
     use super::*;
+    use dfcp_wire::feedback::{Report, ReportWriter, Wasted};
     use dfcp_wire::{DATAGRAM_BYTES_MAX, Options, Profile, encode};
 
     fn datagram(flags: Flags, block_id: u32, number: u32) -> Vec<u8> {
@@ -185,7 +261,11 @@ mod tests {
     }
 
     fn account() -> Emission {
-        let mut emission = Emission::new(Time::ZERO, 1_000_000, 28);
+        account_at(1_000_000)
+    }
+
+    fn account_at(rate_bps: u64) -> Emission {
+        let mut emission = Emission::new(Time::ZERO, rate_bps, 28);
         let parameters = Parameters {
             connection_id: 1,
             offer: Offer { window_blocks: 30, receive_memory_bytes: 1 << 20, rate_max_bps: 0, idle_timeout_ms: 0 },
@@ -201,6 +281,72 @@ mod tests {
         (0..30).for_each(|i| emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i)));
         emission.check(Time::from_ms(300));
         assert_eq!(emission.data_datagrams(), 30);
+    }
+
+    /// The peer says that it needs the block `next_needed`, and has so many behind it.
+    fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
+        let report = Report {
+            highest_datagram: 0,
+            datagrams_received: 0,
+            bytes_received: 0,
+            hold_us: 0,
+            arrival_rate_bps: 0,
+            window_blocks: 1 << 20,
+            window_bytes: 0,
+            wasted: Wasted::default(),
+            proof_cumulative: 0,
+            proof_listed: 0,
+        };
+        let mut payload = [0; 200];
+        let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
+        assert!(writer.push(Run::Open { missing: 1 }) && writer.push(Run::Complete(complete)));
+        let length = writer.finish();
+        let header = Header { block_id: next_needed, ..Header::modern(Flags::FBK) };
+        emission.allow(&header, &payload[..length]);
+    }
+
+    /// 1056 IP bytes each, a block each, at 1 Mbit/s, from the datagram `from` on.
+    fn send(emission: &mut Emission, from: u32, datagrams: u32) {
+        for i in from..from + datagrams {
+            emission.note(Time::from_us(u64::from(i) * 8_448), &datagram(Flags::NONE, i, i));
+        }
+    }
+
+    #[test]
+    fn a_sender_within_its_credit_passes() {
+        let mut emission = account();
+        emission.block_limit = 1_000;
+        // 125 000 bytes and a 64th of what a second takes are 120 datagrams.
+        send(&mut emission, 0, 120);
+        report(&mut emission, 50, 20);
+        assert_eq!(emission.proven_bytes, 70 * 1_056, "all before the block needed, and 20 behind it");
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of data on credit")]
+    fn a_sender_beyond_what_an_unknown_peer_gets_is_noticed() {
+        let mut emission = account();
+        emission.block_limit = 1_000;
+        send(&mut emission, 0, 130);
+    }
+
+    /// 4.8 s of the rate are 568 datagrams, their trickle 9, and 20 blocks proven bring 90.
+    fn on_credit(datagrams: u32) {
+        let mut emission = account();
+        send(&mut emission, 0, 20);
+        report(&mut emission, 20, 0);
+        send(&mut emission, 20, datagrams - 20);
+    }
+
+    #[test]
+    fn a_sender_whose_peer_has_proven_blocks_passes() {
+        on_credit(660);
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of data on credit")]
+    fn a_sender_beyond_its_credit_is_noticed() {
+        on_credit(690);
     }
 
     #[test]
@@ -227,7 +373,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "symbols of block")]
     fn a_block_past_its_ceiling_is_noticed() {
-        let mut emission = account();
+        let mut emission = account_at(100_000_000);
+        report(&mut emission, 0, 0);
         (0..1_500).for_each(|i| emission.note(Time::from_ms(u64::from(i) * 9), &datagram(Flags::NONE, 5, i)));
     }
 

@@ -1,8 +1,8 @@
 //! A modern sender whose peer says whatever it likes in well-formed segments: reports, acknowledgements, ends and data
 //! with any values in them (`spec/protocol.md` §5, §6 and §10).
 //!
-//! Whatever it says, the sender must not panic, and must not send more than the rate, the ceiling on symbols per block,
-//! the window and the repeats of control segments permit.
+//! Whatever it says, the sender must not panic, and must not send more than the rate, the credit, the ceiling on symbols per
+//! block, the window and the repeats of control segments permit.
 
 use std::net::SocketAddr;
 use std::time::Duration;
