@@ -70,8 +70,8 @@ pub const REDUNDANCY_BYTES: (u64, u64) = {
 /// Neighbour graphs a classic connection caches; each takes about 20 KiB.
 pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
 
-/// The loss rate which a sender believes at most when it repairs without being asked and when it limits what is in
-/// flight: beyond it, a lying peer would multiply traffic.
+/// The loss rate which a sender believes at most when it repairs without being asked, when it limits what is in flight,
+/// and when it lends what the oldest block may take: beyond it, a lying peer would multiply traffic.
 pub const LOSS_BELIEVED_MAX: f64 = 0.75;
 
 /// The loss rate which a sender believes at most for a block's rounds and its ceiling. A path whose rate falls to a

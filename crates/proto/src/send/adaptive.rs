@@ -381,7 +381,7 @@ impl Adaptive {
         self.loss.estimate()
     }
 
-    /// Symbols which the oldest open block may take in all ([plan-5]), and the bytes of one; 0 without an open block.
+    /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
     pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
         self.blocks.front().filter(|block| block.is_open()).map_or((0, 0), |block| {
             let symbols = plan::symbols_per_block_max(block.k(), self.loss.high());

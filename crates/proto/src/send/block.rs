@@ -31,7 +31,7 @@ pub(crate) struct SendBlock {
     pub(crate) next_esi: u32,
     /// Symbols which the receiver still needed according to the latest report about this block.
     pub(crate) missing: u32,
-    /// The fewest it has ever lacked: a peer which says now this and now that gains nothing.
+    /// The fewest it has ever lacked, so that reports which contradict each other gain a peer nothing.
     fewest_missing: u32,
     /// Symbols whose fate is unknown.
     pub(crate) in_flight: u32,

@@ -158,7 +158,7 @@ fn paid_off(proven_bytes: u64) -> i64 {
 }
 
 /// A sum over a time which has just passed, in equal parts. The oldest part is forgotten as a whole, so up to a part of
-/// the time counts too little, and nothing too much. It needs no memory of its own, as an idle connection has it, too.
+/// the time counts too little, and nothing too much. It allocates nothing, because every idle connection has one.
 #[derive(Debug, Default)]
 struct RecentSum {
     /// Newest first; that one ends then.

@@ -36,7 +36,8 @@ pub(crate) fn expected_arrival(p: f64) -> f64 {
     1.0 - p.clamp(0.0, ROUND_LOSS_BELIEVED_MAX)
 }
 
-/// The most symbols that proactive repair wants in flight for `k` missing ones.
+/// What a block of `k` symbols may take on credit ([credit-2]), and the most that proactive repair wants in flight for as many
+/// missing ones.
 pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
     (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
 }
