@@ -69,7 +69,7 @@ impl Skipped {
         }
     }
 
-    /// For people: what happened to so many of them.
+    /// For people: what happened to this number of them.
     pub fn counted(self, count: u64) -> String {
         let (one, several) = match self {
             Self::Link => ("symbolic link", "symbolic links"),
