@@ -14,7 +14,7 @@ use dfcp_wire::{BlockInfo, Flags, Header, Segment};
 const CATCH_UP: Duration = Duration::from_millis(4);
 /// Control segments besides those which time and the peer's segments permit: the early copies of SYN, ACK and FIN.
 const CONTROL_BASE: u64 = 64;
-/// One number in so many is never given to a datagram ([data-5]).
+/// Of this many numbers one is never given to a datagram ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
 
 /// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(emission.data_datagrams(), 30);
     }
 
-    /// The peer says that it needs the block `next_needed`, and has so many behind it.
+    /// The peer says that it needs the block `next_needed`, and has this number of blocks behind it.
     fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
         let report = Report {
             highest_datagram: 0,

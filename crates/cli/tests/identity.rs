@@ -1,4 +1,4 @@
-//! Who may talk to whom, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
+//! Which peers may talk to each other, with the real program over loopback; nothing is asked on a terminal (`terminal.rs`).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod support;

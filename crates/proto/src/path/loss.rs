@@ -24,7 +24,7 @@ struct Memory {
 impl Memory {
     const PRIOR: Self = Self { sent: PRIOR_DATAGRAMS, lost: PRIOR_DATAGRAMS * PRIOR_LOSS };
 
-    /// Forgets over so many `datagrams`. That is not kept here: an idle connection's bytes count.
+    /// Forgets over this number of `datagrams`, which is a constant of the caller's: each idle connection holds these fields.
     fn observe(&mut self, datagrams: f64, sent: f64, arrived: f64) {
         let kept = (-sent / datagrams).exp();
         self.sent = self.sent * kept + sent;

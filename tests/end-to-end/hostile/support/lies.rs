@@ -66,7 +66,7 @@ pub enum Lie {
     LossyAtLineRate,
     /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
     LongBlocks,
-    /// Every 90 ms a report of a guessed low number; nothing is looked at.
+    /// Every 90 ms a report of a guessed low number; what arrives is ignored.
     Blind,
     /// The same from another source address.
     BlindFromElsewhere,

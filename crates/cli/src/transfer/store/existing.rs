@@ -52,7 +52,7 @@ impl Existing {
         self.len == 0
     }
 
-    /// Whether it has this length and BLAKE3 hash, and so many bytes were `received` of the other. Else it is not read: a few
+    /// Whether it has this length and BLAKE3 hash, if all bytes of the other were `received`. Else it is not read: a few
     /// bytes of a sender would cost the reading of the longest file here, as often as it likes. The answer comes only from the
     /// whole: a sender that was told of the first difference could find out the content of a file byte by byte.
     ///

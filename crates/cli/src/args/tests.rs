@@ -1,0 +1,69 @@
+use super::*;
+use clap::CommandFactory;
+
+#[test]
+fn the_definition_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_last_argument_of_send_is_the_peer() {
+    let cli = Cli::try_parse_from(["dfcp", "send", "a", "b/", "host:1", "--rate", "20mbit"]).unwrap();
+    let Command::Send(send) = cli.command else { panic!("not send") };
+    assert_eq!((send.files.len(), send.to.as_str()), (2, "host:1"));
+    assert!(matches!(send.path.rate(), RateArg::Bps(20_000_000)));
+}
+
+#[test]
+fn addresses_are_checked_early() {
+    for good in ["a:1", "192.0.2.7:4433", "[2001:db8::7]:4433"] {
+        assert!(host_port(good).is_ok(), "{good}");
+    }
+    for bad in ["", "a", ":1", "a:", "a:0", "a:70000", "2001:db8::7:4433"] {
+        assert!(host_port(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn udp_carries_unless_told_otherwise() {
+    let parse = |more: &[&str]| {
+        let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;
+        let Command::Send(send) = cli.command else { panic!("not send") };
+        Ok::<_, clap::Error>(send.path.carrier)
+    };
+    assert_eq!(parse(&[]).unwrap(), CarrierArg::Udp);
+    assert_eq!(parse(&["--carrier", "raw-ip"]).unwrap(), CarrierArg::RawIp(253));
+    assert_eq!(parse(&["--carrier", "raw-ip:254"]).unwrap(), CarrierArg::RawIp(254));
+    for bad in ["", "tcp", "raw-ip:6", "raw-ip:"] {
+        assert!(parse(&["--carrier", bad]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn packets_have_1500_bytes_unless_told_otherwise() {
+    let parse = |more: &[&str]| {
+        let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;
+        let Command::Send(send) = cli.command else { panic!("not send") };
+        Ok::<_, clap::Error>(send.path.mtu)
+    };
+    assert_eq!((parse(&[]).unwrap(), parse(&["--mtu", "1280"]).unwrap()), (1500, 1280));
+    assert_eq!(parse(&["--insecure-classic"]).unwrap(), 1500);
+    for bad in ["1279", "1501", "-1", "70000", "x", ""] {
+        assert!(parse(&["--mtu", bad]).is_err(), "{bad}");
+    }
+    assert!(parse(&["--mtu", "1400", "--insecure-classic"]).is_err(), "classic segments have one length");
+}
+
+#[test]
+fn durations_have_bounds() {
+    assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+    assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
+    assert_eq!(local_seconds("0.1"), Ok(Duration::from_millis(100)));
+    assert_eq!(local_seconds("10min"), Ok(Duration::from_secs(600)));
+    for bad in ["0", "0.099", "600.1", "-1", "nan", "inf", "x"] {
+        assert!(local_seconds(bad).is_err(), "{bad}");
+    }
+    for bad in ["0", "-1", "nan", "inf", "1e300", "90000", "x"] {
+        assert!(seconds(bad).is_err(), "{bad}");
+    }
+}
