@@ -1,5 +1,4 @@
-//! The raw IP carrier on loopback, where every raw socket sees every datagram, its own included. Skipped with the reason
-//! where CAP_NET_RAW is missing.
+//! The raw IP carrier on loopback, where every raw socket sees every datagram, its own included.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,6 +10,7 @@ mod support;
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use dfcp::{Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Rate, Stream};
@@ -26,19 +26,54 @@ fn ipv6() -> SocketAddr {
     (Ipv6Addr::LOCALHOST, 0).into()
 }
 
-/// The loopback addresses that can be used; none, with the reason printed, without the right to it.
+/// Set in the copy of this program which has a network of its own.
+const IN_NAMESPACE: &str = "DFCP_TEST_IN_NAMESPACE";
+/// To be set where neither the right nor a user namespace can be had: these tests are left out then.
+const SKIP: &str = "DFCP_TEST_SKIP_RAW_IP";
+
+/// The loopback addresses that can be used. Without the right to raw sockets there is none here, and the calling test runs as
+/// a program of its own in a user namespace, where it has that right: a test which does nothing must not pass.
 async fn addresses() -> Vec<SocketAddr> {
-    let usable = |&address: &SocketAddr| match Endpoint::bind_over(Carrier::RAW_IP, address, None) {
-        Ok(_) => true,
-        Err(error) => {
-            println!("skipped on {address}: {error}");
-            if error.kind() == io::ErrorKind::PermissionDenied {
+    let (mut usable, mut is_denied) = (Vec::new(), false);
+    for address in [ipv4(), ipv6()] {
+        match Endpoint::bind_over(Carrier::RAW_IP, address, None) {
+            Ok(_) => usable.push(address),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 assert!(error.to_string().contains("setcap cap_net_raw+ep"), "{error}");
+                is_denied = true;
             }
-            false
+            Err(error) => println!("skipped on {address}: {error}"),
         }
-    };
-    [ipv4(), ipv6()].into_iter().filter(usable).collect()
+    }
+    if is_denied {
+        run_in_namespace();
+    } else {
+        assert!(!usable.is_empty() || !cfg!(target_os = "linux"), "raw IP works nowhere on this machine");
+    }
+    usable
+}
+
+fn run_in_namespace() {
+    if std::env::var_os(SKIP).is_some() {
+        println!("skipped: {SKIP} is set");
+        return;
+    }
+    assert!(std::env::var_os(IN_NAMESPACE).is_none(), "the user namespace does not give CAP_NET_RAW");
+    let program = std::env::current_exe().unwrap();
+    let thread = std::thread::current();
+    // With one thread for all tests it has not the test's name, and all of them run there.
+    let only = thread.name().filter(|name| *name != "main").map(|name| [name, "--exact"]);
+    let ended = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
+        .arg(program)
+        .args(only.into_iter().flatten())
+        .env(IN_NAMESPACE, "1")
+        .status();
+    assert!(
+        ended.as_ref().is_ok_and(ExitStatus::success),
+        "{ended:?}: it failed there, or raw IP cannot be tried here: that needs CAP_NET_RAW, or a user namespace (`unshare` of \
+         util-linux, `ip` of iproute2); {SKIP}=1 leaves these tests out"
+    );
 }
 
 /// Classic floods, and each socket gets it all: it needs a rate.

@@ -23,6 +23,8 @@ struct Scenario {
     name: &'static str,
     carrier: Carrier,
     flows: u64,
+    /// Of each modern flow; what paces itself does not need it.
+    sender_bps: u64,
     bytes: Option<u64>,
     bottleneck: LinkConfig,
     rtt_ms: u64,
@@ -43,9 +45,7 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
         Carrier::Modern(content) => {
             dfcp(Config { rate: Rate::Fixed { rate_bps }, content, ..Config::danger_unsealed() })
         }
-        Carrier::Classic(content) => {
-            dfcp(Config { content, coding: false, decoding: false, window_blocks: 8, ..Config::danger_classic() })
-        }
+        Carrier::Classic(content) => dfcp(Config { content, window_blocks: 8, ..Config::danger_classic() }),
     }
 }
 
@@ -68,7 +68,7 @@ fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<F
             bytes: scenario.bytes,
             forward: network.route(sender, receiver).expect("connected"),
             back: network.route(receiver, sender).expect("connected"),
-            transport: transport(scenario.carrier, rate_bps / scenario.flows),
+            transport: transport(scenario.carrier, scenario.sender_bps),
         };
         flows.push(simulation.add_flow(config).expect("a valid flow"));
     }
@@ -90,6 +90,7 @@ fn scenarios() -> Vec<Scenario> {
         name,
         carrier,
         flows: 2,
+        sender_bps: 10 * MBIT,
         bytes: None,
         bottleneck: bottleneck(20 * MBIT, 50),
         rtt_ms: 20,
@@ -175,6 +176,7 @@ fn content_which_is_only_counted_takes_the_same_course() {
                     name: "counted",
                     carrier: carrier(content),
                     flows: 2,
+                    sender_bps: 25 * MBIT,
                     bytes: Some(3_000_000),
                     bottleneck: bottleneck(50 * MBIT, 100).with_loss(loss.clone()),
                     rtt_ms: 30,
@@ -198,7 +200,8 @@ fn content_which_is_only_counted_takes_the_same_course() {
     }
 }
 
-/// Under DRR equal flows get equal shares; each transport fills the link.
+/// Under DRR equal flows get equal shares, though each modern one is set to the whole link's rate and a flood knows none;
+/// each transport fills the link.
 #[test]
 fn flows_share_a_fair_queue_and_fill_it() {
     let drr = bottleneck(20 * MBIT, 100).with_discipline(Discipline::Drr(Drr::default()));
@@ -212,6 +215,7 @@ fn flows_share_a_fair_queue_and_fill_it() {
             name: "shares",
             carrier,
             flows: 4,
+            sender_bps: 20 * MBIT,
             bytes: None,
             bottleneck: drr.clone(),
             rtt_ms: 20,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dfcp_end_to_end_tests::forge::{FLAGS, LENGTH_MAX, fit_crc, mutated, noise, spoofed};
 use dfcp_end_to_end_tests::world::{Node, Packet, World, client_address, server_address, stranger};
-use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Rate, State, StaticKey, limits};
+use dfcp_proto::{Config, Credentials, PeerKey, PreSharedKey, Rate, State, StaticKey};
 use dfcp_time::Time;
 use dfcp_wire::{Flags, Header, Options, Segment, encode};
 use rand::{RngExt, SeedableRng};
@@ -334,10 +334,10 @@ fn an_unsealed_connection_ends_in_an_error_at_worst() {
         });
         world.connect(Config::danger_unsealed()).unwrap();
         world.run_until(Time::from_s(200)).unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
-        let per_connection = limits::BLOCK_BYTES_MAX as u64 * 100;
-        assert!(world.client.sent_bytes.values().sum::<u64>() < per_connection, "seed {seed}");
-        assert!(world.server.sent_bytes.values().sum::<u64>() < per_connection, "seed {seed}");
         for node in [&world.client, &world.server] {
+            // The stream with its headers, and at most one and a half times as much for what a damaged report asks for.
+            let sent_bytes = node.sent_bytes.values().sum::<u64>();
+            assert!(sent_bytes < 250_000, "seed {seed}: {sent_bytes} bytes were sent for a stream of 100 000");
             let open = node.connections.values().filter(|it| it.state() != State::Closed).count();
             assert_eq!(open, 0, "seed {seed}: still open after the idle timeout");
         }

@@ -151,6 +151,12 @@ impl Scenario {
         }
     }
 
+    /// Whether its ends speak the classic profile.
+    #[must_use]
+    pub fn is_classic(&self) -> bool {
+        self.profile == Profile::Classic
+    }
+
     /// Runs it; with `log`, every datagram is printed.
     ///
     /// # Errors

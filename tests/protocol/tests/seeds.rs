@@ -5,9 +5,16 @@
 use dfcp_protocol_tests::random::Scenario;
 
 fn run(seeds: std::ops::Range<u64>, bytes_max: u64) {
+    let (mut classic, mut gave_up) = (0, Vec::new());
     for seed in seeds {
-        Scenario::draw(seed, bytes_max).run(false).unwrap();
+        let scenario = Scenario::draw(seed, bytes_max);
+        classic += usize::from(scenario.is_classic());
+        if scenario.run(false).unwrap().is_none() {
+            gave_up.push(seed);
+        }
     }
+    // Modern never gives up, or `run` fails; classic may, after its documented five repeats, on paths that lose that much.
+    assert!(gave_up.len() * 10 <= classic, "{} of {classic} classic runs gave up: seeds {gave_up:?}", gave_up.len());
 }
 
 #[test]
