@@ -150,6 +150,8 @@ struct SlowState {
 
 impl Slow {
     const BLOCK_BYTES: usize = 10_000;
+    /// What the path was found to carry.
+    const CARRIED_BPS: u64 = 4_963_000;
     const RATE_BPS: f64 = 8e6;
 
     /// The end, and a transport which its peer can have.
@@ -233,6 +235,7 @@ impl Transport for Slow {
             wasted: Wasted { late: bytes_acknowledged / 10_000, ..Wasted::default() },
             ip_bytes_sent: bytes_acknowledged + bytes_acknowledged / 4,
             bytes_acknowledged,
+            carried_rate_bps: Some(Self::CARRIED_BPS),
             ..PathSample::default()
         })
     }
@@ -254,6 +257,8 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
             (client.unwrap(), server.unwrap().1, state, started.elapsed())
         });
         let case = format!("reverse {reverse}, {seconds} s: {client:?}");
+        let carried_bps = client.path.and_then(|path| path.carried_rate_bps);
+        assert_eq!(carried_bps, Some(Slow::CARRIED_BPS), "{case}: whichever end sends, the client is told");
         assert_eq!((client.bytes, client.seconds), (server.bytes, seconds as f64), "{case}");
         // The first block starts the clock, and is counted.
         let expected_bps = Slow::RATE_BPS + 8.0 * Slow::BLOCK_BYTES as f64 / seconds as f64;
@@ -382,6 +387,7 @@ proptest! {
         loss in proptest::option::of(Just(0.25)),
         rtt_ms in proptest::option::of(Just(12.5)),
         numbers: [u64; 10],
+        carried_rate_bps in proptest::option::of(1_u64..),
     ) {
         let request = Request { reverse, duration: Duration::from_millis(ms), bytes_max: bytes };
         let mut out = Vec::new();
@@ -400,7 +406,7 @@ proptest! {
             wasted: Wasted { dependent, late, refused },
             ip_bytes_sent,
             bytes_acknowledged,
-            carried_rate_bps: None,
+            carried_rate_bps,
         };
         out.clear();
         encode_path(&path, &mut out);
@@ -408,6 +414,7 @@ proptest! {
         prop_assert_eq!(decoded, path);
         // Nonsense from a peer is shown as some share, and overflows nothing.
         let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.describe(true);
+        prop_assert_eq!(decoded.advice().is_some(), carried_rate_bps.is_some());
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }
 

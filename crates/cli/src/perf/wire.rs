@@ -129,8 +129,8 @@ pub fn encode_path(path: &PathSample, out: &mut Vec<u8>) {
         for number in [path.datagrams_sent, source, repair, proactive, probe, dependent, late, refused] {
             out.extend_from_slice(&number.to_be_bytes());
         }
-        for bytes in [path.ip_bytes_sent, path.bytes_acknowledged] {
-            out.extend_from_slice(&bytes.to_be_bytes());
+        for number in [path.ip_bytes_sent, path.bytes_acknowledged, path.carried_rate_bps.unwrap_or_default()] {
+            out.extend_from_slice(&number.to_be_bytes());
         }
     });
 }
@@ -159,7 +159,7 @@ pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
             wasted: Wasted { dependent: number()?, late: number()?, refused: number()? },
             ip_bytes_sent: number()?,
             bytes_acknowledged: number()?,
-            carried_rate_bps: None,
+            carried_rate_bps: Some(number()?).filter(|&rate_bps| rate_bps > 0),
         };
         fields.0.is_empty().then_some(sample)
     };
