@@ -346,7 +346,7 @@ impl Liar {
         Ok(())
     }
 
-    /// Nothing contradicts it: so many arrived, and what served or was in vain makes the same sum. No block lacks nothing.
+    /// Consistent: what served and what was in vain add up to what arrived, and every open block lacks something.
     fn lossy(&mut self, talk: &mut Talk, arrived: f64) -> Result<Vec<u8>> {
         let data = talk.seen - talk.control;
         let received = talk.control + (f64::from(data) * arrived) as u32;

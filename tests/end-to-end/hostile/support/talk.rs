@@ -38,7 +38,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// The handshake is done but for the third message, which is under way.
+    /// The handshake is done except for the third message, which is under way.
     ///
     /// # Errors
     /// If the server does not answer.

@@ -218,8 +218,8 @@ impl Row {
         wrong(lines > LOG_LINES_MAX, format!("{lines} log lines"));
     }
 
-    /// First messages which a server may compute on while so many honest connections are opened: those which cannot be read are
-    /// bounded by the server's clock, on which no less time passed than on ours.
+    /// First messages which a server may compute on: two for each honest connection that is tried, and those which cannot be
+    /// read, which are bounded by the server's clock, on which no less time passed than on ours.
     fn computed_max(&self, attack: Attack) -> u64 {
         if attack != Attack::UnreadableFirst {
             return u64::MAX;
