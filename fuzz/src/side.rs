@@ -135,7 +135,7 @@ impl Side {
                 }
             }
             Routed::Opened(handle, _) if self.streams.len() >= CONNECTIONS_MAX => self.endpoint.forget(handle),
-            Routed::Opened(handle, connection) => self.adopt(handle, *connection),
+            Routed::Opened(handle, connection) => self.adopt(handle, connection),
             Routed::Reply(length) => out.push(Outgoing { to: from, bytes: reply[..length].to_vec() }),
             _ => {}
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 pub use dfcp_wire::Profile;
 use dfcp_wire::handshake::Offer;
 
-use crate::connection::noise::SYMBOL_SIZE_MAX;
 use crate::error::ConfigError;
 use crate::limits;
 use crate::security::{Credentials, Security};
+use crate::session::noise::SYMBOL_SIZE_MAX;
 
 /// How a sender decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,35 +7,36 @@
 
 #![forbid(unsafe_code)]
 
+mod classic;
 pub mod config;
 mod connection;
 mod endpoint;
 pub mod error;
 pub mod limits;
-mod parameters;
 mod path;
 mod proof;
 mod random;
 mod recv;
 mod security;
 mod send;
+mod session;
+mod shared;
 mod spare;
-mod state;
 mod stats;
 
+pub use classic::inctokens;
+pub use classic::parameters::{Access, Parameter};
 pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
-pub use connection::application::Read;
-pub use connection::protection::Identity;
-pub use connection::sharing::Sending;
-pub use connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};
-pub use connection::{Connection, Event, Ports};
+pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
-pub use parameters::{Access, Parameter};
-pub use path::pacing::inctokens;
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
-pub use state::State;
+pub use session::protection::Identity;
+pub use session::sharing::Sending;
+pub use shared::events::Event;
+pub use shared::state::State;
+pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Transmit};
 pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 
 #[cfg(test)]

@@ -242,3 +242,9 @@ pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
 
 /// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
 pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;
+
+/// A keep-alive is never sent more often because of what a peer declares.
+pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
+
+/// How soon a keep-alive that brought no answer is repeated, besides two round trips.
+pub(crate) const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);

@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use dfcp_fountain::raptor::State;
 use dfcp_time::Time;
 
-use crate::connection::handshake::{Handshake, Role};
 use crate::limits;
 use crate::path::arrivals::Arrivals;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::send::peer_queue::PeerQueue;
+use crate::session::handshake::Handshake;
+use crate::shared::Role;
 
 #[test]
 fn echoes_of_segments_sent_long_ago_tell_no_time() {
-    let initial = State::new(1 << 20, 1 << 21, 1 << 22).unwrap();
-    let mut handshake = Handshake::new(Role::Initiator, 1, initial);
+    let mut handshake = Handshake::new(Role::Initiator, 1);
     for number in 0..10_000 {
         handshake.on_sent(Time::from_ms(number.into()), number);
     }

@@ -41,7 +41,7 @@ pub struct DfcpEnd {
     remote: SocketAddr,
     /// To be opened at the first timeout.
     opens: Option<Config>,
-    connection: Option<(Handle, Box<Connection>)>,
+    connection: Option<(Handle, Connection)>,
     application: Application,
     overhead_bytes: u32,
     waits_for_uplink: bool,
@@ -127,7 +127,7 @@ impl DfcpEnd {
     pub(crate) fn handle_timeout(&mut self, now: Time, buffer: &mut [u8]) {
         if let Some(config) = self.opens.take() {
             match self.endpoint.connect(now, self.remote, config) {
-                Ok((handle, connection)) => self.connection = Some((handle, Box::new(connection))),
+                Ok((handle, connection)) => self.connection = Some((handle, connection)),
                 Err(error) => self.failure = Some(error),
             }
         }

@@ -235,7 +235,7 @@ impl End {
                         connection.handle_datagram(at, remote, datagram);
                     }
                 }
-                Routed::Opened(_, connection) => self.connection = Some(*connection),
+                Routed::Opened(_, connection) => self.connection = Some(connection),
                 Routed::Reply(length) => {
                     to.push(now, |out| {
                         out[..length].copy_from_slice(&answer[..length]);

@@ -149,9 +149,9 @@ impl Side {
                 }
             }
             Routed::Opened(handle, connection) if self.main.is_some() && self.connections.is_empty() => {
-                self.ghosts.insert(handle, *connection);
+                self.ghosts.insert(handle, connection);
             }
-            Routed::Opened(handle, connection) => self.adopt(handle, *connection),
+            Routed::Opened(handle, connection) => self.adopt(handle, connection),
             Routed::Reply(length) => return Some(reply[..length].to_vec()),
             _ => {}
         }

@@ -176,7 +176,7 @@ fn route(shared: &EndpointShared, table: &mut Table, now: Time, arrival: &Arriva
                 let remote = table.proto.remote(handle).unwrap_or(remote);
                 // A listener on [::] has IPv4 peers, too.
                 connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
-                todo.opened.push(shared.enter(table, handle, *connection, remote, Some(local_ip)));
+                todo.opened.push(shared.enter(table, handle, connection, remote, Some(local_ip)));
                 None
             }
             Routed::Reply(length) => {
@@ -237,7 +237,7 @@ mod tests {
         let third = sent(&mut client, now);
         let opened = server.handle_datagram(now, CLIENT.into(), &third, &mut reply);
         let Routed::Opened(handle, connection) = opened else { panic!("{opened:?}") };
-        (client, handle, *connection)
+        (client, handle, connection)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use dfcp_wire::Profile;
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::limits;
-use crate::recv::reserve_bytes;
+use crate::shared::reserve_bytes;
 
 /// When an initiator must prove its address by a cookie before anything is kept for it, at the price of one round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

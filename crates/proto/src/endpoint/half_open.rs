@@ -18,14 +18,14 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Config;
-use crate::connection::Connection;
-use crate::connection::noise::Proven;
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::{Address, AddressPrefix};
 use crate::endpoint::rate_limit::RateLimit;
 use crate::endpoint::refused::RefusedMessages;
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
+use crate::session::Session;
+use crate::session::noise::Proven;
 
 /// A sealed SYN which has come.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub(super) enum Verdict {
 /// An initiator which has proven itself.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) connection: Box<Connection>,
+    pub(super) session: Box<Session>,
     /// The datagram is the connection's first, and has yet to be handed to it.
     pub(super) has_datagram: bool,
 }
@@ -262,8 +262,8 @@ impl HalfOpens {
             cipher: half_open.cipher,
             answered_at: half_open.answered_at,
         };
-        let connection = Box::new(Connection::accept_sealed(now, Arc::clone(config), remote, seed, proven));
-        Some(Opened { connection, has_datagram })
+        let session = Box::new(Session::accept_sealed(now, Arc::clone(config), remote, seed, proven));
+        Some(Opened { session, has_datagram })
     }
 }
 

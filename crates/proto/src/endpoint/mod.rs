@@ -20,11 +20,12 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::config::Config;
-use crate::connection::{Connection, Ports};
+use crate::connection::Connection;
 use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::limits;
-use crate::recv::budget::{Account, MemoryBudget};
-use crate::recv::reserve_bytes;
+use crate::shared::Ports;
+use crate::shared::memory::{MemoryBudget, MemoryReservation};
+use crate::shared::reserve_bytes;
 use crate::spare::SpareBlocks;
 
 pub use accept::{Accept, Cookies};
@@ -50,7 +51,7 @@ pub enum Routed {
     /// To this connection: hand it to its [`Connection::handle_datagram`], as coming from this address.
     Connection(Handle, SocketAddr),
     /// It opened this connection and has been taken in.
-    Opened(Handle, Box<Connection>),
+    Opened(Handle, Connection),
     /// It wants the answer which has been written into the reply buffer, of this length.
     Reply(usize),
     /// Nowhere.
@@ -84,8 +85,8 @@ enum Entered {
 struct Entry {
     remote: SocketAddr,
     ports: Ports,
-    local_id: u32,
-    profile: Profile,
+    /// The id that modern segments to this end carry; `None` in classic, which is known by its ports.
+    local_id: Option<u32>,
     /// The id which the initiator chose, by which copies of its SYN are known.
     syn_id: Option<u32>,
     half_open: bool,
@@ -180,7 +181,7 @@ impl Endpoint {
         let mut connection = loop {
             let seed = self.seed();
             let connection = Connection::initiate(now, Arc::clone(&config), ports, remote, seed)?;
-            if !self.by_id.contains_key(&connection.local_id()) {
+            if connection.local_id().is_none_or(|id| !self.by_id.contains_key(&id)) {
                 break connection;
             }
         };
@@ -211,7 +212,6 @@ impl Endpoint {
             remote,
             ports: connection.ports(),
             local_id: connection.local_id(),
-            profile: connection.profile(),
             syn_id,
             half_open: entered == Entered::HalfOpen,
             connecting: entered == Entered::Connecting,
@@ -221,11 +221,11 @@ impl Endpoint {
             *self.per_address.entry(remote.into()).or_default() += 1;
         }
         self.half_open += usize::from(entry.half_open);
-        let (profile, id, ports) = (entry.profile, entry.local_id, entry.ports);
+        let (id, ports) = (entry.local_id, entry.ports);
         let handle = Handle(self.entries.insert(entry));
-        match profile {
-            Profile::Modern => self.by_id.insert(id, handle),
-            Profile::Classic => self.by_ports.insert((remote, ports), handle),
+        match id {
+            Some(id) => self.by_id.insert(id, handle),
+            None => self.by_ports.insert((remote, ports), handle),
         };
         if let Some(syn_id) = syn_id {
             self.by_syn.insert((remote, syn_id), handle);
@@ -325,22 +325,23 @@ impl Endpoint {
         // Nobody has proven anything yet: SYNs from nowhere must not take all the memory there is.
         let fits = self.half_open == 0 || (self.half_open as u64 + 1).saturating_mul(reserve) <= unproven_max;
         let has_room = fits && self.half_open < limits::HALF_OPEN_MAX && self.has_room(remote);
-        let Some(account) = has_room.then(|| Account::open(&self.memory, reserve)).flatten() else {
+        let Some(reservation) = has_room.then(|| MemoryReservation::open(&self.memory, reserve)).flatten() else {
             self.refused += 1;
             return Routed::Dropped;
         };
         let mut connection = loop {
             let seed = self.seed();
-            let accepted = Connection::accept(now, Arc::clone(&config), ports, remote, &syn, datagram.len(), seed);
+            let (config, bytes) = (Arc::clone(&config), datagram.len());
+            let accepted = Connection::accept(now, config, ports, remote, &syn, bytes, seed);
             let Some(connection) = accepted else { return self.refuse(&syn.header, syn_id, 0, reply) };
-            if !self.by_id.contains_key(&connection.local_id()) {
+            if connection.local_id().is_none_or(|id| !self.by_id.contains_key(&id)) {
                 break connection;
             }
         };
-        connection.pay_from(account);
+        connection.charge_to(reservation);
         connection.take_from(&self.spare);
         let handle = self.insert(remote, &connection, syn_id, Entered::HalfOpen);
-        Routed::Opened(handle, Box::new(connection))
+        Routed::Opened(handle, connection)
     }
 
     /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.
@@ -351,7 +352,7 @@ impl Endpoint {
                 && entry.syn_id.is_none()
                 && entry.remote == remote
                 && (!raw_ip || entry.ports == ports)
-                && (entry.profile == Profile::Modern) == syn_id.is_some()
+                && entry.local_id.is_some() == syn_id.is_some()
         })?;
         if let (Some(id), Some(entry)) = (syn_id, self.entries.get_mut(index)) {
             entry.syn_id = Some(id);
@@ -391,9 +392,9 @@ impl Endpoint {
     pub fn forget(&mut self, handle: Handle) {
         let Some(entry) = self.entries.try_remove(handle.0) else { return };
         self.half_open -= usize::from(entry.half_open);
-        match entry.profile {
-            Profile::Modern => self.by_id.remove(&entry.local_id),
-            Profile::Classic => self.by_ports.remove(&(entry.remote, entry.ports)),
+        match entry.local_id {
+            Some(id) => self.by_id.remove(&id),
+            None => self.by_ports.remove(&(entry.remote, entry.ports)),
         };
         if let Some(syn_id) = entry.syn_id {
             self.by_syn.remove(&(entry.remote, syn_id));

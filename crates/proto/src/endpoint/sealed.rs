@@ -5,12 +5,13 @@ use dfcp_secure::Pattern;
 use dfcp_time::Time;
 use dfcp_wire::Profile;
 
-use crate::connection::handshake::CODE_RANDOM_LINEAR;
-use crate::connection::noise::SYMBOL_SIZE_MAX;
+use crate::connection::Connection;
 use crate::endpoint::half_open::{Syn, Verdict};
 use crate::endpoint::{Endpoint, Entered, Routed};
-use crate::recv::budget::Account;
-use crate::recv::reserve_bytes;
+use crate::session::handshake::CODE_RANDOM_LINEAR;
+use crate::session::noise::SYMBOL_SIZE_MAX;
+use crate::shared::memory::MemoryReservation;
+use crate::shared::reserve_bytes;
 
 impl Endpoint {
     /// A datagram for an initiator which has yet to prove itself.
@@ -22,21 +23,22 @@ impl Endpoint {
         let (Some(half_opens), Some(config)) = (&mut self.half_opens, &self.modern) else { return Routed::Dropped };
         let reserve = reserve_bytes(config);
         let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
-        let mut connection = opened.connection;
-        let remote = connection.remote();
-        let account = self.has_room(remote).then(|| Account::open(&self.memory, reserve)).flatten();
-        let Some(account) = account else {
+        let mut session = opened.session;
+        let remote = session.remote();
+        let reservation = self.has_room(remote).then(|| MemoryReservation::open(&self.memory, reserve)).flatten();
+        let Some(reservation) = reservation else {
             // Its initiator believes that it is connected, and nothing is left here that could tell it later.
             self.refused += 1;
-            connection.refuse();
-            let told = connection.poll_transmit(now, reply);
+            session.refuse();
+            let told = session.poll_transmit(now, reply);
             return told.map_or(Routed::Dropped, |transmit| Routed::Reply(transmit.length));
         };
-        connection.pay_from(account);
-        connection.take_from(&self.spare);
+        session.charge_to(reservation);
+        session.take_from(&self.spare);
         if opened.has_datagram {
-            connection.handle_datagram(now, remote, &mut datagram.to_vec());
+            session.handle_datagram(now, remote, &mut datagram.to_vec());
         }
+        let connection = Connection::from(session);
         let handle = self.insert(remote, &connection, None, Entered::Proven);
         Routed::Opened(handle, connection)
     }

@@ -1,9 +1,9 @@
 //! Endpoints on raw IP: one host gives every datagram to all of them, the sender included.
 
 use super::*;
-use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
 use crate::security::PeerKey;
-use crate::state::State;
+use crate::shared::DATAGRAM_BUFFER_BYTES;
+use crate::shared::state::State;
 
 const HOST: [u8; 4] = [127, 0, 0, 1];
 const STEPS_MAX: usize = 10_000;
@@ -57,7 +57,7 @@ impl Host {
                     let (_, connection) = node.connections.iter_mut().find(|(known, _)| *known == handle).unwrap();
                     connection.handle_datagram(self.now, remote, &mut datagram.to_vec());
                 }
-                Routed::Opened(handle, connection) => node.connections.push((handle, *connection)),
+                Routed::Opened(handle, connection) => node.connections.push((handle, connection)),
                 Routed::Reply(length) => replies.push((index, reply[..length].to_vec())),
                 Routed::Dropped => {}
             }

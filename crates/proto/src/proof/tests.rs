@@ -190,7 +190,7 @@ impl Pair {
             self.highest = self.highest.max(Some(number));
             // What there is no room for is as good as lost.
             let pushed = self.receiver.push(symbol.block_id, symbol.info, symbol.esi, &payload);
-            assert!(!matches!(pushed, Err(crate::recv::modern::PushError::Misbehaved(_))), "{pushed:?}");
+            assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }
         self.now += STEP;
         count

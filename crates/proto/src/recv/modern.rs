@@ -11,8 +11,9 @@ use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::proof::{self, Layout};
-use crate::recv::budget::Account;
 use crate::recv::collector::Collector;
+use crate::shared::PushError;
+use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 
@@ -66,13 +67,6 @@ pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, usize::from(config.symbol_size) + proof::SECRET_BYTES)
 }
 
-/// What pushing a symbol can fail with: dropped and counted, or an error which ends the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PushError {
-    Dropped(Dropped),
-    Misbehaved(PeerMisbehaved),
-}
-
 #[derive(Debug)]
 pub(crate) struct RecvWindow {
     kernel: Kernel,
@@ -86,10 +80,10 @@ pub(crate) struct RecvWindow {
     memory_max: u64,
     memory_used: u64,
     /// Pays for what blocks really take.
-    account: Account,
+    reservation: MemoryReservation,
     /// Where the memory of blocks comes from, and goes to.
     spare: SpareBlocks,
-    /// The block which the account's reserve pays for.
+    /// The block which the reservation's reserve pays for.
     on_reserve: Option<u32>,
     /// Memory of decoded blocks before `next_needed`, which wait for the application.
     unread_bytes: u64,
@@ -118,7 +112,7 @@ impl RecvWindow {
             window_blocks_max: config.window_blocks,
             memory_max: config.receive_memory_bytes,
             memory_used: 0,
-            account: Account::default(),
+            reservation: MemoryReservation::default(),
             spare: SpareBlocks::default(),
             on_reserve: None,
             unread_bytes: 0,
@@ -138,9 +132,9 @@ impl RecvWindow {
         self.spare = spare;
     }
 
-    /// From now on, `account` pays for blocks.
-    pub(crate) fn pay_from(&mut self, account: Account) {
-        self.account = account;
+    /// From now on, `reservation` pays for blocks.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.reservation = reservation;
     }
 
     /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
@@ -226,15 +220,16 @@ impl RecvWindow {
     fn pay(&mut self, index: usize, block_id: u32, bytes: u64) -> bool {
         if index >= self.slots.capacity() {
             let places = (index + 1).next_power_of_two();
-            if !self.account.take(((places - self.slots.capacity()) * size_of::<Slot>()) as u64) {
+            if !self.reservation.take(((places - self.slots.capacity()) * size_of::<Slot>()) as u64) {
                 return false;
             }
             self.slots.reserve_exact(places - self.slots.len());
         }
-        if self.account.take(bytes) {
+        if self.reservation.take(bytes) {
             return true;
         }
-        let reserved = block_id == self.next_needed && self.on_reserve.is_none() && self.account.take_reserve(bytes);
+        let reserved =
+            block_id == self.next_needed && self.on_reserve.is_none() && self.reservation.take_reserve(bytes);
         if reserved {
             self.on_reserve = Some(block_id);
         }
@@ -247,7 +242,7 @@ impl RecvWindow {
         let Slot::Open(collector, layout) = slot else { return };
         if self.on_reserve != Some(self.first_id + index as u32) {
             let before = open_bytes(layout.data().k(), layout.symbol_size());
-            self.account.give_back(before.saturating_sub(complete_bytes(layout)));
+            self.reservation.give_back(before.saturating_sub(complete_bytes(layout)));
         }
         let rows = collector.into_rows(&self.spare);
         let proof = layout.proof(&rows);
@@ -343,9 +338,9 @@ impl RecvWindow {
             self.unread_bytes -= slot.memory_bytes();
             if self.on_reserve == Some(self.first_id) {
                 self.on_reserve = None;
-                self.account.release_reserve();
+                self.reservation.release_reserve();
             } else if let Slot::Complete { layout, .. } = &slot {
-                self.account.give_back(complete_bytes(*layout));
+                self.reservation.give_back(complete_bytes(*layout));
             }
             if let Slot::Complete { rows, .. } = slot {
                 self.spare.give(rows);
@@ -365,7 +360,7 @@ impl RecvWindow {
         let own = self.memory_max.saturating_sub(self.unread_bytes);
         let held = self.memory_used.saturating_sub(self.unread_bytes);
         // An open block takes at least twice its bytes. What is told here is a promise to be kept as well as others permit.
-        let shared = self.account.room_bytes() / 9 * 4;
+        let shared = self.reservation.room_bytes() / 9 * 4;
         let reserve = if self.on_reserve.is_none() { limits::BLOCK_BYTES_MAX as u64 } else { 0 };
         own.min(held.saturating_add(shared).saturating_add(reserve))
     }

@@ -30,8 +30,8 @@ use crate::send::peer_queue::PeerQueue;
 use crate::send::plan;
 use crate::send::proofs::Proofs;
 use crate::send::repairs::Repairs;
-use crate::send::source::{Cut, Source};
 use crate::send::symbol::{Reason, Symbol};
+use crate::shared::source::{Cut, Source};
 use crate::spare::SpareBlocks;
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.

@@ -44,7 +44,7 @@ impl Server {
                 (None, None)
             }
             Routed::Opened(handle, connection) => {
-                self.connections.insert(handle, *connection);
+                self.connections.insert(handle, connection);
                 (Some(handle), None)
             }
             Routed::Reply(length) => (None, Some(reply[..length].to_vec())),
@@ -111,7 +111,7 @@ impl Rogue {
         let syn = self.syn(&modern_options());
         self.handle = server.take(self.address, &syn).0;
         let Some(handle) = self.handle else { return false };
-        self.server_id = server.connections[&handle].local_id();
+        self.server_id = server.connections[&handle].local_id().unwrap();
         server.sent(handle);
         let ack = self.segment(Flags::ACK, 0, 2, 0, &[]);
         server.take(self.address, &ack);

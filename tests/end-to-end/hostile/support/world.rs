@@ -116,7 +116,7 @@ impl Node {
                 }
             }
             Routed::Opened(handle, connection) => {
-                self.connections.insert(handle, *connection);
+                self.connections.insert(handle, connection);
             }
             Routed::Reply(length) => {
                 self.count_sent(from, length);

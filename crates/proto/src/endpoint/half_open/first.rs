@@ -9,11 +9,11 @@ use rand_chacha::rand_core::Rng;
 
 use super::{HalfOpen, HalfOpens, Syn, Verdict, Waits, write_synack};
 use crate::config::Config;
-use crate::connection::noise::{RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
 use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::address_bytes;
 use crate::endpoint::rate_limit::share_of;
 use crate::limits;
+use crate::session::noise::{RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
 
 /// The payload of a second message: five parameters of an offer, and a cipher, a symbol size and an echo.
 const REPLY_BYTES: usize = PARAMETERS_BYTES + 3 * PARAMETER_HEADER_BYTES + 1 + 2 + 4;

@@ -8,11 +8,11 @@ use dfcp_fountain::raptor::{
 };
 use dfcp_time::Time;
 
+use crate::classic::open_loop::OpenLoop;
 use crate::config::{Config, Content, Schedule};
 use crate::limits;
 use crate::path::rtt::RttEstimator;
-use crate::send::open_loop::OpenLoop;
-use crate::send::source::{Cut, Source};
+use crate::shared::source::{Cut, Source};
 
 /// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More
 /// than was needed costs no more than ε.

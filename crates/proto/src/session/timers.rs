@@ -3,30 +3,17 @@
 use std::time::Duration;
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 
-use crate::connection::{Connection, Phase, Receiver, Sender};
 use crate::error::ConnectionError;
-use crate::state::State;
+use crate::limits::KEEP_ALIVE_REPEAT;
+use crate::session::{Phase, Session};
+use crate::shared::earlier;
+use crate::shared::state::State;
 
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
 
-/// A keep-alive is never sent more often because of what a peer declares.
-pub(super) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
-
-/// How soon a keep-alive which brought no answer is repeated, besides two round trips.
-const KEEP_ALIVE_REPEAT: Duration = Duration::from_secs(1);
-
-/// The earlier of two times, if there is one.
-pub(super) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
-impl Connection {
+impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
     /// at the latest; a time in the past means now. `None` once the connection is closed.
     #[must_use]
@@ -36,7 +23,7 @@ impl Connection {
         }
         let timers = [
             self.idle_at(),
-            self.handshake.repeats.map(|repeats| repeats.next_at()),
+            self.handshake.timer.map(|timer| timer.next_at()),
             self.handshake.owes().then_some(now),
             self.closing.next_timeout(),
             self.report_due_at(),
@@ -54,7 +41,7 @@ impl Connection {
         if matches!(self.phase, Phase::Closed(_)) {
             return;
         }
-        if self.handshake.repeats.is_some_and(|repeats| repeats.is_exhausted(now)) {
+        if self.handshake.timer.is_some_and(|timer| timer.is_exhausted(now)) {
             match self.phase {
                 Phase::SynSent => return self.close(Some(ConnectionError::HandshakeTimeout)),
                 Phase::SynReceived => {
@@ -62,7 +49,7 @@ impl Connection {
                     self.reset_peer();
                     return self.close(Some(ConnectionError::HandshakeTimeout));
                 }
-                Phase::Open | Phase::Closed(_) => self.handshake.repeats = None,
+                Phase::Open | Phase::Closed(_) => self.handshake.timer = None,
             }
         }
         self.end_doubt(now);
@@ -81,34 +68,19 @@ impl Connection {
         }
     }
 
-    /// When silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than that, and
-    /// end it themselves.
+    /// When silence ends the connection.
     fn idle_at(&self) -> Option<Time> {
-        let repeating = match self.phase {
-            Phase::SynSent | Phase::SynReceived => self.handshake.repeats.is_some(),
-            Phase::Open | Phase::Closed(_) => self.closing.is_repeating(),
-        };
-        let own_end = self.config.profile == Profile::Classic && repeating;
-        let over = self.closing.time_wait_until().is_some() || own_end;
-        (!over).then_some(self.last_heard + self.config.idle_timeout)
+        let is_over = self.closing.time_wait_until().is_some();
+        (!is_over).then_some(self.last_heard + self.config.idle_timeout)
     }
 
     pub(crate) fn report_due_at(&self) -> Option<Time> {
-        if self.phase != Phase::Open {
-            return None;
-        }
-        match self.receiver {
-            Receiver::Classic(_) => None,
-            Receiver::Modern(_) => self.reporter.due_at(self.rtt.report_interval(), self.rtt.report_interval_of_much()),
-        }
+        let (interval, of_much) = (self.rtt.report_interval(), self.rtt.report_interval_of_much());
+        (self.phase == Phase::Open).then(|| self.reporter.due_at(interval, of_much)).flatten()
     }
 
     fn ack_waits(&self) -> bool {
-        let block = match &self.receiver {
-            Receiver::Classic(receiver) => receiver.has_ack(),
-            Receiver::Modern(_) => false,
-        };
-        self.phase == Phase::Open && (block || self.closing.due_ack().is_some())
+        self.phase == Phase::Open && self.closing.due_ack().is_some()
     }
 
     pub(crate) fn keep_alive_at(&self) -> Option<Time> {
@@ -123,8 +95,7 @@ impl Connection {
             self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
         });
         // The report which opens a closed window may have been lost: ask for another.
-        let stuck = matches!(&self.sender, Sender::Modern(sender) if sender.is_stuck());
-        let probe = stuck.then_some(self.last_keep_alive + WINDOW_PROBE);
+        let probe = self.sender.is_stuck().then_some(self.last_keep_alive + WINDOW_PROBE);
         earlier(regular, probe)
     }
 
@@ -133,17 +104,11 @@ impl Connection {
         if self.phase != Phase::Open || self.state() == State::TimeWait {
             return None;
         }
-        let classic = self.config.profile == Profile::Classic;
-        let wait = self.bucket.wait_for(dfcp_fountain::raptor::SEGMENT_BYTES as u32).filter(|_| classic);
         if self.may_send {
-            return Some(self.pacer.ready_at().max(wait.unwrap_or(Time::ZERO)).max(now));
+            return Some(self.pacer.ready_at().max(now));
         }
         // What was due when the sender was asked last and had nothing waits for something else to happen.
-        let asked = self.sender_asked_at;
-        let fresh = match &self.sender {
-            Sender::Classic(sender) => sender.next_timeout(now, asked, &self.rtt),
-            Sender::Modern(sender) => sender.next_timeout(asked, &self.rtt, self.spending()),
-        };
-        fresh.map(|at| at.max(self.pacer.ready_at()).max(wait.unwrap_or(Time::ZERO)))
+        let fresh = self.sender.next_timeout(self.sender_asked_at, &self.rtt, self.spending());
+        fresh.map(|at| at.max(self.pacer.ready_at()))
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 use dfcp_wire::handshake::Offer;
 
-use crate::connection::repeats::Repeats;
 use crate::limits;
+use crate::shared::Role;
+use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
@@ -21,26 +20,16 @@ pub(crate) const ACK_OF_SYNACK: u32 = 2;
 pub(crate) const ACK_PATH_CHALLENGE: u32 = 3;
 pub(crate) const ACK_PATH_RESPONSE: u32 = 4;
 
-/// Which end of the connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Initiator,
-    Acceptor,
-}
-
 /// The identifiers which both ends choose, and what is still to be said about them.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     pub(crate) role: Role,
-    /// What the peer puts into the port fields of segments to us (modern).
+    /// What the peer puts into the port fields of segments to us.
     pub(crate) local_id: u32,
-    /// What we put into the port fields of segments to the peer (modern), once known.
+    /// What we put into the port fields of segments to the peer, once known.
     pub(crate) peer_id: Option<u32>,
-    /// Generator states which seed the precodes (classic).
-    pub(crate) local_initial: GeneratorState,
-    pub(crate) peer_initial: Option<GeneratorState>,
-    /// Repeats of the SYN; classic repeats the SYNACK as well; the modern initiator its ACK until it hears something.
-    pub(crate) repeats: Option<Repeats>,
+    /// Copies of the SYN, and of the initiator's ACK until it hears something.
+    pub(crate) timer: Option<RetransmitTimer>,
     /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
     owed: u8,
     echo: u32,
@@ -53,14 +42,12 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    pub(crate) fn new(role: Role, local_id: u32, local_initial: GeneratorState) -> Self {
+    pub(crate) fn new(role: Role, local_id: u32) -> Self {
         Self {
             role,
             local_id,
             peer_id: None,
-            local_initial,
-            peer_initial: None,
-            repeats: None,
+            timer: None,
             owed: 0,
             echo: 0,
             third: None,
@@ -71,7 +58,7 @@ impl Handshake {
 
     /// Whether the peer has said who it is.
     pub(crate) fn has_peer(&self) -> bool {
-        self.peer_id.is_some() || self.peer_initial.is_some()
+        self.peer_id.is_some()
     }
 
     /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
@@ -91,13 +78,13 @@ impl Handshake {
 
     /// The acceptor has been heard: nothing of the handshake need be repeated.
     pub(crate) fn complete(&mut self) {
-        self.repeats = None;
+        self.timer = None;
         self.third = None;
     }
 
     /// Copies of our segment which have left by themselves, and not because somebody's made them.
     pub(crate) fn timed_copies(&self) -> u32 {
-        self.repeats.map_or(0, |repeats| repeats.sent())
+        self.timer.map_or(0, |timer| timer.sent())
     }
 
     /// The number of the next one.
@@ -129,8 +116,8 @@ impl Handshake {
         self.sent_at.iter().find(|&&(sent, _)| sent == number).map(|&(_, at)| now.since(at))
     }
 
-    pub(crate) fn start_repeats(&mut self, now: Time, profile: Profile) {
-        self.repeats = Some(Repeats::start(now, profile));
+    pub(crate) fn start_timer(&mut self, now: Time) {
+        self.timer = Some(RetransmitTimer::start(now, &RetransmitSchedule::MODERN));
     }
 }
 

@@ -15,13 +15,14 @@ use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Header, Options, Profile, Segmen
 use rand_chacha::ChaCha20Rng;
 
 use crate::config::Config;
-use crate::connection::handshake::{CODE_RANDOM_LINEAR, PeerLimits, Role};
-use crate::connection::protection::Protection;
-use crate::connection::{Connection, Phase, Ports, Seal};
 use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
 use crate::random::Draws;
 use crate::security::{Credentials, PeerKey};
+use crate::session::handshake::{CODE_RANDOM_LINEAR, PeerLimits};
+use crate::session::protection::Protection;
+use crate::session::{Phase, Seal, Session};
+use crate::shared::{Ports, Role};
 
 /// What an RST says in S1.
 pub(crate) const RST_NOT_ADMITTED: u32 = 1;
@@ -195,7 +196,7 @@ pub(crate) struct Proven {
     pub(crate) answered_at: Time,
 }
 
-impl Connection {
+impl Session {
     /// The accepting side's end of a sealed connection: open from the start, or, if the key which the peer has proven is
     /// not admitted, about to tell it so.
     pub(crate) fn accept_sealed(
@@ -217,7 +218,7 @@ impl Connection {
             if first_contact {
                 // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
                 // comes, tells the initiator to stop repeating it.
-                connection.handshake.start_repeats(now, Profile::Modern);
+                connection.handshake.start_timer(now);
             }
             connection.establish(now, PeerLimits::from(&proven.offer), proven.symbol_size);
         } else {
@@ -318,7 +319,7 @@ impl Connection {
         self.symbol_size = answer.symbol_size;
         self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
-        self.handshake.start_repeats(now, Profile::Modern);
+        self.handshake.start_timer(now);
         self.handshake.clear_owed();
         if answer.third.is_some() {
             // Nothing sealed can be opened before it has come, so its loss would be that of all data behind it.

@@ -1,17 +1,14 @@
-//! One connection: wiring over the small owners which decide (handshake, sender, receiver, reporter, pacer, breaker,
-//! closing).
+//! A modern connection: wiring over the small owners which decide (handshake, sender, receiver, reporter, pacer,
+//! breaker, closing).
 //!
 //! # Run loop
 //!
 //! Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …),
-//! then drain [`poll_transmit`](Connection::poll_transmit) until it returns `None` and
-//! [`poll_event`](Connection::poll_event) until it does, then sleep until
-//! [`next_timeout`](Connection::next_timeout) or the next input. Time only ever enters as an argument.
+//! then drain [`poll_transmit`](Session::poll_transmit) until it returns `None` and
+//! [`poll_event`](Session::poll_event) until it does, then sleep until
+//! [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
 
 pub(crate) mod application;
-mod closing;
-mod counters;
-mod events;
 pub(crate) mod handshake;
 mod memory;
 pub(crate) mod noise;
@@ -19,7 +16,6 @@ mod opening;
 mod paths;
 pub(crate) mod protection;
 mod receive;
-mod repeats;
 pub(crate) mod sharing;
 mod spending;
 mod timers;
@@ -30,73 +26,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
-use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 use dfcp_wire::handshake::{Offer, Parameters};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Rate};
-use crate::connection::closing::Closing;
-use crate::connection::counters::Counters;
-use crate::connection::events::{Events, Occurrence};
-use crate::connection::handshake::{Handshake, PeerLimits, Role};
-use crate::connection::noise::Opening;
-use crate::connection::paths::Paths;
-use crate::connection::protection::Protection;
-use crate::connection::timers::KEEP_ALIVE_MIN;
 use crate::error::{ConfigError, ConnectionError};
+use crate::limits::KEEP_ALIVE_MIN;
 use crate::path::arrivals::Arrivals;
 use crate::path::breaker::Breaker;
 use crate::path::numbers::DatagramNumbers;
-use crate::path::pacing::{Pacer, TokenBucket};
+use crate::path::pacing::Pacer;
 use crate::path::rtt::RttEstimator;
 use crate::random::Draws;
-use crate::recv::classic::ClassicReceiver;
 use crate::recv::modern::RecvWindow;
 use crate::recv::reporter::Reporter;
 use crate::send::adaptive::Adaptive;
-use crate::send::classic::ClassicSender;
 use crate::send::credit::Credit;
-use crate::state::State;
-
-/// Something the application may want to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The handshake is done.
-    Connected,
-    /// There may be something to read, or the peer's stream has ended.
-    Readable,
-    /// There is room to write again.
-    Writable,
-    /// The peer has every byte written before `shutdown`, and says so.
-    Finished,
-    /// The connection is over, with the reason unless both sides closed it.
-    Closed(Option<ConnectionError>),
-}
-
-/// The two ports of a classic connection, or of a modern SYN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ports {
-    /// Ours.
-    pub local: u16,
-    /// The peer's.
-    pub remote: u16,
-}
-
-#[derive(Debug)]
-enum Sender {
-    Classic(Box<ClassicSender>),
-    Modern(Box<Adaptive>),
-}
-
-#[derive(Debug)]
-enum Receiver {
-    Classic(Box<ClassicReceiver>),
-    Modern(Box<RecvWindow>),
-}
+use crate::session::handshake::{Handshake, PeerLimits};
+use crate::session::noise::Opening;
+use crate::session::paths::Paths;
+use crate::session::protection::Protection;
+use crate::shared::closing::Closing;
+use crate::shared::counters::Counters;
+use crate::shared::events::Event;
+use crate::shared::events::{EventKind, Events};
+use crate::shared::retransmit::RetransmitSchedule;
+use crate::shared::state::State;
+use crate::shared::{Ports, Role};
 
 /// What protects a connection's datagrams.
 #[derive(Debug)]
@@ -111,7 +69,7 @@ enum Seal {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Session {
     /// Shared by all connections which an endpoint accepts, until it is changed for one of them.
     config: Arc<Config>,
     /// The configured one, or what both ends have agreed on.
@@ -127,9 +85,8 @@ pub struct Connection {
     phase: Phase,
     handshake: Handshake,
     closing: Closing,
-    sender: Sender,
-    receiver: Receiver,
-    /// Of our datagrams (modern) or segments (classic).
+    sender: Box<Adaptive>,
+    receiver: Box<RecvWindow>,
     numbers: DatagramNumbers,
     arrivals: Arrivals,
     reporter: Reporter,
@@ -139,9 +96,8 @@ pub struct Connection {
     reported_window: (u32, u64),
     rtt: RttEstimator,
     pacer: Pacer,
-    /// What the peer has yet to prove (modern).
+    /// What the peer has yet to prove.
     credit: Credit,
-    bucket: TokenBucket,
     breaker: Breaker,
     peer_rate_max_bps: u64,
     /// What the peer's SYN declared, until its address is proven.
@@ -172,7 +128,7 @@ enum Phase {
     Closed(Option<ConnectionError>),
 }
 
-impl Connection {
+impl Session {
     /// Opens a connection to `remote`: the SYN is what [`poll_transmit`](Self::poll_transmit) returns first. `seed` must
     /// be unpredictable to others in real use, and serve once.
     ///
@@ -202,7 +158,7 @@ impl Connection {
             let opening = Opening::new(&connection.config, credentials, local_id, &offer, &mut connection.random)?;
             connection.seal = Seal::Opening(Box::new(opening));
         }
-        connection.handshake.start_repeats(now, connection.config.profile);
+        connection.handshake.start_timer(now);
         connection.phase = Phase::SynSent;
         Ok(connection)
     }
@@ -216,30 +172,19 @@ impl Connection {
         seed: [u8; 32],
     ) -> Self {
         let mut random = Draws::<ChaCha20Rng>::new(seed);
-        let (local_id, initial) = random.with(|random| (random.next_u32().max(1), initial_state(random)));
+        let local_id = random.with(|random| random.next_u32().max(1));
         let kernel = Kernel::detect();
         let proofs = config.credentials().is_some().then(|| random.bytes());
-        let (sender, receiver) = match config.profile {
-            Profile::Classic => (
-                Sender::Classic(Box::new(ClassicSender::new(&config, initial))),
-                // The peer's own initial state takes the place of ours when its SYN or SYNACK comes.
-                Receiver::Classic(Box::new(ClassicReceiver::new(&config, initial))),
-            ),
-            Profile::Modern => (
-                Sender::Modern(Box::new(Adaptive::new(&config, kernel, proofs))),
-                Receiver::Modern(Box::new(RecvWindow::new(&config, kernel, proofs.is_some()))),
-            ),
-        };
         Self {
             ports,
             paths: Paths::new(remote),
             seal: Seal::Off,
             random,
             phase: Phase::SynReceived,
-            handshake: Handshake::new(role, local_id, initial),
+            handshake: Handshake::new(role, local_id),
             closing: Closing::default(),
-            sender,
-            receiver,
+            sender: Box::new(Adaptive::new(&config, kernel, proofs)),
+            receiver: Box::new(RecvWindow::new(&config, kernel, proofs.is_some())),
             numbers: DatagramNumbers::default(),
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
@@ -248,7 +193,6 @@ impl Connection {
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
             credit: Credit::default(),
-            bucket: TokenBucket::new(),
             breaker: Breaker::new(),
             peer_rate_max_bps: 0,
             pending_peer: (PeerLimits::default(), config.symbol_size),
@@ -282,12 +226,6 @@ impl Connection {
         }
     }
 
-    /// The profile which it speaks.
-    #[must_use]
-    pub fn profile(&self) -> Profile {
-        self.config.profile
-    }
-
     /// Its ports.
     #[must_use]
     pub fn ports(&self) -> Ports {
@@ -302,16 +240,11 @@ impl Connection {
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
-        Some(match self.events.pop()? {
-            Occurrence::Connected => Event::Connected,
-            Occurrence::Readable => Event::Readable,
-            Occurrence::Writable => Event::Writable,
-            Occurrence::Finished => Event::Finished,
-            Occurrence::Closed => Event::Closed(match &self.phase {
-                Phase::Closed(error) => error.clone(),
-                Phase::SynSent | Phase::SynReceived | Phase::Open => None,
-            }),
-        })
+        let kind = self.events.pop()?;
+        Some(kind.with_reason(|| match &self.phase {
+            Phase::Closed(error) => error.clone(),
+            Phase::SynSent | Phase::SynReceived | Phase::Open => None,
+        }))
     }
 
     /// A configuration of its own, to be changed.
@@ -326,20 +259,13 @@ impl Connection {
         if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
-        match &mut self.sender {
-            Sender::Classic(sender) => sender.establish(now),
-            Sender::Modern(sender) => {
-                sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
-                self.numbers.skip_some(self.random.bytes());
-            }
-        }
-        if let Receiver::Modern(receiver) = &mut self.receiver {
-            receiver.set_symbol_size(symbol_size);
-        }
+        self.sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
+        self.numbers.skip_some(self.random.bytes());
+        self.receiver.set_symbol_size(symbol_size);
         self.update_rate();
         self.may_send = true;
-        self.events.push(Occurrence::Connected);
-        self.events.push(Occurrence::Writable);
+        self.events.push(EventKind::Connected);
+        self.events.push(EventKind::Writable);
     }
 
     /// What we declare in SYN and SYNACK.
@@ -373,7 +299,7 @@ impl Connection {
     }
 
     fn breaker_is_on(&self) -> bool {
-        self.config.breaker && self.config.profile == Profile::Modern && self.config.rate != Rate::Line
+        self.config.breaker && self.config.rate != Rate::Line
     }
 
     fn close(&mut self, error: Option<ConnectionError>) {
@@ -382,16 +308,15 @@ impl Connection {
         }
         self.phase = Phase::Closed(error);
         self.may_send = false;
-        self.events.push(Occurrence::Readable);
-        self.events.push(Occurrence::Writable);
-        self.events.push(Occurrence::Closed);
+        self.events.push(EventKind::Readable);
+        self.events.push(EventKind::Writable);
+        self.events.push(EventKind::Closed);
     }
 
     /// Before the connection is closed: the peer is to be told by an RST, unless that would be more than its SYNs have
     /// earned while its address is not proven ([open-11]).
     fn reset_peer(&mut self) {
-        let is_unproven = self.phase == Phase::SynReceived && self.config.profile == Profile::Modern;
-        self.reset = (!is_unproven).then_some(0);
+        self.reset = (self.phase != Phase::SynReceived).then_some(0);
     }
 
     /// After anything that can end a direction: reach the states which follow.
@@ -399,25 +324,16 @@ impl Connection {
         if self.phase != Phase::Open {
             return;
         }
-        let (end, drained, exhausted) = match &self.sender {
-            Sender::Classic(sender) => (sender.end(), sender.is_drained(), sender.is_exhausted()),
-            Sender::Modern(sender) => (sender.end(), sender.is_drained(), sender.is_exhausted()),
-        };
-        if exhausted {
+        if self.sender.is_exhausted() {
             self.reset = Some(0);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
-        // Classic gives FIN up after six copies, so it waits until every block is acknowledged; modern repeats it as
-        // long as there is progress and sends it at once.
-        if let Some(end) = end.filter(|_| drained || self.config.profile == Profile::Modern) {
-            self.closing.start(now, end, self.config.profile);
+        // FIN is repeated as long as there is progress, so it is sent at once.
+        if let Some(end) = self.sender.end() {
+            self.closing.start(now, end, &RetransmitSchedule::MODERN);
         }
-        let finished = match &self.receiver {
-            Receiver::Classic(receiver) => receiver.is_finished(),
-            Receiver::Modern(receiver) => receiver.is_finished(),
-        };
-        if finished && self.closing.on_peer_done() {
-            self.events.push(Occurrence::Readable);
+        if self.receiver.is_finished() && self.closing.on_peer_done() {
+            self.events.push(EventKind::Readable);
         }
         match self.closing.state() {
             State::TimeWait => {
@@ -433,16 +349,6 @@ impl Connection {
             | State::FinWait2
             | State::CloseWait
             | State::LastAck => {}
-        }
-    }
-}
-
-/// A generator state from the connection's seed (classic, thesis §3.8.3).
-fn initial_state(random: &mut ChaCha20Rng) -> GeneratorState {
-    loop {
-        let words = [random.next_u32(), random.next_u32(), random.next_u32()];
-        if let Some(state) = GeneratorState::new(words[0], words[1], words[2]) {
-            return state;
         }
     }
 }

@@ -5,18 +5,17 @@ use dfcp_time::Time;
 use dfcp_wire::{CRC_BYTES, HEADER_BYTES};
 
 use crate::config::Rate;
-use crate::connection::{Connection, Seal, Sender};
 use crate::limits;
 use crate::send::credit::Spending;
+use crate::session::{Seal, Session};
 
-impl Connection {
+impl Session {
     /// What may be sent now.
     pub(super) fn spending(&self) -> Spending {
-        let Sender::Modern(sender) = &self.sender else { return Spending::Freely };
         let datagram_bytes = |symbol_bytes: u64| symbol_bytes + self.data_overhead_bytes();
-        let last_sent = (sender.last_sent(), datagram_bytes(self.symbol_size.into()));
+        let last_sent = (self.sender.last_sent(), datagram_bytes(self.symbol_size.into()));
         self.credit.spending(self.credit_rate_bps(), last_sent, || {
-            let (symbols, symbol_bytes) = sender.oldest_block_symbols();
+            let (symbols, symbol_bytes) = self.sender.oldest_block_symbols();
             symbols * datagram_bytes(symbol_bytes)
         })
     }
@@ -36,8 +35,7 @@ impl Connection {
 
     /// The peer may have proven more than before: `symbols` and bytes of such, as the sender had counted then.
     pub(super) fn pay_off(&mut self, now: Time, (symbols, symbol_bytes): (u64, u64)) {
-        let Sender::Modern(sender) = &self.sender else { return };
-        let counters = sender.counters();
+        let counters = self.sender.counters();
         let symbols = counters.acknowledged_symbols - symbols;
         if symbols > 0 {
             let symbol_bytes = counters.acknowledged_symbol_bytes - symbol_bytes;
@@ -58,8 +56,8 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::connection::Ports;
     use crate::security::PeerKey;
+    use crate::shared::Ports;
 
     #[test]
     fn no_rate_cap_of_the_peers_raises_the_credit() {
@@ -67,7 +65,7 @@ mod tests {
             let now = Time::from_s(1);
             let config = Config { rate, ..Config::sealed(PeerKey::Any) };
             let ports = Ports { local: 1, remote: 2 };
-            let mut connection = Connection::connect(now, config, ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();
+            let mut connection = Session::connect(now, config, ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();
             connection.peer_rate_max_bps = cap_bps;
             connection.credit.on_report(Some(Duration::from_millis(10)));
             connection.credit.on_sent(now, megabytes * 1_000_000);

@@ -8,11 +8,11 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::connection::application::Read;
-use crate::connection::handshake::ACK_OF_FIN;
-use crate::connection::transmit::{DATAGRAM_BUFFER_BYTES, Transmit};
 use crate::endpoint::{Accept, Endpoint, Routed};
 use crate::error::PeerMisbehaved;
+use crate::session::handshake::ACK_OF_FIN;
+use crate::shared::Read;
+use crate::shared::{DATAGRAM_BUFFER_BYTES, Transmit};
 
 const STEP: Duration = Duration::from_millis(2);
 const STEPS_MAX: u32 = 20_000;
@@ -38,10 +38,10 @@ struct Ended {
     resets: u64,
 }
 
-fn with_proofs(mut connection: Connection, secret: u8) -> Connection {
+fn with_proofs(mut connection: Session, secret: u8) -> Session {
     let (config, kernel) = (connection.config.clone(), Kernel::detect());
-    connection.sender = Sender::Modern(Box::new(Adaptive::new(&config, kernel, Some([secret; 32]))));
-    connection.receiver = Receiver::Modern(Box::new(RecvWindow::new(&config, kernel, true)));
+    connection.sender = Box::new(Adaptive::new(&config, kernel, Some([secret; 32])));
+    connection.receiver = Box::new(RecvWindow::new(&config, kernel, true));
     connection
 }
 
@@ -50,7 +50,7 @@ fn data() -> Vec<u8> {
 }
 
 /// Reads what is there, and ends the other half at the end.
-fn read_all(server: &mut Connection, now: Time, bytes: &mut Vec<u8>) {
+fn read_all(server: &mut Session, now: Time, bytes: &mut Vec<u8>) {
     let mut buffer = [0; 4096];
     let mut found = server.read(now, &mut buffer);
     while let Ok(Read::Bytes(count)) = found {
@@ -69,15 +69,15 @@ fn run(seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
 }
 
 /// The same where each end is made ready by `prepare`.
-fn run_between(prepare: fn(Connection, u8) -> Connection, seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
+fn run_between(prepare: fn(Session, u8) -> Session, seed: u64, loss: f64, late: bool, answers: Answers) -> Ended {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut now = Time::from_s(1);
     let mut server_end = Endpoint::new(9, Some(Accept::from(Config::danger_unsealed())), [2; 32]);
     let (at_client, at_server) = (([192, 0, 2, 1], 8).into(), ([192, 0, 2, 2], 9).into());
     let mut client_end = Endpoint::new(8, None, [1; 32]);
     let (_, client) = client_end.connect(now, at_server, Config::danger_unsealed()).unwrap();
-    let mut client = prepare(client, 1);
-    let mut server: Option<Connection> = None;
+    let mut client = prepare(client.into_session(), 1);
+    let mut server: Option<Session> = None;
     let (mut to_server, mut to_client) = (VecDeque::new(), VecDeque::new());
     let (mut liar, mut lied) = (Liar::default(), false);
     let mut ended = Ended { error: None, bytes: Vec::new(), data_after: 0, resets: 0 };
@@ -102,7 +102,7 @@ fn run_between(prepare: fn(Connection, u8) -> Connection, seed: u64, loss: f64, 
         }
         for datagram in to_server.drain(..) {
             match (server_end.handle_datagram(now, at_client, &datagram, &mut reply), &mut server) {
-                (Routed::Opened(_, opened), _) => server = Some(prepare(*opened, 2)),
+                (Routed::Opened(_, opened), _) => server = Some(prepare(opened.into_session(), 2)),
                 (Routed::Connection(_, from), Some(server)) => {
                     server.handle_datagram(now, from, &mut datagram.to_vec());
                 }

@@ -4,20 +4,20 @@ use crate::stats::Stats;
 
 /// As in [`Stats`], field by field.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) segments_sent: u64,
-    pub(super) segments_received: u64,
-    pub(super) segments_dropped: u64,
-    pub(super) acks_sent: u64,
-    pub(super) acks_received: u64,
-    pub(super) bytes_sent: u64,
-    pub(super) bytes_received: u64,
-    pub(super) arrival_rate_bps: u64,
+pub(crate) struct Counters {
+    pub(crate) segments_sent: u64,
+    pub(crate) segments_received: u64,
+    pub(crate) segments_dropped: u64,
+    pub(crate) acks_sent: u64,
+    pub(crate) acks_received: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) arrival_rate_bps: u64,
 }
 
 impl Counters {
     /// Statistics with nothing but these.
-    pub(super) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let Self { segments_sent, segments_received, segments_dropped, acks_sent, acks_received, .. } = *self;
         let Self { bytes_sent, bytes_received, arrival_rate_bps, .. } = *self;
         Stats {

@@ -7,9 +7,9 @@ use dfcp_wire::handshake::{Offer, Payload};
 use dfcp_wire::{Flags, Header, Options, Segment, encode, option_bytes};
 
 use super::*;
-use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
 use crate::error::Dropped;
 use crate::security::{Credentials, PeerKey, Verifier};
+use crate::shared::DATAGRAM_BUFFER_BYTES;
 
 const OFFER: Offer =
     Offer { window_blocks: 4096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 };
@@ -32,18 +32,18 @@ fn verified() -> PeerKey {
     PeerKey::Verified(Verifier::new(move |key| *key == known))
 }
 
-fn initiator(credentials: impl Into<Credentials>) -> Connection {
+fn initiator(credentials: impl Into<Credentials>) -> Session {
     let ports = Ports { local: 4_000, remote: 9 };
-    Connection::connect(start(), Config::sealed(credentials.into()), ports, at_server(), [3; 32]).unwrap()
+    Session::connect(start(), Config::sealed(credentials.into()), ports, at_server(), [3; 32]).unwrap()
 }
 
-fn sent(connection: &mut Connection, now: Time) -> Vec<Vec<u8>> {
+fn sent(connection: &mut Session, now: Time) -> Vec<Vec<u8>> {
     let mut out = [0; DATAGRAM_BUFFER_BYTES];
     let next = || connection.poll_transmit(now, &mut out).map(|it| out[..it.length].to_vec());
     std::iter::from_fn(next).take(1_000).collect()
 }
 
-fn error(connection: &Connection) -> Option<ConnectionError> {
+fn error(connection: &Session) -> Option<ConnectionError> {
     match &connection.phase {
         Phase::Closed(error) => error.clone(),
         _ => None,
@@ -92,7 +92,7 @@ fn encoded(payload: &Payload<'_>) -> Vec<u8> {
     out[..length].to_vec()
 }
 
-fn take(connection: &mut Connection, now: Time, mut datagram: Vec<u8>) {
+fn take(connection: &mut Session, now: Time, mut datagram: Vec<u8>) {
     connection.handle_datagram(now, at_server(), &mut datagram);
 }
 
@@ -100,10 +100,10 @@ fn take(connection: &mut Connection, now: Time, mut datagram: Vec<u8>) {
 #[test]
 fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
-    let mut initiator = Connection::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
     let segment = Segment::decode(&syn).unwrap();
-    let accepted = Connection::accept(start(), config, ports, at_server(), &segment, syn.len(), [4; 32]);
+    let accepted = Session::accept(start(), config, ports, at_server(), &segment, syn.len(), [4; 32]);
     let mut acceptor = accepted.unwrap();
     let synack = sent(&mut acceptor, start()).remove(0);
     let late = start() + Duration::from_secs(9);
@@ -157,7 +157,7 @@ fn an_answer_which_anybody_can_write_does_not_keep_the_genuine_one_away() {
 
 #[test]
 fn what_nobody_vouches_for_ends_the_attempt_after_three_seconds() {
-    let mut cases: Vec<(Connection, ConnectionError)> = Vec::new();
+    let mut cases: Vec<(Session, ConnectionError)> = Vec::new();
     for (peer, key, inner, why) in rogue_answers() {
         let mut initiator = initiator(peer);
         let syn = sent(&mut initiator, start()).remove(0);
@@ -262,23 +262,21 @@ fn too_many_forgeries_end_a_connection() {
 
 /// [close-6]
 #[test]
-fn time_wait_lasts_32_seconds_in_modern_and_60_in_classic() {
-    let configs = [(Config::sealed(verified()), 32), (Config::danger_unsealed(), 32), (Config::danger_classic(), 60)];
-    for (config, seconds) in configs {
+fn time_wait_lasts_32_seconds() {
+    for config in [Config::sealed(verified()), Config::danger_unsealed()] {
         let ports = Ports { local: 4_000, remote: 9 };
-        let profile = config.profile;
-        let mut connection = Connection::new(start(), Arc::new(config), ports, at_server(), Role::Initiator, [3; 32]);
+        let mut connection = Session::new(start(), Arc::new(config), ports, at_server(), Role::Initiator, [3; 32]);
         connection.phase = Phase::Open;
-        connection.closing.start(start(), 0, profile);
+        connection.closing.start(start(), 0, &RetransmitSchedule::MODERN);
         connection.closing.on_fin_acknowledged(Some(0));
         connection.closing.on_peer_fin(0);
         connection.closing.on_peer_done();
         connection.update_closing(start());
         assert_eq!(connection.state(), State::TimeWait);
-        connection.handle_timeout(start() + Duration::from_secs(seconds) - MS);
-        assert_eq!(connection.state(), State::TimeWait, "{profile:?}");
-        connection.handle_timeout(start() + Duration::from_secs(seconds));
-        assert_eq!((connection.state(), error(&connection)), (State::Closed, None), "{profile:?}");
+        connection.handle_timeout(start() + Duration::from_secs(32) - MS);
+        assert_eq!(connection.state(), State::TimeWait);
+        connection.handle_timeout(start() + Duration::from_secs(32));
+        assert_eq!((connection.state(), error(&connection)), (State::Closed, None));
     }
 }
 
@@ -300,12 +298,13 @@ fn giving_up_a_connection_whose_peer_has_proven_nothing_sends_nothing() {
     let accept = crate::endpoint::Accept { modern: Some(config.clone()), ..Default::default() };
     let ports = Ports { local: 4_000, remote: 9 };
     for is_proven in [false, true] {
-        let mut client = Connection::connect(start(), config.clone(), ports, at_server(), [3; 32]).unwrap();
+        let mut client = Session::connect(start(), config.clone(), ports, at_server(), [3; 32]).unwrap();
         let mut server = crate::endpoint::Endpoint::new(9, Some(accept.clone()), [4; 32]);
         let syn = sent(&mut client, start()).swap_remove(0);
         let from = ([203, 0, 113, 7], 4_000).into();
         let opened = server.handle_datagram(start() + MS, from, &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
-        let crate::endpoint::Routed::Opened(_, mut connection) = opened else { panic!("{opened:?}") };
+        let crate::endpoint::Routed::Opened(_, connection) = opened else { panic!("{opened:?}") };
+        let mut connection = connection.into_session();
         let answers = sent(&mut connection, start() + MS);
         assert_eq!(answers.len(), 1);
         if is_proven {

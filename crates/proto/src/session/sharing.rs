@@ -4,7 +4,7 @@
 use dfcp_time::Time;
 
 use crate::config::WriteAhead;
-use crate::connection::{Connection, Phase, Sender};
+use crate::session::{Phase, Session};
 
 /// What a connection has to send, for whoever lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub struct Sending {
     /// It keeps to no rate, and its path is short ([`SHORT_PATH_RTT_MAX`](crate::limits::SHORT_PATH_RTT_MAX)): a few blocks are
     /// sent and reported within milliseconds.
     pub takes_turns: bool,
-    /// What [`Connection::allow_writing`] allowed has been written, or all that there was.
+    /// What [`Session::allow_writing`] allowed has been written, or all that there was.
     pub has_used_allowance: bool,
 }
 
-impl Connection {
+impl Session {
     /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in, a
     /// socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight
     /// than fits into that and the path.
@@ -38,42 +38,34 @@ impl Connection {
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
     pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        if let Sender::Modern(sender) = &mut self.sender {
-            sender.set_write_ahead(write_ahead);
-        }
+        self.sender.set_write_ahead(write_ahead);
     }
 
     /// What it has to send. Of a connection which is not modern or not open, nothing.
     #[must_use]
     pub fn sending(&self) -> Sending {
-        match &self.sender {
-            Sender::Modern(sender) if self.phase == Phase::Open => {
-                let is_under_way = sender.is_under_way();
-                Sending {
-                    is_under_way,
-                    is_busy: is_under_way || (self.write_blocked && sender.may_begin_block()),
-                    takes_turns: self.pacer.rate_bps().is_none() && sender.is_path_short(),
-                    has_used_allowance: sender.has_used_allowance(),
-                }
-            }
-            Sender::Modern(_) | Sender::Classic(_) => Sending::default(),
+        if self.phase != Phase::Open {
+            return Sending::default();
+        }
+        let is_under_way = self.sender.is_under_way();
+        Sending {
+            is_under_way,
+            is_busy: is_under_way || (self.write_blocked && self.sender.may_begin_block()),
+            takes_turns: self.pacer.rate_bps().is_none() && self.sender.is_path_short(),
+            has_used_allowance: self.sender.has_used_allowance(),
         }
     }
 
     /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
     /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, bytes: Option<u64>) {
-        if let Sender::Modern(sender) = &mut self.sender {
-            sender.allow(bytes);
-        }
+        self.sender.allow(bytes);
         self.wake_writer();
     }
 
     /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        if let Sender::Modern(sender) = &mut self.sender {
-            sender.set_queue_sharers(sharers);
-        }
+        self.sender.set_queue_sharers(sharers);
     }
 }

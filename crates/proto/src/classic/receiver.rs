@@ -10,8 +10,8 @@ use dfcp_time::Time;
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
-use crate::recv::budget::Account;
-use crate::recv::modern::PushError;
+use crate::shared::PushError;
+use crate::shared::memory::MemoryReservation;
 use crate::stats::ReceivedSymbols;
 
 /// A lost ACK is repeated when further segments of its block arrive, at most this often per block: the thesis sends
@@ -43,7 +43,7 @@ pub(crate) fn reserve_bytes(config: &Config) -> u64 {
 #[derive(Debug)]
 enum RecvQueue {
     Empty,
-    /// `shared_bytes` is what the account has paid out of what is shared, `has_equations` whether also for these.
+    /// `shared_bytes` is what the reservation has paid out of what is shared, `has_equations` whether also for these.
     Open {
         decoder: Box<Decoder>,
         length_bytes: u32,
@@ -72,8 +72,8 @@ pub(crate) struct ClassicReceiver {
     peer_initial: State,
     graphs: GraphCache,
     /// Pays for what blocks take.
-    account: Account,
-    /// The block which the account's reserve pays for.
+    reservation: MemoryReservation,
+    /// The block which the reservation's reserve pays for.
     on_reserve: Option<u32>,
     redundancy_bytes: u32,
     decoding: bool,
@@ -99,7 +99,7 @@ impl ClassicReceiver {
         Self {
             peer_initial,
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX),
-            account: Account::default(),
+            reservation: MemoryReservation::default(),
             on_reserve: None,
             redundancy_bytes: config.redundancy_bytes,
             decoding: config.decoding && config.content == Content::Real,
@@ -118,9 +118,9 @@ impl ClassicReceiver {
         }
     }
 
-    /// From now on, `account` pays for blocks.
-    pub(crate) fn pay_from(&mut self, account: Account) {
-        self.account = account;
+    /// From now on, `reservation` pays for blocks.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.reservation = reservation;
     }
 
     pub(crate) fn set_redundancy_bytes(&mut self, redundancy_bytes: u32) {
@@ -244,8 +244,8 @@ impl ClassicReceiver {
             .push(graph, payload)
             .map_err(|_| PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id }))?;
         if !fresh {
-            self.account.give_back(shared);
-            self.account.give_back_reserve(SEGMENT_MEMORY_BYTES - shared);
+            self.reservation.give_back(shared);
+            self.reservation.give_back_reserve(SEGMENT_MEMORY_BYTES - shared);
             self.symbols.duplicate += 1;
             return Ok(false);
         }
@@ -272,11 +272,11 @@ impl ClassicReceiver {
     /// Pays for what a block takes: out of what is shared, the returned bytes, or (0) out of the reserve, which is there for
     /// the block needed next alone.
     fn pay(&mut self, block_id: u32, bytes: u64) -> Option<u64> {
-        if self.account.take(bytes) {
+        if self.reservation.take(bytes) {
             return Some(bytes);
         }
         let entitled = block_id == self.next_needed && self.on_reserve.is_none_or(|id| id == block_id);
-        if !entitled || !self.account.take_reserve(bytes) {
+        if !entitled || !self.reservation.take_reserve(bytes) {
             return None;
         }
         self.on_reserve = Some(block_id);
@@ -287,8 +287,8 @@ impl ClassicReceiver {
     fn graph(&mut self, state: State) -> Arc<SegmentGraph> {
         let before = self.graphs.len();
         let graph = self.graphs.get(state);
-        if self.graphs.len() > before && !self.account.take(GRAPH_MEMORY_BYTES) {
-            self.account.give_back(before as u64 * GRAPH_MEMORY_BYTES);
+        if self.graphs.len() > before && !self.reservation.take(GRAPH_MEMORY_BYTES) {
+            self.reservation.give_back(before as u64 * GRAPH_MEMORY_BYTES);
             self.graphs = GraphCache::new(limits::CLASSIC_GRAPHS_MAX);
         }
         graph
@@ -313,7 +313,7 @@ impl ClassicReceiver {
         };
         // What a decoded block takes is less than its segments did; where the reserve has paid, that stays until it is read.
         let kept = shared_bytes.min(COMPLETE_MEMORY_BYTES);
-        self.account.give_back(shared_bytes - kept);
+        self.reservation.give_back(shared_bytes - kept);
         let block_id = self.first_id + index as u32;
         if kept == COMPLETE_MEMORY_BYTES && self.on_reserve == Some(block_id) {
             self.release_reserve();
@@ -327,7 +327,7 @@ impl ClassicReceiver {
 
     fn release_reserve(&mut self) {
         self.on_reserve = None;
-        self.account.release_reserve();
+        self.reservation.release_reserve();
     }
 
     /// Queues the block's ACK unless it was sent a moment ago.
@@ -395,7 +395,7 @@ impl ClassicReceiver {
             copied += take;
             self.read_offset += take;
             if self.read_offset == *length_bytes {
-                self.account.give_back(*shared_bytes);
+                self.reservation.give_back(*shared_bytes);
                 if self.on_reserve == Some(self.first_id) {
                     self.release_reserve();
                 }

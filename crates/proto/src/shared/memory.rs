@@ -53,7 +53,7 @@ impl MemoryBudget {
 /// that never exceeds what is left free. So one connection alone takes half of it, and n greedy ones leave one part in
 /// n + 1, until only what is kept for further reserves is free. Dropping it gives all back.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct MemoryReservation {
     /// `None` for a connection opened here, to which only its own limits apply.
     budget: Option<Arc<MemoryBudget>>,
     reserve_bytes: u64,
@@ -61,8 +61,8 @@ pub(crate) struct Account {
     shared_bytes: u64,
 }
 
-impl Account {
-    /// Opens an account with a reserve; `None` if not even that is free.
+impl MemoryReservation {
+    /// Reserves so many bytes; `None` if not even that is free.
     pub(crate) fn open(budget: &Arc<MemoryBudget>, reserve_bytes: u64) -> Option<Self> {
         let taken = budget.take(reserve_bytes, 0);
         taken.then(|| Self { budget: Some(Arc::clone(budget)), reserve_bytes, ..Self::default() })
@@ -120,7 +120,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         if let Some(budget) = &self.budget {
             budget.give_back(self.reserve_bytes + self.shared_bytes);
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn one_connection_takes_half_and_leaves_the_rest_to_others() {
         let budget = MemoryBudget::new(1_000);
-        let mut greedy = Account::open(&budget, 0).unwrap();
+        let mut greedy = MemoryReservation::open(&budget, 0).unwrap();
         while greedy.take(1) {}
         assert_eq!((greedy.shared_bytes(), budget.free_bytes()), (500, 500));
-        let mut second = Account::open(&budget, 0).unwrap();
+        let mut second = MemoryReservation::open(&budget, 0).unwrap();
         while second.take(1) {}
         assert_eq!((second.shared_bytes(), budget.free_bytes()), (250, 250));
         drop(greedy);
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn a_reserve_is_nobody_elses_and_opened_only_if_it_is_there() {
         let budget = MemoryBudget::new(1_000);
-        let mut first = Account::open(&budget, 400).unwrap();
-        let _second = Account::open(&budget, 400).unwrap();
-        assert!(Account::open(&budget, 400).is_none());
+        let mut first = MemoryReservation::open(&budget, 400).unwrap();
+        let _second = MemoryReservation::open(&budget, 400).unwrap();
+        assert!(MemoryReservation::open(&budget, 400).is_none());
         assert!(first.take_reserve(300) && !first.take_reserve(101) && first.take_reserve(100));
         assert_eq!(budget.used_bytes(), 800, "the reserve was counted from the first");
         first.release_reserve();
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn without_a_budget_only_other_limits_apply() {
-        let mut own = Account::default();
+        let mut own = MemoryReservation::default();
         assert!(own.take(u64::MAX) && own.take(1));
         assert_eq!(own.room_bytes(), u64::MAX);
         assert!(!own.take_reserve(0), "there is no reserve to fall back on, and no need of one");
@@ -172,26 +172,26 @@ mod tests {
         #[test]
         fn the_budget_is_never_exceeded(steps in proptest::collection::vec((0_usize..4, 0_u8..4, 0_u64..400), 0..200)) {
             let budget = MemoryBudget::new(2_000);
-            let mut accounts: [Option<Account>; 4] = Default::default();
+            let mut reservations: [Option<MemoryReservation>; 4] = Default::default();
             let mut model = [(0, 0); 4];
             for (who, what, bytes) in steps {
                 let free = 2_000 - model.iter().map(|(reserve, shared)| reserve + shared).sum::<u64>();
-                match (&mut accounts[who], what) {
+                match (&mut reservations[who], what) {
                     (slot @ None, _) => {
-                        *slot = Account::open(&budget, bytes);
+                        *slot = MemoryReservation::open(&budget, bytes);
                         prop_assert_eq!(slot.is_some(), bytes <= free);
                         model[who].0 = if slot.is_some() { bytes } else { 0 };
                     }
                     (slot @ Some(_), 0) => (*slot, model[who]) = (None, (0, 0)),
-                    (Some(account), 1) => {
+                    (Some(reservation), 1) => {
                         let bytes = bytes.min(model[who].1);
-                        account.give_back(bytes);
+                        reservation.give_back(bytes);
                         model[who].1 -= bytes;
                     }
-                    (Some(account), _) => {
+                    (Some(reservation), _) => {
                         let fits = bytes + (model[who].1 + bytes).max(500) <= free;
-                        prop_assert_eq!(account.room_bytes() >= bytes, fits || bytes == 0);
-                        prop_assert_eq!(account.take(bytes), fits);
+                        prop_assert_eq!(reservation.room_bytes() >= bytes, fits || bytes == 0);
+                        prop_assert_eq!(reservation.take(bytes), fits);
                         model[who].1 += if fits { bytes } else { 0 };
                     }
                 }
@@ -199,7 +199,7 @@ mod tests {
                 prop_assert_eq!(budget.used_bytes(), used);
                 prop_assert!(used <= 2_000);
             }
-            drop(accounts);
+            drop(reservations);
             prop_assert_eq!(budget.used_bytes(), 0);
         }
     }

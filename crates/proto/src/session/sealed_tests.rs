@@ -6,10 +6,10 @@ use std::time::Duration;
 use dfcp_wire::{Flags, peek};
 
 use super::*;
-use crate::connection::application::Read;
-use crate::connection::transmit::DATAGRAM_BUFFER_BYTES;
 use crate::endpoint::{Accept, Cookies, Endpoint, Routed};
 use crate::security::{Ciphers, Credentials, PeerKey, Verifier};
+use crate::shared::DATAGRAM_BUFFER_BYTES;
+use crate::shared::Read;
 use dfcp_secure::{Cipher, Pattern, PreSharedKey, StaticKey};
 
 const ONE_WAY: Duration = Duration::from_millis(10);
@@ -25,10 +25,10 @@ struct InFlight {
 /// Two endpoints, and what is between them.
 struct World {
     now: Time,
-    client: Connection,
+    client: Session,
     client_end: Endpoint,
     server_end: Endpoint,
-    servers: Vec<Connection>,
+    servers: Vec<Session>,
     path: VecDeque<InFlight>,
     /// Where the client's datagrams seem to come from.
     client_address: SocketAddr,
@@ -63,7 +63,7 @@ impl World {
         let (_, client) = client_end.connect(now, at_server(), client).unwrap();
         Self {
             now,
-            client,
+            client: client.into_session(),
             client_end,
             server_end: Endpoint::new(9, Some(accept.into()), [2; 32]),
             servers: Vec::new(),
@@ -121,7 +121,7 @@ impl World {
             Routed::Connection(handle, from) => self.servers[handle.index()].handle_datagram(self.now, from, bytes),
             Routed::Opened(handle, connection) => {
                 assert_eq!(handle.index(), self.servers.len());
-                self.servers.push(*connection);
+                self.servers.push(connection.into_session());
             }
             Routed::Reply(length) => self.push(at_server(), from, reply[..length].to_vec()),
             Routed::Dropped => {}

@@ -1,17 +1,16 @@
 //! How a connection ends: FIN and its acknowledgement in each direction (thesis §3.11; `spec/protocol.md`, "Closing").
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 
-use crate::connection::repeats::Repeats;
-use crate::connection::timers::earlier;
 use crate::limits;
-use crate::state::State;
+use crate::shared::earlier;
+use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::shared::state::State;
 
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
-    /// One past our last block, and the repeats of our FIN, once it may be sent.
-    fin: Option<(u32, Repeats)>,
+    /// One past our last block, and the timer of our FIN, once it may be sent.
+    fin: Option<(u32, RetransmitTimer)>,
     fin_acknowledged: bool,
     /// The peer's FIN has come, and everything before it is decoded.
     peer_done: bool,
@@ -25,9 +24,9 @@ pub(crate) struct Closing {
 
 impl Closing {
     /// Our stream ends at block `end`: FIN may be sent from now on.
-    pub(crate) fn start(&mut self, now: Time, end: u32, profile: Profile) {
+    pub(crate) fn start(&mut self, now: Time, end: u32, schedule: &'static RetransmitSchedule) {
         if self.fin.is_none() {
-            self.fin = Some((end, Repeats::start(now, profile)));
+            self.fin = Some((end, RetransmitTimer::start(now, schedule)));
         }
     }
 
@@ -37,17 +36,17 @@ impl Closing {
 
     /// The FIN to send now, if one is due.
     pub(crate) fn due_fin(&self, now: Time) -> Option<u32> {
-        self.fin.filter(|(_, repeats)| !self.fin_acknowledged && repeats.is_due(now)).map(|(end, _)| end)
+        self.fin.filter(|(_, timer)| !self.fin_acknowledged && timer.is_due(now)).map(|(end, _)| end)
     }
 
     pub(crate) fn on_fin_sent(&mut self, now: Time) {
-        if let Some((_, repeats)) = &mut self.fin {
-            repeats.on_sent(now);
+        if let Some((_, timer)) = &mut self.fin {
+            timer.on_sent(now);
         }
     }
 
     pub(crate) fn is_exhausted(&self, now: Time) -> bool {
-        !self.fin_acknowledged && self.fin.is_some_and(|(_, repeats)| repeats.is_exhausted(now))
+        !self.fin_acknowledged && self.fin.is_some_and(|(_, timer)| timer.is_exhausted(now))
     }
 
     /// Whether our FIN is being repeated.
@@ -56,8 +55,8 @@ impl Closing {
     }
 
     pub(crate) fn progress(&mut self, now: Time) {
-        if let Some((_, repeats)) = &mut self.fin {
-            repeats.progress(now);
+        if let Some((_, timer)) = &mut self.fin {
+            timer.progress(now);
         }
     }
 
@@ -123,7 +122,7 @@ impl Closing {
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        let fin = self.fin.filter(|_| !self.fin_acknowledged).map(|(_, repeats)| repeats.next_at());
+        let fin = self.fin.filter(|_| !self.fin_acknowledged).map(|(_, timer)| timer.next_at());
         earlier(fin, self.time_wait_until)
     }
 }

@@ -5,6 +5,7 @@ use dfcp_wire::Profile;
 
 use crate::error::ParameterError;
 use crate::limits;
+use crate::shared::counters::Counters;
 
 /// What table 3.2 lets an application do with a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +126,23 @@ impl Parameter {
             | Self::DroppedSegments
             | Self::AcksSent
             | Self::AcksReceived => (0, u64::MAX),
+        }
+    }
+
+    /// The value of a parameter that is a counter, on a connection of either profile.
+    pub(crate) fn of_counters(self, counters: &Counters) -> Result<u64, ParameterError> {
+        match self {
+            Self::OutgoingSegments => Ok(counters.segments_sent),
+            Self::IncomingSegments => Ok(counters.segments_received),
+            Self::DroppedSegments => Ok(counters.segments_dropped),
+            Self::AcksSent => Ok(counters.acks_sent),
+            Self::AcksReceived => Ok(counters.acks_received),
+            Self::WindowSize | Self::Redundancy | Self::Coding | Self::Decoding => {
+                Err(ParameterError::WriteOnly(self.name()))
+            }
+            Self::Maxtokens | Self::Numtokens | Self::Inctokens | Self::Inttokens => {
+                Err(ParameterError::ClassicOnly(self.name()))
+            }
         }
     }
 

@@ -2,25 +2,19 @@
 
 use std::net::SocketAddr;
 
-use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_secure::{SealError, TAG_BYTES};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
 use dfcp_wire::{Flags, Header, Options, Profile, finish, write_header};
 
-use crate::config::Content;
-use crate::connection::handshake::{
-    ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE, Role,
-};
-use crate::connection::noise::syn_options;
-use crate::connection::paths::PathMessage;
-use crate::connection::{Connection, Phase, Receiver, Seal, Sender, protection};
 use crate::error::ConnectionError;
 use crate::send::peer_queue::QUEUE_UNIT_BYTES;
-use crate::state::State;
-
-/// Room that a datagram buffer must have.
-pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
+use crate::session::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
+use crate::session::noise::syn_options;
+use crate::session::paths::PathMessage;
+use crate::session::{Phase, Seal, Session, protection};
+use crate::shared::state::State;
+use crate::shared::{DATAGRAM_BUFFER_BYTES, Data, Role, Transmit};
 
 /// What may follow a payload: a tag, or a CRC.
 const TRAILER_BYTES_MAX: usize = TAG_BYTES;
@@ -28,25 +22,7 @@ const TRAILER_BYTES_MAX: usize = TAG_BYTES;
 /// A report has room for so many bytes of its list however small the symbols are.
 const LIST_BYTES_MIN: usize = 24;
 
-/// A datagram to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Its bytes are the first so many of the buffer.
-    pub length: usize,
-    /// Where it goes.
-    pub remote: SocketAddr,
-    /// As many bytes more count as sent ([`Content::Counted`](crate::Content::Counted)); otherwise 0.
-    pub elided_bytes: u32,
-}
-
-/// A data segment which has been written.
-#[derive(Clone, Copy, Debug)]
-struct Data {
-    length: usize,
-    elided_bytes: u32,
-}
-
-impl Connection {
+impl Session {
     /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; `None` if there is
     /// nothing to send before [`next_timeout`](Self::next_timeout).
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
@@ -59,7 +35,6 @@ impl Connection {
             .or_else(|| self.handshake_segment(now, out))
             .or_else(|| self.path_segment(now, out, &mut remote))
             .or_else(|| self.report_segment(now, out))
-            .or_else(|| self.block_ack_segment(out))
             .or_else(|| self.fin_ack_segment(out))
             .or_else(|| self.fin_segment(now, out));
         let data = if control.is_none() { self.data_segment(now, out) } else { None };
@@ -85,7 +60,7 @@ impl Connection {
         self.paths.active()
     }
 
-    /// A header from us to the peer, numbered when it is modern.
+    /// A header from us to the peer, numbered.
     fn header(&mut self, flags: Flags, block_id: u32) -> Header {
         let mut header = Header {
             source_port: self.ports.local,
@@ -93,21 +68,19 @@ impl Connection {
             block_id,
             s1: 0,
             flags,
-            profile: self.config.profile,
+            profile: Profile::Modern,
             epoch: 0,
             s2: 0,
             s3: 0,
         };
         let number = self.numbers.take();
-        if self.config.profile == Profile::Modern {
-            if let Some(id) = self.handshake.peer_id {
-                header = header.with_connection_id(id);
-            }
-            header.s3 = number as u32;
-            if matches!(self.seal, Seal::On(_)) {
-                header.flags |= Flags::SEC;
-                header.epoch = protection::epoch_bits(number);
-            }
+        if let Some(id) = self.handshake.peer_id {
+            header = header.with_connection_id(id);
+        }
+        header.s3 = number as u32;
+        if matches!(self.seal, Seal::On(_)) {
+            header.flags |= Flags::SEC;
+            header.epoch = protection::epoch_bits(number);
         }
         header
     }
@@ -154,16 +127,11 @@ impl Connection {
         }
         let mut header = self.header(Flags::RST, 0);
         header.s1 = reason;
-        if self.config.profile == Profile::Classic
-            && let Some(peer) = self.handshake.peer_initial
-        {
-            [header.s1, header.s2, header.s3] = peer.words();
-        }
         self.emit(out, &header, &[])
     }
 
     fn handshake_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        let repeat = self.handshake.repeats.is_some_and(|repeats| repeats.is_due(now));
+        let repeat = self.handshake.timer.is_some_and(|timer| timer.is_due(now));
         if !repeat && !self.handshake.owes() {
             return None;
         }
@@ -182,8 +150,8 @@ impl Connection {
 
     pub(super) fn note_handshake_sent(&mut self, now: Time, header: &Header) {
         self.handshake.on_sent(now, header.s3);
-        if let Some(repeats) = self.handshake.repeats.as_mut().filter(|repeats| repeats.is_due(now)) {
-            repeats.on_sent(now);
+        if let Some(timer) = self.handshake.timer.as_mut().filter(|timer| timer.is_due(now)) {
+            timer.on_sent(now);
         }
     }
 
@@ -191,10 +159,6 @@ impl Connection {
         let mut header = self.header(flags, 0);
         let echo = self.handshake.answer();
         self.note_handshake_sent(now, &header);
-        if self.config.profile == Profile::Classic {
-            [header.s1, header.s2, header.s3] = self.handshake.local_initial.words();
-            return self.emit(out, &header, &[]);
-        }
         header.s2 = echo;
         let mut payload = [0; 128];
         let length = self.own_parameters().encode(&mut payload).ok()?;
@@ -205,12 +169,8 @@ impl Connection {
         let mut header = self.header(Flags::ACK, 0);
         self.note_handshake_sent(now, &header);
         self.handshake.answer();
-        if self.config.profile == Profile::Classic {
-            [header.s1, header.s2, header.s3] = self.handshake.peer_initial?.words();
-        } else {
-            header.s1 = ACK_OF_SYNACK;
-            header.s2 = self.handshake.echo();
-        }
+        header.s1 = ACK_OF_SYNACK;
+        header.s2 = self.handshake.echo();
         self.emit(out, &header, &[])
     }
 
@@ -240,7 +200,7 @@ impl Connection {
             self.reporter.on_sent(now);
             return None;
         };
-        let Receiver::Modern(receiver) = &self.receiver else { return None };
+        let receiver = &self.receiver;
         let hold = now.since(arrived_at).as_micros();
         let report = Report {
             highest_datagram: highest as u32,
@@ -260,10 +220,9 @@ impl Connection {
         header.s1 = self.receive_queue();
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let room = (offset + usize::from(self.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
-        let Receiver::Modern(receiver) = &self.receiver else { return None };
         let mut writer =
             ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
-        receiver.write_runs(&mut writer);
+        self.receiver.write_runs(&mut writer);
         let length = writer.finish();
         self.reporter.on_sent(now);
         if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
@@ -279,34 +238,12 @@ impl Connection {
         u32::try_from(self.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
     }
 
-    fn block_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
-        if self.phase != Phase::Open {
-            return None;
-        }
-        let Receiver::Classic(receiver) = &mut self.receiver else { return None };
-        let block_id = receiver.next_ack()?;
-        let header = self.header(Flags::ACK, block_id);
-        self.counters.acks_sent += 1;
-        self.emit(out, &header, &[])
-    }
-
     fn fin_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
         let mut header = self.header(Flags::ACK, end);
-        match self.config.profile {
-            Profile::Modern => [header.s1, header.s2] = [ACK_OF_FIN, self.proof()],
-            Profile::Classic => self.counters.acks_sent += 1,
-        }
+        [header.s1, header.s2] = [ACK_OF_FIN, self.receiver.proof()];
         self.emit(out, &header, &[])
-    }
-
-    /// The proof of all that has been decoded, in order; 0 without proofs.
-    fn proof(&self) -> u32 {
-        match &self.receiver {
-            Receiver::Classic(_) => 0,
-            Receiver::Modern(receiver) => receiver.proof(),
-        }
     }
 
     fn fin_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -319,7 +256,7 @@ impl Connection {
         let flags = if self.closing.is_peer_done() { Flags::FIN | Flags::ACK } else { Flags::FIN };
         let mut header = self.header(flags, end);
         if flags.contains(Flags::ACK) {
-            header.s2 = self.proof();
+            header.s2 = self.receiver.proof();
         }
         self.emit(out, &header, &[])
     }
@@ -330,12 +267,7 @@ impl Connection {
         }
         self.last_keep_alive = now;
         let mut header = self.header(Flags::ACK, 0);
-        if self.config.profile == Profile::Classic {
-            // The handshake's ACK again: nothing else in the documents is without effect.
-            [header.s1, header.s2, header.s3] = self.handshake.peer_initial?.words();
-        } else {
-            header.s1 = ACK_KEEP_ALIVE;
-        }
+        header.s1 = ACK_KEEP_ALIVE;
         self.emit(out, &header, &[])
     }
 
@@ -346,16 +278,11 @@ impl Connection {
         if self.was_idle {
             self.pacer.resume(now);
         }
-        self.bucket.advance(now);
-        let classic = self.config.profile == Profile::Classic;
-        if self.pacer.ready_at() > now || (classic && self.bucket.wait_for(SEGMENT_BYTES as u32).is_some()) {
+        if self.pacer.ready_at() > now {
             self.may_send = true;
             return None;
         }
-        let data = match self.config.profile {
-            Profile::Classic => self.classic_data(now, out),
-            Profile::Modern => self.modern_data(now, out),
-        };
+        let data = self.next_data(now, out);
         self.may_send = data.is_some();
         self.was_idle = data.is_none();
         self.sender_asked_at = now;
@@ -367,40 +294,19 @@ impl Connection {
         data
     }
 
-    fn classic_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
-        let Sender::Classic(sender) = &mut self.sender else { return None };
-        let segment = sender.next_segment(now, &self.rtt)?;
-        let mut header = self.header(Flags::default(), segment.block_id);
-        [header.s1, header.s2, header.s3] = segment.state.words();
-        let options = Options { block_length: segment.short_length, ..Options::default() };
-        let offset = write_header(out, &header, &options).ok()?;
-        let Sender::Classic(sender) = &mut self.sender else { return None };
-        let payload_bytes = if self.config.content == Content::Counted { 0 } else { SEGMENT_BYTES };
-        let end = offset + payload_bytes;
-        if !sender.write_segment(segment, out.get_mut(offset..end)?) {
-            return None;
-        }
-        sender.on_sent(now, segment);
-        self.bucket.take(SEGMENT_BYTES as u32);
-        let length = self.complete(out, offset, end)?;
-        Some(Data { length, elided_bytes: (SEGMENT_BYTES - payload_bytes) as u32 })
-    }
-
-    fn modern_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
+    fn next_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
         let spending = self.spending();
-        let Sender::Modern(sender) = &mut self.sender else { return None };
-        let symbol = sender.next_symbol(now, &self.rtt, spending)?;
+        let symbol = self.sender.next_symbol(now, &self.rtt, spending)?;
         let mut header = self.header(Flags::default(), symbol.block_id);
         header.s1 = symbol.esi;
         header.s2 = symbol.info.to_s2();
         let number = self.numbers.last();
         let offset = write_header(out, &header, &Options::default()).ok()?;
-        let Sender::Modern(sender) = &mut self.sender else { return None };
         let end = offset + symbol.payload_bytes;
-        if !sender.write_symbol(symbol, out.get_mut(offset..end)?) {
+        if !self.sender.write_symbol(symbol, out.get_mut(offset..end)?) {
             return None;
         }
-        sender.on_sent(now, symbol, number);
+        self.sender.on_sent(now, symbol, number);
         let length = self.complete(out, offset, end)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
         self.credit.on_sent(now, length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes));

@@ -3,26 +3,24 @@
 
 use std::net::SocketAddr;
 
-use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
 use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment, feedback};
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
-use crate::connection::events::Occurrence;
-use crate::connection::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
-use crate::connection::noise::RST_NOT_ADMITTED;
-use crate::connection::{Connection, Phase, Receiver, Seal, Sender, protection};
 use crate::error::{ConnectionError, Dropped};
 use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
-use crate::recv::modern::PushError;
-use crate::send::classic::NeverSent;
 use crate::send::credit::Spending;
 use crate::send::peer_queue::{QUEUE_UNIT_BYTES, QueueReport};
+use crate::session::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
+use crate::session::noise::RST_NOT_ADMITTED;
+use crate::session::{Phase, Seal, Session, protection};
+use crate::shared::PushError;
+use crate::shared::events::EventKind;
 
-impl Connection {
+impl Session {
     /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
         self.count_received(datagram.len());
@@ -38,7 +36,7 @@ impl Connection {
 
     fn take_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) -> Result<(), Dropped> {
         let segment = Segment::decode(datagram)?;
-        if segment.header.profile != self.config.profile || matches!(self.phase, Phase::Closed(_)) {
+        if segment.header.profile != Profile::Modern || matches!(self.phase, Phase::Closed(_)) {
             return Err(Dropped::Unexpected);
         }
         if self.config.credentials().is_none() {
@@ -59,11 +57,8 @@ impl Connection {
         if self.config.content == Content::Real || !segment.header.flags.is_empty() {
             return 0;
         }
-        match self.config.profile {
-            Profile::Classic => SEGMENT_BYTES,
-            Profile::Modern => BlockInfo::from_s2(segment.header.s2)
-                .map_or(0, |info| info.length_bytes.div_ceil(u32::from(info.k)) as usize),
-        }
+        let info = BlockInfo::from_s2(segment.header.s2);
+        info.map_or(0, |info| info.length_bytes.div_ceil(u32::from(info.k)) as usize)
     }
 
     /// Opens a sealed datagram, whose header and options have been read from `head`, and takes its segment.
@@ -136,29 +131,26 @@ impl Connection {
     }
 
     fn count_duplicate(&mut self, flags: Flags) {
-        if flags.is_empty()
-            && let Receiver::Modern(receiver) = &mut self.receiver
-        {
-            receiver.count_duplicate();
+        if flags.is_empty() {
+            self.receiver.count_duplicate();
         }
     }
 
     /// A segment of a connection without seals.
     fn handle_segment(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
         let header = &segment.header;
-        if header.profile == Profile::Modern {
-            let addressed = header.flags == Flags::SYN || header.connection_id() == self.handshake.local_id;
-            if !addressed || header.flags.contains(Flags::SEC) {
-                return Err(Dropped::Unexpected);
-            }
-            let number = self.arrivals.expand(header.s3);
-            if !self.arrivals.observe(now, number, bytes) {
-                self.count_duplicate(header.flags);
-                return Err(Dropped::Duplicate);
-            }
+        let addressed = header.flags == Flags::SYN || header.connection_id() == self.handshake.local_id;
+        if !addressed || header.flags.contains(Flags::SEC) {
+            return Err(Dropped::Unexpected);
+        }
+        let number = self.arrivals.expand(header.s3);
+        if !self.arrivals.observe(now, number, bytes) {
+            self.count_duplicate(header.flags);
+            return Err(Dropped::Duplicate);
         }
         if header.flags.contains(Flags::RST) {
-            return self.take_reset(segment);
+            self.take_reset();
+            return Ok(());
         }
         if header.flags.contains(Flags::SYN) {
             // Copies of a SYN do not prolong what waits for the peer's address to be proven.
@@ -173,7 +165,7 @@ impl Connection {
             }
             return result;
         }
-        self.open_if_proven(now, segment)?;
+        self.open_if_proven(now)?;
         self.last_heard = now;
         self.take_open_segment(now, segment)
     }
@@ -208,36 +200,23 @@ impl Connection {
 
     fn take_data(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let header = &segment.header;
-        let complete = match &mut self.receiver {
-            Receiver::Classic(receiver) => {
-                let state = [header.s1, header.s2, header.s3];
-                receiver.push(now, header.block_id, state, segment.options.block_length, segment.payload)?
-            }
-            Receiver::Modern(receiver) => {
-                let info = BlockInfo::from_s2(header.s2).map_err(|error| PushError::Dropped(error.into()))?;
-                let result = receiver.push(header.block_id, info, header.s1, segment.payload);
-                if matches!(result, Ok(true)) && !receiver.has_open_blocks() {
-                    self.reporter.on_urgent(now);
-                } else {
-                    // Also for what there was no room for: the sender must learn of the window.
-                    self.reporter.on_arrival(now);
-                }
-                result?
-            }
-        };
-        let readable = match &self.receiver {
-            Receiver::Classic(receiver) => receiver.is_readable(),
-            Receiver::Modern(receiver) => receiver.is_readable(),
-        };
-        if complete || readable {
-            self.events.push(Occurrence::Readable);
+        let info = BlockInfo::from_s2(header.s2).map_err(|error| PushError::Dropped(error.into()))?;
+        let result = self.receiver.push(header.block_id, info, header.s1, segment.payload);
+        if matches!(result, Ok(true)) && !self.receiver.has_open_blocks() {
+            self.reporter.on_urgent(now);
+        } else {
+            // Also for what there was no room for: the sender must learn of the window.
+            self.reporter.on_arrival(now);
+        }
+        if result? || self.receiver.is_readable() {
+            self.events.push(EventKind::Readable);
         }
         Ok(())
     }
 
     fn take_report(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let rate_bps = self.configured_bps();
-        let Sender::Modern(sender) = &mut self.sender else { return Err(PushError::Dropped(Dropped::Unexpected)) };
+        let sender = &mut self.sender;
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
         let was_drained = sender.is_drained();
         let proven = (sender.counters().acknowledged_symbols, sender.counters().acknowledged_symbol_bytes);
@@ -275,8 +254,7 @@ impl Connection {
 
     fn feed_breaker(&mut self, now: Time, bytes: u64) {
         let is_credit_short = self.spending() != Spending::Freely;
-        let Sender::Modern(sender) = &self.sender else { return };
-        let Some(reported) = sender.reported().filter(|_| self.breaker_is_on()) else { return };
+        let Some(reported) = self.sender.reported().filter(|_| self.breaker_is_on()) else { return };
         let Some(rate_bps) = self.configured_bps() else { return };
         self.reported_bytes = self.reported_bytes.max(bytes.min(self.counters.bytes_sent));
         let overhead = reported.received * u64::from(self.overhead_bytes);
@@ -295,68 +273,41 @@ impl Connection {
 
     fn take_ack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let header = &segment.header;
-        match &mut self.sender {
-            Sender::Classic(sender) => {
-                if [header.s1, header.s2, header.s3] != [0; 3] {
-                    return Ok(()); // the handshake's ACK again
+        match header.s1 {
+            ACK_OF_FIN => self.take_fin_ack(Some(header.block_id), header.s2)?,
+            ACK_OF_SYNACK => {
+                // Repeats of the ACK name the same SYNACK: only the first one tells the time.
+                if let Some(sample) = self.handshake.rtt(now, header.s2).filter(|_| !self.rtt.is_known()) {
+                    self.rtt.guess(sample);
                 }
-                self.counters.acks_received += 1;
-                if !self.closing.is_started() || !sender.is_drained() {
-                    let shown = sender.on_ack(now, header.block_id);
-                    self.may_send = true;
-                    self.events.push(Occurrence::Writable);
-                    let sample = shown.map_err(|NeverSent| PushError::Dropped(Dropped::OutsideWindow))?;
-                    sample.into_iter().for_each(|sample| self.rtt.sample(sample));
-                    return Ok(());
-                }
-                self.take_fin_ack(Some(header.block_id), 0)?;
+                self.reporter.on_urgent(now);
             }
-            Sender::Modern(_) => match header.s1 {
-                ACK_OF_FIN => self.take_fin_ack(Some(header.block_id), header.s2)?,
-                ACK_OF_SYNACK => {
-                    // Repeats of the ACK name the same SYNACK: only the first one tells the time.
-                    if let Some(sample) = self.handshake.rtt(now, header.s2).filter(|_| !self.rtt.is_known()) {
-                        self.rtt.guess(sample);
-                    }
-                    self.reporter.on_urgent(now);
-                }
-                _ => self.reporter.on_arrival(now),
-            },
+            _ => self.reporter.on_arrival(now),
         }
         Ok(())
     }
 
-    /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is; `proof` is modern's.
+    /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is.
     fn take_fin_ack(&mut self, end: Option<u32>, proof: u32) -> Result<(), PushError> {
-        if let Sender::Modern(sender) = &self.sender
-            && self.closing.is_repeating()
-        {
-            sender.check_end(end, proof).map_err(PushError::Misbehaved)?;
+        if self.closing.is_repeating() {
+            self.sender.check_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
             // The report which acknowledges the last blocks may still be on its way, or lost.
-            if let Sender::Modern(sender) = &mut self.sender {
-                sender.on_finished();
-            }
-            self.events.push(Occurrence::Finished);
+            self.sender.on_finished();
+            self.events.push(EventKind::Finished);
         }
         Ok(())
     }
 
     fn take_fin(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let end = segment.header.block_id;
-        let result = match &mut self.receiver {
-            Receiver::Classic(receiver) => receiver.set_end(end),
-            Receiver::Modern(receiver) => receiver.set_end(end),
-        };
-        result.map_err(PushError::Misbehaved)?;
+        self.receiver.set_end(end).map_err(PushError::Misbehaved)?;
         self.closing.on_peer_fin(end);
         if segment.header.flags.contains(Flags::ACK) {
             self.take_fin_ack(None, segment.header.s2)?;
         }
-        if self.config.profile == Profile::Modern {
-            self.reporter.on_arrival(now);
-        }
+        self.reporter.on_arrival(now);
         Ok(())
     }
 }

@@ -1,0 +1,149 @@
+//! What the application does with a connection.
+
+use dfcp_time::Time;
+
+use crate::classic::parameters::Parameter;
+use crate::classic::{ClassicConnection, Phase, Reset};
+use crate::config::{Config, Rate};
+use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::shared::Read;
+use crate::stats::Stats;
+
+impl ClassicConnection {
+    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
+        if let Phase::Closed(error) = &self.phase {
+            return Err(error.clone().map_or(WriteError::ShutDown, WriteError::Connection));
+        }
+        if self.closing.is_started() || self.sender.is_shut_down() {
+            return Err(WriteError::ShutDown);
+        }
+        let taken = self.sender.write(now, data);
+        self.may_send |= taken > 0;
+        Ok(taken)
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.may_send = true;
+        self.sender.flush();
+    }
+
+    pub(crate) fn blocks_in_flight(&self) -> usize {
+        self.sender.open_blocks()
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.sender.is_drained()
+    }
+
+    pub(crate) fn shutdown(&mut self, now: Time) {
+        self.sender.shut_down();
+        self.may_send = true;
+        self.update_closing(now);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.closing.is_fin_acknowledged()
+    }
+
+    pub(crate) fn abort(&mut self) {
+        if !matches!(self.phase, Phase::Closed(_)) {
+            self.reset = Some(Reset);
+            self.close(Some(ConnectionError::Aborted));
+        }
+    }
+
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<Read, ConnectionError> {
+        let copied = self.receiver.read(out);
+        match &self.phase {
+            _ if copied > 0 => Ok(Read::Bytes(copied)),
+            _ if self.receiver.is_drained() => Ok(Read::End),
+            Phase::Closed(Some(error)) => Err(error.clone()),
+            Phase::Closed(None) => Ok(Read::End),
+            Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
+        }
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        self.receiver.is_readable() || self.receiver.is_drained() || matches!(self.phase, Phase::Closed(_))
+    }
+
+    pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
+        rate.validate()?;
+        self.config_mut().rate = rate;
+        self.update_rate();
+        Ok(())
+    }
+
+    pub(crate) fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
+        self.overhead_bytes = overhead_bytes;
+    }
+
+    /// Sets a parameter of thesis table 3.2.
+    pub(crate) fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        parameter.check_settable(value, self.config.profile)?;
+        let small = u32::try_from(value).unwrap_or(u32::MAX);
+        let is_opening = matches!(self.phase, Phase::SynSent | Phase::SynReceived);
+        match parameter {
+            Parameter::WindowSize | Parameter::Coding if !is_opening => {
+                return Err(ParameterError::TooLate(parameter.name()));
+            }
+            Parameter::WindowSize => {
+                self.config_mut().window_blocks = small;
+                self.sender.set_window_blocks(small);
+                self.receiver.set_window_blocks(small);
+            }
+            Parameter::Redundancy => {
+                self.config_mut().redundancy_bytes = small;
+                self.receiver.set_redundancy_bytes(small);
+            }
+            Parameter::Coding => {
+                self.config_mut().coding = value == 1;
+                self.sender.set_coding(value == 1);
+            }
+            Parameter::Decoding => {
+                self.config_mut().decoding = value == 1;
+                self.receiver.set_decoding(value == 1);
+            }
+            Parameter::Maxtokens => self.bucket.maxtokens = small,
+            Parameter::Numtokens => self.bucket.numtokens = small,
+            Parameter::Inctokens => self.bucket.inctokens = small,
+            Parameter::Inttokens => self.bucket.inttokens = small,
+            Parameter::OutgoingSegments
+            | Parameter::IncomingSegments
+            | Parameter::DroppedSegments
+            | Parameter::AcksSent
+            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
+        }
+        Ok(())
+    }
+
+    /// Reads a parameter of thesis table 3.2.
+    pub(crate) fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        match parameter {
+            Parameter::Maxtokens => Ok(self.bucket.maxtokens.into()),
+            Parameter::Numtokens => Ok(self.bucket.numtokens.into()),
+            Parameter::Inctokens => Ok(self.bucket.inctokens.into()),
+            Parameter::Inttokens => Ok(self.bucket.inttokens.into()),
+            _ => parameter.of_counters(&self.counters),
+        }
+    }
+
+    /// A configuration of its own, to be changed.
+    fn config_mut(&mut self) -> &mut Config {
+        std::sync::Arc::make_mut(&mut self.config)
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.counters.stats();
+        stats.sent.repair = self.sender.segments_sent();
+        stats.stream_bytes_acknowledged = self.sender.acknowledged_bytes();
+        stats.blocks_acknowledged = self.sender.acknowledged_blocks();
+        stats.received = self.receiver.symbols();
+        stats.blocks_decoded = self.receiver.blocks_decoded();
+        stats.stream_bytes_read = self.receiver.bytes_read();
+        if self.rtt.is_known() {
+            stats.rtt = self.rtt.smoothed();
+        }
+        stats
+    }
+}

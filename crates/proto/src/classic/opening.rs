@@ -1,0 +1,175 @@
+//! The three-way handshake (thesis §3.6; `spec/protocol.md` §2.3): each end announces its generator state.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dfcp_fountain::raptor::State as GeneratorState;
+use dfcp_time::Time;
+use dfcp_wire::{Flags, Header, Segment};
+
+use crate::classic::receiver::ClassicReceiver;
+use crate::classic::{ClassicConnection, Phase};
+use crate::config::Config;
+use crate::error::{ConnectionError, Dropped};
+use crate::limits;
+use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::shared::{Ports, Role};
+
+/// The states which both ends announce, and what is still to be said about them.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) role: Role,
+    pub(super) local_initial: GeneratorState,
+    pub(super) peer_initial: Option<GeneratorState>,
+    /// Copies of the SYN or SYNACK, until it is answered.
+    pub(super) timer: Option<RetransmitTimer>,
+    /// Answers owed to copies of the peer's segment.
+    answers_owed: u8,
+    first_sent_at: Option<Time>,
+}
+
+/// The generator state in a header's three fields.
+fn words(header: &Header) -> [u32; 3] {
+    [header.s1, header.s2, header.s3]
+}
+
+impl Handshake {
+    pub(super) fn new(role: Role, local_initial: GeneratorState) -> Self {
+        Self { role, local_initial, peer_initial: None, timer: None, answers_owed: 0, first_sent_at: None }
+    }
+
+    pub(super) fn start_timer(&mut self, now: Time) {
+        self.timer = Some(RetransmitTimer::start(now, &RetransmitSchedule::CLASSIC));
+    }
+
+    /// A copy of the peer's SYN or SYNACK has come: one answer is owed.
+    fn owe_answer(&mut self) {
+        self.answers_owed = (self.answers_owed + 1).min(limits::ANSWERS_OWED_MAX);
+    }
+
+    pub(super) fn owes_answer(&self) -> bool {
+        self.answers_owed > 0
+    }
+
+    /// A segment of the handshake leaves, the answer to one of the peer's if any is owed.
+    pub(super) fn on_sent(&mut self, now: Time) {
+        self.answers_owed = self.answers_owed.saturating_sub(1);
+        self.first_sent_at.get_or_insert(now);
+        if let Some(timer) = self.timer.as_mut().filter(|timer| timer.is_due(now)) {
+            timer.on_sent(now);
+        }
+    }
+
+    /// The time since our first segment left, which is a round trip if it was the only one.
+    fn round_trip(&self, now: Time) -> Option<Duration> {
+        self.first_sent_at.map(|sent_at| now.since(sent_at))
+    }
+}
+
+impl ClassicConnection {
+    /// Answers a SYN: the connection which the listening side gets. `None` if its generator state is impossible;
+    /// [`handle_datagram`](Self::handle_datagram) takes its further copies.
+    pub(crate) fn accept(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        syn: &Segment<'_>,
+        bytes: usize,
+        seed: [u8; 32],
+    ) -> Option<Self> {
+        let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
+        connection.take_syn(now, &syn.header).ok()?;
+        // Unlike a modern acceptor, a classic one repeats its SYNACK by itself (thesis §3.6).
+        connection.handshake.start_timer(now);
+        connection.count_received(bytes);
+        Some(connection)
+    }
+
+    pub(super) fn take_syn(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+        if let Some(known) = self.handshake.peer_initial {
+            // A copy is answered again; a different SYN cannot change what has been agreed.
+            if known.words() != words(header) {
+                return Err(Dropped::Unexpected);
+            }
+            self.handshake.owe_answer();
+            return Ok(());
+        }
+        self.set_peer_initial(header)?;
+        // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
+        // responder, so both repeat their SYNACK.
+        if self.phase == Phase::SynSent {
+            self.phase = Phase::SynReceived;
+            self.handshake.start_timer(now);
+        }
+        self.handshake.owe_answer();
+        Ok(())
+    }
+
+    pub(super) fn take_synack(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+        match (&self.phase, self.handshake.role) {
+            (Phase::SynSent, _) | (Phase::SynReceived, Role::Initiator) => {}
+            (Phase::Open, _) => {
+                // Our ACK was lost.
+                self.handshake.owe_answer();
+                return Ok(());
+            }
+            (Phase::SynReceived, Role::Acceptor) | (Phase::Closed(_), _) => return Err(Dropped::Unexpected),
+        }
+        self.set_peer_initial(header)?;
+        self.sample_handshake(now);
+        self.handshake.owe_answer();
+        self.handshake.timer = None;
+        self.establish(now);
+        Ok(())
+    }
+
+    /// In SYN_RECV only an ACK that echoes our state proves the peer's address ([open-21]).
+    pub(super) fn open_if_proven(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+        match self.phase {
+            Phase::Open => Ok(()),
+            Phase::SynReceived => {
+                if header.flags != Flags::ACK || words(header) != self.handshake.local_initial.words() {
+                    return Err(Dropped::Unexpected);
+                }
+                self.sample_handshake(now);
+                self.handshake.timer = None;
+                self.establish(now);
+                Ok(())
+            }
+            Phase::SynSent | Phase::Closed(_) => Err(Dropped::Unexpected),
+        }
+    }
+
+    /// An answer to our only segment so far shows the RTT; after more, it could belong to any of them ([open-24]).
+    fn sample_handshake(&mut self, now: Time) {
+        if self.counters.segments_sent == 1
+            && let Some(sample) = self.handshake.round_trip(now)
+        {
+            self.rtt.sample(sample);
+        }
+    }
+
+    fn set_peer_initial(&mut self, header: &Header) -> Result<(), Dropped> {
+        let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
+        if self.handshake.peer_initial != Some(state) {
+            self.handshake.peer_initial = Some(state);
+            self.receiver = ClassicReceiver::new(&self.config, state);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_reset(&mut self, header: &Header) -> Result<(), Dropped> {
+        // Only our peer, or someone on the path, knows the state which we sent.
+        if words(header) != self.handshake.local_initial.words() {
+            return Err(Dropped::Unexpected);
+        }
+        let error = match self.phase {
+            Phase::SynSent | Phase::SynReceived => ConnectionError::Refused,
+            Phase::Open | Phase::Closed(_) => ConnectionError::Reset,
+        };
+        self.close(Some(error));
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! What happens when nothing else does.
+
+use dfcp_fountain::raptor::SEGMENT_BYTES;
+use dfcp_time::Time;
+
+use crate::classic::{ClassicConnection, Phase, Reset};
+use crate::error::ConnectionError;
+use crate::limits::KEEP_ALIVE_REPEAT;
+use crate::shared::earlier;
+use crate::shared::state::State;
+
+impl ClassicConnection {
+    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
+    /// the latest; a time in the past means now. `None` once the connection is closed.
+    pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {
+        if matches!(self.phase, Phase::Closed(_)) {
+            return self.reset.is_some().then_some(now);
+        }
+        let timers = [
+            self.idle_at(),
+            self.handshake.timer.map(|timer| timer.next_at()),
+            self.handshake.owes_answer().then_some(now),
+            self.closing.next_timeout(),
+            self.owes_ack().then_some(now),
+            self.keep_alive_at(),
+            self.data_at(now),
+        ];
+        timers.into_iter().fold(None, earlier)
+    }
+
+    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if matches!(self.phase, Phase::Closed(_)) {
+            return;
+        }
+        let is_opening = self.phase != Phase::Open;
+        if self.handshake.timer.is_some_and(|timer| timer.is_exhausted(now)) {
+            if self.phase == Phase::SynReceived {
+                // Thesis §3.6: the initiator may believe that it is connected, so it is told.
+                self.reset = Some(Reset);
+            }
+            if is_opening {
+                return self.close(Some(ConnectionError::HandshakeTimeout));
+            }
+            self.handshake.timer = None;
+        }
+        if self.closing.time_wait_until().is_some_and(|until| now >= until) {
+            return self.close(None);
+        }
+        if self.idle_at().is_some_and(|at| now >= at) {
+            let error = if is_opening { ConnectionError::HandshakeTimeout } else { ConnectionError::TimedOut };
+            return self.close(Some(error));
+        }
+        if self.closing.is_exhausted(now) {
+            self.close(Some(ConnectionError::CloseTimeout));
+        }
+    }
+
+    /// When silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than that, and
+    /// end it themselves.
+    fn idle_at(&self) -> Option<Time> {
+        let is_repeating = match self.phase {
+            Phase::SynSent | Phase::SynReceived => self.handshake.timer.is_some(),
+            Phase::Open | Phase::Closed(_) => self.closing.is_repeating(),
+        };
+        let has_own_end = self.closing.time_wait_until().is_some() || is_repeating;
+        (!has_own_end).then_some(self.last_heard + self.config.idle_timeout)
+    }
+
+    fn owes_ack(&self) -> bool {
+        self.phase == Phase::Open && (self.receiver.has_ack() || self.closing.due_ack().is_some())
+    }
+
+    pub(super) fn keep_alive_at(&self) -> Option<Time> {
+        let interval = self.config.keep_alive.filter(|_| self.state().is_open())?;
+        if self.last_keep_alive <= self.last_heard {
+            return Some(self.last_sent + interval);
+        }
+        // Three unanswered ones in an idle timeout are no rarity at 50 % loss.
+        Some(self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2)))
+    }
+
+    /// When data may be sent, as far as is known.
+    fn data_at(&self, now: Time) -> Option<Time> {
+        if self.phase != Phase::Open || self.state() == State::TimeWait {
+            return None;
+        }
+        let tokens_at = self.bucket.wait_for(SEGMENT_BYTES as u32).unwrap_or(Time::ZERO);
+        let earliest = self.pacer.ready_at().max(tokens_at);
+        if self.may_send {
+            return Some(earliest.max(now));
+        }
+        // What was due when the sender was last asked, and had nothing, waits for something else to happen.
+        let fresh = self.sender.next_timeout(now, self.sender_asked_at, &self.rtt);
+        fresh.map(|at| at.max(earliest))
+    }
+}

@@ -1,0 +1,369 @@
+//! One connection of either profile, as those see it who drive it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp_time::Time;
+use dfcp_wire::{Profile, Segment};
+
+use crate::classic::ClassicConnection;
+use crate::classic::parameters::Parameter;
+use crate::config::{Config, Rate, Traffic, WriteAhead};
+use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::session::Session;
+use crate::session::protection::Identity;
+use crate::session::sharing::Sending;
+use crate::shared::events::Event;
+use crate::shared::memory::MemoryReservation;
+use crate::shared::state::State;
+use crate::shared::{Ports, Read, Transmit};
+use crate::spare::SpareBlocks;
+use crate::stats::Stats;
+
+/// One end of a connection.
+///
+/// # Run loop
+///
+/// Hand in what happened (`handle_datagram`, `handle_timeout`, or the application's `write`, `read`, `shutdown`, …), then
+/// drain [`poll_transmit`](Self::poll_transmit) until it returns `None` and [`poll_event`](Self::poll_event) until it
+/// does, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
+#[derive(Debug)]
+pub struct Connection(Inner);
+
+/// The profiles have nothing in common but this interface.
+#[derive(Debug)]
+enum Inner {
+    Classic(Box<ClassicConnection>),
+    Modern(Box<Session>),
+}
+
+/// Calls the same method of whichever profile it is.
+macro_rules! of_either {
+    ($connection:expr, $inner:ident => $call:expr) => {
+        match $connection {
+            Inner::Classic($inner) => $call,
+            Inner::Modern($inner) => $call,
+        }
+    };
+}
+
+impl From<ClassicConnection> for Connection {
+    fn from(connection: ClassicConnection) -> Self {
+        Self(Inner::Classic(Box::new(connection)))
+    }
+}
+
+impl From<Session> for Connection {
+    fn from(session: Session) -> Self {
+        Box::new(session).into()
+    }
+}
+
+impl From<Box<Session>> for Connection {
+    fn from(session: Box<Session>) -> Self {
+        Self(Inner::Modern(session))
+    }
+}
+
+/// What an endpoint does with its connections.
+impl Connection {
+    pub(crate) fn initiate(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        seed: [u8; 32],
+    ) -> Result<Self, ConfigError> {
+        Ok(match config.profile {
+            Profile::Classic => ClassicConnection::initiate(now, config, ports, remote, seed).into(),
+            Profile::Modern => Session::initiate(now, config, ports, remote, seed)?.into(),
+        })
+    }
+
+    /// Answers an unsealed SYN: the connection that the listening side gets. `None` if `config` cannot serve it.
+    pub(crate) fn accept(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        syn: &Segment<'_>,
+        bytes: usize,
+        seed: [u8; 32],
+    ) -> Option<Self> {
+        match config.profile {
+            Profile::Classic => ClassicConnection::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from),
+            Profile::Modern => Session::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from),
+        }
+    }
+
+    /// Received blocks are charged to `reservation`. To be called before the first one comes.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        of_either!(&mut self.0, it => it.charge_to(reservation));
+    }
+
+    /// Memory of modern blocks comes from `spare`, and goes back to it.
+    pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
+        if let Inner::Modern(session) = &mut self.0 {
+            session.take_from(spare);
+        }
+    }
+
+    /// The id that modern segments to this end carry; a classic connection has none.
+    #[must_use]
+    pub fn local_id(&self) -> Option<u32> {
+        match &self.0 {
+            Inner::Classic(_) => None,
+            Inner::Modern(session) => Some(session.local_id()),
+        }
+    }
+
+    /// The modern connection inside.
+    #[cfg(test)]
+    pub(crate) fn into_session(self) -> Session {
+        match self.0 {
+            Inner::Classic(_) => panic!("it is a classic connection"),
+            Inner::Modern(session) => *session,
+        }
+    }
+
+    fn modern_mut(&mut self) -> Option<&mut Session> {
+        match &mut self.0 {
+            Inner::Classic(_) => None,
+            Inner::Modern(session) => Some(session),
+        }
+    }
+}
+
+/// Datagrams and time.
+impl Connection {
+    /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
+    pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
+        match &mut self.0 {
+            Inner::Classic(connection) => connection.handle_datagram(now, datagram),
+            Inner::Modern(session) => session.handle_datagram(now, remote, datagram),
+        }
+    }
+
+    /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
+    pub fn handle_timeout(&mut self, now: Time) {
+        of_either!(&mut self.0, it => it.handle_timeout(now));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
+    /// the latest; a time in the past means now. `None` once the connection is closed.
+    #[must_use]
+    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+        of_either!(&self.0, it => it.next_timeout(now))
+    }
+
+    /// Writes the next datagram to send at `now` into `out`, which must hold
+    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES); `None` if there is nothing to send before
+    /// [`next_timeout`](Self::next_timeout).
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
+        of_either!(&mut self.0, it => it.poll_transmit(now, out))
+    }
+
+    /// The next event, if any.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        of_either!(&mut self.0, it => it.poll_event())
+    }
+}
+
+/// The application's stream.
+impl Connection {
+    /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
+    /// what is not sent yet ([`WriteAhead`]); 0 means none, and a [`Writable`](Event::Writable) event will follow. May be
+    /// called before the handshake is done.
+    ///
+    /// # Errors
+    /// After `shutdown`, or when the connection has ended with an error.
+    pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
+        of_either!(&mut self.0, it => it.write(now, data))
+    }
+
+    /// Sends what has been written without waiting for a full block.
+    pub fn flush(&mut self) {
+        of_either!(&mut self.0, it => it.flush());
+    }
+
+    /// Copies received bytes, in order, into `out`.
+    ///
+    /// # Errors
+    /// The reason why the connection ended, once everything received before has been read.
+    pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
+        match &mut self.0 {
+            Inner::Classic(connection) => connection.read(out),
+            Inner::Modern(session) => session.read(now, out),
+        }
+    }
+
+    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        of_either!(&self.0, it => it.is_readable())
+    }
+
+    /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
+    /// [`Finished`](Event::Finished) event says that the peer has all of it.
+    pub fn shutdown(&mut self, now: Time) {
+        of_either!(&mut self.0, it => it.shutdown(now));
+    }
+
+    /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
+    pub fn abort(&mut self) {
+        of_either!(&mut self.0, it => it.abort());
+    }
+
+    /// Blocks of which something may have been sent and which the peer has not acknowledged.
+    #[must_use]
+    pub fn blocks_in_flight(&self) -> usize {
+        of_either!(&self.0, it => it.blocks_in_flight())
+    }
+
+    /// Whether everything written has been acknowledged by the peer's decoder.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        of_either!(&self.0, it => it.is_drained())
+    }
+
+    /// Whether the peer has confirmed the end of our half.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        of_either!(&self.0, it => it.is_finished())
+    }
+}
+
+/// What it is, and how it is doing.
+impl Connection {
+    /// Where the connection is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        of_either!(&self.0, it => it.state())
+    }
+
+    /// The profile which it speaks.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        match &self.0 {
+            Inner::Classic(_) => Profile::Classic,
+            Inner::Modern(_) => Profile::Modern,
+        }
+    }
+
+    /// Its ports.
+    #[must_use]
+    pub fn ports(&self) -> Ports {
+        of_either!(&self.0, it => it.ports())
+    }
+
+    /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
+    #[must_use]
+    pub fn remote(&self) -> SocketAddr {
+        of_either!(&self.0, it => it.remote())
+    }
+
+    /// Who the peer has proven to be; `None` before the handshake is done, and without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        match &self.0 {
+            Inner::Classic(_) => None,
+            Inner::Modern(session) => session.identity(),
+        }
+    }
+
+    /// When the peer was last heard: the latest datagram which authenticated, and at first the connection's beginning.
+    /// Without seals, the latest that was not out of place.
+    #[must_use]
+    pub fn last_heard(&self) -> Time {
+        of_either!(&self.0, it => it.last_heard())
+    }
+
+    /// Counters and estimates.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        of_either!(&self.0, it => it.stats())
+    }
+}
+
+/// Settings.
+impl Connection {
+    /// Changes the sending rate while the connection runs.
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
+        of_either!(&mut self.0, it => it.set_rate(rate))
+    }
+
+    /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
+    pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
+        of_either!(&mut self.0, it => it.set_overhead_bytes(overhead_bytes));
+    }
+
+    /// Changes the kind of traffic while the connection runs. Classic has only one kind.
+    pub fn set_traffic(&mut self, traffic: Traffic) {
+        if let Some(session) = self.modern_mut() {
+            session.set_traffic(traffic);
+        }
+    }
+
+    /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        of_either!(&mut self.0, it => it.set(parameter, value))
+    }
+
+    /// Reads a parameter of thesis table 3.2.
+    ///
+    /// # Errors
+    /// If the table does not let it be read, or this profile does not have it.
+    pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
+        of_either!(&self.0, it => it.get(parameter))
+    }
+}
+
+/// What connections share that are driven together. A classic connection keeps to itself: these have no effect on it.
+impl Connection {
+    /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in,
+    /// a socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in
+    /// flight than fits into that and the path.
+    pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
+        if let Some(session) = self.modern_mut() {
+            session.set_receive_queue_bytes(bytes);
+        }
+    }
+
+    /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
+    pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
+        if let Some(session) = self.modern_mut() {
+            session.set_write_ahead(write_ahead);
+        }
+    }
+
+    /// What it has to send. Of a connection which is not modern or not open, nothing.
+    #[must_use]
+    pub fn sending(&self) -> Sending {
+        match &self.0 {
+            Inner::Classic(_) => Sending::default(),
+            Inner::Modern(session) => session.sending(),
+        }
+    }
+
+    /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
+    /// first, as many as there is room for. Who waits for room gets a [`Writable`](Event::Writable) event.
+    pub fn allow_writing(&mut self, bytes: Option<u64>) {
+        if let Some(session) = self.modern_mut() {
+            session.allow_writing(bytes);
+        }
+    }
+
+    /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
+    /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
+    pub fn set_queue_sharers(&mut self, sharers: usize) {
+        if let Some(session) = self.modern_mut() {
+            session.set_queue_sharers(sharers);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How an unsealed connection opens (thesis §3.6; `spec/protocol.md` §2.2).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp_time::Time;
+use dfcp_wire::handshake::Parameters;
+use dfcp_wire::{Profile, Segment};
+
+use crate::config::Config;
+use crate::error::{ConnectionError, Dropped};
+use crate::session::handshake::{CODE_RANDOM_LINEAR, PeerLimits};
+use crate::session::{Phase, Session};
+use crate::shared::{Ports, Role};
+
+impl Session {
+    /// Answers an unsealed SYN: the connection which the listening side gets. `None` if the SYN is not one which `config` can
+    /// serve; [`handle_datagram`](Self::handle_datagram) takes its further copies.
+    #[must_use]
+    pub(crate) fn accept(
+        now: Time,
+        config: Arc<Config>,
+        ports: Ports,
+        remote: SocketAddr,
+        syn: &Segment<'_>,
+        bytes: usize,
+        seed: [u8; 32],
+    ) -> Option<Self> {
+        let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
+        connection.take_syn(now, syn, bytes).ok()?;
+        connection.count_received(bytes);
+        Some(connection)
+    }
+
+    /// In SYN_RECV, a segment which names our id proves the peer's address.
+    pub(super) fn open_if_proven(&mut self, now: Time) -> Result<(), Dropped> {
+        match self.phase {
+            Phase::Open => {
+                if self.handshake.role == Role::Initiator {
+                    // The acceptor speaks, so it knows: the ACK need not be repeated.
+                    self.handshake.timer = None;
+                }
+                Ok(())
+            }
+            Phase::SynReceived => {
+                self.handshake.timer = None;
+                let (peer, symbol_size) = self.pending_peer;
+                self.establish(now, peer, symbol_size);
+                Ok(())
+            }
+            Phase::SynSent | Phase::Closed(_) => Err(Dropped::Unexpected),
+        }
+    }
+
+    pub(super) fn take_syn(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
+        let header = &segment.header;
+        if self.handshake.has_peer() {
+            // A copy is answered again; a different SYN cannot change what has been agreed.
+            if self.handshake.peer_id != Some(Self::modern_parameters(segment)?.connection_id) {
+                return Err(Dropped::Unexpected);
+            }
+            self.handshake.owe(header.s3);
+            return Ok(());
+        }
+        let parameters = Self::modern_parameters(segment)?;
+        self.handshake.peer_id = Some(parameters.connection_id);
+        let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
+        self.symbol_size = self.symbol_size.min(symbol_size);
+        self.pending_peer = (PeerLimits::from(&parameters.offer), self.symbol_size);
+        if self.arrivals.received() == 0 {
+            self.arrivals.observe(now, header.s3.into(), bytes);
+        }
+        // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
+        // responder, so both repeat their SYNACK.
+        if self.phase == Phase::SynSent {
+            self.phase = Phase::SynReceived;
+            self.handshake.start_timer(now);
+        }
+        self.handshake.owe(header.s3);
+        Ok(())
+    }
+
+    /// The payload of a modern SYN or SYNACK, if we can speak what it asks for.
+    fn modern_parameters(segment: &Segment<'_>) -> Result<Parameters, Dropped> {
+        let options = &segment.options;
+        let ours = options.version == Some(dfcp_wire::VERSION)
+            && options.profile == Some(Profile::Modern)
+            && options.code == Some(CODE_RANDOM_LINEAR)
+            && options.symbol_size.is_some_and(|size| (64..=1472).contains(&size));
+        if !ours {
+            return Err(Dropped::Unexpected);
+        }
+        Ok(Parameters::decode(segment.payload)?)
+    }
+
+    pub(super) fn take_synack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
+        let header = &segment.header;
+        match self.phase {
+            Phase::SynSent => {}
+            Phase::SynReceived if self.handshake.role == Role::Initiator => {}
+            Phase::SynReceived => return Err(Dropped::Unexpected),
+            Phase::Open => {
+                // Our ACK was lost.
+                self.handshake.owe(header.s3);
+                return Ok(());
+            }
+            Phase::Closed(_) => return Err(Dropped::Unexpected),
+        }
+        let parameters = match Self::modern_parameters(segment) {
+            Ok(parameters) => parameters,
+            Err(error) => {
+                if error == Dropped::Unexpected {
+                    self.close(Some(ConnectionError::Incompatible));
+                }
+                return Err(error);
+            }
+        };
+        self.handshake.peer_id = Some(parameters.connection_id);
+        if let Some(sample) = self.handshake.rtt(now, header.s2) {
+            self.rtt.guess(sample);
+        }
+        let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
+        self.symbol_size = self.symbol_size.min(symbol_size);
+        self.handshake.owe(header.s3);
+        // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
+        self.handshake.start_timer(now);
+        self.establish(now, PeerLimits::from(&parameters.offer), self.symbol_size);
+        Ok(())
+    }
+
+    pub(super) fn take_reset(&mut self) {
+        let error = match self.phase {
+            Phase::SynSent | Phase::SynReceived => ConnectionError::Refused,
+            Phase::Open | Phase::Closed(_) => ConnectionError::Reset,
+        };
+        self.close(Some(error));
+    }
+}

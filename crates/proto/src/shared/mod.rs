@@ -1,0 +1,97 @@
+//! What the two profiles share: names, timers and accounts, and no behaviour of either.
+
+pub(crate) mod closing;
+pub(crate) mod counters;
+pub(crate) mod events;
+pub(crate) mod memory;
+pub(crate) mod retransmit;
+pub(crate) mod source;
+pub(crate) mod state;
+
+use std::net::SocketAddr;
+
+use dfcp_time::Time;
+use dfcp_wire::Profile;
+
+use crate::config::Config;
+use crate::error::{Dropped, PeerMisbehaved};
+use crate::{classic, recv};
+
+/// Room that a datagram buffer must have.
+pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
+
+/// The two ports of a classic connection, or of a modern SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ports {
+    /// Ours.
+    pub local: u16,
+    /// The peer's.
+    pub remote: u16,
+}
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes were copied; at least one.
+    Bytes(usize),
+    /// Nothing is there yet.
+    Blocked,
+    /// The peer's stream has ended and all of it has been read.
+    End,
+}
+
+/// A datagram to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Its bytes are the first so many of the buffer.
+    pub length: usize,
+    /// Where it goes.
+    pub remote: SocketAddr,
+    /// As many bytes more count as sent ([`Content::Counted`](crate::Content::Counted)); otherwise 0.
+    pub elided_bytes: u32,
+}
+
+/// A data segment which has been written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    pub(crate) length: usize,
+    pub(crate) elided_bytes: u32,
+}
+
+/// Which end of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Initiator,
+    Acceptor,
+}
+
+/// Why a segment had no effect, or ends its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PushError {
+    /// Only this segment is of no use.
+    Dropped(Dropped),
+    /// The peer has broken the rules.
+    Misbehaved(PeerMisbehaved),
+}
+
+impl From<Dropped> for PushError {
+    fn from(dropped: Dropped) -> Self {
+        Self::Dropped(dropped)
+    }
+}
+
+/// The earlier of two times, if there is one.
+pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Memory that a connection of this configuration needs to receive any one block: what it reserves of its endpoint's.
+pub(crate) fn reserve_bytes(config: &Config) -> u64 {
+    match config.profile {
+        Profile::Modern => recv::modern::reserve_bytes(config),
+        Profile::Classic => classic::reserve_bytes(config),
+    }
+}
