@@ -324,7 +324,7 @@ async fn ipv6_and_parameters() {
     let mut server = listener.accept().await.unwrap();
     assert_eq!(server.remote_addr().port(), client.local_addr().port());
     client.set(Parameter::WindowSize, 1000).unwrap();
-    assert_eq!(client.get(Parameter::Maxtokens).unwrap(), 0);
+    assert_eq!(client.get(Parameter::Maxtokens), Err(dfcp::ParameterError::ClassicOnly("Maxtokens")));
     client.set(Parameter::Maxtokens, 100_000).unwrap_err();
     client.set(Parameter::AcksSent, 1).unwrap_err();
     client.set_rate(Rate::Fixed { rate_bps: 200_000_000 }).unwrap();

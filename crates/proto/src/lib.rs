@@ -16,13 +16,12 @@ pub mod limits;
 mod path;
 mod proof;
 mod random;
-mod recv;
 mod security;
-mod send;
 mod session;
 mod shared;
 mod spare;
 mod stats;
+mod stream;
 
 pub use classic::inctokens;
 pub use classic::parameters::{Access, Parameter};

@@ -7,7 +7,7 @@ use dfcp_time::Time;
 use crate::limits;
 use crate::path::arrivals::Arrivals;
 use crate::path::in_flight::{InFlight, Sent};
-use crate::send::peer_queue::PeerQueue;
+use crate::path::receiver_flow_control::ReceiverFlowControl;
 use crate::session::handshake::Handshake;
 use crate::shared::Role;
 
@@ -51,11 +51,11 @@ fn numbers_far_ahead_cost_no_more_than_a_window_and_what_is_older_counts_as_seen
 fn a_peer_which_reports_nothing_fills_the_table_of_datagrams_in_flight_and_then_data_waits() {
     let mut in_flight = InFlight::default();
     let mut number = 0;
-    while in_flight.len() < PeerQueue::default().in_flight_max() {
+    while in_flight.len() < ReceiverFlowControl::default().in_flight_max() {
         in_flight.push(Sent { number, block_id: 0, at: Time::ZERO });
         number += 1;
     }
     assert_eq!(number, limits::IN_FLIGHT_MAX as u64);
     assert!(2 * number * size_of::<Sent>() as u64 <= limits::IN_FLIGHT_BYTES_MAX);
-    assert!(in_flight.settle(0).is_some() && in_flight.len() < PeerQueue::default().in_flight_max());
+    assert!(in_flight.settle(0).is_some() && in_flight.len() < ReceiverFlowControl::default().in_flight_max());
 }

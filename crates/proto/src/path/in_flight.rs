@@ -26,10 +26,6 @@ impl InFlight {
         self.sent.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sent.is_empty()
-    }
-
     pub(crate) fn oldest_sent_at(&self) -> Option<Time> {
         self.sent.front().map(|sent| sent.at)
     }

@@ -2,8 +2,11 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
+pub(crate) mod credit;
+pub(crate) mod flight;
 pub(crate) mod in_flight;
 pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;
+pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;

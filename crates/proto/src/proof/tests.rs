@@ -12,11 +12,11 @@ use rand_pcg::Pcg64Mcg;
 use super::*;
 use crate::config::Config;
 use crate::error::PeerMisbehaved;
+use crate::path::credit::Spending;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::rtt::RttEstimator;
-use crate::recv::modern::RecvWindow;
-use crate::send::adaptive::Adaptive;
-use crate::send::credit::Spending;
+use crate::session::send_side::SendSide;
+use crate::stream::recv::RecvStream;
 
 fn shape(length: usize, z: usize) -> BlockShape {
     BlockShape::for_length(length, z).unwrap()
@@ -87,8 +87,8 @@ const STEPS_MAX: u32 = 20_000;
 /// A sender and a receiver with nothing but a path between them.
 struct Pair {
     random: Pcg64Mcg,
-    sender: Adaptive,
-    receiver: RecvWindow,
+    sender: SendSide,
+    receiver: RecvStream,
     now: Time,
     numbers: DatagramNumbers,
     received: u64,
@@ -100,7 +100,7 @@ struct Pair {
     /// A block of which nothing but the first symbol arrives.
     withheld: Option<u32>,
     /// Datagrams on their way, which may overtake each other: number, block info and payload.
-    path: Vec<(u64, crate::send::symbol::Symbol, Vec<u8>)>,
+    path: Vec<(u64, crate::stream::send::symbol::Symbol, Vec<u8>)>,
     /// What was written and has not been read.
     unread: VecDeque<u8>,
 }
@@ -126,8 +126,8 @@ impl Pair {
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         let kernel = Kernel::detect();
-        let sender = Adaptive::new(&config, kernel, proofs.then_some(secret));
-        let receiver = RecvWindow::new(&config, kernel, proofs);
+        let sender = SendSide::new(&config, kernel, proofs.then_some(secret));
+        let receiver = RecvStream::new(&config, kernel, proofs);
         let now = Time::from_s(1);
         let mut numbers = DatagramNumbers::default();
         numbers.skip_some(secret);
@@ -160,7 +160,7 @@ impl Pair {
         let taken = self.sender.write(self.now, &data);
         self.unread.extend(&data[..taken]);
         if self.random.random_bool(0.5) {
-            self.sender.flush();
+            self.sender.stream.flush();
         }
     }
 
@@ -172,7 +172,7 @@ impl Pair {
                 break;
             };
             let mut payload = vec![0xEE; symbol.symbol_size];
-            assert!(self.sender.write_symbol(symbol, &mut payload));
+            assert!(self.sender.stream.write_symbol(symbol, &mut payload));
             let number = self.numbers.take();
             self.sender.on_sent(self.now, symbol, number);
             let withheld = self.withheld == Some(symbol.block_id);
@@ -233,7 +233,7 @@ impl Pair {
     }
 
     fn is_done(&self) -> bool {
-        self.sender.is_drained() && self.sender.end().is_some() && self.receiver.is_drained()
+        self.sender.stream.is_drained() && self.sender.stream.end().is_some() && self.receiver.is_drained()
     }
 }
 
@@ -248,16 +248,16 @@ fn transfer(seed: u64, symbol_size: u16, loss: f64, proofs: bool) {
             let bytes = pair.random.random_range(1..60_000);
             pair.write(bytes);
         } else if step == writes {
-            pair.sender.shut_down();
+            pair.sender.stream.shut_down();
         }
         pair.send();
         for _ in 0..pair.random.random_range(0..4) {
             pair.read();
         }
-        if let Some(end) = pair.sender.end() {
+        if let Some(end) = pair.sender.stream.end() {
             pair.receiver.set_end(end).unwrap();
         }
-        if pair.sender.is_stuck() {
+        if pair.sender.stream.is_stuck() {
             pair.reports_left = 1; // what a keep-alive asks for
         }
         let told = pair.tell().filter(|_| !pair.random.random_bool(loss));
@@ -275,16 +275,16 @@ fn transfer(seed: u64, symbol_size: u16, loss: f64, proofs: bool) {
         }
     }
     assert!(pair.unread.is_empty(), "seed {seed}: {} bytes are missing", pair.unread.len());
-    let (end, proof) = (pair.sender.end(), pair.receiver.proof());
-    assert_eq!(pair.sender.check_end(end, proof), Ok(()), "seed {seed}");
+    let (end, proof) = (pair.sender.stream.end(), pair.receiver.proof());
+    assert_eq!(pair.sender.stream.check_end(end, proof), Ok(()), "seed {seed}");
     assert_eq!(proof != 0, proofs, "seed {seed}");
     if proofs {
         let last = end.unwrap() - 1;
         for claimed in [end, None] {
             let refused = Err(PeerMisbehaved::WrongProof { block_id: last });
-            assert_eq!(pair.sender.check_end(claimed, proof ^ 1), refused, "seed {seed}");
+            assert_eq!(pair.sender.stream.check_end(claimed, proof ^ 1), refused, "seed {seed}");
         }
-        assert_eq!(pair.sender.check_end(Some(last), 0), Ok(()), "not our FIN");
+        assert_eq!(pair.sender.stream.check_end(Some(last), 0), Ok(()), "not our FIN");
     }
 }
 
@@ -305,7 +305,7 @@ fn half_way(seed: u64) -> (Pair, Told) {
     pair.withheld = Some(3);
     for _ in 0..STEPS_MAX {
         pair.write(5_000);
-        pair.sender.flush();
+        pair.sender.stream.flush();
         pair.send();
         let Some(told) = pair.tell() else { continue };
         let (_, runs) = feedback::decode(&told.payload).unwrap();
@@ -403,7 +403,11 @@ fn a_report_of_a_skipped_number_is_misbehaviour_and_none_counts_as_lost() {
     }
     let end = pair.numbers.end();
     assert!(end - pair.numbers.sent_before(end) >= 10, "only {end} numbers");
-    assert!(pair.sender.loss() < 0.004, "a loss of {}, of which the first guess is half", pair.sender.loss());
+    assert!(
+        pair.sender.flight.loss().estimate() < 0.004,
+        "a loss of {}, of which the first guess is half",
+        pair.sender.flight.loss().estimate()
+    );
 }
 
 #[test]
@@ -424,7 +428,7 @@ fn every_block_has_other_secrets() {
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..20 {
         pair.write(1);
-        pair.sender.flush();
+        pair.sender.stream.flush();
         pair.send();
         pair.send();
         pair.read();

@@ -29,7 +29,7 @@ impl Session {
         if self.is_shut_down() {
             return Err(WriteError::ShutDown);
         }
-        let taken = self.sender.write(now, data);
+        let taken = self.send.write(now, data);
         self.write_blocked = taken < data.len();
         self.may_send |= taken > 0;
         Ok(taken)
@@ -37,38 +37,38 @@ impl Session {
 
     /// Tells an application which could not write that it can again.
     pub(super) fn wake_writer(&mut self) {
-        if self.write_blocked && self.sender.asks_for_more() {
+        if self.write_blocked && self.send.asks_for_more() {
             self.write_blocked = false;
             self.events.push(EventKind::Writable);
         }
     }
 
     fn is_shut_down(&self) -> bool {
-        self.closing.is_started() || self.sender.is_shut_down()
+        self.closing.is_started() || self.send.stream.is_shut_down()
     }
 
     /// Sends what has been written without waiting for a full block.
     pub fn flush(&mut self) {
         self.may_send = true;
-        self.sender.flush();
+        self.send.stream.flush();
     }
 
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
-        self.sender.open_blocks()
+        self.send.stream.open_blocks()
     }
 
     /// Whether everything written has been acknowledged by the peer's decoder.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.sender.is_drained()
+        self.send.stream.is_drained()
     }
 
     /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
     /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
-        self.sender.shut_down();
+        self.send.stream.shut_down();
         self.may_send = true;
         self.update_closing(now);
     }
@@ -92,20 +92,20 @@ impl Session {
     /// # Errors
     /// The reason why the connection ended, once everything received before has been read.
     pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        let copied = self.receiver.read(out);
+        let copied = self.recv.read(out);
         if copied > 0 {
             // The peer may be waiting for room: tell it once a good part more is free than it knows of.
             let (blocks, bytes) = self.reported_window;
-            let is_wider = self.receiver.window_blocks() >= blocks + self.config.window_blocks.div_ceil(4)
-                || self.receiver.window_bytes() >= bytes + self.config.receive_memory_bytes / 4;
+            let is_wider = self.recv.window_blocks() >= blocks + self.config.window_blocks.div_ceil(4)
+                || self.recv.window_bytes() >= bytes + self.config.receive_memory_bytes / 4;
             if is_wider && self.phase == Phase::Open {
-                self.reported_window = (self.receiver.window_blocks(), self.receiver.window_bytes());
+                self.reported_window = (self.recv.window_blocks(), self.recv.window_bytes());
                 self.reporter.on_own_news(now);
             }
             return Ok(Read::Bytes(copied));
         }
         match &self.phase {
-            _ if self.receiver.is_drained() => Ok(Read::End),
+            _ if self.recv.is_drained() => Ok(Read::End),
             Phase::Closed(Some(error)) => Err(error.clone()),
             Phase::Closed(None) => Ok(Read::End),
             Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
@@ -115,7 +115,7 @@ impl Session {
     /// Whether [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.receiver.is_readable() || self.receiver.is_drained() || matches!(self.phase, Phase::Closed(_))
+        self.recv.is_readable() || self.recv.is_drained() || matches!(self.phase, Phase::Closed(_))
     }
 
     /// Changes the sending rate while the connection runs.
@@ -137,7 +137,7 @@ impl Session {
     /// Changes the kind of traffic while the connection runs.
     pub fn set_traffic(&mut self, traffic: Traffic) {
         self.config_mut().traffic = traffic;
-        self.sender.set_traffic(traffic);
+        self.send.stream.set_traffic(traffic);
     }
 
     /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
@@ -147,7 +147,7 @@ impl Session {
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
         // Only what we send: the receiver's window has been declared.
-        self.sender.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
+        self.send.stream.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
         Ok(())
     }
 
@@ -176,15 +176,15 @@ impl Session {
         if let Seal::On(protection) = &self.seal {
             stats.segments_forged = protection.forged();
         }
-        let counters = self.sender.counters();
+        let counters = self.send.stream.counters();
         stats.sent = counters.sent;
-        stats.wasted = counters.wasted;
-        stats.loss = self.sender.loss();
+        stats.wasted = self.send.wasted();
+        stats.loss = self.send.flight.loss().estimate();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
-        stats.received = self.receiver.symbols();
-        stats.blocks_decoded = self.receiver.blocks_decoded();
-        stats.stream_bytes_read = self.receiver.bytes_read();
+        stats.received = self.recv.symbols();
+        stats.blocks_decoded = self.recv.blocks_decoded();
+        stats.stream_bytes_read = self.recv.bytes_read();
         stats.datagrams_missing = self.arrivals.missing();
         if self.rtt.is_known() {
             stats.rtt = self.rtt.smoothed();

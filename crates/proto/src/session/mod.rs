@@ -9,6 +9,7 @@
 //! [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
 
 pub(crate) mod application;
+mod feedback;
 pub(crate) mod handshake;
 mod memory;
 pub(crate) mod noise;
@@ -16,6 +17,8 @@ mod opening;
 mod paths;
 pub(crate) mod protection;
 mod receive;
+mod reporter;
+pub(crate) mod send_side;
 pub(crate) mod sharing;
 mod spending;
 mod timers;
@@ -36,18 +39,17 @@ use crate::error::{ConfigError, ConnectionError};
 use crate::limits::KEEP_ALIVE_MIN;
 use crate::path::arrivals::Arrivals;
 use crate::path::breaker::Breaker;
+use crate::path::credit::Credit;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::pacing::Pacer;
 use crate::path::rtt::RttEstimator;
 use crate::random::Draws;
-use crate::recv::modern::RecvWindow;
-use crate::recv::reporter::Reporter;
-use crate::send::adaptive::Adaptive;
-use crate::send::credit::Credit;
 use crate::session::handshake::{Handshake, PeerLimits};
 use crate::session::noise::Opening;
 use crate::session::paths::Paths;
 use crate::session::protection::Protection;
+use crate::session::reporter::Reporter;
+use crate::session::send_side::SendSide;
 use crate::shared::closing::Closing;
 use crate::shared::counters::Counters;
 use crate::shared::events::Event;
@@ -55,6 +57,7 @@ use crate::shared::events::{EventKind, Events};
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
 use crate::shared::{Ports, Role};
+use crate::stream::recv::RecvStream;
 
 /// What protects a connection's datagrams.
 #[derive(Debug)]
@@ -85,8 +88,8 @@ pub struct Session {
     phase: Phase,
     handshake: Handshake,
     closing: Closing,
-    sender: Box<Adaptive>,
-    receiver: Box<RecvWindow>,
+    send: Box<SendSide>,
+    recv: Box<RecvStream>,
     numbers: DatagramNumbers,
     arrivals: Arrivals,
     reporter: Reporter,
@@ -183,8 +186,8 @@ impl Session {
             phase: Phase::SynReceived,
             handshake: Handshake::new(role, local_id),
             closing: Closing::default(),
-            sender: Box::new(Adaptive::new(&config, kernel, proofs)),
-            receiver: Box::new(RecvWindow::new(&config, kernel, proofs.is_some())),
+            send: Box::new(SendSide::new(&config, kernel, proofs)),
+            recv: Box::new(RecvStream::new(&config, kernel, proofs.is_some())),
             numbers: DatagramNumbers::default(),
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
@@ -259,9 +262,9 @@ impl Session {
         if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
-        self.sender.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
+        self.send.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
         self.numbers.skip_some(self.random.bytes());
-        self.receiver.set_symbol_size(symbol_size);
+        self.recv.set_symbol_size(symbol_size);
         self.update_rate();
         self.may_send = true;
         self.events.push(EventKind::Connected);
@@ -324,15 +327,15 @@ impl Session {
         if self.phase != Phase::Open {
             return;
         }
-        if self.sender.is_exhausted() {
+        if self.send.stream.is_exhausted() {
             self.reset = Some(0);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
         // FIN is repeated as long as there is progress, so it is sent at once.
-        if let Some(end) = self.sender.end() {
+        if let Some(end) = self.send.stream.end() {
             self.closing.start(now, end, &RetransmitSchedule::MODERN);
         }
-        if self.receiver.is_finished() && self.closing.on_peer_done() {
+        if self.recv.is_finished() && self.closing.on_peer_done() {
             self.events.push(EventKind::Readable);
         }
         match self.closing.state() {

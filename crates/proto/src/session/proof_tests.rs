@@ -40,8 +40,8 @@ struct Ended {
 
 fn with_proofs(mut connection: Session, secret: u8) -> Session {
     let (config, kernel) = (connection.config.clone(), Kernel::detect());
-    connection.sender = Box::new(Adaptive::new(&config, kernel, Some([secret; 32])));
-    connection.receiver = Box::new(RecvWindow::new(&config, kernel, true));
+    connection.send = Box::new(SendSide::new(&config, kernel, Some([secret; 32])));
+    connection.recv = Box::new(RecvStream::new(&config, kernel, true));
     connection
 }
 

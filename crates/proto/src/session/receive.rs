@@ -10,10 +10,7 @@ use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
 use crate::error::{ConnectionError, Dropped};
-use crate::path::breaker::Snapshot;
 use crate::path::rtt::RttEstimator;
-use crate::send::credit::Spending;
-use crate::send::peer_queue::{QUEUE_UNIT_BYTES, QueueReport};
 use crate::session::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
 use crate::session::noise::RST_NOT_ADMITTED;
 use crate::session::{Phase, Seal, Session, protection};
@@ -132,7 +129,7 @@ impl Session {
 
     fn count_duplicate(&mut self, flags: Flags) {
         if flags.is_empty() {
-            self.receiver.count_duplicate();
+            self.recv.count_duplicate();
         }
     }
 
@@ -201,28 +198,29 @@ impl Session {
     fn take_data(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let header = &segment.header;
         let info = BlockInfo::from_s2(header.s2).map_err(|error| PushError::Dropped(error.into()))?;
-        let result = self.receiver.push(header.block_id, info, header.s1, segment.payload);
-        if matches!(result, Ok(true)) && !self.receiver.has_open_blocks() {
+        let result = self.recv.push(header.block_id, info, header.s1, segment.payload);
+        if matches!(result, Ok(true)) && !self.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
             // Also for what there was no room for: the sender must learn of the window.
             self.reporter.on_arrival(now);
         }
-        if result? || self.receiver.is_readable() {
+        if result? || self.recv.is_readable() {
             self.events.push(EventKind::Readable);
         }
         Ok(())
     }
 
     fn take_report(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let rate_bps = self.configured_bps();
-        let sender = &mut self.sender;
         let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
-        let was_drained = sender.is_drained();
-        let proven = (sender.counters().acknowledged_symbols, sender.counters().acknowledged_symbol_bytes);
-        let number = self.arrivals.expand(segment.header.s3);
-        let news = sender
-            .on_report(now, number, segment.header.block_id, &report, runs, &self.numbers)
+        let header = &segment.header;
+        let was_drained = self.send.stream.is_drained();
+        let proven =
+            (self.send.stream.counters().acknowledged_symbols, self.send.stream.counters().acknowledged_symbol_bytes);
+        let number = self.arrivals.expand(header.s3);
+        let news = self
+            .send
+            .on_report(now, number, header.block_id, &report, runs, &self.numbers)
             .map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
@@ -232,43 +230,12 @@ impl Session {
             if !was_drained {
                 self.closing.progress(now);
             }
-            self.counters.arrival_rate_bps = report.arrival_rate_bps;
-            if let Some(sample) = sample {
-                self.rtt.sample(sample);
-            }
-            let queue = QueueReport {
-                queue_bytes: u64::from(segment.header.s1) * QUEUE_UNIT_BYTES,
-                arrival_rate_bps: report.arrival_rate_bps,
-                rate_bps,
-                rtt: sample,
-                interval: self.rtt.report_interval(),
-            };
-            sender.on_queue(now, queue);
-            self.credit.on_report(sample);
+            self.on_news(now, &report, sample, header.s1);
             self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
         }
         self.wake_writer();
         Ok(())
-    }
-
-    fn feed_breaker(&mut self, now: Time, bytes: u64) {
-        let is_credit_short = self.spending() != Spending::Freely;
-        let Some(reported) = self.sender.reported().filter(|_| self.breaker_is_on()) else { return };
-        let Some(rate_bps) = self.configured_bps() else { return };
-        self.reported_bytes = self.reported_bytes.max(bytes.min(self.counters.bytes_sent));
-        let overhead = reported.received * u64::from(self.overhead_bytes);
-        let snapshot = Snapshot {
-            at: now,
-            numbered: self.numbers.sent_before(self.numbers.end()),
-            settled: reported.passed,
-            arrived: reported.received,
-            arrived_bits: (self.reported_bytes + overhead) * 8,
-            sent_bits: self.sent_bits,
-            is_credit_short,
-        };
-        self.breaker.observe(snapshot, self.rtt.smoothed(), rate_bps);
-        self.update_rate();
     }
 
     fn take_ack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
@@ -290,11 +257,10 @@ impl Session {
     /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is.
     fn take_fin_ack(&mut self, end: Option<u32>, proof: u32) -> Result<(), PushError> {
         if self.closing.is_repeating() {
-            self.sender.check_end(end, proof).map_err(PushError::Misbehaved)?;
+            self.send.stream.check_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
-            // The report which acknowledges the last blocks may still be on its way, or lost.
-            self.sender.on_finished();
+            self.send.on_finished();
             self.events.push(EventKind::Finished);
         }
         Ok(())
@@ -302,7 +268,7 @@ impl Session {
 
     fn take_fin(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
         let end = segment.header.block_id;
-        self.receiver.set_end(end).map_err(PushError::Misbehaved)?;
+        self.recv.set_end(end).map_err(PushError::Misbehaved)?;
         self.closing.on_peer_fin(end);
         if segment.header.flags.contains(Flags::ACK) {
             self.take_fin_ack(None, segment.header.s2)?;

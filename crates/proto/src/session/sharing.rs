@@ -4,6 +4,7 @@
 use dfcp_time::Time;
 
 use crate::config::WriteAhead;
+use crate::limits::SHORT_PATH_RTT_MAX;
 use crate::session::{Phase, Session};
 
 /// What a connection has to send, for whoever lets those with one peer take turns.
@@ -38,7 +39,7 @@ impl Session {
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
     pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        self.sender.set_write_ahead(write_ahead);
+        self.send.stream.set_write_ahead(write_ahead);
     }
 
     /// What it has to send. Of a connection which is not modern or not open, nothing.
@@ -47,25 +48,26 @@ impl Session {
         if self.phase != Phase::Open {
             return Sending::default();
         }
-        let is_under_way = self.sender.is_under_way();
+        let is_under_way = self.send.is_under_way();
         Sending {
             is_under_way,
-            is_busy: is_under_way || (self.write_blocked && self.sender.may_begin_block()),
-            takes_turns: self.pacer.rate_bps().is_none() && self.sender.is_path_short(),
-            has_used_allowance: self.sender.has_used_allowance(),
+            is_busy: is_under_way || (self.write_blocked && self.send.stream.may_begin_block()),
+            takes_turns: self.pacer.rate_bps().is_none()
+                && self.send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
+            has_used_allowance: self.send.stream.has_used_allowance(),
         }
     }
 
     /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
     /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, bytes: Option<u64>) {
-        self.sender.allow(bytes);
+        self.send.stream.allow(bytes);
         self.wake_writer();
     }
 
     /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.sender.set_queue_sharers(sharers);
+        self.send.flight.set_queue_sharers(sharers);
     }
 }

@@ -6,16 +6,16 @@ use dfcp_wire::{CRC_BYTES, HEADER_BYTES};
 
 use crate::config::Rate;
 use crate::limits;
-use crate::send::credit::Spending;
+use crate::path::credit::Spending;
 use crate::session::{Seal, Session};
 
 impl Session {
     /// What may be sent now.
     pub(super) fn spending(&self) -> Spending {
         let datagram_bytes = |symbol_bytes: u64| symbol_bytes + self.data_overhead_bytes();
-        let last_sent = (self.sender.last_sent(), datagram_bytes(self.symbol_size.into()));
+        let last_sent = (self.send.flight.last_sent(), datagram_bytes(self.symbol_size.into()));
         self.credit.spending(self.credit_rate_bps(), last_sent, || {
-            let (symbols, symbol_bytes) = self.sender.oldest_block_symbols();
+            let (symbols, symbol_bytes) = self.send.oldest_block_symbols();
             symbols * datagram_bytes(symbol_bytes)
         })
     }
@@ -35,7 +35,7 @@ impl Session {
 
     /// The peer may have proven more than before: `symbols` and bytes of such, as the sender had counted then.
     pub(super) fn pay_off(&mut self, now: Time, (symbols, symbol_bytes): (u64, u64)) {
-        let counters = self.sender.counters();
+        let counters = self.send.stream.counters();
         let symbols = counters.acknowledged_symbols - symbols;
         if symbols > 0 {
             let symbol_bytes = counters.acknowledged_symbol_bytes - symbol_bytes;

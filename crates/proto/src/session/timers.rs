@@ -95,7 +95,7 @@ impl Session {
             self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
         });
         // The report which opens a closed window may have been lost: ask for another.
-        let probe = self.sender.is_stuck().then_some(self.last_keep_alive + WINDOW_PROBE);
+        let probe = self.send.stream.is_stuck().then_some(self.last_keep_alive + WINDOW_PROBE);
         earlier(regular, probe)
     }
 
@@ -108,7 +108,7 @@ impl Session {
             return Some(self.pacer.ready_at().max(now));
         }
         // What was due when the sender was asked last and had nothing waits for something else to happen.
-        let fresh = self.sender.next_timeout(self.sender_asked_at, &self.rtt, self.spending());
+        let fresh = self.send.next_timeout(self.sender_asked_at, &self.rtt, self.spending());
         fresh.map(|at| at.max(self.pacer.ready_at()))
     }
 }

@@ -8,7 +8,7 @@ use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
 use dfcp_wire::{Flags, Header, Options, Profile, finish, write_header};
 
 use crate::error::ConnectionError;
-use crate::send::peer_queue::QUEUE_UNIT_BYTES;
+use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
 use crate::session::noise::syn_options;
 use crate::session::paths::PathMessage;
@@ -200,7 +200,7 @@ impl Session {
             self.reporter.on_sent(now);
             return None;
         };
-        let receiver = &self.receiver;
+        let receiver = &self.recv;
         let hold = now.since(arrived_at).as_micros();
         let report = Report {
             highest_datagram: highest as u32,
@@ -222,7 +222,7 @@ impl Session {
         let room = (offset + usize::from(self.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
         let mut writer =
             ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
-        self.receiver.write_runs(&mut writer);
+        self.recv.write_runs(&mut writer);
         let length = writer.finish();
         self.reporter.on_sent(now);
         if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
@@ -242,7 +242,7 @@ impl Session {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
         let mut header = self.header(Flags::ACK, end);
-        [header.s1, header.s2] = [ACK_OF_FIN, self.receiver.proof()];
+        [header.s1, header.s2] = [ACK_OF_FIN, self.recv.proof()];
         self.emit(out, &header, &[])
     }
 
@@ -256,7 +256,7 @@ impl Session {
         let flags = if self.closing.is_peer_done() { Flags::FIN | Flags::ACK } else { Flags::FIN };
         let mut header = self.header(flags, end);
         if flags.contains(Flags::ACK) {
-            header.s2 = self.receiver.proof();
+            header.s2 = self.recv.proof();
         }
         self.emit(out, &header, &[])
     }
@@ -296,17 +296,17 @@ impl Session {
 
     fn next_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
         let spending = self.spending();
-        let symbol = self.sender.next_symbol(now, &self.rtt, spending)?;
+        let symbol = self.send.next_symbol(now, &self.rtt, spending)?;
         let mut header = self.header(Flags::default(), symbol.block_id);
         header.s1 = symbol.esi;
         header.s2 = symbol.info.to_s2();
         let number = self.numbers.last();
         let offset = write_header(out, &header, &Options::default()).ok()?;
         let end = offset + symbol.payload_bytes;
-        if !self.sender.write_symbol(symbol, out.get_mut(offset..end)?) {
+        if !self.send.stream.write_symbol(symbol, out.get_mut(offset..end)?) {
             return None;
         }
-        self.sender.on_sent(now, symbol, number);
+        self.send.on_sent(now, symbol, number);
         let length = self.complete(out, offset, end)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
         self.credit.on_sent(now, length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes));

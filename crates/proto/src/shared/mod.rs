@@ -15,7 +15,7 @@ use dfcp_wire::Profile;
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
-use crate::{classic, recv};
+use crate::{classic, stream::recv};
 
 /// Room that a datagram buffer must have.
 pub const DATAGRAM_BUFFER_BYTES: usize = dfcp_wire::DATAGRAM_BYTES_MAX;
@@ -91,7 +91,7 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// Memory that a connection of this configuration needs to receive any one block: what it reserves of its endpoint's.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     match config.profile {
-        Profile::Modern => recv::modern::reserve_bytes(config),
+        Profile::Modern => recv::reserve_bytes(config),
         Profile::Classic => classic::reserve_bytes(config),
     }
 }

@@ -1,9 +1,9 @@
 use dfcp_wire::feedback::{Report, Run};
 
 use super::*;
-use crate::error::PeerMisbehaved;
-use crate::path::numbers::DatagramNumbers;
-use crate::send::peer_queue::QueueReport;
+use crate::config::WriteAhead;
+use crate::limits;
+use crate::stream::send::plan;
 
 const NOW: Time = Time::from_s(1);
 
@@ -14,11 +14,11 @@ fn numbered(datagrams: u64) -> DatagramNumbers {
 }
 
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
-fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
-    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
+    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 100, 1 << 30);
-    sender.first_id = first_id;
-    let bytes = blocks * sender.block_bytes();
+    sender.stream.start_at(first_id);
+    let bytes = blocks * sender.stream.block_bytes(&sender.flight);
     assert_eq!(sender.write(NOW, &vec![7; bytes]), bytes);
     let (rtt, mut number) = (RttEstimator::default(), 0);
     while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely).filter(|_| number < 1_000) {
@@ -26,6 +26,12 @@ fn sender(first_id: u32, blocks: usize) -> (Adaptive, u64) {
         number += 1;
     }
     (sender, number)
+}
+
+/// All datagrams up to `highest` have arrived, and no block is known to be decoded.
+fn arrive(sender: &mut SendSide, highest: u64) {
+    let stream = &mut sender.stream;
+    sender.flight.all_arrived(highest, |sent| stream.on_fate(sent.block_id));
 }
 
 fn report(highest: u64, received: u64) -> Report {
@@ -37,7 +43,7 @@ fn report(highest: u64, received: u64) -> Report {
         arrival_rate_bps: 0,
         window_blocks: 100,
         window_bytes: 1 << 30,
-        wasted: dfcp_wire::feedback::Wasted::default(),
+        wasted: Wasted::default(),
         proof_cumulative: 0,
         proof_listed: 0,
     }
@@ -46,11 +52,13 @@ fn report(highest: u64, received: u64) -> Report {
 #[test]
 fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let (mut sender, sent) = sender(u32::MAX - 2, 3);
-    assert!(sent > 2 * 45 && !sender.is_exhausted());
-    let late = dfcp_wire::feedback::Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
+    assert!(sent > 2 * 45 && !sender.stream.is_exhausted());
+    let late = Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     assert_eq!(sender.on_report(NOW, 0, u32::MAX, &all, std::iter::empty(), &numbered(sent)), Ok(Some(None)));
-    assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none());
+    assert!(
+        sender.stream.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none()
+    );
 }
 
 #[test]
@@ -72,7 +80,7 @@ fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_tha
     let taken = |runs: &[Run], received: u64, dependent: u32| {
         let (mut sender, sent) = sender(0, 3);
         assert!(sent > 3 * 45 + 10, "proactive repair follows");
-        let wasted = dfcp_wire::feedback::Wasted { dependent, ..Default::default() };
+        let wasted = Wasted { dependent, ..Default::default() };
         let report = Report { wasted, ..report(sent - 1, received) };
         sender.on_report(NOW, 0, 0, &report, runs.iter().copied(), &numbered(sent)).is_ok()
     };
@@ -87,16 +95,13 @@ fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_tha
 #[test]
 fn what_can_have_served_falls_with_each_acknowledged_block() {
     let (mut sender, sent) = sender(0, 3);
-    assert_eq!(sender.served_max, 135);
+    assert_eq!(sender.stream.served_max(), 135);
     let runs = [Run::Open { missing: 40 }, Run::Complete(1)];
-    let with = |received, late| Report {
-        wasted: dfcp_wire::feedback::Wasted { late, ..Default::default() },
-        ..report(sent - 1, received)
-    };
+    let with = |received, late| Report { wasted: Wasted { late, ..Default::default() }, ..report(sent - 1, received) };
     assert!(sender.on_report(NOW, 0, 1, &with(95, 0), runs.into_iter(), &numbered(sent)).is_ok());
-    assert_eq!(sender.served_max, 45);
+    assert_eq!(sender.stream.served_max(), 45);
     assert!(sender.on_report(NOW, 1, 3, &with(sent, sent as u32 - 135), std::iter::empty(), &numbered(sent)).is_ok());
-    assert_eq!(sender.served_max, 0);
+    assert_eq!(sender.stream.served_max(), 0);
 }
 
 #[test]
@@ -105,7 +110,7 @@ fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
     assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), &numbered(sent)), Ok(Some(_))));
     let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
     assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), &numbered(sent)), Ok(None));
-    assert!(sender.window_is_open(1));
+    assert!(sender.stream.window_is_open(1));
 }
 
 #[test]
@@ -128,7 +133,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
         let empty = [Run::Empty(1)].into_iter();
-        let wasted = dfcp_wire::feedback::Wasted { dependent: number as u32, ..Default::default() };
+        let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.on_report(now, ms, 0, &report, empty, &numbered(number)).is_ok());
         while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely).filter(|_| number < 5_000) {
@@ -142,7 +147,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
 
 /// A sender of one block, on a path which it knows to lose `loss_percent`.
 struct Lossy {
-    sender: Adaptive,
+    sender: SendSide,
     sent: u64,
     /// Symbols which arrived in vain.
     dependent: u64,
@@ -159,24 +164,30 @@ impl Lossy {
 
     /// The path loses that much for some hundreds of datagrams.
     fn becomes(&mut self, loss_percent: u64, hundreds: u32) {
-        (0..hundreds).for_each(|_| self.sender.loss.observe(100, 100 - loss_percent));
+        (0..hundreds).for_each(|_| self.sender.flight.observe_loss(100, 100 - loss_percent));
     }
 
     /// The receiver has got all but `missing` symbols, and those in vain.
     fn report(&mut self, missing: u16) {
         let received = 45 - u64::from(missing) + self.dependent;
-        let wasted = dfcp_wire::feedback::Wasted { dependent: self.dependent as u32, ..Default::default() };
+        let wasted = Wasted { dependent: self.dependent as u32, ..Default::default() };
         let report = Report { wasted, ..report(self.sent - 1, received) };
         let runs = [Run::Open { missing }].into_iter();
         assert!(self.sender.on_report(NOW, self.reports, 0, &report, runs, &numbered(self.sent)).is_ok());
         self.reports += 1;
     }
 
+    fn next_round_symbol(&mut self) -> Option<Symbol> {
+        let SendSide { flight, stream, .. } = &mut self.sender;
+        let rtt = &RttEstimator::default();
+        stream.round_symbol(&SendContext { now: NOW, flight, rtt, spending: Spending::Freely })
+    }
+
     /// Sends up to `most` datagrams at one instant, and says how many went.
     fn send(&mut self, most: u64) -> u64 {
         let before = self.sent;
         while self.sent < before + most
-            && let Some(symbol) = self.sender.due_symbol(NOW, &RttEstimator::default(), Spending::Freely)
+            && let Some(symbol) = self.next_round_symbol()
         {
             self.sender.on_sent(NOW, symbol, self.sent);
             self.sent += 1;
@@ -253,7 +264,7 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     let mut sender =
-        Adaptive::new(&Config { send_buffer_bytes: 1 << 30, ..Config::danger_unsealed() }, Kernel::detect(), None);
+        SendSide::new(&Config { send_buffer_bytes: 1 << 30, ..Config::danger_unsealed() }, Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
     let data = vec![1; 1 << 20];
     let written: usize = (0..10).map(|_| sender.write(NOW, &data)).sum();
@@ -272,14 +283,14 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 /// One who writes just in time is let write what may be sent, but always a block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
-    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.set_write_ahead(WriteAhead::Near);
+    sender.stream.set_write_ahead(WriteAhead::Near);
     let data = vec![1; 1 << 20];
     assert_eq!(sender.write(NOW, &data) as u64, limits::UNSENT_NEAR_BYTES_MAX);
-    sender.flush();
+    sender.stream.flush();
     let mut number = 0;
-    let mut send = |sender: &mut Adaptive| {
+    let mut send = |sender: &mut SendSide| {
         while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
@@ -296,12 +307,12 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     };
     sender.on_queue(NOW, queue(all + 100));
     assert!(sender.asks_for_more());
-    let room = sender.peer_queue.in_flight_max() as u64 - all;
+    let room = sender.flight.room() as u64;
     assert!((100..120).contains(&room), "{room}");
     assert_eq!(sender.write(NOW, &data) as u64, room * 1420);
-    sender.flush();
+    sender.stream.flush();
     assert_eq!(send(&mut sender), all + room);
-    assert_eq!(sender.peer_queue.in_flight_max(), sender.in_flight.len());
+    assert_eq!(sender.flight.room(), 0);
     assert!(sender.asks_for_more());
     assert_eq!(sender.write(NOW, &data), 45 * 1420, "a block waits for room");
     assert!(!sender.asks_for_more());
@@ -311,21 +322,21 @@ fn what_is_written_near_is_what_may_be_in_flight() {
 #[test]
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
-    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.set_write_ahead(WriteAhead::Near);
+    sender.stream.set_write_ahead(WriteAhead::Near);
     let data = vec![1; 1 << 20];
-    let write = |sender: &mut Adaptive| {
+    let write = |sender: &mut SendSide| {
         let counts = std::iter::from_fn(|| Some(sender.write(NOW, &data)).filter(|&count| count > 0));
         counts.sum::<usize>()
     };
-    sender.allow(Some(0));
+    sender.stream.allow(Some(0));
     assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_under_way()), (0, false, false));
-    assert!(sender.has_used_allowance());
-    sender.allow(Some(1));
-    assert!(sender.asks_for_more() && !sender.has_used_allowance(), "its turn has come");
+    assert!(sender.stream.has_used_allowance());
+    sender.stream.allow(Some(1));
+    assert!(sender.asks_for_more() && !sender.stream.has_used_allowance(), "its turn has come");
     assert_eq!(write(&mut sender), BLOCK_BYTES);
-    assert!(sender.is_under_way() && sender.has_used_allowance());
+    assert!(sender.is_under_way() && sender.stream.has_used_allowance());
     let mut number = 0;
     while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
         assert!(sender.is_under_way(), "{number} of a block are sent");
@@ -333,28 +344,28 @@ fn what_is_allowed_is_written_in_whole_blocks() {
         number += 1;
     }
     let highest = number - 1 - limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
-    sender.settle(Reported { number: 0, highest: highest - 1, passed: highest, received: highest });
+    arrive(&mut sender, highest - 1);
     assert!(sender.is_under_way());
-    sender.settle(Reported { number: 1, highest, passed: highest + 1, received: highest + 1 });
+    arrive(&mut sender, highest);
     assert!(!sender.is_under_way());
-    sender.allow(Some(BLOCK_BYTES as u64 + 1));
+    sender.stream.allow(Some(BLOCK_BYTES as u64 + 1));
     assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
-    sender.peer_window_blocks = 1;
-    assert!(!sender.is_under_way() && !sender.may_begin_block(), "the peer has no room");
-    sender.peer_window_blocks = 16_384;
+    sender.stream.set_peer_window_blocks(1);
+    assert!(!sender.is_under_way() && !sender.stream.may_begin_block(), "the peer has no room");
+    sender.stream.set_peer_window_blocks(16_384);
     assert!(sender.is_under_way());
-    sender.allow(None);
+    sender.stream.allow(None);
     assert!(write(&mut sender) > 0);
 }
 
 /// However long the blocks are, as when much is lost.
 #[test]
 fn who_writes_near_fills_blocks() {
-    let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.set_write_ahead(WriteAhead::Near);
-    (0..400).for_each(|_| sender.loss.observe(100, 60));
-    assert_eq!(sender.block_bytes(), 256 * 1420);
+    sender.stream.set_write_ahead(WriteAhead::Near);
+    (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
+    assert_eq!(sender.stream.block_bytes(&sender.flight), 256 * 1420);
     assert_eq!(sender.write(NOW, &vec![1; 1 << 20]), 2 * 256 * 1420);
     assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_some());
 }
@@ -362,21 +373,31 @@ fn who_writes_near_fills_blocks() {
 #[test]
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
-        let mut sender = Adaptive::new(&Config::danger_unsealed(), Kernel::detect(), None);
+        let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
         sender.establish(NOW, 1420, 16_384, 1 << 30);
-        let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.block_bytes() };
+        let bytes =
+            if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.stream.block_bytes(&sender.flight) };
         assert_eq!(sender.write(NOW, &vec![1; bytes]) < bytes, more);
         if !more {
-            sender.flush();
-            sender.shut_down();
+            sender.stream.flush();
+            sender.stream.shut_down();
         }
         let mut number = 0;
         while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
-        sender.counters().sent.proactive
+        sender.stream.counters().sent.proactive
     };
     assert_eq!(proactive(true), 0);
     assert!(proactive(false) > 10, "with a loss as yet unknown");
+}
+
+#[test]
+fn waste_is_counted_on_over_the_reports_wrap() {
+    let mut waste = WasteCounters::default();
+    waste.on_report(Wasted { late: u32::MAX - 1, ..Wasted::default() });
+    waste.on_report(Wasted { late: 3, dependent: 2, refused: 1 });
+    let WastedSymbols { dependent, late, refused } = waste.total;
+    assert_eq!((dependent, late, refused), (2, u64::from(u32::MAX) + 4, 1));
 }

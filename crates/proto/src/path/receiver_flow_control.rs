@@ -41,7 +41,7 @@ impl<T: PartialOrd + Copy> Least<T> {
 
 /// How many data datagrams may be in flight.
 #[derive(Debug)]
-pub(crate) struct PeerQueue {
+pub(crate) struct ReceiverFlowControl {
     least_rtt: Least<Duration>,
     least_loss: Least<f64>,
     /// What the newest report allows; `None` without limit.
@@ -74,7 +74,7 @@ pub(crate) struct QueueReport {
     pub(crate) interval: Duration,
 }
 
-impl Default for PeerQueue {
+impl Default for ReceiverFlowControl {
     fn default() -> Self {
         Self {
             least_rtt: Least::default(),
@@ -86,7 +86,7 @@ impl Default for PeerQueue {
     }
 }
 
-impl PeerQueue {
+impl ReceiverFlowControl {
     /// Data datagrams of which more must not be in flight.
     pub(crate) fn in_flight_max(&self) -> usize {
         self.in_flight_max
@@ -147,7 +147,7 @@ mod tests {
     };
 
     fn with_loss(loss: f64, reports: &[(u64, QueueReport)]) -> usize {
-        let mut queue = PeerQueue::default();
+        let mut queue = ReceiverFlowControl::default();
         reports.iter().for_each(|&(at_ms, report)| queue.on_report(Time::from_ms(at_ms), 1_000, loss, report));
         queue.in_flight_max()
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_queue_is_divided_and_the_path_is_not() {
-        let mut queue = PeerQueue::default();
+        let mut queue = ReceiverFlowControl::default();
         queue.set_sharers(4);
         assert_eq!(queue.in_flight_max(), IN_FLIGHT_MAX, "nothing is known");
         queue.on_report(Time::from_ms(0), 1_000, 0.0, REPORT);

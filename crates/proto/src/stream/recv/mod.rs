@@ -1,4 +1,6 @@
-//! The modern profile's receiving window: blocks being decoded, and decoded ones until they are read.
+//! The receiving half of a stream: blocks being decoded, and decoded ones until they are read.
+
+pub(crate) mod collector;
 
 use std::collections::VecDeque;
 
@@ -11,11 +13,11 @@ use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::proof::{self, Layout};
-use crate::recv::collector::Collector;
 use crate::shared::PushError;
 use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
+use crate::stream::recv::collector::Collector;
 
 #[derive(Debug)]
 enum Slot {
@@ -68,7 +70,7 @@ pub(crate) fn reserve_bytes(config: &Config) -> u64 {
 }
 
 #[derive(Debug)]
-pub(crate) struct RecvWindow {
+pub(crate) struct RecvStream {
     kernel: Kernel,
     symbol_size: usize,
     content: Content,
@@ -101,7 +103,7 @@ pub(crate) struct RecvWindow {
     bytes_read: u64,
 }
 
-impl RecvWindow {
+impl RecvStream {
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: bool) -> Self {
         Self {
             kernel,

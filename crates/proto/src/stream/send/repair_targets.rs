@@ -2,19 +2,19 @@
 //! report can ask for thousands.
 
 use crate::limits::SYMBOLS_PER_BLOCK_MAX;
-use crate::send::plan;
+use crate::stream::send::plan;
 
-/// Steps of p̂ between which the aims are computed anew.
+/// Steps of p̂ between which the targets are computed anew.
 const LOSS_STEPS: f64 = 512.0;
 
-/// The aims for one value of p̂, by the number of symbols missing, as far as any was asked for; 0 is not known yet.
+/// The targets for one value of p̂, by the number of symbols missing, as far as any was asked for; 0 is not known yet.
 #[derive(Debug, Default)]
-pub(crate) struct ProactiveAims {
+pub(crate) struct RepairTargets {
     step: u32,
     by_missing: Vec<u32>,
 }
 
-impl ProactiveAims {
+impl RepairTargets {
     /// See [`plan::proactive_in_flight`]; `p` is rounded up.
     pub(crate) fn get(&mut self, missing: u32, p: f64) -> u32 {
         let step = (p * LOSS_STEPS).ceil() as u32;
@@ -30,11 +30,11 @@ impl ProactiveAims {
         if place >= self.by_missing.len() {
             self.by_missing.resize(place + 1, 0);
         }
-        let Some(aim) = self.by_missing.get_mut(place) else { return compute() };
-        if *aim == 0 {
-            *aim = compute();
+        let Some(target) = self.by_missing.get_mut(place) else { return compute() };
+        if *target == 0 {
+            *target = compute();
         }
-        *aim
+        *target
     }
 }
 
@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_what_would_be_computed() {
-        let mut aims = ProactiveAims::default();
+        let mut targets = RepairTargets::default();
         for p in [0.0, 0.1, 0.1, 0.5, 0.1] {
             for missing in [1, 45, 256, 1] {
                 let step = (p * LOSS_STEPS).ceil() / LOSS_STEPS;
-                assert_eq!(aims.get(missing, p), plan::proactive_in_flight(missing, step), "{missing} at {p}");
+                assert_eq!(targets.get(missing, p), plan::proactive_in_flight(missing, step), "{missing} at {p}");
             }
         }
     }

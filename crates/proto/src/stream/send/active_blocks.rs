@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 /// Ids in ascending order. A queue which is sorted, since all but a few come at its end and leave from its front; unlike
 /// a tree it allocates nothing once it has had room for as many.
 #[derive(Debug, Default)]
-pub(crate) struct Due {
+pub(crate) struct ActiveBlocks {
     ids: VecDeque<u32>,
 }
 
 /// For so many there is always room, once there was.
 const KEPT_MAX: usize = 32;
 
-impl Due {
+impl ActiveBlocks {
     /// The ids, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.ids.iter().copied()
@@ -54,7 +54,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set_in_order(steps in proptest::collection::vec((any::<bool>(), 0_u32..40), 0..300)) {
-            let (mut due, mut model) = (Due::default(), BTreeSet::new());
+            let (mut due, mut model) = (ActiveBlocks::default(), BTreeSet::new());
             for (adds, id) in steps {
                 if adds {
                     due.insert(id);

@@ -7,8 +7,8 @@ use crate::config::Traffic;
 use crate::limits::{SYMBOLS_PER_ARRIVAL, SYMBOLS_PER_BLOCK_FACTOR};
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
-use crate::send::aims::ProactiveAims;
-use crate::send::plan;
+use crate::stream::send::plan;
+use crate::stream::send::repair_targets::RepairTargets;
 
 /// What a block's symbols are made of.
 #[derive(Debug)]
@@ -121,12 +121,12 @@ impl SendBlock {
     }
 
     /// Symbols that proactive repair would add now, given the loss estimate `p`.
-    pub(crate) fn proactive_deficit(&self, p: f64, aims: &mut ProactiveAims) -> u32 {
+    pub(crate) fn proactive_deficit(&self, p: f64, targets: &mut RepairTargets) -> u32 {
         if !self.is_open() || self.missing == 0 {
             return 0;
         }
-        let aim = aims.get(self.missing, p);
-        aim.saturating_sub(self.in_flight + self.unreported + self.target)
+        let target = targets.get(self.missing, p);
+        target.saturating_sub(self.in_flight + self.unreported + self.target)
     }
 
     /// Whether it has had as many symbols as any path could require; then it gets one per round trip.

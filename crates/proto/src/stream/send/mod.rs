@@ -1,14 +1,22 @@
-//! The `Adaptive` schedule: the modern profile's sender (`spec/protocol.md`, "Adaptive").
+//! The sending half of a stream: what the application wrote, until the peer has it, by the `Adaptive` schedule
+//! (`spec/protocol.md` §5).
 //!
 //! Every datagram has a number, and reports name the highest number seen, so a block's symbols are either in flight or
 //! of known fate. When all of a block's symbols have met their fate and it still lacks some, another round of them is
 //! sent, oldest block first; otherwise new blocks; otherwise, with nothing left to send, proactive repair.
 
-mod feedback;
+pub(crate) mod active_blocks;
+pub(crate) mod block;
+pub(crate) mod counters;
+pub(crate) mod feedback;
+pub(crate) mod plan;
+pub(crate) mod proofs;
+pub(crate) mod repair_targets;
+pub(crate) mod repairs;
+pub(crate) mod symbol;
 mod writing;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
@@ -17,22 +25,20 @@ use dfcp_wire::BlockInfo;
 
 use crate::config::{Config, Content, Traffic, WriteAhead};
 use crate::limits;
-use crate::path::in_flight::{InFlight, Sent};
+use crate::path::credit::Spending;
+use crate::path::flight::Flight;
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::proof::{self, Layout};
-use crate::send::aims::ProactiveAims;
-use crate::send::block::{Rows, SendBlock};
-use crate::send::counters::SendCounters;
-use crate::send::credit::Spending;
-use crate::send::due::Due;
-use crate::send::peer_queue::PeerQueue;
-use crate::send::plan;
-use crate::send::proofs::Proofs;
-use crate::send::repairs::Repairs;
-use crate::send::symbol::{Reason, Symbol};
 use crate::shared::source::{Cut, Source};
 use crate::spare::SpareBlocks;
+use crate::stream::send::active_blocks::ActiveBlocks;
+use crate::stream::send::block::{Rows, SendBlock};
+use crate::stream::send::counters::SendCounters;
+use crate::stream::send::proofs::Proofs;
+use crate::stream::send::repair_targets::RepairTargets;
+use crate::stream::send::repairs::Repairs;
+use crate::stream::send::symbol::{Reason, Symbol};
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
 const PROMPT_BLOCK_SYMBOLS: usize = 128;
@@ -40,24 +46,22 @@ const PROMPT_BLOCK_SYMBOLS: usize = 128;
 /// A block may take at most this share of a window, so that even a small window has several blocks under way.
 const BLOCKS_PER_WINDOW_MIN: u64 = 4;
 
-/// The slowest probing of a silent peer.
-const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
-
 /// Rounds after which a block holds up the window, and is helped by proactive repair when that is full.
 const STRAGGLER_ROUNDS: u32 = 3;
 
-/// The newest report's own datagram number, the highest datagram number which it names, how many datagrams were sent up to
-/// that, and how many had arrived.
+/// What a stream is told of its session when it is asked for a symbol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported {
-    number: u64,
-    highest: u64,
-    pub(crate) passed: u64,
-    pub(crate) received: u64,
+pub(crate) struct SendContext<'a> {
+    pub(crate) now: Time,
+    pub(crate) flight: &'a Flight,
+    pub(crate) rtt: &'a RttEstimator,
+    /// What the session may send on credit.
+    pub(crate) spending: Spending,
 }
 
+/// The sending half of one stream.
 #[derive(Debug)]
-pub(crate) struct Adaptive {
+pub(crate) struct SendStream {
     kernel: Kernel,
     symbol_size: usize,
     window_blocks: u32,
@@ -76,7 +80,7 @@ pub(crate) struct Adaptive {
     blocks: VecDeque<SendBlock>,
     first_id: u32,
     /// Blocks whose round has symbols to send.
-    due: Due,
+    active: ActiveBlocks,
     /// Symbols which can have served unacknowledged blocks, all together ([`SendBlock::served_max`]).
     served_max: u32,
     /// Bytes of unacknowledged blocks, and of all in `blocks`.
@@ -84,15 +88,7 @@ pub(crate) struct Adaptive {
     span_bytes: u64,
     peer_window_blocks: u32,
     peer_window_bytes: u64,
-    in_flight: InFlight,
-    peer_queue: PeerQueue,
-    loss: LossEstimator,
-    /// Highest number and count in the newest report, and that report's own number.
-    reported: Option<Reported>,
-    aims: ProactiveAims,
-    last_feedback: Time,
-    last_sent: Time,
-    probes: u32,
+    repair_targets: RepairTargets,
     /// Half of the credit, or more, is used up.
     is_thrifty: bool,
     /// Blocks before this index have all the proactive repair they need.
@@ -100,7 +96,7 @@ pub(crate) struct Adaptive {
     counters: SendCounters,
 }
 
-impl Adaptive {
+impl SendStream {
     /// A sender which asks for proofs of decoding if it gets a secret for them ([`Proofs::new`]).
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
         let proofs = Proofs::new(proofs);
@@ -120,20 +116,13 @@ impl Adaptive {
             repairs: Repairs::default(),
             blocks: VecDeque::new(),
             first_id: 0,
-            due: Due::default(),
+            active: ActiveBlocks::default(),
             served_max: 0,
             open_bytes: 0,
             span_bytes: 0,
             peer_window_blocks: config.window_blocks,
             peer_window_bytes: limits::RECEIVE_MEMORY_BYTES_MIN,
-            in_flight: InFlight::default(),
-            peer_queue: PeerQueue::default(),
-            loss: LossEstimator::default(),
-            reported: None,
-            aims: ProactiveAims::default(),
-            last_feedback: Time::ZERO,
-            last_sent: Time::ZERO,
-            probes: 0,
+            repair_targets: RepairTargets::default(),
             is_thrifty: false,
             proactive_from: 0,
             counters: SendCounters::default(),
@@ -141,13 +130,19 @@ impl Adaptive {
     }
 
     /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
-    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+    pub(crate) fn establish(
+        &mut self,
+        now: Time,
+        flight: &Flight,
+        symbol_size: u16,
+        window_blocks: u32,
+        window_bytes: u64,
+    ) {
         self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
         self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
         self.peer_window_bytes = window_bytes;
-        self.last_feedback = now;
         // What was written before the handshake was cut for the symbol size and window hoped for.
-        self.source.recut(now, self.symbol_size, self.block_bytes());
+        self.source.recut(now, self.symbol_size, self.block_bytes(flight));
     }
 
     /// Memory of blocks comes from there.
@@ -194,37 +189,40 @@ impl Adaptive {
 
     // ---- sending ----
 
-    /// The next data segment to send at `now`, without regard to the rate.
-    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        self.is_thrifty = spending != Spending::Freely;
-        if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
-            return None;
-        }
-        if self.is_silent(now, rtt) || self.in_flight.len() >= self.peer_queue.in_flight_max() {
-            return self.probe(now, rtt, spending);
-        }
-        let may_begin = !spending.is_for_oldest_block() || self.blocks.is_empty();
-        self.due_symbol(now, rtt, spending)
-            .or_else(|| (may_begin && self.open_block(now)).then(|| self.due_symbol(now, rtt, spending)).flatten())
-            .or_else(|| (spending == Spending::Freely).then(|| self.proactive_symbol(now, rtt)).flatten())
-            .or_else(|| self.probe(now, rtt, spending))
+    /// Half of the session's credit, or more, is used up, or not.
+    pub(crate) fn set_thrifty(&mut self, is_thrifty: bool) {
+        self.is_thrifty = is_thrifty;
     }
 
-    /// When [`next_symbol`](Self::next_symbol), which had nothing at `asked`, may have something, reports apart.
-    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
-        let probe = (!self.blocks.is_empty()).then(|| self.probe_at(rtt, spending));
-        let cut = self.source.cut_at().filter(|_| self.window_is_open(1)); // exact enough: a wake-up for nothing is harmless
-        let trickle = match spending {
-            Spending::Trickle { not_before } => Some(not_before),
-            Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
-        };
-        probe.into_iter().chain(trickle).chain(cut).filter(|&at| at > asked).min()
+    /// A symbol that a round still owes, or the first of a new block.
+    pub(crate) fn round_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
+        let may_begin = !context.spending.is_for_oldest_block() || self.blocks.is_empty();
+        self.due_symbol(context).or_else(|| {
+            let has_begun = may_begin && self.open_block(context);
+            has_begun.then(|| self.due_symbol(context)).flatten()
+        })
     }
 
-    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        let may_go = |block: &SendBlock| !is_held_back(block, now, rtt);
-        let is_paid_for = |id: u32| !spending.is_for_oldest_block() || id == self.first_id;
-        let id = self.due.iter().find(|&id| is_paid_for(id) && self.get(id).is_some_and(may_go))?;
+    /// When a partial block will be cut by itself.
+    pub(crate) fn cut_at(&self) -> Option<Time> {
+        // Exact enough: a wake-up for nothing is harmless.
+        self.source.cut_at().filter(|_| self.window_is_open(1))
+    }
+
+    /// Bytes of data in a symbol of a full block.
+    pub(crate) fn symbol_size(&self) -> usize {
+        self.symbol_size
+    }
+
+    /// Whether no block is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    fn due_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
+        let may_go = |block: &SendBlock| !is_held_back(block, context);
+        let is_paid_for = |id: u32| !context.spending.is_for_oldest_block() || id == self.first_id;
+        let id = self.active.iter().find(|&id| is_paid_for(id) && self.get(id).is_some_and(may_go))?;
         self.symbol(id, Reason::Round)
     }
 
@@ -240,28 +238,28 @@ impl Adaptive {
         Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
     }
 
-    fn window_is_open(&self, bytes: u64) -> bool {
+    pub(crate) fn window_is_open(&self, bytes: u64) -> bool {
         (self.blocks.len() as u32) < self.window_blocks.min(self.peer_window_blocks)
             && self.span_bytes + bytes <= self.peer_window_bytes
             && self.next_id() < u32::MAX
     }
 
     /// Cuts the next block from what the application wrote, if there is any and the window permits it.
-    fn open_block(&mut self, now: Time) -> bool {
-        let Some(bytes) = self.source.next_block_bytes(now) else { return false };
+    fn open_block(&mut self, context: &SendContext<'_>) -> bool {
+        let Some(bytes) = self.source.next_block_bytes(context.now) else { return false };
         if !self.window_is_open(bytes as u64) {
             return false;
         }
-        let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(now) else { return false };
+        let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(context.now) else { return false };
         let Ok(shape) = BlockShape::for_length(data_bytes, self.symbol_size) else { return false };
         let layout = Layout::new(shape, self.proofs.are_on());
         let Some(rows) = self.rows(layout, laid) else { return false };
         let mut block = SendBlock::new(rows, layout, end_of_stream);
-        block.target = block.round_size(self.round_traffic(), 0, &self.loss);
+        block.target = block.round_size(self.round_traffic(), 0, context.flight.loss());
         block.round = 1;
         self.open_bytes += bytes as u64;
         self.span_bytes += bytes as u64;
-        self.due.insert(self.next_id());
+        self.active.insert(self.next_id());
         if self.blocks.capacity() == 0 {
             // Many connections never have more than one block under way.
             self.blocks.reserve_exact(1);
@@ -281,14 +279,14 @@ impl Adaptive {
     }
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
-    fn proactive_symbol(&mut self, now: Time, rtt: &RttEstimator) -> Option<Symbol> {
+    pub(crate) fn proactive_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
         // While data wait for window, or to be written, bulk traffic spends nothing on blocks whose turn may yet do.
         let more = self.source.waiting_bytes() > 0 || self.more_to_come;
         let stragglers_only = more && self.traffic == Traffic::Bulk;
-        let p = self.loss.high();
+        let p = context.flight.loss().high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
-            let eligible = !is_held_back(block, now, rtt) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
-            if eligible && block.proactive_deficit(p, &mut self.aims) > 0 {
+            let eligible = !is_held_back(block, context) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            if eligible && block.proactive_deficit(p, &mut self.repair_targets) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
             self.proactive_from += 1;
@@ -296,28 +294,34 @@ impl Adaptive {
         None
     }
 
-    /// Notes that `symbol` has been sent as datagram `number`.
-    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
+    /// A symbol of the oldest open block, to make a silent peer speak, if that is due.
+    pub(crate) fn probe_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
+        if self.blocks.is_empty() || context.now < context.flight.probe_at(context.rtt, context.spending) {
+            return None;
+        }
+        let open = self.blocks.iter().position(SendBlock::is_open)?;
+        self.symbol(self.first_id + open as u32, Reason::Probe)
+    }
+
+    /// `symbol` has been sent, while p̂ high was `loss`.
+    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, loss: f64) {
         let index = (symbol.block_id - self.first_id) as usize;
         let Some(block) = self.blocks.get_mut(index) else { return };
         self.served_max += u32::from(block.next_esi < block.k());
         block.next_esi = block.next_esi.saturating_add(1);
         block.in_flight += 1;
-        block.expected_arrivals += plan::expected_arrival(self.loss.high()) as f32;
+        block.expected_arrivals += plan::expected_arrival(loss) as f32;
         block.last_sent = now;
         match symbol.reason {
             Reason::Round => {
                 block.target = block.target.saturating_sub(1);
                 if block.target == 0 {
-                    self.due.remove(symbol.block_id);
+                    self.active.remove(symbol.block_id);
                 }
             }
-            Reason::Proactive => {}
-            Reason::Probe => self.probes = self.probes.saturating_add(1),
+            Reason::Proactive | Reason::Probe => {}
         }
         self.counters.on_sent(symbol);
-        self.in_flight.push(Sent { number, block_id: symbol.block_id, at: now });
-        self.last_sent = now;
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
@@ -340,51 +344,12 @@ impl Adaptive {
         self.blocks.get(id.checked_sub(self.first_id)? as usize)
     }
 
-    // ---- a peer which says nothing ----
-
-    /// When the oldest unanswered sending began.
-    fn unanswered_since(&self) -> Time {
-        self.in_flight.oldest_sent_at().map_or(self.last_feedback, |at| at.max(self.last_feedback))
-    }
-
-    /// Whether valid feedback has been missing for so long that sending must stop.
-    fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
-        let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
-        !self.in_flight.is_empty() && now.since(self.unanswered_since()) > patience
-    }
-
-    fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
-        let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
-        let at = self.last_sent.max(self.last_feedback) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));
-        match spending {
-            Spending::Trickle { not_before } => at.max(not_before),
-            Spending::Freely | Spending::Needed | Spending::OldestBlock => at,
-        }
-    }
-
-    fn probe(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
-        if self.blocks.is_empty() || now < self.probe_at(rtt, spending) {
-            return None;
-        }
-        let open = self.blocks.iter().position(SendBlock::is_open)?;
-        self.symbol(self.first_id + open as u32, Reason::Probe)
-    }
-
     // ---- what it knows ----
 
-    /// When the last data datagram left.
-    pub(crate) fn last_sent(&self) -> Time {
-        self.last_sent
-    }
-
-    pub(crate) fn loss(&self) -> f64 {
-        self.loss.estimate()
-    }
-
     /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
-    pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
+    pub(crate) fn oldest_block_symbols(&self, loss: &LossEstimator) -> (u64, u64) {
         self.blocks.front().filter(|block| block.is_open()).map_or((0, 0), |block| {
-            let symbols = plan::symbols_per_block_max(block.k(), self.loss.high());
+            let symbols = plan::symbols_per_block_max(block.k(), loss.high());
             (symbols.into(), block.layout.symbol_size() as u64)
         })
     }
@@ -396,17 +361,26 @@ impl Adaptive {
     pub(crate) fn counters(&self) -> &SendCounters {
         &self.counters
     }
-
-    /// What the newest report said.
-    pub(crate) fn reported(&self) -> Option<Reported> {
-        self.reported
-    }
 }
 
 /// Whether `block` has had all that any path could require, and its symbol for this round trip.
-fn is_held_back(block: &SendBlock, now: Time, rtt: &RttEstimator) -> bool {
-    block.is_capped() && now.since(block.last_sent) < rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
+fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
+    block.is_capped()
+        && context.now.since(block.last_sent) < context.rtt.smoothed().max(limits::CAPPED_BLOCK_INTERVAL_MIN)
 }
 
 #[cfg(test)]
-mod tests;
+impl SendStream {
+    /// As if all blocks before had been acknowledged.
+    pub(crate) fn start_at(&mut self, first_id: u32) {
+        self.first_id = first_id;
+    }
+
+    pub(crate) fn served_max(&self) -> u32 {
+        self.served_max
+    }
+
+    pub(crate) fn set_peer_window_blocks(&mut self, blocks: u32) {
+        self.peer_window_blocks = blocks;
+    }
+}

@@ -3,7 +3,7 @@
 use dfcp_fountain::random_linear::Encoder;
 
 use crate::limits::REPAIRS_TOGETHER_MAX;
-use crate::send::symbol::Symbol;
+use crate::stream::send::symbol::Symbol;
 
 /// The repair symbols of one block which will be sent next.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::limits::REPAIRS_BYTES_MAX;
-    use crate::send::symbol::Reason;
+    use crate::stream::send::symbol::Reason;
 
     const SYMBOL_BYTES: usize = 100;
     const K: usize = 7;

@@ -2,14 +2,15 @@
 
 use dfcp_time::Time;
 
-use super::{Adaptive, BLOCKS_PER_WINDOW_MIN, PROMPT_BLOCK_SYMBOLS};
+use super::{BLOCKS_PER_WINDOW_MIN, PROMPT_BLOCK_SYMBOLS, SendStream};
 use crate::config::{Traffic, WriteAhead};
 use crate::limits;
-use crate::send::plan;
+use crate::path::flight::Flight;
+use crate::stream::send::plan;
 
-impl Adaptive {
-    pub(crate) fn write(&mut self, now: Time, data: &[u8]) -> usize {
-        let taken = self.source.write(now, data, self.space_bytes(), self.block_bytes());
+impl SendStream {
+    pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight) -> usize {
+        let taken = self.source.write(now, data, self.space_bytes(flight), self.block_bytes(flight));
         self.more_to_come = taken < data.len();
         if let Some(left_bytes) = &mut self.allowance_bytes {
             *left_bytes = left_bytes.saturating_sub(taken as u64);
@@ -18,10 +19,10 @@ impl Adaptive {
     }
 
     /// Bytes which a write could take now.
-    pub(crate) fn space_bytes(&self) -> u64 {
+    pub(crate) fn space_bytes(&self, flight: &Flight) -> u64 {
         let waiting = self.source.waiting_bytes();
         let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
-        let space = kept.min(self.unsent_bytes_max().saturating_sub(waiting));
+        let space = kept.min(self.unsent_bytes_max(flight).saturating_sub(waiting));
         match self.allowance_bytes {
             None => space,
             // A block which cannot be filled would wait until it is cut for its age.
@@ -30,27 +31,26 @@ impl Adaptive {
     }
 
     /// Whether a writer who waits is to be woken, as it is worth it.
-    pub(crate) fn asks_for_more(&self) -> bool {
-        self.source.waiting_bytes() <= self.unsent_bytes_max() / 2 && self.space_bytes() > 0
+    pub(crate) fn asks_for_more(&self, flight: &Flight) -> bool {
+        self.source.waiting_bytes() <= self.unsent_bytes_max(flight) / 2 && self.space_bytes(flight) > 0
     }
 
     /// Written bytes of which no block has been cut yet, at the most.
-    fn unsent_bytes_max(&self) -> u64 {
+    fn unsent_bytes_max(&self, flight: &Flight) -> u64 {
         match self.write_ahead {
             WriteAhead::Far => limits::UNSENT_BYTES_MAX,
             WriteAhead::Near => {
-                let room = self.peer_queue.in_flight_max().saturating_sub(self.in_flight.len());
                 // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
-                let block_bytes = self.block_bytes() as u64;
+                let block_bytes = self.block_bytes(flight) as u64;
                 let most = limits::UNSENT_NEAR_BYTES_MAX.max(2 * block_bytes);
-                most.min((room * self.symbol_size) as u64).max(block_bytes)
+                most.min((flight.room() * self.symbol_size) as u64).max(block_bytes)
             }
         }
     }
 
-    pub(super) fn block_bytes(&self) -> usize {
+    pub(crate) fn block_bytes(&self, flight: &Flight) -> usize {
         let symbols = match self.traffic {
-            Traffic::Bulk => plan::bulk_block_symbols(self.loss.low()),
+            Traffic::Bulk => plan::bulk_block_symbols(flight.loss().low()),
             Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
         };
         let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
@@ -77,11 +77,11 @@ impl Adaptive {
     }
 
     /// Whether more datagrams are in flight or wait to be, as far as the window permits it, than always may be in flight.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self, flight: &Flight) -> bool {
         let least = limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
         let waiting_bytes = if self.may_begin_block() { self.source.waiting_bytes() } else { 0 };
-        let mut datagrams = self.in_flight.len() as u64 + waiting_bytes.div_ceil(self.symbol_size as u64);
-        for block in self.due.iter().map_while(|id| self.get(id)) {
+        let mut datagrams = flight.len() as u64 + waiting_bytes.div_ceil(self.symbol_size as u64);
+        for block in self.active.iter().map_while(|id| self.get(id)) {
             if datagrams > least {
                 break;
             }
@@ -98,15 +98,5 @@ impl Adaptive {
     /// Whether all that may be written has been, or all that there was.
     pub(crate) fn has_used_allowance(&self) -> bool {
         self.allowance_bytes == Some(0) || !self.more_to_come
-    }
-
-    /// With so many connections, this one included, the queue in front of the receiver is shared.
-    pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
-        self.peer_queue.set_sharers(sharers);
-    }
-
-    /// Whether what is sent over this path is reported within milliseconds.
-    pub(crate) fn is_path_short(&self) -> bool {
-        self.peer_queue.least_rtt().is_some_and(|rtt| rtt <= limits::SHORT_PATH_RTT_MAX)
     }
 }

@@ -1,0 +1,213 @@
+//! What is on its way to the peer, and what its reports have said of the path: the part of sending that all streams share.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::Report;
+
+use crate::error::PeerMisbehaved;
+use crate::path::arrivals::expand;
+use crate::path::credit::Spending;
+use crate::path::in_flight::{InFlight, Sent};
+use crate::path::loss::LossEstimator;
+use crate::path::numbers::DatagramNumbers;
+use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
+use crate::path::rtt::RttEstimator;
+
+/// The slowest probing of a silent peer.
+const PROBE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// What the newest report said of our datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    /// The report's own datagram number.
+    number: u64,
+    /// The highest of our numbers that it names.
+    highest: u64,
+    /// Datagrams sent up to that one.
+    pub(crate) passed: u64,
+    /// Datagrams that had arrived.
+    pub(crate) received: u64,
+}
+
+/// Which of our datagrams a report names, believed so far only in that they exist.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    number: u64,
+    highest: u64,
+    /// A later report has come before it.
+    pub(crate) is_stale: bool,
+}
+
+/// The datagrams in flight, and the estimates that reports feed.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    in_flight: InFlight,
+    receiver: ReceiverFlowControl,
+    loss: LossEstimator,
+    reported: Option<Reported>,
+    last_report_at: Time,
+    last_sent: Time,
+    /// Probes sent since the last report.
+    probes: u32,
+}
+
+impl Flight {
+    /// The handshake is done: the peer's silence counts from now.
+    pub(crate) fn establish(&mut self, now: Time) {
+        self.last_report_at = now;
+    }
+
+    /// A data datagram has been sent.
+    pub(crate) fn on_sent(&mut self, sent: Sent, is_probe: bool) {
+        self.last_sent = sent.at;
+        self.probes = self.probes.saturating_add(u32::from(is_probe));
+        self.in_flight.push(sent);
+    }
+
+    /// Nothing that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when
+    /// the next block is sent.
+    pub(crate) fn forget(&mut self) {
+        self.in_flight.clear();
+    }
+
+    // ---- reports ----
+
+    /// Reads which datagrams the report names that came as datagram `number`.
+    ///
+    /// # Errors
+    /// It names one that was never sent ([report-10]).
+    pub(crate) fn read(
+        &self,
+        number: u64,
+        report: &Report,
+        numbers: &DatagramNumbers,
+    ) -> Result<Named, PeerMisbehaved> {
+        let highest = expand(report.highest_datagram, numbers.end());
+        if highest >= numbers.end() {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: highest, sent: numbers.end() });
+        }
+        if numbers.is_skipped(highest) {
+            return Err(PeerMisbehaved::ReportOfSkippedDatagram { claimed: highest });
+        }
+        let overtaken = |newest: Reported| number < newest.number || highest < newest.highest;
+        Ok(Named { number, highest, is_stale: self.reported.is_some_and(overtaken) })
+    }
+
+    /// Takes in what a report says of our datagrams: the fate of all up to the highest is known, and `on_fate` is told of each.
+    /// Returns the RTT sample, if there is one.
+    ///
+    /// # Errors
+    /// It counts more than were sent.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        named: Named,
+        report: &Report,
+        numbers: &DatagramNumbers,
+        on_fate: impl FnMut(Sent),
+    ) -> Result<Option<Duration>, PeerMisbehaved> {
+        self.last_report_at = now;
+        self.probes = 0;
+        let before = self.reported.map_or(0, |newest| newest.received);
+        let received = before + u64::from(report.datagrams_received.wrapping_sub(before as u32));
+        let sent = numbers.sent_before(numbers.end());
+        if received > sent {
+            return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
+        }
+        let age = self.in_flight.age(named.highest, now);
+        let passed = numbers.sent_before(named.highest + 1);
+        self.settle(Reported { number: named.number, highest: named.highest, passed, received }, on_fate);
+        // A peer that claims to have held it for longer than it was gone says nothing about the path.
+        let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
+        Ok(sample.filter(|sample| !sample.is_zero()))
+    }
+
+    fn settle(&mut self, report: Reported, mut on_fate: impl FnMut(Sent)) {
+        while let Some(sent) = self.in_flight.settle(report.highest) {
+            on_fate(sent);
+        }
+        let (passed_before, before) = self.reported.map_or((0, 0), |newest| (newest.passed, newest.received));
+        let passed = report.passed.saturating_sub(passed_before);
+        let arrived = (report.received - before).min(passed.saturating_mul(2) + 1024);
+        self.loss.observe(passed, arrived);
+        self.reported = Some(report);
+    }
+
+    /// What the same report says of the queue in front of the receiver; `symbol_size` is that of the data in it.
+    pub(crate) fn on_queue(&mut self, now: Time, symbol_size: usize, queue: QueueReport) {
+        self.receiver.on_report(now, symbol_size, self.loss.low(), queue);
+    }
+
+    // ---- a peer that says nothing ----
+
+    /// Whether only probes may be sent: too much is in flight, or valid reports have been missing for too long.
+    pub(crate) fn is_blocked(&self, now: Time, rtt: &RttEstimator) -> bool {
+        self.room() == 0 || self.is_silent(now, rtt)
+    }
+
+    fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
+        let Some(oldest) = self.in_flight.oldest_sent_at() else { return false };
+        let patience = (rtt.smoothed() * 4).max(rtt.report_interval() * 32).max(Duration::from_millis(100));
+        now.since(oldest.max(self.last_report_at)) > patience
+    }
+
+    /// When the next probe is due.
+    pub(crate) fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
+        let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
+        let at = self.last_sent.max(self.last_report_at) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));
+        match spending {
+            Spending::Trickle { not_before } => at.max(not_before),
+            Spending::Freely | Spending::Needed | Spending::OldestBlock => at,
+        }
+    }
+
+    // ---- what is known ----
+
+    /// Data datagrams in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Data datagrams that may be in flight in addition.
+    pub(crate) fn room(&self) -> usize {
+        self.receiver.in_flight_max().saturating_sub(self.in_flight.len())
+    }
+
+    /// When the last data datagram left.
+    pub(crate) fn last_sent(&self) -> Time {
+        self.last_sent
+    }
+
+    pub(crate) fn loss(&self) -> &LossEstimator {
+        &self.loss
+    }
+
+    /// What the newest report said.
+    pub(crate) fn reported(&self) -> Option<Reported> {
+        self.reported
+    }
+
+    /// So many connections, this one included, share the queue in front of the receiver.
+    pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
+        self.receiver.set_sharers(sharers);
+    }
+
+    /// The least RTT lately, if any is known.
+    pub(crate) fn least_rtt(&self) -> Option<Duration> {
+        self.receiver.least_rtt()
+    }
+
+    /// `sent` datagrams have met their fate, and so many of them have arrived.
+    #[cfg(test)]
+    pub(crate) fn observe_loss(&mut self, sent: u64, arrived: u64) {
+        self.loss.observe(sent, arrived);
+    }
+
+    /// All datagrams up to `highest`, the first of them number 0, have arrived.
+    #[cfg(test)]
+    pub(crate) fn all_arrived(&mut self, highest: u64, on_fate: impl FnMut(Sent)) {
+        let number = self.reported.map_or(0, |newest| newest.number + 1);
+        self.settle(Reported { number, highest, passed: highest + 1, received: highest + 1 }, on_fate);
+    }
+}

@@ -1,0 +1,4 @@
+//! A stream of a modern session: an ordered sequence of bytes, cut into blocks.
+
+pub(crate) mod recv;
+pub(crate) mod send;
