@@ -27,7 +27,8 @@ pub mod handshake;
 mod header;
 mod integrity;
 mod options;
-mod segment;
+mod sizes;
+mod untyped;
 
 pub use block_info::BlockInfo;
 pub use error::{DecodeError, EncodeError};
@@ -35,19 +36,11 @@ pub use flags::Flags;
 pub use header::{Header, Profile};
 pub use integrity::Integrity;
 pub use options::Options;
-pub use segment::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
-
-/// Bytes of the fixed header (thesis figure 3.3).
-pub const HEADER_BYTES: usize = 24;
-
-/// The most bytes that options can take: the data offset counts at most fifteen 32-bit words, six of them the header.
-pub const OPTIONS_BYTES_MAX: usize = 36;
-
-/// Bytes of the CRC-32C which ends an unsealed modern datagram.
-pub const CRC_BYTES: usize = 4;
-
-/// The longest datagram of this version: what an Ethernet frame carries. Longer ones are neither sent nor accepted.
-pub const DATAGRAM_BYTES_MAX: usize = 1500;
+pub use sizes::{
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, data_overhead_bytes,
+    payload_bytes_max, trailer_bytes,
+};
+pub use untyped::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
 
 /// The version of the protocol which this crate speaks, as in [`Options::version`].
 pub const VERSION: u8 = 1;
