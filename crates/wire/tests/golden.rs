@@ -12,7 +12,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 29] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -26,14 +26,21 @@ const NAMES: [&str; 22] = [
     "rst_classic",
     "syn_modern",
     "synack_modern",
+    "synack_cookie_modern",
     "ack_modern",
+    "ack_noise_modern",
+    "ack_keep_alive_modern",
+    "ack_path_challenge_modern",
+    "ack_path_response_modern",
     "data_modern",
     "data_modern_repair",
     "data_modern_sealed",
     "feedback_modern",
     "fin_modern",
     "ack_fin_modern",
+    "finack_modern",
     "rst_modern",
+    "rst_not_admitted_modern",
     "rejected",
 ];
 
