@@ -40,6 +40,18 @@ pub enum DecodeError {
         /// All flags of the segment.
         flags: Flags,
     },
+    /// No kind of segment has these flags together.
+    #[error("no kind of segment has the flags {flags}")]
+    FlagCombination {
+        /// All flags of the segment but SEC.
+        flags: Flags,
+    },
+    /// S1 of a modern ACK says what it is, and there is none of this number.
+    #[error("S1 of an ACK is {s1}, which stands for no kind of ACK")]
+    AckKind {
+        /// The field's value.
+        s1: u32,
+    },
     /// The checksum field of a modern segment must be zero.
     #[error("the checksum field of a modern segment is {found:#06x} instead of zero")]
     ChecksumNotZero {

@@ -1,6 +1,6 @@
 //! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
 
-use crate::{DecodeError, EncodeError, Flags, HEADER_BYTES};
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Options};
 
 /// Which of the two profiles a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +39,7 @@ pub struct Header {
 const MODERN_BIT: u8 = 0b10_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
 pub(crate) const EPOCH_MAX: u8 = EPOCH_BITS;
+pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
 
 /// Flags which do not exist in the classic profile.
@@ -126,6 +127,14 @@ pub(crate) struct RawHeader {
 }
 
 impl RawHeader {
+    /// Reads the header of a received datagram, which must not be longer than this version allows.
+    pub(crate) fn of_datagram(datagram: &[u8]) -> Result<Self, DecodeError> {
+        if datagram.len() > DATAGRAM_BYTES_MAX {
+            return Err(DecodeError::TooLong { bytes: datagram.len() });
+        }
+        Self::read(datagram)
+    }
+
     /// Splits the header off a datagram and checks the fields which stand for themselves.
     pub(crate) fn read(datagram: &[u8]) -> Result<Self, DecodeError> {
         let Some(bytes) = datagram.first_chunk::<HEADER_BYTES>() else {
@@ -150,6 +159,24 @@ impl RawHeader {
         let header = Header { source_port: 0, destination_port: 0, block_id, s1, flags, profile, epoch, s2, s3 }
             .with_connection_id(ports);
         Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16 })
+    }
+
+    /// Options and payload of the datagram of this header, whose payload ends at `end`.
+    pub(crate) fn body<'a>(&self, datagram: &'a [u8], end: usize) -> Result<(Options, &'a [u8]), DecodeError> {
+        let (Some(area), Some(payload)) =
+            (datagram.get(HEADER_BYTES..self.data_offset_bytes), datagram.get(self.data_offset_bytes..end))
+        else {
+            // The offset may point into the CRC.
+            return Err(DecodeError::DataOffset { words: (self.data_offset_bytes / 4) as u8, bytes: end });
+        };
+        // Nearly no segment has any.
+        let options = if area.is_empty() { Options::default() } else { Options::read(area)? };
+        match options.profile {
+            Some(option) if option != self.header.profile => {
+                Err(DecodeError::ProfileMismatch { option, header: self.header.profile })
+            }
+            _ => Ok((options, payload)),
+        }
     }
 }
 

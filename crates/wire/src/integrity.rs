@@ -1,6 +1,8 @@
 //! What protects a segment: RFC 1071's checksum, CRC-32C, or the tag of the sealing layer.
 
-use crate::{Flags, Header, Profile};
+use crate::header::RawHeader;
+use crate::sizes::CRC_BYTES;
+use crate::{DecodeError, Flags, Header, Profile};
 
 /// How a segment is protected; follows from its profile and the flag SEC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -22,6 +24,39 @@ impl Header {
             Profile::Modern if self.flags.contains(Flags::SEC) => Integrity::Tag,
             Profile::Modern => Integrity::Crc,
         }
+    }
+}
+
+impl RawHeader {
+    /// Verifies checksum or CRC of the datagram of this header, as its integrity calls for; returns where the payload
+    /// ends. The tag of a sealed datagram is part of its payload, and is *not* verified.
+    pub(crate) fn verify(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
+        match self.header.integrity() {
+            Integrity::Checksum => self.verify_checksum(datagram).map(|()| datagram.len()),
+            Integrity::Crc => self.verify_crc(datagram),
+            Integrity::Tag => self.check_no_checksum().map(|()| datagram.len()),
+        }
+    }
+
+    pub(crate) fn verify_checksum(&self, datagram: &[u8]) -> Result<(), DecodeError> {
+        let computed = checksum(datagram, self.checksum);
+        if self.checksum == computed { Ok(()) } else { Err(DecodeError::Checksum { found: self.checksum, computed }) }
+    }
+
+    /// Verifies the CRC at the datagram's end; returns where it starts, which is where the payload ends.
+    pub(crate) fn verify_crc(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
+        self.check_no_checksum()?;
+        let Some((covered, crc)) = datagram.split_last_chunk::<CRC_BYTES>() else {
+            return Err(DecodeError::TooShort { bytes: datagram.len() });
+        };
+        let found = u32::from_be_bytes(*crc);
+        let computed = crc_fast::crc32_iscsi(covered);
+        if found == computed { Ok(covered.len()) } else { Err(DecodeError::Crc { found, computed }) }
+    }
+
+    /// The checksum field of a modern segment is zero.
+    pub(crate) const fn check_no_checksum(&self) -> Result<(), DecodeError> {
+        if self.checksum == 0 { Ok(()) } else { Err(DecodeError::ChecksumNotZero { found: self.checksum }) }
     }
 }
 

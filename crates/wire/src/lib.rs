@@ -5,12 +5,14 @@
 //! checks *form*: lengths, reserved bits, ranges and integrity. Whether a segment makes sense in the state of its
 //! connection is the protocol's question (`dfcp-proto`).
 //!
-//! Receiving: [`peek`] routes a datagram cheaply, [`Segment::decode`] verifies it and borrows its payload;
-//! [`BlockInfo::from_s2`], [`handshake::Parameters::decode`] and [`feedback::decode`] read what lies inside.
-//! No decoder panics, allocates or copies the payload, whatever the bytes are.
+//! Receiving: [`Unverified::read`] reads the header, which routes a datagram; the typed segment follows when the datagram
+//! is known to be genuine, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] read what lies
+//! inside. No decoder panics, allocates or copies the payload, whatever the bytes are.
 //!
-//! Sending in place: [`write_header`] says where the payload starts, the caller writes it there, and [`finish`]
-//! completes the datagram. [`encode`] does the three steps for a payload that lies elsewhere.
+//! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the
+//! payload where the [`Draft`] says, and [`Draft::finish`] completes the datagram or hands it over to be sealed.
+//!
+//! [`peek`], [`Segment`], [`write_header`], [`finish`] and [`encode`] do the same by the fields of the header.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -20,6 +22,8 @@ extern crate std;
 
 mod block_info;
 mod bytes;
+pub mod classic;
+mod draft;
 mod error;
 pub mod feedback;
 mod flags;
@@ -27,27 +31,26 @@ pub mod handshake;
 mod header;
 mod integrity;
 mod options;
-mod segment;
+mod ports;
+pub mod segment;
+mod sizes;
+mod untyped;
+mod unverified;
 
 pub use block_info::BlockInfo;
+pub use draft::{Checksum, Draft, Finished, ToSeal, Trailer};
 pub use error::{DecodeError, EncodeError};
 pub use flags::Flags;
 pub use header::{Header, Profile};
 pub use integrity::Integrity;
-pub use options::Options;
-pub use segment::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
-
-/// Bytes of the fixed header (thesis figure 3.3).
-pub const HEADER_BYTES: usize = 24;
-
-/// The most bytes that options can take: the data offset counts at most fifteen 32-bit words, six of them the header.
-pub const OPTIONS_BYTES_MAX: usize = 36;
-
-/// Bytes of the CRC-32C which ends an unsealed modern datagram.
-pub const CRC_BYTES: usize = 4;
-
-/// The longest datagram of this version: what an Ethernet frame carries. Longer ones are neither sent nor accepted.
-pub const DATAGRAM_BYTES_MAX: usize = 1500;
+pub use options::{Options, SymbolSize};
+pub use ports::Ports;
+pub use sizes::{
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, data_overhead_bytes,
+    payload_bytes_max, trailer_bytes,
+};
+pub use untyped::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
+pub use unverified::Unverified;
 
 /// The version of the protocol which this crate speaks, as in [`Options::version`].
 pub const VERSION: u8 = 1;

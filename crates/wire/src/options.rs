@@ -2,7 +2,8 @@
 //! them, and zeros pad them to a multiple of 32 bits.
 
 use crate::bytes::{Reader, Writer};
-use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, HEADER_BYTES, Profile};
+use crate::classic::BlockLength;
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, EncodeError, HEADER_BYTES, Profile};
 
 /// What a segment's options say; `None` where an option is absent, and all `None` by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -28,7 +29,27 @@ const CODE: u8 = 3;
 const SYMBOL_SIZE: u8 = 4;
 const BLOCK_LENGTH: u8 = 5;
 
-const SYMBOL_SIZE_MAX: u16 = (DATAGRAM_BYTES_MAX - HEADER_BYTES) as u16;
+/// Bytes of an encoding symbol, as option 4 can tell them: 1 to 1476.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SymbolSize(u16);
+
+impl SymbolSize {
+    /// The largest: a datagram less a header. What protects the datagram makes the largest that a connection can use
+    /// smaller ([`payload_bytes_max`](crate::payload_bytes_max)).
+    pub const MAX: Self = Self((DATAGRAM_BYTES_MAX - HEADER_BYTES) as u16);
+
+    /// `None` if no symbol has this size.
+    #[must_use]
+    pub const fn new(bytes: u16) -> Option<Self> {
+        if bytes >= 1 && bytes <= Self::MAX.0 { Some(Self(bytes)) } else { None }
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u16 {
+        self.0
+    }
+}
 
 impl Options {
     /// Bytes which these options take behind the header, padding included; at most 20.
@@ -172,9 +193,9 @@ const fn profile_from_byte(byte: u8) -> Option<Profile> {
 }
 
 const fn is_symbol_size(bytes: u16) -> bool {
-    bytes >= 1 && bytes <= SYMBOL_SIZE_MAX
+    SymbolSize::new(bytes).is_some()
 }
 
 const fn is_block_length(bytes: u32) -> bool {
-    bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES
+    BlockLength::new(bytes).is_some()
 }

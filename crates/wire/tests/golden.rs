@@ -4,15 +4,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
+use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::handshake::{Offer, Parameters};
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DecodeError, Flags, Header, Options, Profile, Segment};
-use dfcp_wire::{encode, feedback, peek};
+use dfcp_wire::segment::{
+    Ack, Address, Clear, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment,
+    Syn, SynAck, SynOptions,
+};
+use dfcp_wire::{BlockInfo, CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Finished, Flags, Header, Options};
+use dfcp_wire::{Ports, Profile, SymbolSize, Unverified, VERSION, encode, feedback, peek};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 29] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -26,14 +31,21 @@ const NAMES: [&str; 22] = [
     "rst_classic",
     "syn_modern",
     "synack_modern",
+    "synack_cookie_modern",
     "ack_modern",
+    "ack_noise_modern",
+    "ack_keep_alive_modern",
+    "ack_path_challenge_modern",
+    "ack_path_response_modern",
     "data_modern",
     "data_modern_repair",
     "data_modern_sealed",
     "feedback_modern",
     "fin_modern",
     "ack_fin_modern",
+    "finack_modern",
     "rst_modern",
+    "rst_not_admitted_modern",
     "rejected",
 ];
 
@@ -254,7 +266,7 @@ fn segments_encode_and_decode_as_the_vectors_say() {
         let datagram = vector.bytes.clone();
         let (header, options) = (header(vector), options(vector));
 
-        let segment = Segment::decode(&datagram).unwrap();
+        let segment = dfcp_wire::Segment::decode(&datagram).unwrap();
         assert_eq!((segment.header, segment.options), (header, options));
         let payload = payload(vector, segment.payload);
         assert_eq!(segment.payload, payload);
@@ -272,10 +284,139 @@ fn segments_encode_and_decode_as_the_vectors_say() {
     }
 }
 
+/// What the datagrams of the classic vectors say.
+fn typed_classic(name: &str) -> (Ports, classic::Segment) {
+    use classic::Segment;
+    const ACCEPTOR: [u32; 3] = [0x0BAD_F00D, 0x1357_9BDF, 0x2468_ACE0];
+    let to_acceptor = Ports { source: 40_000, destination: 7_000 };
+    let to_initiator = to_acceptor.reversed();
+    let data = |block_id, s3, length| {
+        let block_length = BlockLength::new(length).filter(|length| length.bytes() < CLASSIC_BLOCK_BYTES);
+        Segment::Data { block_id, state: [0x71C0_FFEE, 0x0102_0304, s3], block_length }
+    };
+    match name {
+        "syn_classic" => (to_acceptor, Segment::Syn { initial: [0x1A2B_3C4D, 0x5E6F_7081, 0x92A3_B4C5] }),
+        "synack_classic" => (to_initiator, Segment::SynAck { initial: ACCEPTOR }),
+        "ack_classic" => (to_acceptor, Segment::HandshakeAck { echo: ACCEPTOR }),
+        "data_classic" => (to_acceptor, data(3, 0x89AB_CDEF, CLASSIC_BLOCK_BYTES)),
+        "data_classic_short" => (to_acceptor, data(4, 0x89AB_CDEF, 1_000)),
+        "data_classic_checksum_ffff" => (to_acceptor, data(5, 0x89AB_E900, CLASSIC_BLOCK_BYTES)),
+        "ack_block_classic" => (to_initiator, Segment::BlockAck { block_id: 3 }),
+        "ack_fin_classic" => (to_initiator, Segment::BlockAck { block_id: 5 }),
+        "fin_classic" => (to_acceptor, Segment::Fin { end: 5 }),
+        "finack_classic" => (to_initiator, Segment::FinAck { end: 0 }),
+        "rst_classic" => (to_initiator, Segment::Reset { echo: [0; 3] }),
+        _ => panic!("{name} has no typed segment"),
+    }
+}
+
+/// What the datagrams of the modern vectors say.
+fn typed_modern(name: &str) -> (Envelope, Segment) {
+    let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
+    let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
+    let options = Some(SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(1420).unwrap() });
+    let data = |block_id, esi, k, length_bytes, end_of_stream| {
+        Segment::Data(Data { block_id, esi, block: BlockInfo { k, length_bytes, end_of_stream } })
+    };
+    let reset = |reason| Segment::Reset(Reset { reason });
+    let token = 0x0A0B_0C0D_0E0F_1011;
+    let (address, number, epoch, segment) = match name {
+        "syn_modern" => (ports, 0, None, Segment::Syn(Syn { options })),
+        "synack_modern" => (to_initiator, 0, None, Segment::SynAck(SynAck { echo: 0, options })),
+        "synack_cookie_modern" => (to_initiator, 0, None, Segment::SynAck(SynAck { echo: 0, options: None })),
+        "ack_modern" => (to_acceptor, 1, None, Segment::Ack(Ack::OfSynAck { echo: 0 })),
+        "ack_noise_modern" => (to_acceptor, 1, None, Segment::Ack(Ack::Noise)),
+        "ack_keep_alive_modern" => (to_acceptor, 300, None, Segment::Ack(Ack::KeepAlive)),
+        "ack_path_challenge_modern" => (to_acceptor, 5_000, Some(1), Segment::Ack(Ack::PathChallenge { token })),
+        "ack_path_response_modern" => (to_initiator, 41, Some(0), Segment::Ack(Ack::PathResponse { token })),
+        "data_modern" => (to_acceptor, 2, None, data(0, 0, 1, 51, true)),
+        "data_modern_repair" => (to_acceptor, 0xFFFF_FFFE, None, data(70_000, 45, 45, 63_900, false)),
+        "data_modern_sealed" => (to_acceptor, 77, Some(2), data(9, 300, 256, 524_287, false)),
+        "feedback_modern" => {
+            let report = ReportHeader { next_needed: 1_000, receive_queue_kib: 0 };
+            (to_initiator, 8_192, None, Segment::Report(report))
+        }
+        "fin_modern" => (to_acceptor, 3, None, Segment::Fin(Fin { end: 1, ack_proof: None })),
+        "finack_modern" => (to_initiator, 12, None, Segment::Fin(Fin { end: 3, ack_proof: Some(0x5EB0_A7C4) })),
+        "ack_fin_modern" => (to_initiator, 9, None, Segment::Ack(Ack::OfFin { end: 1, proof: 0 })),
+        "rst_modern" => (to_acceptor, 4, None, reset(ResetReason::Unspecified)),
+        "rst_not_admitted_modern" => (to_initiator, 0, None, reset(ResetReason::NotAdmitted)),
+        _ => panic!("{name} has no typed segment"),
+    };
+    (Envelope { address, number, seal: epoch.map(KeyEpoch::of) }, segment)
+}
+
+fn check_clear(header: Clear, datagram: &[u8], envelope: &Envelope, segment: Segment) {
+    let address =
+        if header.is_syn() { Address::Ports(header.ports()) } else { Address::Connection(header.connection_id()) };
+    let received = header.verify(datagram).unwrap();
+    let Received { number, payload, .. } = received;
+    assert_eq!((received.segment, Envelope { address, number, seal: None }), (segment, *envelope));
+    let mut out = [0xAA; DATAGRAM_BYTES_MAX];
+    let mut draft = segment.begin(envelope, &mut out);
+    draft.payload(payload.len()).unwrap().copy_from_slice(payload);
+    let Finished::Complete(length) = draft.finish() else { panic!("{segment:?} is in the clear") };
+    assert_eq!(out[..length], *datagram);
+}
+
+fn check_sealed(header: Sealed, datagram: &[u8], envelope: &Envelope, segment: Segment) {
+    let mut copy = datagram.to_vec();
+    let (_, sealed) = header.split(&mut copy).unwrap();
+    let (payload, tag) = sealed.split_last_chunk().unwrap();
+    let address = Address::Connection(header.connection_id());
+    assert_eq!(Envelope { address, number: header.number(), seal: Some(header.epoch()) }, *envelope);
+    assert_eq!(header.opened(payload), Ok(Received { segment, number: header.number(), payload }));
+    let mut out = [0xAA; DATAGRAM_BYTES_MAX];
+    let mut draft = segment.begin(envelope, &mut out);
+    draft.payload(payload.len()).unwrap().copy_from_slice(payload);
+    let Finished::ToSeal(to_seal) = draft.finish() else { panic!("{segment:?} is sealed") };
+    *to_seal.tag = *tag;
+    let length = to_seal.datagram_bytes();
+    assert_eq!(out[..length], *datagram);
+}
+
+#[test]
+fn typed_segments_are_those_of_the_vectors() {
+    for name in NAMES.into_iter().filter(|name| *name != "rejected") {
+        println!("{name}");
+        let datagram = &read(name)[0].bytes;
+        match Unverified::read(datagram).unwrap() {
+            Unverified::Clear(header) => {
+                let (envelope, segment) = typed_modern(name);
+                check_clear(header, datagram, &envelope, segment);
+            }
+            Unverified::Sealed(header) => {
+                let (envelope, segment) = typed_modern(name);
+                check_sealed(header, datagram, &envelope, segment);
+            }
+            Unverified::Classic(header) => {
+                let (ports, segment) = typed_classic(name);
+                let received = header.verify(datagram).unwrap();
+                assert_eq!((received.segment, header.ports()), (segment, ports));
+                let mut out = [0xAA; DATAGRAM_BYTES_MAX];
+                let mut draft = segment.begin(ports, &mut out);
+                draft.payload(received.payload.len()).unwrap().copy_from_slice(received.payload);
+                let length = draft.finish();
+                assert_eq!(out[..length], *datagram);
+            }
+        }
+    }
+}
+
+/// Reads a datagram as far as it goes with the typed decoders.
+fn typed_refusal(bytes: &[u8]) -> Option<DecodeError> {
+    match Unverified::read(bytes) {
+        Err(error) => Some(error),
+        Ok(Unverified::Classic(header)) => header.verify(bytes).err(),
+        Ok(Unverified::Clear(header)) => header.verify(bytes).err(),
+        Ok(Unverified::Sealed(header)) => header.split(&mut bytes.to_vec()).err(),
+    }
+}
+
 /// Decodes as the `decoder` field says, for the error only.
 fn refusal(decoder: &str, bytes: &[u8]) -> Option<DecodeError> {
     match decoder {
-        "segment" => Segment::decode(bytes).err(),
+        "segment" => dfcp_wire::Segment::decode(bytes).err(),
         "handshake" => Parameters::decode(bytes).err(),
         "feedback" => feedback::decode(bytes).err(),
         "s2" => BlockInfo::from_s2(u32::from_be_bytes(bytes.try_into().unwrap())).err(),
@@ -291,6 +432,9 @@ fn rejected_vectors_are_refused_for_the_stated_reason() {
         let case = vector.text("case");
         let (decoder, expected) = (vector.text("decoder"), vector.text("error"));
         let error = refusal(&decoder, &vector.bytes).unwrap_or_else(|| panic!("accepted: {case}"));
+        if decoder == "segment" {
+            assert_eq!(typed_refusal(&vector.bytes), Some(error), "{case}");
+        }
         let debug = format!("{error:?}");
         let variant = debug.split([' ', '(']).next().unwrap();
         assert_eq!(variant, expected, "{case}: {error}");

@@ -5,3 +5,4 @@ pub(crate) mod feedback;
 pub(crate) mod handshake;
 pub(crate) mod options;
 pub(crate) mod segment;
+pub(crate) mod typed;

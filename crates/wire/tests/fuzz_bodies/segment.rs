@@ -1,5 +1,6 @@
 //! Any bytes as a datagram, as they are and with their integrity repaired.
 
+use super::typed;
 use dfcp_wire::{DATAGRAM_BYTES_MAX, Segment, encode, finish, peek};
 
 /// Panics if a decoder does, or if what was decoded does not survive being encoded and decoded again.
@@ -16,6 +17,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn check(datagram: &[u8]) {
+    typed::run(datagram);
     let Ok(segment) = Segment::decode(datagram) else {
         return;
     };

@@ -1,10 +1,8 @@
-//! Whole segments: header, options, payload and what protects them.
+//! Whole segments by the fields of their headers, without the meaning which kind and profile give them.
 
-use crate::header::RawHeader;
+use crate::header::{CHECKSUM_FIELD, RawHeader};
 use crate::integrity::{Integrity, checksum};
 use crate::{CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Header, Options, Profile};
-
-const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 
 /// A received segment whose integrity was verified, unless it is sealed ([`Header::integrity`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,54 +23,11 @@ impl<'a> Segment<'a> {
     /// # Errors
     /// The first thing found wrong; see [`DecodeError`]. The options are read after the integrity was verified.
     pub fn decode(datagram: &'a [u8]) -> Result<Self, DecodeError> {
-        if datagram.len() > DATAGRAM_BYTES_MAX {
-            return Err(DecodeError::TooLong { bytes: datagram.len() });
-        }
-        let raw = RawHeader::read(datagram)?;
-        let end = verify(datagram, &raw)?;
-        let (Some(area), Some(payload)) =
-            (datagram.get(HEADER_BYTES..raw.data_offset_bytes), datagram.get(raw.data_offset_bytes..end))
-        else {
-            // The offset may point into the CRC.
-            return Err(DecodeError::DataOffset { words: (raw.data_offset_bytes / 4) as u8, bytes: end });
-        };
-        let header = raw.header;
-        // Nearly no segment has any.
-        let options = if area.is_empty() { Options::default() } else { Options::read(area)? };
-        match options.profile {
-            Some(option) if option != header.profile => {
-                Err(DecodeError::ProfileMismatch { option, header: header.profile })
-            }
-            _ => Ok(Self { header, options, payload }),
-        }
+        let raw = RawHeader::of_datagram(datagram)?;
+        let end = raw.verify(datagram)?;
+        let (options, payload) = raw.body(datagram, end)?;
+        Ok(Self { header: raw.header, options, payload })
     }
-}
-
-/// Verifies checksum or CRC; returns where the payload ends.
-fn verify(datagram: &[u8], raw: &RawHeader) -> Result<usize, DecodeError> {
-    let integrity = raw.header.integrity();
-    if integrity == Integrity::Checksum {
-        let computed = checksum(datagram, raw.checksum);
-        if raw.checksum != computed {
-            return Err(DecodeError::Checksum { found: raw.checksum, computed });
-        }
-        return Ok(datagram.len());
-    }
-    if raw.checksum != 0 {
-        return Err(DecodeError::ChecksumNotZero { found: raw.checksum });
-    }
-    if integrity == Integrity::Tag {
-        return Ok(datagram.len());
-    }
-    let Some((covered, crc)) = datagram.split_last_chunk::<CRC_BYTES>() else {
-        return Err(DecodeError::TooShort { bytes: datagram.len() });
-    };
-    let found = u32::from_be_bytes(*crc);
-    let computed = crc_fast::crc32_iscsi(covered);
-    if found != computed {
-        return Err(DecodeError::Crc { found, computed });
-    }
-    Ok(covered.len())
 }
 
 /// The options of a datagram as they came, padding included, without a look at anything else; what a handshake's
@@ -101,10 +56,7 @@ pub struct Peek {
 /// Looks at a datagram's header; `None` if it cannot be that of a segment.
 #[must_use]
 pub fn peek(datagram: &[u8]) -> Option<Peek> {
-    if datagram.len() > DATAGRAM_BYTES_MAX {
-        return None;
-    }
-    let header = RawHeader::read(datagram).ok()?.header;
+    let header = RawHeader::of_datagram(datagram).ok()?.header;
     Some(Peek {
         profile: header.profile,
         flags: header.flags,

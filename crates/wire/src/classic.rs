@@ -1,0 +1,188 @@
+//! Segments of the classic profile, the documents' protocol. Its checksum is in the header, and nothing is ever sealed.
+//!
+//! Sending and receiving go as for [modern segments](crate::segment).
+
+use crate::draft::{Checksum, Draft};
+use crate::header::RawHeader;
+use crate::sizes::{DatagramBuffer, HEADER_BYTES};
+use crate::{CLASSIC_BLOCK_BYTES, DecodeError, Flags, Header, Options, Ports, Profile};
+
+/// S1 to S3: a state of the taus88 generator. Whether it is a valid one is for the code to check.
+pub type StateWords = [u32; 3];
+
+/// A classic segment without its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segment {
+    /// Asks for a connection.
+    Syn {
+        /// The sender's initial generator state.
+        initial: StateWords,
+    },
+    /// Answers a SYN.
+    SynAck {
+        /// The sender's initial generator state.
+        initial: StateWords,
+    },
+    /// Acknowledges a SYNACK; sent again to keep the connection alive.
+    HandshakeAck {
+        /// The peer's initial generator state. Zeros, which are none, would make it a [`BlockAck`](Self::BlockAck).
+        echo: StateWords,
+    },
+    /// Encoding symbols of one byte each, which are the payload.
+    Data {
+        /// The symbols' block.
+        block_id: u32,
+        /// The generator state before the first symbol was drawn.
+        state: StateWords,
+        /// The block's true length, if that is less than a full block's.
+        block_length: Option<BlockLength>,
+    },
+    /// Acknowledges a block, or a FIN if the id is one past the last block.
+    BlockAck {
+        /// The block's id.
+        block_id: u32,
+    },
+    /// Ends the sender's stream.
+    Fin {
+        /// One past the last block.
+        end: u32,
+    },
+    /// Ends the sender's stream and acknowledges the peer's FIN.
+    FinAck {
+        /// One past the last block of the sender's.
+        end: u32,
+    },
+    /// Ends a connection at once.
+    Reset {
+        /// The generator state which the receiver announced.
+        echo: StateWords,
+    },
+}
+
+/// True length of a classic block in bytes, 1 to 63 536.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockLength(u32);
+
+impl BlockLength {
+    /// `None` if no block has this length.
+    #[must_use]
+    pub const fn new(bytes: u32) -> Option<Self> {
+        if bytes >= 1 && bytes <= CLASSIC_BLOCK_BYTES { Some(Self(bytes)) } else { None }
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// The option, padding included.
+    const fn to_option(self) -> [u8; BLOCK_LENGTH_OPTION_BYTES] {
+        let [a, b, c, d] = self.0.to_be_bytes();
+        [5, 4, a, b, c, d, 0, 0]
+    }
+}
+
+const BLOCK_LENGTH_OPTION_BYTES: usize = 8;
+const SYN_ACK: Flags = Flags::SYN.union(Flags::ACK);
+const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
+const NO_STATE: StateWords = [0; 3];
+
+impl Segment {
+    /// Writes header and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
+    /// the buffer has room.
+    pub fn begin<'a>(&self, ports: Ports, out: &'a mut DatagramBuffer) -> Draft<'a, Checksum> {
+        let (flags, block_id, [s1, s2, s3]) = self.fields();
+        let option = match self {
+            Self::Data { block_length: Some(length), .. } => Some(length.to_option()),
+            _ => None,
+        };
+        let payload_start = HEADER_BYTES + option.map_or(0, |option| option.len());
+        let header = Header {
+            source_port: ports.source,
+            destination_port: ports.destination,
+            block_id,
+            s1,
+            flags,
+            profile: Profile::Classic,
+            epoch: 0,
+            s2,
+            s3,
+        };
+        out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
+        if let Some(option) = option {
+            out[HEADER_BYTES..HEADER_BYTES + BLOCK_LENGTH_OPTION_BYTES].copy_from_slice(&option);
+        }
+        Draft::new(out, payload_start, 0, Checksum)
+    }
+
+    /// Flags, block id, and S1 to S3.
+    const fn fields(&self) -> (Flags, u32, StateWords) {
+        match *self {
+            Self::Syn { initial } => (Flags::SYN, 0, initial),
+            Self::SynAck { initial } => (SYN_ACK, 0, initial),
+            Self::HandshakeAck { echo } => (Flags::ACK, 0, echo),
+            Self::Data { block_id, state, .. } => (Flags::NONE, block_id, state),
+            Self::BlockAck { block_id } => (Flags::ACK, block_id, NO_STATE),
+            Self::Fin { end } => (Flags::FIN, end, NO_STATE),
+            Self::FinAck { end } => (FIN_ACK, end, NO_STATE),
+            Self::Reset { echo } => (Flags::RST, 0, echo),
+        }
+    }
+
+    fn read(header: &Header, options: &Options) -> Result<Self, DecodeError> {
+        let words = [header.s1, header.s2, header.s3];
+        let block_id = header.block_id;
+        match header.flags {
+            Flags::NONE => {
+                let block_length = options.block_length.and_then(BlockLength::new);
+                Ok(Self::Data { block_id, state: words, block_length })
+            }
+            Flags::SYN => Ok(Self::Syn { initial: words }),
+            SYN_ACK => Ok(Self::SynAck { initial: words }),
+            Flags::ACK if words == NO_STATE => Ok(Self::BlockAck { block_id }),
+            Flags::ACK => Ok(Self::HandshakeAck { echo: words }),
+            Flags::FIN => Ok(Self::Fin { end: block_id }),
+            FIN_ACK => Ok(Self::FinAck { end: block_id }),
+            Flags::RST => Ok(Self::Reset { echo: words }),
+            flags => Err(DecodeError::FlagCombination { flags }),
+        }
+    }
+}
+
+/// A segment whose checksum was right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received<'a> {
+    /// What it says.
+    pub segment: Segment,
+    /// What follows header and options.
+    pub payload: &'a [u8],
+}
+
+/// The header of a classic datagram. Good for routing; nothing of it is verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Unverified(pub(crate) RawHeader);
+
+impl Unverified {
+    /// Whether it is a SYN.
+    #[must_use]
+    pub fn is_syn(&self) -> bool {
+        self.0.header.flags == Flags::SYN
+    }
+
+    /// Ports of the two applications.
+    #[must_use]
+    pub const fn ports(&self) -> Ports {
+        Ports::from_word(self.0.header.connection_id())
+    }
+
+    /// Verifies the checksum of `datagram`, whose header this is, and reads the segment.
+    ///
+    /// # Errors
+    /// The first thing found wrong; see [`DecodeError`]. The segment is read after the checksum was verified.
+    pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
+        self.0.verify_checksum(datagram)?;
+        let (options, payload) = self.0.body(datagram, datagram.len())?;
+        Ok(Received { segment: Segment::read(&self.0.header, &options)?, payload })
+    }
+}

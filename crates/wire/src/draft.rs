@@ -1,0 +1,134 @@
+//! A segment on its way into a buffer: the header first, the payload in place, then what protects both.
+
+use crate::EncodeError;
+use crate::header::CHECKSUM_FIELD;
+use crate::integrity::checksum;
+use crate::sizes::{CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, TAG_BYTES};
+
+/// A segment whose header and options are written. The payload is empty until the caller makes room for one. `P` is
+/// what protects the segment: [`Checksum`] (classic) or [`Trailer`] (modern).
+#[derive(Debug)]
+#[must_use = "a segment is no datagram before it is finished"]
+pub struct Draft<'a, P> {
+    out: &'a mut DatagramBuffer,
+    payload_start: usize,
+    /// Never above `payload_end_max`, so that there is always room for the trailer.
+    payload_end: usize,
+    payload_end_max: usize,
+    protection: P,
+}
+
+/// Classic: the checksum in the header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checksum;
+
+/// Modern: what follows the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trailer {
+    /// CRC-32C of everything before it.
+    Crc,
+    /// Authentication tag, which the sealing layer computes.
+    Tag,
+}
+
+/// What [`Draft::finish`] gives for a modern segment.
+#[derive(Debug)]
+pub enum Finished<'a> {
+    /// The datagram is complete; its length in bytes.
+    Complete(usize),
+    /// The sealing layer has the last word.
+    ToSeal(ToSeal<'a>),
+}
+
+/// A modern datagram which lacks its seal.
+#[derive(Debug)]
+pub struct ToSeal<'a> {
+    /// Header and options, which the tag covers as associated data.
+    pub header: &'a [u8],
+    /// The payload, to be encrypted in place.
+    pub payload: &'a mut [u8],
+    /// Where the tag goes.
+    pub tag: &'a mut [u8; TAG_BYTES],
+}
+
+impl ToSeal<'_> {
+    /// The datagram's length in bytes, tag included.
+    #[must_use]
+    pub const fn datagram_bytes(&self) -> usize {
+        self.header.len() + self.payload.len() + TAG_BYTES
+    }
+}
+
+impl<'a, P> Draft<'a, P> {
+    /// `trailer_bytes` stay free behind the payload; what precedes it takes `payload_start` bytes.
+    pub(crate) const fn new(
+        out: &'a mut DatagramBuffer,
+        payload_start: usize,
+        trailer_bytes: usize,
+        protection: P,
+    ) -> Self {
+        let payload_end_max = DATAGRAM_BYTES_MAX - trailer_bytes;
+        Self { out, payload_start, payload_end: payload_start, payload_end_max, protection }
+    }
+
+    /// Makes the payload `bytes` long and returns its place, which the caller must fill: old bytes stand there.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLong`] if the datagram would exceed [`DATAGRAM_BYTES_MAX`]. The draft is then unchanged.
+    pub const fn payload(&mut self, bytes: usize) -> Result<&mut [u8], EncodeError> {
+        let end = self.payload_start.saturating_add(bytes);
+        if end > self.payload_end_max {
+            let trailer_bytes = DATAGRAM_BYTES_MAX - self.payload_end_max;
+            return Err(EncodeError::TooLong { bytes: end.saturating_add(trailer_bytes) });
+        }
+        Ok(self.payload_up_to(bytes))
+    }
+
+    /// Like [`payload`](Self::payload), but where `bytes` do not fit the payload gets all the room there is. For payloads
+    /// whose length is known when they are written: [`truncate`](Self::truncate) follows.
+    pub const fn payload_up_to(&mut self, bytes: usize) -> &mut [u8] {
+        let room = self.payload_end_max - self.payload_start;
+        let bytes = if bytes < room { bytes } else { room };
+        self.payload_end = self.payload_start + bytes;
+        self.out.split_at_mut(self.payload_start).1.split_at_mut(bytes).0
+    }
+
+    /// Shortens the payload to `bytes`. One that is shorter stays as it is.
+    pub const fn truncate(&mut self, bytes: usize) {
+        if bytes < self.payload_end - self.payload_start {
+            self.payload_end = self.payload_start + bytes;
+        }
+    }
+}
+
+impl Draft<'_, Checksum> {
+    /// Fills in the checksum; returns the datagram's length in bytes.
+    #[must_use]
+    pub fn finish(self) -> usize {
+        let value = checksum(&self.out[..self.payload_end], 0);
+        self.out[CHECKSUM_FIELD].copy_from_slice(&value.to_be_bytes());
+        self.payload_end
+    }
+}
+
+impl<'a> Draft<'a, Trailer> {
+    /// Appends the CRC, or hands the parts of the datagram to the caller to be sealed.
+    #[inline]
+    pub fn finish(self) -> Finished<'a> {
+        let Self { out, payload_start, payload_end, protection, .. } = self;
+        match protection {
+            Trailer::Crc => {
+                let (covered, rest) = out.split_at_mut(payload_end);
+                let crc = crc_fast::crc32_iscsi(covered);
+                rest[..CRC_BYTES].copy_from_slice(&crc.to_be_bytes());
+                Finished::Complete(payload_end + CRC_BYTES)
+            }
+            Trailer::Tag => {
+                let (header, rest) = out.split_at_mut(payload_start);
+                let (payload, rest) = rest.split_at_mut(payload_end - payload_start);
+                let tag = rest.first_chunk_mut().expect("the payload ends before the room of the tag");
+                Finished::ToSeal(ToSeal { header, payload, tag })
+            }
+        }
+    }
+}

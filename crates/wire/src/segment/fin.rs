@@ -1,0 +1,31 @@
+//! FIN, and FINACK, which is a FIN that also acknowledges the peer's.
+
+use super::Fields;
+use crate::Flags;
+
+/// Ends the sender's stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fin {
+    /// One past the last block.
+    pub end: u32,
+    /// In a FINACK, which also acknowledges the peer's FIN: the proof of all blocks of the peer's stream, 0 in
+    /// connections without proofs. `None` in a FIN.
+    pub ack_proof: Option<u32>,
+}
+
+impl Fin {
+    pub(super) const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
+
+    pub(super) const fn fields(self) -> Fields {
+        let (flags, s2) = match self.ack_proof {
+            None => (Flags::FIN, 0),
+            Some(proof) => (Self::FIN_ACK, proof),
+        };
+        Fields { flags, block_id: self.end, s1: 0, s2 }
+    }
+
+    pub(super) fn read(fields: Fields) -> Self {
+        let is_ack = fields.flags.contains(Flags::ACK);
+        Self { end: fields.block_id, ack_proof: is_ack.then_some(fields.s2) }
+    }
+}

@@ -1,0 +1,140 @@
+//! Segments of the modern profile, by what they mean. The mapping to header fields is in `spec/wire-format.md` §5;
+//! each kind's is in a file of its own.
+//!
+//! Sending: [`Segment::begin`] writes the header, the caller writes the payload where the [`Draft`] says, and
+//! [`Draft::finish`] completes the datagram or hands it over to be sealed.
+//!
+//! Receiving: [`Unverified::read`](crate::Unverified::read) looks at the header once. What it returns, [`Clear`] or
+//! [`Sealed`], routes the datagram, and turns it into a [`Received`] once it is known to be genuine.
+
+mod ack;
+mod data;
+mod envelope;
+mod fin;
+mod receive;
+mod report;
+mod reset;
+mod syn;
+
+pub use ack::Ack;
+pub use data::Data;
+pub use envelope::{Address, Envelope, KeyEpoch};
+pub use fin::Fin;
+pub use receive::{Clear, Received, Sealed};
+pub use report::ReportHeader;
+pub use reset::{Reset, ResetReason};
+pub use syn::{Syn, SynAck, SynOptions};
+
+use crate::draft::{Draft, Trailer};
+use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, TAG_BYTES};
+use crate::{DecodeError, Flags, Header, Options};
+
+/// A modern segment without its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segment {
+    /// Asks for a connection.
+    Syn(Syn),
+    /// Answers a SYN.
+    SynAck(SynAck),
+    /// An encoding symbol.
+    Data(Data),
+    /// A feedback report.
+    Report(ReportHeader),
+    /// The end of a stream.
+    Fin(Fin),
+    /// An acknowledgement, or one of its relatives.
+    Ack(Ack),
+    /// The end of a connection.
+    Reset(Reset),
+}
+
+/// The header fields which a kind of segment gives a meaning to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Fields {
+    /// Without SEC.
+    flags: Flags,
+    block_id: u32,
+    s1: u32,
+    s2: u32,
+}
+
+impl Segment {
+    /// Writes header and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
+    /// the buffer has room. SYN, SYNACK and [`Ack::Noise`] stay in the clear whatever the envelope says.
+    #[inline]
+    pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
+        let Fields { flags, block_id, s1, s2 } = self.fields();
+        let (flags, epoch, trailer, trailer_bytes) = match envelope.seal.filter(|_| self.can_be_sealed()) {
+            None => (flags, 0, Trailer::Crc, CRC_BYTES),
+            Some(epoch) => (flags.union(Flags::SEC), epoch.bits(), Trailer::Tag, TAG_BYTES),
+        };
+        let options = self.options().map(SynOptions::to_bytes);
+        let payload_start = HEADER_BYTES + options.map_or(0, |options| options.len());
+        let header = Header { block_id, s1, epoch, s2, s3: envelope.number, ..Header::modern(flags) }
+            .with_connection_id(envelope.address.to_word());
+        out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
+        if let Some(options) = options {
+            out[HEADER_BYTES..HEADER_BYTES + SynOptions::BYTES].copy_from_slice(&options);
+        }
+        Draft::new(out, payload_start, trailer_bytes, trailer)
+    }
+
+    fn fields(&self) -> Fields {
+        match self {
+            Self::Syn(syn) => syn.fields(),
+            Self::SynAck(syn_ack) => syn_ack.fields(),
+            Self::Data(data) => data.fields(),
+            Self::Report(report) => report.fields(),
+            Self::Fin(fin) => fin.fields(),
+            Self::Ack(ack) => ack.fields(),
+            Self::Reset(reset) => reset.fields(),
+        }
+    }
+
+    /// What carries a Noise message, or may, comes before the keys (`spec/security.md` \[seal-1\]).
+    const fn can_be_sealed(&self) -> bool {
+        !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise))
+    }
+
+    const fn options(&self) -> Option<SynOptions> {
+        match self {
+            Self::Syn(syn) => syn.options,
+            Self::SynAck(syn_ack) => syn_ack.options,
+            _ => None,
+        }
+    }
+
+    /// The segment of a header in the clear, with these options, which has a payload or none.
+    fn read_clear(header: &Header, options: &Options, has_payload: bool) -> Result<Self, DecodeError> {
+        let fields = Fields::of(header);
+        match fields.flags {
+            Flags::SYN => Ok(Self::Syn(Syn::read(options))),
+            SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(fields, options))),
+            _ => Self::read(fields, has_payload),
+        }
+    }
+
+    /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
+    #[inline]
+    fn read_sealed(header: &Header) -> Result<Self, DecodeError> {
+        Self::read(Fields::of(header), false)
+    }
+
+    fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
+        match fields.flags {
+            Flags::NONE => Data::read(fields).map(Self::Data),
+            Flags::FBK => Ok(Self::Report(ReportHeader::read(fields))),
+            Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
+            Flags::ACK => Ack::read(fields, has_handshake).map(Self::Ack),
+            Flags::RST => Ok(Self::Reset(Reset::read(fields))),
+            flags => Err(DecodeError::FlagCombination { flags }),
+        }
+    }
+}
+
+impl Fields {
+    const fn of(header: &Header) -> Self {
+        let flags = header.flags.without(Flags::SEC);
+        Self { flags, block_id: header.block_id, s1: header.s1, s2: header.s2 }
+    }
+}

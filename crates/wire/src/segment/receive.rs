@@ -1,0 +1,111 @@
+//! A received modern datagram, from the first look at its header to the segment which it carries.
+
+use super::{KeyEpoch, Segment};
+use crate::header::RawHeader;
+use crate::{DecodeError, Flags, HEADER_BYTES, Ports};
+
+/// A segment which is known to be genuine, as far as its protection goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received<'a> {
+    /// What it says.
+    pub segment: Segment,
+    /// The datagram's number, its low 32 bits.
+    pub number: u32,
+    /// What follows header and options, without CRC or tag.
+    pub payload: &'a [u8],
+}
+
+/// The header of a modern datagram in the clear. Good for routing; nothing of it is verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Clear(pub(crate) RawHeader);
+
+/// The header of a modern datagram which is sealed. Good for routing and for the choice of a key; nothing of it is
+/// verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed(pub(crate) RawHeader);
+
+impl Clear {
+    /// Whether it is a SYN, whose address are [`ports`](Self::ports) instead of a connection id.
+    #[must_use]
+    pub fn is_syn(&self) -> bool {
+        self.0.header.flags == Flags::SYN
+    }
+
+    /// Ports of the two applications, if it is a SYN.
+    #[must_use]
+    pub const fn ports(&self) -> Ports {
+        Ports::from_word(self.0.header.connection_id())
+    }
+
+    /// The connection which it is for, unless it is a SYN.
+    #[must_use]
+    pub const fn connection_id(&self) -> u32 {
+        self.0.header.connection_id()
+    }
+
+    /// The options of `datagram`, whose header this is, as they came, padding included: a handshake's prologue has them
+    /// (`spec/security.md` \[noise-4\]).
+    #[must_use]
+    pub fn option_bytes<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
+        datagram.get(HEADER_BYTES..self.0.data_offset_bytes).unwrap_or_default()
+    }
+
+    /// Verifies the CRC of `datagram`, whose header this is, and reads the segment.
+    ///
+    /// # Errors
+    /// The first thing found wrong; see [`DecodeError`]. The segment is read after the CRC was verified.
+    pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
+        let end = self.0.verify_crc(datagram)?;
+        let (options, payload) = self.0.body(datagram, end)?;
+        let segment = Segment::read_clear(&self.0.header, &options, !payload.is_empty())?;
+        Ok(Received { segment, number: self.0.header.s3, payload })
+    }
+}
+
+impl Sealed {
+    /// The connection which it is for.
+    #[must_use]
+    pub const fn connection_id(&self) -> u32 {
+        self.0.header.connection_id()
+    }
+
+    /// The datagram's number, its low 32 bits.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.0.header.s3
+    }
+
+    /// The epoch of the key which sealed it.
+    #[must_use]
+    pub const fn epoch(&self) -> KeyEpoch {
+        KeyEpoch::of(self.0.header.epoch as u64)
+    }
+
+    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, header and options, and the
+    /// sealed bytes, tag included.
+    ///
+    /// # Errors
+    /// What makes a segment invalid whatever is sealed in it: a checksum, or options which must be refused.
+    #[inline]
+    pub fn split<'a>(&self, datagram: &'a mut [u8]) -> Result<(&'a [u8], &'a mut [u8]), DecodeError> {
+        self.0.check_no_checksum()?;
+        if self.0.data_offset_bytes > HEADER_BYTES {
+            // No option means anything here, but those which must be refused are.
+            self.0.body(datagram, datagram.len())?;
+        }
+        let (words, bytes) = ((self.0.data_offset_bytes / 4) as u8, datagram.len());
+        match datagram.split_at_mut_checked(self.0.data_offset_bytes) {
+            Some((header, sealed)) => Ok((header, sealed)),
+            None => Err(DecodeError::DataOffset { words, bytes }),
+        }
+    }
+
+    /// Reads the segment, whose payload has been opened by the key of its connection.
+    ///
+    /// # Errors
+    /// If there is no such segment, although its sender has sealed it.
+    #[inline]
+    pub fn opened<'a>(&self, payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
+        Ok(Received { segment: Segment::read_sealed(&self.0.header)?, number: self.0.header.s3, payload })
+    }
+}

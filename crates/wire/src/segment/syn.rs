@@ -1,0 +1,74 @@
+//! SYN and SYNACK: the two segments which open a connection.
+
+use super::Fields;
+use crate::{Flags, Options, Profile, SymbolSize};
+
+/// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Syn {
+    /// What is asked for; `None` if one of the options is missing.
+    pub options: Option<SynOptions>,
+}
+
+/// Answers a [`Syn`]. The payload is a [handshake payload](crate::handshake::Payload).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SynAck {
+    /// Number of the SYN's newest copy; 0 in sealed connections, where the Noise message has it.
+    pub echo: u32,
+    /// What is agreed to; `None` in sealed connections, or if one of the options is missing.
+    pub options: Option<SynOptions>,
+}
+
+/// The options of a modern SYN: options 1 to 4 of `spec/wire-format.md` §4, the profile being what the header says.
+/// Values of another version or code are read, so that such a peer can be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SynOptions {
+    /// Version of the protocol: [`VERSION`](crate::VERSION).
+    pub version: u8,
+    /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved.
+    pub code: u8,
+    /// The largest encoding symbol.
+    pub symbol_size: SymbolSize,
+}
+
+impl SynOptions {
+    /// Bytes between header and payload which these options take, padding included.
+    pub const BYTES: usize = 16;
+
+    /// The options as they lie in the datagram, padding included. A handshake's prologue has them, too
+    /// (`spec/security.md` \[noise-4\]).
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; Self::BYTES] {
+        let [size_high, size_low] = self.symbol_size.bytes().to_be_bytes();
+        [1, 1, self.version, 2, 1, 1, 3, 1, self.code, 4, 2, size_high, size_low, 0, 0, 0]
+    }
+
+    fn from_options(options: &Options) -> Option<Self> {
+        let Options { version, profile: Some(Profile::Modern), code, symbol_size, block_length: _ } = *options else {
+            return None;
+        };
+        Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)? })
+    }
+}
+
+impl Syn {
+    pub(super) const fn fields(self) -> Fields {
+        Fields { flags: Flags::SYN, block_id: 0, s1: 0, s2: 0 }
+    }
+
+    pub(super) fn read(options: &Options) -> Self {
+        Self { options: SynOptions::from_options(options) }
+    }
+}
+
+impl SynAck {
+    pub(super) const FLAGS: Flags = Flags::SYN.union(Flags::ACK);
+
+    pub(super) const fn fields(self) -> Fields {
+        Fields { flags: Self::FLAGS, block_id: 0, s1: 0, s2: self.echo }
+    }
+
+    pub(super) fn read(fields: Fields, options: &Options) -> Self {
+        Self { echo: fields.s2, options: SynOptions::from_options(options) }
+    }
+}

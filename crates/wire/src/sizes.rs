@@ -1,0 +1,37 @@
+//! Sizes of a datagram's parts, and what follows from them. Nobody else adds them up.
+
+/// Bytes of the fixed header (thesis figure 3.3).
+pub const HEADER_BYTES: usize = 24;
+
+/// The most bytes that options can take: the data offset counts at most fifteen 32-bit words, six of them the header.
+pub const OPTIONS_BYTES_MAX: usize = 36;
+
+/// Bytes of the CRC-32C which ends an unsealed modern datagram.
+pub const CRC_BYTES: usize = 4;
+
+/// Bytes of the authentication tag which ends a sealed datagram (`spec/security.md` \[seal-1\]).
+pub const TAG_BYTES: usize = 16;
+
+/// The longest datagram of this version: what an Ethernet frame carries. Longer ones are neither sent nor accepted.
+pub const DATAGRAM_BYTES_MAX: usize = 1500;
+
+/// Room for any datagram. Segments are written into it, so that their headers always fit.
+pub type DatagramBuffer = [u8; DATAGRAM_BYTES_MAX];
+
+/// Bytes behind the payload of a modern segment: a tag if it is sealed, else a CRC.
+#[must_use]
+pub const fn trailer_bytes(sealed: bool) -> usize {
+    if sealed { TAG_BYTES } else { CRC_BYTES }
+}
+
+/// Bytes of a modern data datagram besides its encoding symbol: header and trailer.
+#[must_use]
+pub const fn data_overhead_bytes(sealed: bool) -> usize {
+    HEADER_BYTES + trailer_bytes(sealed)
+}
+
+/// The longest payload of a modern segment without options: 1460 bytes if it is sealed, else 1472.
+#[must_use]
+pub const fn payload_bytes_max(sealed: bool) -> usize {
+    DATAGRAM_BYTES_MAX - data_overhead_bytes(sealed)
+}
