@@ -24,7 +24,7 @@ mod stats;
 mod stream;
 
 pub use classic::inctokens;
-pub use classic::parameters::{Access, Parameter};
+pub use classic::parameters::{Access, ClassicSettings, Parameter};
 pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};

@@ -7,7 +7,9 @@ mod support;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use dfcp_proto::{Accept, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_proto::{
+    Accept, ClassicSettings, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits,
+};
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, Wasted};
 use dfcp_wire::{BlockInfo, Flags, Options, Profile, Segment};
 use support::{Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, modern_options, unsealed};
@@ -333,7 +335,10 @@ fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing()
 fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budget() {
     const BUDGET: u64 = 48 << 20;
     let most = limits::REDUNDANCY_BYTES.1 as u32;
-    let config = Config { redundancy_bytes: most, ..Config::danger_classic() };
+    let config = Config {
+        classic: ClassicSettings { redundancy_bytes: most, ..ClassicSettings::default() },
+        ..Config::danger_classic()
+    };
     let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
     let mut rogue = ClassicRogue::new(1);
     assert!(rogue.open(&mut server));
@@ -565,7 +570,13 @@ fn what_is_configured_keeps_to_its_limits() {
         Config { window_blocks: limits::CLASSIC_WINDOW_BLOCKS_MAX + 1, ..Config::danger_classic() },
         Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MAX + 1, ..Config::danger_unsealed() },
         Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MIN - 1, ..Config::danger_unsealed() },
-        Config { redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1, ..Config::danger_classic() },
+        Config {
+            classic: ClassicSettings {
+                redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1,
+                ..ClassicSettings::default()
+            },
+            ..Config::danger_classic()
+        },
     ];
     for config in refused {
         assert!(config.validate().is_err(), "{config:?}");

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens};
+use dfcp_proto::{
+    ClassicSettings, Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens,
+};
 use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
 use dfcp_time::Time;
 
@@ -265,8 +267,7 @@ fn the_token_bucket_of_the_thesis_limits_the_rate() {
 fn the_switches_of_the_thesis_take_the_codec_out() {
     let config = Config {
         rate: Rate::Fixed { rate_bps: 50_000_000 },
-        coding: false,
-        decoding: false,
+        classic: ClassicSettings { coding: false, decoding: false, ..ClassicSettings::default() },
         ..Config::danger_classic()
     };
     let mut pair = Pair::new(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
