@@ -9,7 +9,7 @@ use dfcp_proto::{
     Accept, Config, Connection, ConnectionError, DATAGRAM_BUFFER_BYTES, Endpoint, Event, Handle, Read, Routed, State,
     Stats,
 };
-use dfcp_protocol_tests::Pattern;
+use dfcp_testkit::Pattern;
 use dfcp_time::Time;
 
 /// So many steps at one instant mean a timer which nothing serves.
