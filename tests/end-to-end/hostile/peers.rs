@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use dfcp_end_to_end_tests::puppet::{MODEST, Opened, boundless_report};
 use dfcp_end_to_end_tests::talk::{Talk, silent};
-use dfcp_end_to_end_tests::world::{World, server_address, stranger};
+use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_proto::{Config, ConnectionError, PeerKey, PeerMisbehaved, Rate};
+use dfcp_testkit::{client_address, server_address};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run};
 use dfcp_wire::handshake::Offer;
@@ -48,14 +49,13 @@ fn caught(
             // Until then it reports now and then, and truly, that it has nothing.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
+        });
         if !talk.world.server.ended.is_empty() {
             sent_then = Some(talk.sent_bits());
         }
     }
     assert!(lied, "the lie was never told");
-    talk.run_for(60_000, silent).unwrap();
+    talk.run_for(60_000, silent);
     (talk.error(), talk.sent_bits() - sent_then.unwrap_or_default())
 }
 
@@ -96,7 +96,7 @@ fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
 fn who_confirms_the_end_without_the_data_is_caught() {
     for flags in [Flags::ACK, Flags::FIN | Flags::ACK] {
         let mut talk = Talk::new(3, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 50_000;
+        talk.world.server.job.send_bytes = 50_000;
         let ended = caught(talk, |talk, _| {
             let end = talk.end?;
             let say = |head: &mut dfcp_wire::Header| {
@@ -147,8 +147,7 @@ fn absurd_windows_and_reports_do_not_lift_the_rate() {
             talk.run_for(2_000, |talk, _| {
                 count += 1;
                 (count % 8 == 0).then(|| talk.nothing_yet(lie).unwrap()).into_iter().collect()
-            })
-            .unwrap();
+            });
             let limit = RATE_BPS * 2 + RATE_BPS / 50 + PACKET_BYTES * 8;
             let (sent, error) = (talk.sent_bits(), talk.error());
             assert!(sent <= limit, "{offer:?}, lie {number}: {sent} bits of at most {limit}");
@@ -169,8 +168,7 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
         talk.run_for(3_000, |talk, _| {
             count += 1;
             (count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
+        });
         let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
         // Two datagrams' time for what went before the pacer knew, and the few that are not data.
         let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
@@ -191,14 +189,12 @@ fn a_receivers_cap_binds_whatever_the_sender_was_told() {
         for server_sends in [false, true] {
             let (client, server) = if server_sends { (&capped, &eager) } else { (&eager, &capped) };
             let mut world = World::new(13, server.clone());
-            (world.client.to_send, world.server.to_send) = if server_sends { (0, u64::MAX) } else { (u64::MAX, 0) };
+            (world.client.job.send_bytes, world.server.job.send_bytes) =
+                if server_sends { (0, u64::MAX) } else { (u64::MAX, 0) };
             world.connect(client.clone()).unwrap();
-            world.run_until(Time::from_s(6)).unwrap();
-            let (sender, to) = if server_sends {
-                (&world.server, dfcp_end_to_end_tests::world::client_address())
-            } else {
-                (&world.client, server_address())
-            };
+            world.run_until(Time::from_s(6));
+            let (sender, to) =
+                if server_sends { (&world.server, client_address()) } else { (&world.client, server_address()) };
             let sent_bits = (sender.sent_bytes[&to] + 28 * sender.sent_datagrams[&to]) * 8;
             assert!(sent_bits <= CAP_BPS * 5 * 102 / 100, "{rate:?}: {sent_bits} bits in 5 s");
             assert!(sent_bits >= CAP_BPS * 5 * 90 / 100, "{rate:?}: only {sent_bits} bits in 5 s");
@@ -211,9 +207,9 @@ fn a_declared_idle_timeout_buys_few_keep_alives() {
     for idle_timeout_ms in [0, 1, 2, 29, 1_000, u32::MAX] {
         // Nothing to send, and a peer which never says a word again.
         let mut talk = Talk::new(7, config(), &Offer { idle_timeout_ms, ..MODEST }).unwrap();
-        talk.world.server.to_send = 0;
-        talk.world.server.shuts_down = false;
-        talk.run_for(40_000, silent).unwrap();
+        talk.world.server.job.send_bytes = 0;
+        talk.world.server.job.shut_down = false;
+        talk.run_for(40_000, silent);
         assert_eq!(talk.error(), Some(ConnectionError::TimedOut), "{idle_timeout_ms}");
         // At most one in 10 ms for the idle timeout of 30 s.
         let datagrams = talk.world.server.sent_datagrams[&talk.from];
@@ -229,15 +225,14 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
         talk.run_for(500, |talk, _| {
             count += 1;
             (reports && count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
-        talk.run_for(150, silent).unwrap();
+        });
+        talk.run_for(150, silent);
         let (then, datagrams) = (talk.sent_bits(), talk.world.server.sent_datagrams[&talk.from]);
         if !reports {
             // Not one report ever came: what was sent is what is sent before the first is missed.
             assert!(then <= RATE_BPS * 3 / 10, "{then} bits to a peer which has never reported");
         }
-        talk.run_for(60_000, silent).unwrap();
+        talk.run_for(60_000, silent);
         let after = talk.world.server.sent_datagrams[&talk.from] - datagrams;
         assert!(after <= 60, "{after} datagrams in a minute of silence");
         assert_eq!(talk.error(), Some(ConnectionError::TimedOut));
@@ -302,11 +297,11 @@ fn a_poisoned_block_ends_in_a_clear_error() {
     ];
     for (name, poison) in poisons {
         let mut talk = Talk::new(9, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 0;
+        talk.world.server.job.send_bytes = 0;
         for datagram in poison(&mut talk) {
             talk.say(datagram);
         }
-        talk.run_for(2_000, silent).unwrap();
+        talk.run_for(2_000, silent);
         let is_clear = matches!(
             talk.error(),
             Some(ConnectionError::PeerMisbehaved(
@@ -326,8 +321,8 @@ fn a_poisoned_block_ends_in_a_clear_error() {
 fn blocks_outside_the_window_or_the_memory_are_dropped() {
     let config = Config { receive_memory_bytes: 1 << 20, window_blocks: 100, ..config() };
     let mut talk = Talk::new(10, config, &MODEST).unwrap();
-    talk.world.server.to_send = 0;
-    talk.run_for(20, silent).unwrap();
+    talk.world.server.job.send_bytes = 0;
+    talk.run_for(20, silent);
     let mut given = 0;
     for number in 0..30_000_u32 {
         // Block 0 never comes.
@@ -337,7 +332,7 @@ fn blocks_outside_the_window_or_the_memory_are_dropped() {
         talk.world.server.receive(now, from, &datagram);
         given += 1;
     }
-    talk.run_for(100, silent).unwrap();
+    talk.run_for(100, silent);
     let stats = talk.world.server.connection().unwrap().stats();
     assert_eq!(stats.received.distinct() + stats.received.duplicate, given, "{stats:?}");
     // 1 MiB holds two blocks of 364 kB, and a block at most 256 symbols.
@@ -352,7 +347,7 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
     for seed in 0..30 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut talk = Talk::new(seed, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 300_000;
+        talk.world.server.job.send_bytes = 300_000;
         for _ in 0..300 {
             let flags = [Flags::default(), Flags::FBK, Flags::ACK, Flags::FIN, Flags::FIN | Flags::ACK, Flags::SYN];
             let flags = flags[random.random_range(0..flags.len())];
@@ -366,9 +361,9 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
             let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (words[0], words[1], words[2]);
             let datagram = talk.puppet.seal(flags, say, &payload).unwrap();
             talk.say(datagram);
-            talk.run_for(1, silent).unwrap();
+            talk.run_for(1, silent);
         }
-        talk.run_for(100_000, silent).unwrap();
+        talk.run_for(100_000, silent);
         assert_eq!(talk.world.server.ended.len(), 1, "seed {seed}");
         assert!(talk.sent_bits() <= RATE_BPS, "seed {seed}: {} bits", talk.sent_bits());
     }
@@ -379,7 +374,7 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
 fn an_authenticated_peer_cannot_make_the_server_amplify_towards_a_victim() {
     for s1 in [ACK_KEEP_ALIVE, ACK_PATH_CHALLENGE] {
         let mut talk = Talk::new(12, config(), &MODEST).unwrap();
-        talk.run_for(100, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]).unwrap();
+        talk.run_for(100, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]);
         let victims: Vec<SocketAddr> = (100..102).map(stranger).collect();
         for round in 0..50_u32 {
             for victim in &victims {
@@ -387,7 +382,7 @@ fn an_authenticated_peer_cannot_make_the_server_amplify_towards_a_victim() {
                 let datagram = talk.puppet.seal(Flags::ACK, say, &[]).unwrap();
                 talk.say_from(*victim, datagram);
             }
-            talk.run_for(25, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]).unwrap();
+            talk.run_for(25, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]);
         }
         for victim in victims {
             let (sent, received) =

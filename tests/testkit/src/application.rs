@@ -83,6 +83,9 @@ pub struct Job {
     pub read_every: Duration,
     /// Whether it shuts down after its last byte (otherwise it leaves its half open).
     pub shut_down: bool,
+    /// Whether it tries to write at every step, and does not wait for [`Event::Writable`](dfcp_proto::Event::Writable):
+    /// the sender always has as much as it takes.
+    pub is_eager: bool,
 }
 
 impl Job {
@@ -95,6 +98,7 @@ impl Job {
             read_bytes: usize::MAX,
             read_every: Duration::ZERO,
             shut_down: true,
+            is_eager: false,
         }
     }
 }
@@ -129,6 +133,7 @@ impl Application {
 
     fn write(&mut self, now: Time, job: &Job, connection: &mut Connection, buffer: &mut [u8]) {
         let mut progress = false;
+        self.is_writable |= job.is_eager;
         while self.is_writable && self.stream.written < job.send_bytes {
             let rest = usize::try_from(job.send_bytes - self.stream.written).unwrap_or(usize::MAX);
             let length = rest.min(job.write_bytes).min(buffer.len());

@@ -20,6 +20,9 @@ const STEPS_AT_ONCE_MAX: u32 = 20_000;
 /// One way on a [`DelayLine`], unless it is changed.
 const DELAY: Duration = Duration::from_millis(5);
 
+/// What an eager application tries to write at a time: made at every step, so that more would only take time.
+const EAGER_WRITE_BYTES: usize = 2_048;
+
 /// The basis and the prime of FNV-1a, 64 bits.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x100_0000_01B3);
 
@@ -220,10 +223,14 @@ impl<P: Path> Testbed<P> {
 }
 
 impl Testbed<DelayLine> {
-    /// A server and no connection yet, 5 ms apart.
+    /// A server and no connection yet, 5 ms apart. What an attacker draws from a node is limited by the protocol alone, so
+    /// the applications are eager.
     #[must_use]
     pub fn new(seed: u64, accept: impl Into<Accept>) -> Self {
-        Self::with_path(seed, accept, DelayLine::new(DELAY))
+        let mut testbed = Self::with_path(seed, accept, DelayLine::new(DELAY));
+        let eager = Job { is_eager: true, write_bytes: EAGER_WRITE_BYTES, ..Job::send(0) };
+        (testbed.client.job, testbed.server.job) = (eager, eager);
+        testbed
     }
 
     /// Puts a datagram on its way, to arrive after `delay`.
