@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use dfcp_proto::{Config, PeerKey, Rate};
 use dfcp_testkit::{Packet, client_address, server_address};
 use dfcp_time::Time;
 use dfcp_wire::Flags;
+
+/// A sealed ACK with a challenge.
+const CHALLENGE_BYTES: usize = 40;
 
 fn config() -> Config {
     Config { rate: Rate::Fixed { rate_bps: 20_000_000 }, ..Config::sealed(PeerKey::Any) }
@@ -83,11 +87,15 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     };
     let lost = Rc::new(RefCell::new(0));
     let counter = Rc::clone(&lost);
+    // When and how long each of the server's datagrams was, by destination.
+    let sent: Rc<RefCell<BTreeMap<SocketAddr, Vec<_>>>> = Rc::default();
+    let record = Rc::clone(&sent);
     world.tap = Box::new(move |now, packet| {
         let outside = outward(now);
         if packet.from == client_address() {
             return vec![Packet { from: outside, ..packet }];
         }
+        record.borrow_mut().entry(packet.to).or_default().push((now, packet.bytes.len()));
         if packet.to == outside {
             return vec![Packet { to: client_address(), ..packet }];
         }
@@ -109,6 +117,15 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     assert!(world.server.corrupt_at.is_none() && world.client.corrupt_at.is_none());
     assert_eq!((world.server.read, world.client.read), (2_000_000, 2_000_000));
     assert!(proven.len() >= 4, "{proven:?}");
+    assert_eq!(world.server.stats().path_changes, proven.len() as u64 - 1);
+    let sent = sent.borrow();
+    for (old, new) in proven.iter().zip(&proven[1..]) {
+        let (first, bytes) = sent[new][0];
+        assert_eq!(bytes, CHALLENGE_BYTES, "the first datagram to an unproven address is a challenge");
+        let (last_to_old, _) = sent[old].last().unwrap();
+        let after = last_to_old.since(first);
+        assert!(after <= Duration::from_millis(12), "data went to the old address for {after:?} after the challenge");
+    }
     assert!(*lost.borrow() > 0, "nothing was lost by the moves");
 }
 
