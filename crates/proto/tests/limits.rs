@@ -7,7 +7,7 @@ mod support;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use dfcp_proto::{Accept, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_proto::{Accept, Config, ConnectionError, Event, PeerKey, PeerMisbehaved, Rate, limits};
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, Wasted};
 use dfcp_wire::{BlockInfo, Flags, Options, Profile, Segment};
 use support::{Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, modern_options, unsealed};
@@ -122,22 +122,6 @@ fn sealed_syns_are_kept_up_to_a_number_then_asked_for_cookies_and_then_take_the_
     let syn = late.datagram(now).unwrap();
     assert!(server.take(late.address, &syn).1.is_some());
     assert_eq!(server.stats().half_open, 1, "those who never came back are forgotten");
-}
-
-#[test]
-fn a_cookie_serves_for_two_steps_and_where_it_was_given() {
-    let accept = Accept { cookies: Cookies::Always, ..Config::sealed(PeerKey::Any).into() };
-    let mut server = Server::new(accept);
-    let mut caller = Caller::new(1, Config::sealed(PeerKey::Any));
-    let syn = caller.datagram(server.now).unwrap();
-    let cookie = server.take(caller.address, &syn).1.unwrap();
-    caller.take(server.now, cookie);
-    let shown = caller.datagram(server.now).unwrap();
-    server.take(address(2), &shown);
-    assert_eq!(server.stats().half_open, 0, "it is another's");
-    server.wait(limits::COOKIE_STEP * 3);
-    server.take(caller.address, &shown);
-    assert_eq!((server.stats().half_open, server.stats().cookies_sent), (0, 3), "it is too old");
 }
 
 #[test]
@@ -297,20 +281,6 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     }
     let taken = server.stats().memory_bytes - reserve;
     assert!(taken <= 3 * MEMORY && taken > MEMORY, "{taken} of {MEMORY}");
-}
-
-#[test]
-fn blocks_outside_the_window_are_dropped_and_open_nothing() {
-    let mut server = Server::new(unsealed(GIB));
-    let mut rogue = Rogue::new(1);
-    assert!(rogue.open(&mut server));
-    let before = server.stats().memory_bytes;
-    for block_id in [4_096, 16_384, 1 << 20, u32::MAX - 1, u32::MAX] {
-        rogue.symbol(&mut server, block_id, 2, 0);
-    }
-    assert_eq!(server.stats().memory_bytes, before);
-    let stats = server.connection(rogue.handle.unwrap()).stats();
-    assert_eq!((stats.received.refused, stats.segments_dropped), (5, 5));
 }
 
 #[test]

@@ -277,10 +277,12 @@ fn cookies_are_for_one_address_one_id_one_message_and_a_while() {
         }
     }
     rest(&mut world, Duration::from_secs(14));
-    assert_eq!(world.server.host.endpoint.stats().half_open, 0);
+    let stats = world.server.host.endpoint.stats();
+    assert_eq!((stats.half_open, stats.cookies_sent), (0, 5 + 8 * cookie.len() as u64), "nothing is kept");
     assert!(!asks_again(&mut world, stranger(1), &puppet, &cookie), "a cookie holds for 15 s at least");
     world.now += Duration::from_secs(31);
     assert!(asks_again(&mut world, stranger(1), &puppet, &cookie), "a cookie holds for 30 s at most");
+    assert_eq!(world.server.host.endpoint.stats().cookies_sent, stats.cookies_sent + 1);
 }
 
 #[test]

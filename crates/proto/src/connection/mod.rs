@@ -450,6 +450,4 @@ fn initial_state(random: &mut ChaCha20Rng) -> GeneratorState {
 #[cfg(test)]
 mod opening_tests;
 #[cfg(test)]
-mod proof_tests;
-#[cfg(test)]
 mod sealed_tests;
