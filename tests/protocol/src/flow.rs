@@ -1,9 +1,9 @@
 //! One bulk stream between two endpoints, for what is counted: allocations and instructions.
 //!
 //! Where [`Pair`](crate::Pair) can do anything to a connection, this does one thing with as little as possible besides
-//! the protocol, so it drives its [`Host`]s itself: datagrams are written into a ring and taken in from there in place, as a socket's buffers would be, and
-//! once a flow runs, nothing here allocates. The clock moves by the time a datagram takes at the sender's interface. The
-//! same configuration gives the same flow.
+//! the protocol. So it drives its [`Host`]s itself: datagrams are written into a ring and taken in from there in place,
+//! as a socket's buffers would be, and once a flow runs, nothing here allocates. The clock moves by the time a datagram
+//! takes at the sender's interface. The same configuration gives the same flow.
 
 use std::net::SocketAddr;
 use std::time::Duration;

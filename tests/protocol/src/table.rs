@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{Config, Rate};
 use dfcp_testkit::{Job, LinksConfig, sealed};
@@ -115,7 +115,7 @@ impl Cell {
         let before = self.mean_counters(&mut pair);
         pair.run_until(before.at + self.measured());
         let after = self.mean_counters(&mut pair);
-        pair.client_connection()?;
+        pair.client.connection().context("the client's connection is gone")?;
         let seconds = (after.at - before.at).as_secs_f64();
         let [read, useful, distinct, lost, delivered] = std::array::from_fn(|i| after.means[i] - before.means[i]);
         let goodput_bps = useful * SYMBOL_BYTES * 8.0 / seconds;
@@ -142,7 +142,7 @@ impl Cell {
         let mut means = [0.0; 5];
         for _ in 0..SAMPLES {
             pair.run_until(pair.now + every);
-            let (stats, link) = (pair.server.stats(), pair.link_stats().0);
+            let (stats, link) = (pair.server.stats(), pair.path.stats().0);
             let counters = [
                 stats.stream_bytes_read,
                 stats.received.useful,

@@ -65,7 +65,7 @@ impl CapacityDrop {
         let mut pair = Pair::over(1, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap();
         let dropped_at = Time::from_s(3) + Duration::from_micros(step * 23_456);
         pair.run_until(dropped_at);
-        pair.set_rate_bps(self.after_bps).unwrap();
+        pair.path.set_rate_bps(pair.now, self.after_bps).unwrap();
         let read_at = |pair: &Pair| pair.server.stats().stream_bytes_read;
         let (mut gap, mut last) = (Duration::ZERO, (pair.now, read_at(&pair)));
         let mut read_until = |pair: &mut Pair, until: Time| {

@@ -48,9 +48,9 @@ fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
     pair.run_until(Time::from_ms(1_001));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
     pair.run_until(Time::from_ms(1_100));
-    let before = pair.link_stats().0;
+    let before = pair.path.stats().0;
     pair.run_until(Time::from_ms(2_100));
-    let after = pair.link_stats().0;
+    let after = pair.path.stats().0;
     let dropped = after.queue_drops.packets - before.queue_drops.packets;
     (dropped, 8 * (after.delivered.bytes - before.delivered.bytes))
 }
@@ -169,7 +169,7 @@ fn a_listener_refuses_the_profile_it_was_not_started_for() {
 fn an_abort_is_heard_by_the_peer() {
     let mut pair = modern(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
     pair.run_until(Time::from_s(2));
-    pair.client_connection().unwrap().abort();
+    pair.client.connection_mut().unwrap().abort();
     pair.run_until(Time::from_s(3));
     assert_eq!(pair.client.ended, [Some(ConnectionError::Aborted)]);
     assert_eq!(pair.server.ended, [Some(ConnectionError::Reset)]);
@@ -223,7 +223,7 @@ fn nobody_answers() {
 #[test]
 fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
     let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));
-    let connection = pair.client_connection().unwrap();
+    let connection = pair.client.connection_mut().unwrap();
     let too_small = ParameterError::OutOfRange { name: "Maxtokens", min: 1_420, max: u32::MAX.into() };
     assert_eq!(connection.set(Parameter::Maxtokens, 1_419), Err(too_small), "it could never send a segment");
     for parameter in Parameter::ALL {
@@ -248,7 +248,7 @@ fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
 #[test]
 fn the_token_bucket_of_the_thesis_limits_the_rate() {
     let mut pair = classic(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
-    let connection = pair.client_connection().unwrap();
+    let connection = pair.client.connection_mut().unwrap();
     assert!(connection.set_rate(Rate::Fixed { rate_bps: 0 }).is_err(), "that would be no limit at all");
     connection.set_rate(Rate::Line).unwrap();
     connection.set(Parameter::Maxtokens, 100_000).unwrap();

@@ -52,7 +52,16 @@ pub struct Node {
     last_stats: Stats,
     /// A single node's connections are over.
     is_over: bool,
-    buffer: Vec<u8>,
+    buffer: Buffer,
+}
+
+/// What an application writes from and reads into.
+struct Buffer(Vec<u8>);
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
 }
 
 impl Node {
@@ -81,7 +90,7 @@ impl Node {
             applications: BTreeMap::new(),
             last_stats: Stats::default(),
             is_over: false,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: Buffer(vec![0; BUFFER_BYTES]),
         }
     }
 
@@ -239,7 +248,7 @@ impl Node {
         let Some(connection) = host.connections.get_mut(&handle) else { return };
         let Some(application) = applications.get_mut(&handle) else { return };
         let before = application.stream.clone();
-        application.work(now, job, connection, buffer);
+        application.work(now, job, connection, &mut buffer.0);
         let stream = &application.stream;
         self.written += stream.written - before.written;
         self.read += stream.read - before.read;

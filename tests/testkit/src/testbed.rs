@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_netem::LinkStats;
-use dfcp_proto::{Accept, Config, Connection};
+use dfcp_proto::{Accept, Config};
 use dfcp_time::Time;
 
 use crate::application::Job;
@@ -295,27 +294,5 @@ impl Testbed<Links> {
             ensure!(node.read == peer.written, "the {name} read {} of {} bytes", node.read, peer.written);
         }
         Ok(Outcome { ended_at: self.now, trace: self.trace })
-    }
-
-    /// Counters of the links, forward and backward.
-    #[must_use]
-    pub fn link_stats(&self) -> (LinkStats, LinkStats) {
-        self.path.stats()
-    }
-
-    /// Changes the links' rate from now on, in both directions.
-    ///
-    /// # Errors
-    /// If the rate is zero.
-    pub fn set_rate_bps(&mut self, rate_bps: u64) -> Result<()> {
-        self.path.set_rate_bps(self.now, rate_bps)
-    }
-
-    /// The client's connection, which exists until it is closed.
-    ///
-    /// # Errors
-    /// If it is gone.
-    pub fn client_connection(&mut self) -> Result<&mut Connection> {
-        self.client.connection_mut().context("the client's connection is gone")
     }
 }
