@@ -31,17 +31,23 @@ fn config() -> Config {
     Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, send_buffer_bytes: 4 << 20, ..Config::sealed(PeerKey::Any) }
 }
 
-/// After the lie has come: the error, and how many bits were sent besides.
-fn caught(
-    mut talk: Talk,
-    mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<u8>>,
-) -> (Option<ConnectionError>, u64) {
-    let (mut lied, mut heard) = (false, 0);
+/// What became of a connection whose peer has lied.
+struct Caught {
+    error: Option<ConnectionError>,
+    /// Bits which were sent after its end.
+    bits_after: u64,
+    /// Resets which the liar has got.
+    resets: u32,
+}
+
+fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<u8>>) -> Caught {
+    let (mut lied, mut heard, mut resets) = (false, 0, 0);
     let mut sent_then = None;
     let end = talk.world.now + Duration::from_secs(60);
     while sent_then.is_none() && talk.world.now < end {
         talk.run_for(1, |talk, opened| {
             if lied {
+                resets += u32::from(opened.header.flags.contains(Flags::RST));
                 return Vec::new();
             }
             if let Some(answer) = lie(talk, opened) {
@@ -57,15 +63,19 @@ fn caught(
         }
     }
     assert!(lied, "the lie was never told");
-    talk.run_for(60_000, silent);
-    (talk.error(), talk.sent_bits() - sent_then.unwrap_or_default())
+    talk.run_for(60_000, |_, opened| {
+        resets += u32::from(opened.header.flags.contains(Flags::RST));
+        Vec::new()
+    });
+    Caught { error: talk.error(), bits_after: talk.sent_bits() - sent_then.unwrap_or_default(), resets }
 }
 
 #[track_caller]
-fn assert_wrong_proof(what: &str, (error, bits_after): (Option<ConnectionError>, u64)) {
+fn assert_wrong_proof(what: &str, Caught { error, bits_after, resets }: Caught) {
     let is_right = matches!(error, Some(ConnectionError::PeerMisbehaved(PeerMisbehaved::WrongProof { .. })));
     assert!(is_right, "{what}: {error:?}");
     assert!(bits_after <= 100 * 8, "{what}: {bits_after} bits after the lie; an RST has 544");
+    assert_eq!(resets, 1, "{what}");
 }
 
 #[test]
@@ -126,7 +136,7 @@ fn a_true_proof_of_two_blocks_proves_no_other() {
             Some(talk.puppet.report(next_needed, &report, &runs).unwrap())
         });
         if what == "the truth" {
-            assert_eq!(ended.0, Some(ConnectionError::TimedOut), "a true proof is taken");
+            assert_eq!(ended.error, Some(ConnectionError::TimedOut), "a true proof is taken");
         } else {
             assert_wrong_proof(what, ended);
         }
@@ -155,14 +165,14 @@ fn reports_of_what_was_never_sent_end_the_connection() {
         Some(talk.nothing_yet(|report| report.highest_datagram = 0x00FF_FFFF).unwrap())
     });
     let expected = ConnectionError::PeerMisbehaved(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: 0, sent: 0 });
-    assert_eq!(datagrams.0.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
+    assert_eq!(datagrams.error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
     let blocks = caught(Talk::new(4, config(), &MODEST).unwrap(), |talk, _| {
         let report = boundless_report(talk.highest);
         Some(talk.puppet.report(u32::MAX, &report, &[]).unwrap())
     });
-    assert!(matches!(blocks.0, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.0);
-    for (error, after) in [datagrams, blocks] {
-        assert!(after <= 800, "{error:?}: {after} bits after the lie");
+    assert!(matches!(blocks.error, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.error);
+    for Caught { error, bits_after, .. } in [datagrams, blocks] {
+        assert!(bits_after <= 800, "{error:?}: {bits_after} bits after the lie");
     }
     // Without seals, and from a receiver which is honest otherwise.
     let mut world = World::new(3, Config::danger_unsealed());
