@@ -137,18 +137,16 @@ pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// `length` bytes which follow from `seed`.
+/// `length` bytes which follow from `seed`; the files in `seeds/` contain them. They have no period which a block's length
+/// could hide.
 #[must_use]
 pub fn filler(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64).map(|at| pattern_byte(seed, at)).collect()
-}
-
-/// Byte `at` of an endless stream which follows from `seed`, and has no period which a block's length could hide.
-#[must_use]
-pub fn pattern_byte(seed: u64, at: u64) -> u8 {
-    let word = (seed ^ (at / 8)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    (word >> (at % 8 * 8)) as u8
+    let byte = |at: u64| {
+        let word = (seed ^ (at / 8)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let word = (word ^ (word >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (word >> (at % 8 * 8)) as u8
+    };
+    (0..length as u64).map(byte).collect()
 }
 
 #[cfg(test)]

@@ -359,6 +359,4 @@ impl Session {
 #[cfg(test)]
 mod opening_tests;
 #[cfg(test)]
-mod proof_tests;
-#[cfg(test)]
 mod sealed_tests;
