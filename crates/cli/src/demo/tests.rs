@@ -1,3 +1,5 @@
+#![cfg(feature = "quic")] // every case compares DFCP with QUIC
+
 use clap::Parser;
 use serde_json::Value;
 
