@@ -34,6 +34,7 @@ pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, Endpo
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
 pub use parameters::{Access, Parameter};
 pub use path::pacing::inctokens;
+pub use path::windowed::WindowedExtremum;
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use state::State;
 pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};

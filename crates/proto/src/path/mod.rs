@@ -7,3 +7,4 @@ pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;
 pub(crate) mod rtt;
+pub(crate) mod windowed;
