@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use dfcp_proto::WindowedExtremum;
+use dfcp_proto::WindowedMax;
 use dfcp_time::{Time, duration_ns};
 
 /// The greatest number counts for this long, and at most for twice as long.
 pub(super) const PERIOD: Duration = Duration::from_millis(50);
 
 /// The greatest of some numbers in the present period and in the one before.
-pub(super) type RecentGreatest = WindowedExtremum<usize, 2>;
+#[derive(Debug, Default)]
+pub(super) struct RecentGreatest(WindowedMax<usize, 2>);
 
-/// None yet.
-pub(super) const fn recent_greatest() -> RecentGreatest {
-    RecentGreatest::max(duration_ns(PERIOD))
+impl RecentGreatest {
+    /// The greatest, `number` at `at` included.
+    pub(super) fn with(&mut self, at: Time, number: usize) -> usize {
+        self.0.update(at.as_ns() / duration_ns(PERIOD), number);
+        self.0.get().unwrap_or(number)
+    }
 }
 
 /// Counts the peers from which something comes in each period.
@@ -30,7 +34,7 @@ pub(super) struct Activity {
 impl Activity {
     /// The socket's buffer holds `queue_bytes`; 0 if that is unknown.
     pub(super) fn new(queue_bytes: u64) -> Self {
-        Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: recent_greatest() }
+        Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }
 
     /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
@@ -41,8 +45,7 @@ impl Activity {
         }
         let is_another = std::mem::replace(heard_in, self.period) != self.period;
         self.peers += usize::from(is_another);
-        self.greatest.update(at.as_ns(), self.peers);
-        self.queue_bytes / self.greatest.get().unwrap_or_default().max(1) as u64
+        self.queue_bytes / self.greatest.with(at, self.peers).max(1) as u64
     }
 }
 

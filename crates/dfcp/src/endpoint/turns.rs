@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use dfcp_proto::Sending;
 use dfcp_time::Time;
 
-use crate::endpoint::activity::{RecentGreatest, recent_greatest};
+use crate::endpoint::activity::RecentGreatest;
 use crate::limits::{TURN_BYTES, TURN_MAX, TURNS_AT_ONCE, TURNS_AT_ONCE_IDLE};
 
 /// How a connection stands among those with its peer.
@@ -49,7 +49,7 @@ pub(crate) struct Turns<C> {
 
 impl<C> Default for Turns<C> {
     fn default() -> Self {
-        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: recent_greatest() }
+        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: RecentGreatest::default() }
     }
 }
 
@@ -135,8 +135,8 @@ impl<C> Turns<C> {
     /// Among how many the peer's queue is shared: the most who have sent at a time lately, and one at least. Who waits has no
     /// part in it.
     pub(crate) fn sharers(&mut self, now: Time, standing: Standing) -> usize {
-        self.sharers.update(now.as_ns(), self.placed + self.apart);
-        if standing == Standing::Waiting { usize::MAX } else { self.sharers.get().unwrap_or_default().max(1) }
+        let sharers = self.sharers.with(now, self.placed + self.apart).max(1);
+        if standing == Standing::Waiting { usize::MAX } else { sharers }
     }
 
     /// Whether no connection is left.

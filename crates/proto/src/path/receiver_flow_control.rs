@@ -6,7 +6,7 @@ use std::time::Duration;
 use dfcp_time::{Time, duration_ns};
 
 use crate::limits::{IN_FLIGHT_MAX, LOSS_BELIEVED_MAX, PEER_QUEUE_DATAGRAMS_MIN};
-use crate::path::windowed::WindowedExtremum;
+use crate::path::windowed::WindowedMin;
 
 /// What a report counts a queue in.
 pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
@@ -14,14 +14,12 @@ pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
 /// A least value counts for this long, and at most for twice as long.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// What the path does by itself, with nothing waiting or dropped behind it.
-type RecentLeast<V> = WindowedExtremum<V, 2>;
-
 /// How many data datagrams may be in flight.
 #[derive(Debug)]
 pub(crate) struct ReceiverFlowControl {
-    least_rtt: RecentLeast<Duration>,
-    least_loss: RecentLeast<f64>,
+    /// What the path does by itself, with nothing waiting or dropped behind it.
+    least_rtt: WindowedMin<Duration, 2>,
+    least_loss: WindowedMin<f64, 2>,
     /// What the newest report allows; `None` without limit.
     room: Option<Room>,
     /// Among so many connections the queue is divided.
@@ -55,8 +53,8 @@ pub(crate) struct QueueReport {
 impl Default for ReceiverFlowControl {
     fn default() -> Self {
         Self {
-            least_rtt: RecentLeast::min(duration_ns(MEMORY)),
-            least_loss: RecentLeast::min(duration_ns(MEMORY)),
+            least_rtt: WindowedMin::new(),
+            least_loss: WindowedMin::new(),
             room: None,
             sharers: 1,
             in_flight_max: IN_FLIGHT_MAX,
@@ -74,10 +72,11 @@ impl ReceiverFlowControl {
     /// `loss` is the share of datagrams which do not arrive; what the sender causes itself by outrunning its peer must not
     /// let it send more, hence the least one counts.
     pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, loss: f64, report: QueueReport) {
+        let part = now.as_ns() / duration_ns(MEMORY);
         if let Some(rtt) = report.rtt {
-            self.least_rtt.update(now.as_ns(), rtt);
+            self.least_rtt.update(part, rtt);
         }
-        self.least_loss.update(now.as_ns(), loss);
+        self.least_loss.update(part, loss);
         self.room = self.least_rtt.get().filter(|_| report.queue_bytes > 0).map(|least| {
             // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives
             // doubles what is in flight in each round trip until the path is full.

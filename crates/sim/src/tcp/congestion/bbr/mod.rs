@@ -4,7 +4,7 @@
 
 mod policer;
 
-use dfcp_proto::WindowedExtremum;
+use dfcp_proto::WindowedMax;
 use dfcp_time::Time;
 
 use self::policer::{Policer, Verdict};
@@ -69,7 +69,7 @@ enum Mode {
 pub(crate) struct Bbr {
     mss: f64,
     mode: Mode,
-    max_rate: WindowedExtremum<f64, RATE_WINDOW_ROUNDS>,
+    max_rate: WindowedMax<f64, RATE_WINDOW_ROUNDS>,
     rounds: u64,
     next_round_delivered: u64,
     round_start: bool,
@@ -104,7 +104,7 @@ impl Bbr {
         Self {
             mss: f64::from(mss_bytes),
             mode: Mode::Startup,
-            max_rate: WindowedExtremum::max(1),
+            max_rate: WindowedMax::new(),
             rounds: 0,
             next_round_delivered: 0,
             round_start: false,
