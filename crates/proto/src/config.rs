@@ -97,10 +97,12 @@ pub struct Config {
     pub symbol_size: u16,
     /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default 4096; classic 128.
     pub window_blocks: u32,
-    /// Bytes written by the application which may wait or be unacknowledged. Default 32 MiB. Costs that much memory at
-    /// most. A window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
+    /// Bytes written by the application which may wait or be unacknowledged, at most. Default 64 MiB. A modern connection begins
+    /// with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START), and doubles it each time that half of it has been proven. A
+    /// window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
     pub send_buffer_bytes: u64,
-    /// Bytes of received blocks which may be open or unread. Default 32 MiB. A peer which breaks the rules, or sends later
+    /// Bytes of received blocks which may be open or unread, at most. Default 64 MiB. A modern connection begins with the same, and
+    /// doubles it each time that half of it has been read. A peer which breaks the rules, or sends later
     /// blocks first while nobody reads, can make it up to three times as much (`spec/protocol.md`, [window-2]).
     pub receive_memory_bytes: u64,
     /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
@@ -187,7 +189,7 @@ impl Config {
     pub(crate) fn offer(&self) -> Offer {
         Offer {
             window_blocks: self.window_blocks,
-            receive_memory_bytes: self.receive_memory_bytes,
+            receive_memory_bytes: self.receive_memory_bytes.min(limits::WINDOW_BYTES_START),
             rate_max_bps: self.receive_rate_max_bps,
             idle_timeout_ms: u32::try_from(self.idle_timeout.as_millis()).unwrap_or(u32::MAX),
         }

@@ -21,9 +21,13 @@ pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
 /// Bytes of receive memory a connection may be configured with.
 pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 
-/// Receive memory, and send buffer, of a connection unless configured otherwise. 32 MiB carry 100 Mbit/s over an RTT of
-/// 500 ms without loss, or over 300 ms at 50 % loss. Larger plans set it.
-pub const MEMORY_BYTES_DEFAULT: u64 = 32 << 20;
+/// Receive memory, and send buffer, to which a connection's windows grow unless configured otherwise: eight times 100 Mbit/s over
+/// an RTT of 500 ms, which half of all datagrams may be lost on. 1 Gbit/s over 500 ms at 50 % loss takes 500 MB.
+pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// What a stream may hold at either end before any of it has been read or proven; from there on its windows double
+/// (`spec/protocol.md` \[window-6\]). The bandwidth-delay product of 100 Mbit/s over 600 ms.
+pub const WINDOW_BYTES_START: u64 = 8 << 20;
 
 /// Written bytes of a modern connection from which no block has been cut yet: more would be out of the processor's caches
 /// before they are sent, and in blocks cut for a loss that is past.

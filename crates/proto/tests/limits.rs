@@ -283,6 +283,33 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     assert!(taken <= 3 * MEMORY && taken > MEMORY, "{taken} of {MEMORY}");
 }
 
+/// [window-6]
+#[test]
+fn a_peer_can_fill_the_first_window_until_what_it_brought_has_been_read() {
+    const GRANTED: u64 = 1 << 30;
+    let config =
+        Config { receive_memory_bytes: GRANTED, window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+    let mut server = Server::new(Accept { memory_bytes_max: Some(8 << 30), ..config.into() });
+    let mut rogue = Rogue::new(1);
+    assert!(rogue.open(&mut server));
+    let handle = rogue.handle.unwrap();
+    let begun_of = |server: &mut Server, rogue: &mut Rogue, blocks: std::ops::Range<u32>| {
+        let before = server.connection(handle).stats().received.refused;
+        blocks.clone().for_each(|block_id| rogue.symbol(server, block_id, 256, 999));
+        blocks.len() as u64 - (server.connection(handle).stats().received.refused - before)
+    };
+    let fits = limits::WINDOW_BYTES_START / (256 * u64::from(SYMBOL_SIZE));
+    assert_eq!(begun_of(&mut server, &mut rogue, 1..1_000), fits, "one symbol each, and none of them is ever finished");
+    // What is decoded, but not read, promises nothing either.
+    for block_id in 0..fits as u32 {
+        (1_000..1_256).for_each(|esi| rogue.symbol(&mut server, block_id, 256, esi));
+    }
+    assert_eq!(begun_of(&mut server, &mut rogue, 1_000..2_000), 0);
+    assert!(server.read(handle) as u64 >= limits::WINDOW_BYTES_START / 2);
+    let begun = begun_of(&mut server, &mut rogue, 2_000..3_000);
+    assert!((2 * fits - 2..=2 * fits).contains(&begun), "{begun} blocks, of {fits} before");
+}
+
 #[test]
 fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing() {
     let absurd = [(256, (1 << 19) - 1), (1, 1 << 18), (256, 1)];

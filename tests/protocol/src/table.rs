@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, Rate};
+use dfcp_proto::{Config, Rate, limits};
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 use serde::Serialize;
@@ -100,14 +100,14 @@ impl Cell {
             .with_held_bytes_max(2 << 30)
             .with_queue(QueueLimit::packets(1_000));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
+        // The window must span the rounds that the slowest of many blocks needs: 8 C·RTT. Up to 100 Mbit/s the defaults do;
+        // above, only the cap is raised.
         let bdp_bytes = self.rate_bps / 8 * self.rtt_ms / 1_000;
-        // The window must span the rounds that the slowest of many blocks needs: 8 C·RTT.
-        let memory = (8 * bdp_bytes).max(32 << 20);
+        let cap_bytes = (8 * bdp_bytes).max(limits::MEMORY_BYTES_DEFAULT);
         let config = Config {
             rate: Rate::Fixed { rate_bps: self.rate_bps },
-            send_buffer_bytes: memory,
-            receive_memory_bytes: memory,
-            window_blocks: dfcp_proto::limits::WINDOW_BLOCKS_MAX,
+            send_buffer_bytes: cap_bytes,
+            receive_memory_bytes: cap_bytes,
             ..if self.unsealed { Config::danger_unsealed() } else { sealed() }
         };
         let mut pair = Pair::over(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;

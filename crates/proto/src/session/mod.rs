@@ -192,7 +192,7 @@ impl Session {
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
             receive_queue_bytes: 0,
-            reported_window: (config.window_blocks, config.receive_memory_bytes),
+            reported_window: (config.window_blocks, config.offer().receive_memory_bytes),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
             credit: Credit::default(),

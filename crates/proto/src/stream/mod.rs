@@ -2,3 +2,4 @@
 
 pub(crate) mod recv;
 pub(crate) mod send;
+pub(crate) mod window;

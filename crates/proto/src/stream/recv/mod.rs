@@ -18,6 +18,7 @@ use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
+use crate::stream::window::GrowingWindow;
 
 #[derive(Debug)]
 enum Slot {
@@ -79,7 +80,7 @@ pub(crate) struct RecvStream {
     /// XOR of the proofs of all blocks before `next_needed`.
     proof: u32,
     window_blocks_max: u32,
-    memory_max: u64,
+    window: GrowingWindow,
     memory_used: u64,
     /// Pays for what blocks really take.
     reservation: MemoryReservation,
@@ -112,7 +113,7 @@ impl RecvStream {
             proofs,
             proof: 0,
             window_blocks_max: config.window_blocks,
-            memory_max: config.receive_memory_bytes,
+            window: GrowingWindow::new(config.receive_memory_bytes),
             memory_used: 0,
             reservation: MemoryReservation::default(),
             spare: SpareBlocks::default(),
@@ -199,8 +200,8 @@ impl RecvStream {
         }
         let coded = layout.coded().map_err(|_| inconsistent)?;
         // The block needed next always has a place, or a full window of later ones could never be read.
-        let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.memory_max;
-        let fits = self.memory_used + memory_bytes(shape) <= self.memory_max || needed;
+        let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.window.bytes();
+        let fits = self.memory_used + memory_bytes(shape) <= self.window.bytes() || needed;
         if !fits || !self.pay(index, block_id, open_bytes(shape.k(), layout.symbol_size())) {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::NoMemory));
@@ -331,6 +332,7 @@ impl RecvStream {
             self.pop_front();
         }
         self.bytes_read += copied as u64;
+        self.window.on_carried(copied as u64);
         copied
     }
 
@@ -357,9 +359,14 @@ impl RecvStream {
         self.window_blocks_max.saturating_sub(self.next_needed - self.first_id)
     }
 
+    /// Bytes that it may hold at present.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.window.bytes()
+    }
+
     /// Bytes of blocks, from the one needed next, which will be accepted.
     pub(crate) fn window_bytes(&self) -> u64 {
-        let own = self.memory_max.saturating_sub(self.unread_bytes);
+        let own = self.window.bytes().saturating_sub(self.unread_bytes);
         let held = self.memory_used.saturating_sub(self.unread_bytes);
         // An open block takes at least twice its bytes. What is told here is a promise to be kept as well as others permit.
         let shared = self.reservation.room_bytes() / 9 * 4;

@@ -118,6 +118,7 @@ impl SendStream {
     fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>) {
         self.served_max -= served_max;
         self.open_bytes -= layout.data().length_bytes() as u64;
+        self.buffer.on_carried(layout.data().length_bytes() as u64);
         self.counters.on_acknowledged(layout);
         self.source.recycle(memory);
     }

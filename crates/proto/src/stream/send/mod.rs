@@ -39,6 +39,7 @@ use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::repairs::Repairs;
 use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::window::GrowingWindow;
 
 /// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
 const PROMPT_BLOCK_SYMBOLS: usize = 128;
@@ -65,7 +66,7 @@ pub(crate) struct SendStream {
     kernel: Kernel,
     symbol_size: usize,
     window_blocks: u32,
-    send_buffer_bytes: u64,
+    buffer: GrowingWindow,
     traffic: Traffic,
     write_ahead: WriteAhead,
     /// So many bytes more may be written, and what a block lacks; `None` for any number.
@@ -105,7 +106,7 @@ impl SendStream {
             kernel,
             symbol_size,
             window_blocks: config.window_blocks,
-            send_buffer_bytes: config.send_buffer_bytes,
+            buffer: GrowingWindow::new(config.send_buffer_bytes),
             traffic: config.traffic,
             write_ahead: WriteAhead::Far,
             allowance_bytes: None,

@@ -21,7 +21,7 @@ impl SendStream {
     /// Bytes which a write could take now.
     pub(crate) fn space_bytes(&self, flight: &Flight) -> u64 {
         let waiting = self.source.waiting_bytes();
-        let kept = self.send_buffer_bytes.saturating_sub(self.open_bytes + waiting);
+        let kept = self.buffer.bytes().saturating_sub(self.open_bytes + waiting);
         let space = kept.min(self.unsent_bytes_max(flight).saturating_sub(waiting));
         match self.allowance_bytes {
             None => space,
@@ -53,7 +53,7 @@ impl SendStream {
             Traffic::Bulk => plan::bulk_block_symbols(flight.loss().low()),
             Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
         };
-        let share = self.peer_window_bytes.min(self.send_buffer_bytes) / BLOCKS_PER_WINDOW_MIN;
+        let share = self.peer_window_bytes.min(self.buffer.bytes()) / BLOCKS_PER_WINDOW_MIN;
         let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
         symbols.min(symbols_max).max(1) * self.symbol_size
     }

@@ -1,0 +1,77 @@
+//! Windows that tune themselves.
+
+use crate::limits::WINDOW_BYTES_START;
+
+/// How many bytes a half of a stream may hold: few at first, and twice as many each time that half of them have been carried to
+/// their end, up to a cap.
+///
+/// Linux measures a round trip for this (*dynamic right-sizing*). A receiver of DFCP does not know one, and in a lossy round trip
+/// only a fifth of a window may be read: at 50 % loss it spans six to eight. Bytes that were only promised, or have only arrived,
+/// count for nothing, so that a peer cannot make us hold more than it has brought before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrowingWindow {
+    bytes: u64,
+    bytes_max: u64,
+    /// Since it grew.
+    carried_bytes: u64,
+}
+
+impl GrowingWindow {
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self { bytes: bytes_max.min(WINDOW_BYTES_START), bytes_max, carried_bytes: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// So many bytes have been read by the application (receiver), or proven to be decoded (sender).
+    pub(crate) fn on_carried(&mut self, bytes: u64) {
+        self.carried_bytes = self.carried_bytes.saturating_add(bytes);
+        if self.carried_bytes >= self.bytes / 2 {
+            self.carried_bytes = 0;
+            self.bytes = self.bytes.saturating_mul(2).min(self.bytes_max);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn it_doubles_with_each_half_window_carried() {
+        let mut window = GrowingWindow::new(5 * WINDOW_BYTES_START);
+        let mut carried = 0;
+        let mut steps = vec![window.bytes()];
+        while window.bytes() < 5 * WINDOW_BYTES_START {
+            window.on_carried(1 << 16);
+            carried += 1 << 16;
+            if window.bytes() > *steps.last().unwrap() {
+                steps.push(window.bytes());
+            }
+        }
+        assert_eq!(steps, [1, 2, 4, 5].map(|times| times * WINDOW_BYTES_START));
+        assert_eq!(carried, WINDOW_BYTES_START * 7 / 2, "halves of 1, 2 and 4");
+    }
+
+    proptest! {
+        /// Whatever is carried in whatever pieces: it never exceeds its cap, never shrinks, and needs at least as much as
+        /// half of what it grows by.
+        #[test]
+        fn it_grows_by_no_more_than_twice_what_was_carried(max in 0_u64..1 << 40, pieces in prop::collection::vec(0_u64..1 << 34, 0..100)) {
+            let (mut window, mut carried) = (GrowingWindow::new(max), 0_u64);
+            let start = window.bytes();
+            prop_assert_eq!(start, max.min(WINDOW_BYTES_START));
+            for piece in pieces {
+                let before = window.bytes();
+                window.on_carried(piece);
+                carried += piece;
+                prop_assert!(window.bytes() >= before && window.bytes() <= max);
+                prop_assert!(window.bytes() - start <= 2 * carried);
+            }
+        }
+    }
+}
