@@ -60,6 +60,7 @@ mod error;
 mod keys;
 mod limits;
 mod listener;
+mod memory;
 mod socket;
 mod stream;
 

@@ -9,6 +9,9 @@ pub(crate) const CONNECTION_BYTES_MAX: usize = 2 << 10;
 /// Bytes which an endpoint takes with no connection.
 pub(crate) const ENDPOINT_BYTES_MAX: usize = 4 << 20;
 
+/// Received blocks may take as much at least, however little memory there is: the reserves of some forty connections.
+pub(crate) const ENDPOINT_MEMORY_BYTES_MIN: u64 = 32 << 20;
+
 /// Datagrams which a connection takes in at one go, so that a reader or a writer never waits long for the lock.
 pub(crate) const DATAGRAMS_PER_LOCK: usize = 64;
 

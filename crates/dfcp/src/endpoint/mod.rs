@@ -28,9 +28,9 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::{Path, Shared, StreamHandle};
 use crate::error::ConnectError;
-use crate::limits;
 use crate::socket::Socket;
 use crate::stream::Stream;
+use crate::{limits, memory};
 pub(crate) use bell::Bell;
 use driver::Driver;
 pub(crate) use outbox::{Filled, Outbox};
@@ -346,7 +346,12 @@ fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
 
 fn adapt_accept(accept: Accept, carrier: Carrier, local: SocketAddr) -> io::Result<Accept> {
     let adapt_one = |config: Option<Config>| config.map(|config| adapt(config, carrier, local));
-    let accept = Accept { modern: adapt_one(accept.modern), classic: adapt_one(accept.classic), ..accept };
+    let memory_bytes_max = accept.memory_bytes_max.or_else(|| {
+        let share_bytes = memory::available_bytes()? / memory::ENDPOINT_MEMORY_SHARE;
+        Some(share_bytes.max(limits::ENDPOINT_MEMORY_BYTES_MIN))
+    });
+    let (modern, classic) = (adapt_one(accept.modern), adapt_one(accept.classic));
+    let accept = Accept { modern, classic, memory_bytes_max, ..accept };
     accept.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     Ok(accept)
 }

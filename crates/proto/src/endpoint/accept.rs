@@ -41,7 +41,7 @@ pub struct Accept {
     /// block per round trip.
     ///
     /// `None`, the default, is 1 GiB, or six times the largest `receive_memory_bytes` if that is more: enough for one
-    /// connection to use all of its own.
+    /// connection to use all of its own. The crate `dfcp` asks the system, and takes a quarter of what the process may use.
     pub memory_bytes_max: Option<u64>,
 }
 
