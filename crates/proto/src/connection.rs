@@ -12,11 +12,11 @@ use crate::config::{Config, Rate, Traffic, WriteAhead};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;
 use crate::session::protection::Identity;
-use crate::session::sharing::Sending;
+use crate::session::sharing::{Sending, WriteAllowance};
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
 use crate::shared::state::State;
-use crate::shared::{Ports, Read, Transmit};
+use crate::shared::{Ports, Read, Timer, Transmit};
 use crate::spare::SpareBlocks;
 use crate::stats::Stats;
 
@@ -150,9 +150,9 @@ impl Connection {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
-    /// the latest; a time in the past means now. `None` once the connection is closed.
+    /// the latest, and for what; a time in the past means now. `None` once the connection is closed.
     #[must_use]
-    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+    pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         of_either!(&self.0, it => it.next_timeout(now))
     }
 
@@ -351,11 +351,10 @@ impl Connection {
         }
     }
 
-    /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
-    /// first, as many as there is room for. Who waits for room gets a [`Writable`](Event::Writable) event.
-    pub fn allow_writing(&mut self, bytes: Option<u64>) {
+    /// Says how much more may be written to a modern connection; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](Event::Writable) event.
+    pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         if let Some(session) = self.modern_mut() {
-            session.allow_writing(bytes);
+            session.allow_writing(allowance);
         }
     }
 

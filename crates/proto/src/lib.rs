@@ -33,10 +33,10 @@ pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, Wr
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use session::protection::Identity;
-pub use session::sharing::Sending;
+pub use session::sharing::{Sending, WriteAllowance};
 pub use shared::events::Event;
 pub use shared::state::State;
-pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Transmit};
+pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
 pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ pub struct DfcpEnd {
     waits_for_uplink: bool,
     /// An answer of the endpoint's, without a connection.
     reply: Option<Vec<u8>>,
-    closed: Option<Option<ConnectionError>>,
+    /// Why the connection ended, unless both sides closed it.
+    ended_by: Option<ConnectionError>,
     failure: Option<ConnectError>,
 }
 
@@ -80,7 +81,7 @@ impl DfcpEnd {
             overhead_bytes: config.overhead_bytes,
             waits_for_uplink: config.rate == Rate::Line,
             reply: None,
-            closed: None,
+            ended_by: None,
             failure: None,
         };
         let write = Application::Write { left: bytes, is_writable: true };
@@ -155,7 +156,7 @@ impl DfcpEnd {
             return Some(now);
         }
         let (_, connection) = self.connection.as_ref()?;
-        connection.next_timeout(now)
+        connection.next_timeout(now).map(|(at, _)| at)
     }
 
     pub(crate) fn waits_for_uplink(&self) -> bool {
@@ -175,7 +176,7 @@ impl DfcpEnd {
 
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failure.as_ref().map(ToString::to_string);
-        failed.or_else(|| self.closed.as_ref()?.as_ref().map(ToString::to_string))
+        failed.or_else(|| self.ended_by.as_ref().map(ToString::to_string))
     }
 
     /// Lets the application write and read.
@@ -185,7 +186,7 @@ impl DfcpEnd {
             match (event, &mut self.application) {
                 (Event::Connected, _) => self.endpoint.established(*handle),
                 (Event::Writable, Application::Write { is_writable, .. }) => *is_writable = true,
-                (Event::Closed(error), _) => self.closed = Some(error),
+                (Event::Closed(error), _) => self.ended_by = error,
                 _ => {}
             }
         }
@@ -210,7 +211,7 @@ impl DfcpEnd {
                         Ok(Read::Bytes(count)) => *bytes += count as u64,
                         Ok(Read::Blocked | Read::End) => break,
                         Err(error) => {
-                            self.closed.get_or_insert(Some(error));
+                            self.ended_by.get_or_insert(error);
                             break;
                         }
                     }

@@ -122,7 +122,7 @@ impl Host {
     /// The earliest timer of its connections.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        self.connections.values().filter_map(|connection| connection.next_timeout(now)).min()
+        self.connections.values().filter_map(|connection| connection.next_timeout(now)).map(|(at, _)| at).min()
     }
 
     /// Serves the timers of all connections.

@@ -21,7 +21,7 @@ mod trust;
 
 pub use application::{Application, Job, Stream};
 pub use host::{Host, Packet, Received, seed32};
-pub use node::Node;
+pub use node::{Node, Observable};
 pub use path::{DelayLine, Links, LinksConfig, Path};
 pub use pattern::Pattern;
 pub use segment::{rewrites, rewritten};

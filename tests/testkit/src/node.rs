@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use dfcp_proto::{Accept, Config, ConnectError, Connection, ConnectionError, Event, Handle, State, Stats};
+use dfcp_proto::{Accept, Config, ConnectError, Connection, ConnectionError, Event, Handle, State, Stats, Timer};
 use dfcp_time::Time;
 
 use crate::application::{Application, Job, Stream};
@@ -63,6 +63,10 @@ impl std::fmt::Debug for Buffer {
         write!(f, "{} bytes", self.0.len())
     }
 }
+
+/// What others can see of a connection: the state, the timer, the peer's address, when it was heard, and all counters except
+/// those of what arrived.
+pub type Observable = (State, Option<(Time, Timer)>, SocketAddr, Time, Stats);
 
 impl Node {
     /// A node at `address` whose applications write the pattern `own`, and expect `peer`. Until it has another job, it
@@ -278,10 +282,9 @@ impl Node {
         self.sent_datagrams.values().sum()
     }
 
-    /// What may not change when a datagram is without effect: the state, the timer, the peer's address, when it was
-    /// heard, and all counters except those of what arrived.
+    /// What may not change when a datagram is without effect.
     #[must_use]
-    pub fn observable(&self, now: Time) -> Vec<(State, Option<Time>, SocketAddr, Time, Stats)> {
+    pub fn observable(&self, now: Time) -> Vec<Observable> {
         let masked = |connection: &Connection| {
             let mut stats = connection.stats();
             stats.segments_received = 0;

@@ -140,8 +140,8 @@ impl Inner {
     /// From here on it stands so among the connections with its peer, of which so many send at a time.
     fn stand(&mut self, standing: Standing, sharers: usize) {
         self.connection.set_queue_sharers(sharers);
-        if let Some(bytes) = standing.allowance(self.standing) {
-            self.connection.allow_writing(bytes);
+        if let Some(allowance) = standing.allowance(self.standing) {
+            self.connection.allow_writing(allowance);
         }
         self.standing = standing;
     }
@@ -149,7 +149,7 @@ impl Inner {
 
 /// What follows once it has nothing to send.
 fn after(inner: &Inner, now: Time) -> Next {
-    let timeout = inner.connection.next_timeout(now);
+    let timeout = inner.connection.next_timeout(now).map(|(at, _)| at);
     if timeout.is_none() && inner.connection.state() == State::Closed {
         return Next::Done;
     }

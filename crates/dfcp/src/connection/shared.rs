@@ -38,6 +38,15 @@ pub(crate) struct Shared {
     pub(crate) accepted: bool,
 }
 
+/// How a connection ended.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    /// Both sides closed it.
+    InOrder,
+    /// This ended it.
+    By(ConnectionError),
+}
+
 /// What the lock protects.
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -50,8 +59,8 @@ pub(crate) struct Inner {
     closer: Option<Waker>,
     /// The handshake is done and the endpoint has not been told.
     pub(super) newly_connected: bool,
-    /// Nothing will happen any more; the reason unless both sides closed.
-    pub(super) closed: Option<Option<ConnectionError>>,
+    /// Nothing will happen any more.
+    pub(super) closed: Option<Ended>,
     /// The endpoint has forgotten the connection.
     pub(super) forgotten: bool,
     shut_down: bool,
@@ -98,7 +107,7 @@ impl Inner {
                 Event::Readable => (true, false, false),
                 Event::Writable | Event::Finished => (false, true, false),
                 Event::Closed(error) => {
-                    self.closed = Some(error);
+                    self.closed = Some(error.map_or(Ended::InOrder, Ended::By));
                     (true, true, true)
                 }
                 _ => (true, true, true),
@@ -170,7 +179,7 @@ impl Shared {
 
     /// Has the connection served if that would otherwise be too late.
     fn call_if_due(&self, inner: &mut Inner, now: Time) {
-        let Some(at) = inner.connection.next_timeout(now) else { return };
+        let Some((at, _)) = inner.connection.next_timeout(now) else { return };
         if at <= now || at.max(now + limits::SLOT) < inner.sleeps_until {
             self.call(inner);
         }
@@ -185,10 +194,10 @@ impl Shared {
                 register(&mut inner.writer, cx);
                 Poll::Pending
             }
-            State::Closed => match (inner.send_error.take(), inner.closed.clone().flatten()) {
-                (Some(error), Some(ConnectionError::HandshakeTimeout)) => Poll::Ready(Err(error.into())),
-                (_, Some(error)) => Poll::Ready(Err(error.into())),
-                (_, None) => Poll::Ready(Ok(())),
+            State::Closed => match (inner.send_error.take(), inner.closed.clone()) {
+                (Some(error), Some(Ended::By(ConnectionError::HandshakeTimeout))) => Poll::Ready(Err(error.into())),
+                (_, Some(Ended::By(error))) => Poll::Ready(Err(error.into())),
+                (_, Some(Ended::InOrder) | None) => Poll::Ready(Ok(())),
             },
             _ => Poll::Ready(Ok(())),
         }
@@ -239,7 +248,7 @@ impl Shared {
 
     pub(crate) fn flush(&self) -> io::Result<()> {
         let mut inner = self.lock();
-        if let Some(Some(error)) = &inner.closed {
+        if let Some(Ended::By(error)) = &inner.closed {
             return Err(connection_error(error.clone()));
         }
         let now = inner.tick(self.clock.now());
@@ -255,8 +264,8 @@ impl Shared {
             return Poll::Ready(Ok(()));
         }
         match &inner.closed {
-            Some(None) => return Poll::Ready(Ok(())),
-            Some(Some(error)) => return Poll::Ready(Err(connection_error(error.clone()))),
+            Some(Ended::InOrder) => return Poll::Ready(Ok(())),
+            Some(Ended::By(error)) => return Poll::Ready(Err(connection_error(error.clone()))),
             None if inner.forgotten => return Poll::Ready(Err(connection_error(ConnectionError::Aborted))),
             None => {}
         }
@@ -274,7 +283,11 @@ impl Shared {
     pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<Option<ConnectionError>> {
         let mut inner = self.lock();
         if inner.forgotten {
-            return Poll::Ready(inner.closed.clone().unwrap_or(Some(ConnectionError::Aborted)));
+            return Poll::Ready(match &inner.closed {
+                Some(Ended::InOrder) => None,
+                Some(Ended::By(error)) => Some(error.clone()),
+                None => Some(ConnectionError::Aborted),
+            });
         }
         register(&mut inner.closer, cx);
         Poll::Pending

@@ -13,7 +13,7 @@ use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
 use crate::endpoint::agenda::Agenda;
 use crate::endpoint::peers::Peers;
-use crate::endpoint::{EndpointShared, Table};
+use crate::endpoint::{EndpointShared, Origin, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
@@ -176,7 +176,7 @@ fn route(shared: &EndpointShared, table: &mut Table, now: Time, arrival: &Arriva
                 let remote = table.proto.remote(handle).unwrap_or(remote);
                 // A listener on [::] has IPv4 peers, too.
                 connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
-                todo.opened.push(shared.enter(table, handle, connection, remote, Some(local_ip)));
+                todo.opened.push(shared.enter(table, handle, connection, remote, Origin::Accepted { local_ip }));
                 None
             }
             Routed::Reply(length) => {

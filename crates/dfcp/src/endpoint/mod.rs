@@ -73,6 +73,28 @@ pub(crate) struct EndpointShared {
     idle: Notify,
 }
 
+/// How a connection came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It was opened on this side.
+    OpenedHere,
+    /// A peer opened it.
+    Accepted {
+        /// The address of this machine that its first datagram came to, where the system tells.
+        local_ip: Option<IpAddr>,
+    },
+}
+
+impl Origin {
+    /// The address that answers leave from.
+    fn src_ip(self) -> Option<IpAddr> {
+        match self {
+            Self::OpenedHere => None,
+            Self::Accepted { local_ip } => local_ip,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Table {
     proto: dfcp_proto::Endpoint,
@@ -178,7 +200,7 @@ impl Endpoint {
                 return Err(ConnectionError::Aborted.into());
             }
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
-            shared.enter(&mut table, handle, connection, remote, None)
+            shared.enter(&mut table, handle, connection, remote, Origin::OpenedHere)
         };
         // Dropped on the way, this aborts.
         let stream = Stream::new(StreamHandle(connection));
@@ -248,16 +270,16 @@ impl EndpointShared {
         handle: Handle,
         mut connection: Connection,
         remote: SocketAddr,
-        accepted_at: Option<Option<IpAddr>>,
+        origin: Origin,
     ) -> Arc<Shared> {
         if self.bell.is_of_task() {
             // The application runs whenever the endpoint does not.
             connection.set_write_ahead(WriteAhead::Near);
         }
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
-        let path = Path { carrier, remote, local, src_ip: accepted_at.flatten() };
+        let path = Path { carrier, remote, local, src_ip: origin.src_ip() };
         let bell = Arc::clone(&self.bell);
-        let shared = Shared::new(connection, self.clock, bell, handle, path, accepted_at.is_some());
+        let shared = Shared::new(connection, self.clock, bell, handle, path, origin != Origin::OpenedHere);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }

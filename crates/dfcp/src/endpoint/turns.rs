@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use dfcp_proto::Sending;
+use dfcp_proto::{Sending, WriteAllowance};
 use dfcp_time::Time;
 
 use crate::endpoint::activity::RecentGreatest;
@@ -156,11 +156,11 @@ impl Standing {
     }
 
     /// What may be written from here on, if that changes with the step from `before`.
-    pub(crate) fn allowance(self, before: Self) -> Option<Option<u64>> {
+    pub(crate) fn allowance(self, before: Self) -> Option<WriteAllowance> {
         let of = |standing| match standing {
-            Self::New | Self::Quiet | Self::Apart | Self::Placed | Self::Queued => None,
-            Self::Turn { .. } => Some(TURN_BYTES),
-            Self::Waiting => Some(0),
+            Self::New | Self::Quiet | Self::Apart | Self::Placed | Self::Queued => WriteAllowance::Any,
+            Self::Turn { .. } => WriteAllowance::Bytes(TURN_BYTES),
+            Self::Waiting => WriteAllowance::Bytes(0),
         };
         (of(self) != of(before)).then(|| of(self))
     }
@@ -184,14 +184,14 @@ mod tests {
         now: Time,
         turns: Turns<usize>,
         standings: Vec<Standing>,
-        allowances: Vec<Option<u64>>,
+        allowances: Vec<WriteAllowance>,
     }
 
     impl Crowd {
         fn of(count: usize) -> Self {
             Self {
                 standings: vec![Standing::New; count],
-                allowances: vec![None; count],
+                allowances: vec![WriteAllowance::Any; count],
                 now: Time::from_ms(1_000),
                 ..Self::default()
             }
@@ -248,7 +248,7 @@ mod tests {
             (0..TURNS_AT_ONCE).for_each(|index| assert!(crowd.serve(index, DONE).is_empty()));
         }
         assert_eq!(crowd.count(|standing| standing == Standing::Placed), TURNS_AT_ONCE);
-        assert!(crowd.allowances.iter().all(Option::is_none));
+        assert!(crowd.allowances.iter().all(|allowance| *allowance == WriteAllowance::Any));
         assert_eq!(crowd.turns.sharers(crowd.now, Standing::Placed), TURNS_AT_ONCE);
     }
 
@@ -258,7 +258,7 @@ mod tests {
         let mut crowd = Crowd::of(count);
         (0..count).for_each(|index| _ = crowd.serve(index, BUSY));
         assert_eq!(crowd.waiting(), Vec::from_iter(TURNS_AT_ONCE..count));
-        assert!(crowd.waiting().iter().all(|&index| crowd.allowances[index] == Some(0)));
+        assert!(crowd.waiting().iter().all(|&index| crowd.allowances[index] == WriteAllowance::Bytes(0)));
         let mut begun = Vec::new();
         while begun.len() < 4 * count {
             let placed: Vec<_> = (0..count).filter(|&index| crowd.standings[index] != Standing::Waiting).collect();
@@ -268,7 +268,7 @@ mod tests {
                         crowd.serve(index, BUSY).is_empty(),
                         "one who had a place before anybody waited keeps it for a turn"
                     );
-                    assert_eq!(crowd.allowances[index], Some(TURN_BYTES));
+                    assert_eq!(crowd.allowances[index], WriteAllowance::Bytes(TURN_BYTES));
                 }
                 begun.extend(crowd.serve(index, DONE));
             }
@@ -291,9 +291,9 @@ mod tests {
         assert_eq!(crowd.serve(0, SENT), [count - 1], "its application did not write");
         assert_eq!(crowd.waiting(), [0]);
         assert_eq!(crowd.serve(1, IDLE), [0]);
-        assert_eq!((crowd.standings[1], crowd.allowances[1]), (Standing::Quiet, None));
+        assert_eq!((crowd.standings[1], crowd.allowances[1]), (Standing::Quiet, WriteAllowance::Any));
         assert_eq!(crowd.serve(0, DONE), []);
-        assert_eq!((crowd.standings[0], crowd.allowances[0]), (Standing::Placed, None), "nobody waits");
+        assert_eq!((crowd.standings[0], crowd.allowances[0]), (Standing::Placed, WriteAllowance::Any), "nobody waits");
     }
 
     #[test]
@@ -302,11 +302,11 @@ mod tests {
         let mut crowd = Crowd::of(count);
         (0..count).for_each(|index| _ = crowd.serve(index, BUSY));
         let first = TURNS_AT_ONCE;
-        assert_eq!(crowd.allowances[first], Some(0));
+        assert_eq!(crowd.allowances[first], WriteAllowance::Bytes(0));
         assert_eq!(crowd.serve(first, IDLE), []);
-        assert_eq!(crowd.allowances[first], None);
+        assert_eq!(crowd.allowances[first], WriteAllowance::Any);
         assert_eq!(crowd.serve(first, BUSY), []);
-        assert_eq!(crowd.allowances[first], Some(0));
+        assert_eq!(crowd.allowances[first], WriteAllowance::Bytes(0));
         assert_eq!(crowd.serve(0, IDLE), [first]);
     }
 
@@ -385,8 +385,8 @@ mod tests {
                 prop_assert_eq!(&queued, &crowd.waiting());
                 prop_assert!(queued.is_empty() || placed >= TURNS_AT_ONCE);
                 for (standing, allowance) in crowd.standings.iter().zip(&crowd.allowances) {
-                    prop_assert_eq!(*standing == Standing::Waiting, *allowance == Some(0));
-                    prop_assert_eq!(is_turn(*standing), *allowance == Some(TURN_BYTES));
+                    prop_assert_eq!(*standing == Standing::Waiting, *allowance == WriteAllowance::Bytes(0));
+                    prop_assert_eq!(is_turn(*standing), *allowance == WriteAllowance::Bytes(TURN_BYTES));
                 }
             }
         }

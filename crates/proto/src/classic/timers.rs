@@ -6,26 +6,25 @@ use dfcp_time::Time;
 use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::error::ConnectionError;
 use crate::limits::KEEP_ALIVE_REPEAT;
-use crate::shared::earlier;
 use crate::shared::state::State;
+use crate::shared::{Timer, earliest};
 
 impl ClassicConnection {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
-    /// the latest; a time in the past means now. `None` once the connection is closed.
-    pub(crate) fn next_timeout(&self, now: Time) -> Option<Time> {
+    /// the latest, and for what; a time in the past means now. `None` once the connection is closed.
+    pub(crate) fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         if matches!(self.phase, Phase::Closed(_)) {
-            return self.reset.is_some().then_some(now);
+            return self.reset.is_some().then_some((now, Timer::Reset));
         }
-        let timers = [
-            self.idle_at(),
-            self.handshake.timer.map(|timer| timer.next_at()),
-            self.handshake.owes_answer().then_some(now),
-            self.closing.next_timeout(),
-            self.owes_ack().then_some(now),
-            self.keep_alive_at(),
-            self.data_at(now),
-        ];
-        timers.into_iter().fold(None, earlier)
+        let owes_answer = self.handshake.owes_answer() || self.owes_ack();
+        earliest([
+            (self.idle_at(), Timer::Idle),
+            (self.handshake.timer.map(|timer| timer.next_at()), Timer::Handshake),
+            (owes_answer.then_some(now), Timer::Answer),
+            (self.closing.next_timeout(), Timer::Closing),
+            (self.keep_alive_at(), Timer::KeepAlive),
+            (self.data_at(now), Timer::Data),
+        ])
     }
 
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.

@@ -13,6 +13,7 @@ use crate::error::{ConnectionError, Dropped};
 use crate::path::rtt::RttEstimator;
 use crate::session::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
 use crate::session::noise::RST_NOT_ADMITTED;
+use crate::session::send_side::Heard;
 use crate::session::{Phase, Seal, Session, protection};
 use crate::shared::PushError;
 use crate::shared::events::EventKind;
@@ -218,19 +219,19 @@ impl Session {
         let proven =
             (self.send.stream.counters().acknowledged_symbols, self.send.stream.counters().acknowledged_symbol_bytes);
         let number = self.arrivals.expand(header.s3);
-        let news = self
+        let heard = self
             .send
             .on_report(now, number, header.block_id, &report, runs, &self.numbers)
             .map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
-        if let Some(sample) = news {
+        if let Heard::News { rtt_sample } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
                 self.closing.progress(now);
             }
-            self.on_news(now, &report, sample, header.s1);
+            self.on_news(now, &report, rtt_sample, header.s1);
             self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
         }

@@ -27,6 +27,18 @@ pub(crate) struct SendSide {
     waste: WasteCounters,
 }
 
+/// What a report was worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A later one has come before it: nothing has changed.
+    Stale,
+    /// It was the newest.
+    News {
+        /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
+        rtt_sample: Option<Duration>,
+    },
+}
+
 /// What the peer has reported as waste, in all.
 #[derive(Debug, Default)]
 struct WasteCounters {
@@ -112,8 +124,7 @@ impl SendSide {
 
     // ---- reports ----
 
-    /// Takes in the report that came as datagram `number`; `numbers` are those of our datagrams. `None` if a later one has come
-    /// before it; otherwise the RTT sample, if there is one.
+    /// Takes in the report that came as datagram `number`; `numbers` are those of our datagrams.
     ///
     /// # Errors
     /// It says what no correct peer says.
@@ -125,11 +136,11 @@ impl SendSide {
         report: &Report,
         runs: impl Iterator<Item = Run> + Clone,
         numbers: &DatagramNumbers,
-    ) -> Result<Option<Option<Duration>>, PeerMisbehaved> {
+    ) -> Result<Heard, PeerMisbehaved> {
         let named = self.flight.read(number, report, numbers)?;
         // What an honest peer has outdated may not count against it, nor for it.
         if self.stream.is_overtaken(cumulative)? || named.is_stale {
-            return Ok(None);
+            return Ok(Heard::Stale);
         }
         self.stream.check_proofs(cumulative, report, runs.clone())?;
         let stream = &mut self.stream;
@@ -140,7 +151,7 @@ impl SendSide {
             self.flight.forget();
         }
         self.check_counts(accounted, numbers.sent_before(numbers.end()))?;
-        Ok(Some(sample))
+        Ok(Heard::News { rtt_sample: sample })
     }
 
     /// What a report counts must be what it accounts for ([report-12]): each symbol which served or was wasted has come in a

@@ -22,6 +22,16 @@ pub struct Sending {
     pub has_used_allowance: bool,
 }
 
+/// How much more the application may write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteAllowance {
+    /// As much as there is room for.
+    #[default]
+    Any,
+    /// So many bytes, and what is then missing of a block.
+    Bytes(u64),
+}
+
 impl Session {
     /// Says how many bytes of what comes from the peer, on all connections with it, the system holds until it is handed in, a
     /// socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight
@@ -60,8 +70,8 @@ impl Session {
 
     /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
     /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
-    pub fn allow_writing(&mut self, bytes: Option<u64>) {
-        self.send.stream.allow(bytes);
+    pub fn allow_writing(&mut self, allowance: WriteAllowance) {
+        self.send.stream.allow(allowance);
         self.wake_writer();
     }
 

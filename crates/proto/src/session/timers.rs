@@ -7,33 +7,32 @@ use dfcp_time::Time;
 use crate::error::ConnectionError;
 use crate::limits::KEEP_ALIVE_REPEAT;
 use crate::session::{Phase, Session};
-use crate::shared::earlier;
 use crate::shared::state::State;
+use crate::shared::{Timer, earlier, earliest};
 
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
 
 impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again
-    /// at the latest; a time in the past means now. `None` once the connection is closed.
+    /// at the latest, and for what; a time in the past means now. `None` once the connection is closed.
     #[must_use]
-    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+    pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
         if matches!(self.phase, Phase::Closed(_)) {
-            return self.reset.is_some().then_some(now);
+            return self.reset.is_some().then_some((now, Timer::Reset));
         }
-        let timers = [
-            self.idle_at(),
-            self.handshake.timer.map(|timer| timer.next_at()),
-            self.handshake.owes().then_some(now),
-            self.closing.next_timeout(),
-            self.report_due_at(),
-            self.ack_waits().then_some(now),
-            self.keep_alive_at(),
-            self.data_at(now),
-            self.doubt_ends_at(),
-            self.paths.due_at().filter(|_| self.phase == Phase::Open),
-        ];
-        timers.into_iter().fold(None, earlier)
+        let owes_answer = self.handshake.owes() || self.ack_waits();
+        earliest([
+            (self.idle_at(), Timer::Idle),
+            (self.handshake.timer.map(|timer| timer.next_at()), Timer::Handshake),
+            (owes_answer.then_some(now), Timer::Answer),
+            (self.closing.next_timeout(), Timer::Closing),
+            (self.report_due_at(), Timer::Report),
+            (self.keep_alive_at(), Timer::KeepAlive),
+            (self.data_at(now), Timer::Data),
+            (self.doubt_ends_at(), Timer::Doubt),
+            (self.paths.due_at().filter(|_| self.phase == Phase::Open), Timer::Path),
+        ])
     }
 
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.

@@ -80,12 +80,41 @@ impl From<Dropped> for PushError {
     }
 }
 
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Timer {
+    /// The peer has been silent for the idle timeout.
+    Idle,
+    /// A copy of a handshake segment is due, or the attempt is given up.
+    Handshake,
+    /// A doubtful refusal is believed ([open-34] of `spec/protocol.md`).
+    Doubt,
+    /// A copy of FIN is due, closing is given up, or TIME_WAIT ends.
+    Closing,
+    /// A report is due.
+    Report,
+    /// An acknowledgement or an answer is due.
+    Answer,
+    /// A keep-alive is due.
+    KeepAlive,
+    /// Data may be sent.
+    Data,
+    /// A new address is to be challenged, or a challenge to be answered.
+    Path,
+    /// The peer has yet to be told that the connection is over.
+    Reset,
+}
+
+/// The earliest of some timers; of several at one time, the first.
+pub(crate) fn earliest(timers: impl IntoIterator<Item = (Option<Time>, Timer)>) -> Option<(Time, Timer)> {
+    let set = timers.into_iter().filter_map(|(at, timer)| at.map(|at| (at, timer)));
+    set.min_by_key(|&(at, _)| at)
+}
+
 /// The earlier of two times, if there is one.
 pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+    a.into_iter().chain(b).min()
 }
 
 /// Memory that a connection of this configuration needs to receive any one block: what it reserves of its endpoint's.

@@ -3,6 +3,7 @@ use dfcp_wire::feedback::{Report, Run};
 use super::*;
 use crate::config::WriteAhead;
 use crate::limits;
+use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
 
 const NOW: Time = Time::from_s(1);
@@ -55,7 +56,10 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     assert!(sent > 2 * 45 && !sender.stream.is_exhausted());
     let late = Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
     let all = Report { wasted: late, ..report(sent - 1, sent) };
-    assert_eq!(sender.on_report(NOW, 0, u32::MAX, &all, std::iter::empty(), &numbered(sent)), Ok(Some(None)));
+    assert_eq!(
+        sender.on_report(NOW, 0, u32::MAX, &all, std::iter::empty(), &numbered(sent)),
+        Ok(Heard::News { rtt_sample: None })
+    );
     assert!(
         sender.stream.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none()
     );
@@ -107,9 +111,12 @@ fn what_can_have_served_falls_with_each_acknowledged_block() {
 #[test]
 fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
     let (mut sender, sent) = sender(0, 2);
-    assert!(matches!(sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), &numbered(sent)), Ok(Some(_))));
+    assert!(matches!(
+        sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), &numbered(sent)),
+        Ok(Heard::News { .. })
+    ));
     let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
-    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), &numbered(sent)), Ok(None));
+    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), &numbered(sent)), Ok(Heard::Stale));
     assert!(sender.stream.window_is_open(1));
 }
 
@@ -119,9 +126,12 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
     let (mut sender, sent) = sender(0, 2);
     let held = Report { hold_us: 20_000, ..report(9, 10) };
     let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), &numbered(sent));
-    assert_eq!(sample, Ok(Some(Some(Duration::from_millis(30)))));
+    assert_eq!(sample, Ok(Heard::News { rtt_sample: Some(Duration::from_millis(30)) }));
     let lying = Report { hold_us: 50_000, ..report(19, 20) };
-    assert_eq!(sender.on_report(later, 1, 0, &lying, std::iter::empty(), &numbered(sent)), Ok(Some(None)));
+    assert_eq!(
+        sender.on_report(later, 1, 0, &lying, std::iter::empty(), &numbered(sent)),
+        Ok(Heard::News { rtt_sample: None })
+    );
 }
 
 #[test]
@@ -330,10 +340,10 @@ fn what_is_allowed_is_written_in_whole_blocks() {
         let counts = std::iter::from_fn(|| Some(sender.write(NOW, &data)).filter(|&count| count > 0));
         counts.sum::<usize>()
     };
-    sender.stream.allow(Some(0));
+    sender.stream.allow(WriteAllowance::Bytes(0));
     assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_under_way()), (0, false, false));
     assert!(sender.stream.has_used_allowance());
-    sender.stream.allow(Some(1));
+    sender.stream.allow(WriteAllowance::Bytes(1));
     assert!(sender.asks_for_more() && !sender.stream.has_used_allowance(), "its turn has come");
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.stream.has_used_allowance());
@@ -348,13 +358,13 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert!(sender.is_under_way());
     arrive(&mut sender, highest);
     assert!(!sender.is_under_way());
-    sender.stream.allow(Some(BLOCK_BYTES as u64 + 1));
+    sender.stream.allow(WriteAllowance::Bytes(BLOCK_BYTES as u64 + 1));
     assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
     sender.stream.set_peer_window_blocks(1);
     assert!(!sender.is_under_way() && !sender.stream.may_begin_block(), "the peer has no room");
     sender.stream.set_peer_window_blocks(16_384);
     assert!(sender.is_under_way());
-    sender.stream.allow(None);
+    sender.stream.allow(WriteAllowance::Any);
     assert!(write(&mut sender) > 0);
 }
 

@@ -30,6 +30,7 @@ use crate::path::flight::Flight;
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
 use crate::proof::{self, Layout};
+use crate::session::sharing::WriteAllowance;
 use crate::shared::source::{Cut, Source};
 use crate::spare::SpareBlocks;
 use crate::stream::send::active_blocks::ActiveBlocks;
@@ -69,8 +70,7 @@ pub(crate) struct SendStream {
     buffer: GrowingWindow,
     traffic: Traffic,
     write_ahead: WriteAhead,
-    /// So many bytes more may be written, and what a block lacks; `None` for any number.
-    allowance_bytes: Option<u64>,
+    allowance: WriteAllowance,
     content: Content,
     /// The application could not write all it had.
     more_to_come: bool,
@@ -109,7 +109,7 @@ impl SendStream {
             buffer: GrowingWindow::new(config.send_buffer_bytes),
             traffic: config.traffic,
             write_ahead: WriteAhead::Far,
-            allowance_bytes: None,
+            allowance: WriteAllowance::Any,
             content: config.content,
             more_to_come: false,
             source: Source::new(symbol_size, proofs.are_on(), config.content),

@@ -6,13 +6,14 @@ use super::{BLOCKS_PER_WINDOW_MIN, PROMPT_BLOCK_SYMBOLS, SendStream};
 use crate::config::{Traffic, WriteAhead};
 use crate::limits;
 use crate::path::flight::Flight;
+use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
 
 impl SendStream {
     pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight) -> usize {
         let taken = self.source.write(now, data, self.space_bytes(flight), self.block_bytes(flight));
         self.more_to_come = taken < data.len();
-        if let Some(left_bytes) = &mut self.allowance_bytes {
+        if let WriteAllowance::Bytes(left_bytes) = &mut self.allowance {
             *left_bytes = left_bytes.saturating_sub(taken as u64);
         }
         taken
@@ -23,10 +24,10 @@ impl SendStream {
         let waiting = self.source.waiting_bytes();
         let kept = self.buffer.bytes().saturating_sub(self.open_bytes + waiting);
         let space = kept.min(self.unsent_bytes_max(flight).saturating_sub(waiting));
-        match self.allowance_bytes {
-            None => space,
+        match self.allowance {
+            WriteAllowance::Any => space,
             // A block which cannot be filled would wait until it is cut for its age.
-            Some(left_bytes) => space.min(left_bytes.max(self.source.room_in_begun_block() as u64)),
+            WriteAllowance::Bytes(left_bytes) => space.min(left_bytes.max(self.source.room_in_begun_block() as u64)),
         }
     }
 
@@ -71,9 +72,8 @@ impl SendStream {
         self.write_ahead = write_ahead;
     }
 
-    /// So many bytes more may be written, and what is then missing of a block; any number with `None`.
-    pub(crate) fn allow(&mut self, bytes: Option<u64>) {
-        self.allowance_bytes = bytes;
+    pub(crate) fn allow(&mut self, allowance: WriteAllowance) {
+        self.allowance = allowance;
     }
 
     /// Whether more datagrams are in flight or wait to be, as far as the window permits it, than always may be in flight.
@@ -97,6 +97,6 @@ impl SendStream {
 
     /// Whether all that may be written has been, or all that there was.
     pub(crate) fn has_used_allowance(&self) -> bool {
-        self.allowance_bytes == Some(0) || !self.more_to_come
+        self.allowance == WriteAllowance::Bytes(0) || !self.more_to_come
     }
 }
