@@ -38,7 +38,7 @@ mod untyped;
 mod unverified;
 
 pub use block_info::BlockInfo;
-pub use draft::{Checksum, Draft, Finished, ToSeal, Trailer};
+pub use draft::{Checksum, Crc, Draft, Finished, ToSeal, Trailer};
 pub use error::{DecodeError, EncodeError};
 pub use flags::Flags;
 pub use header::{Header, Profile};
@@ -46,7 +46,7 @@ pub use integrity::Integrity;
 pub use options::{Options, SymbolSize};
 pub use ports::Ports;
 pub use sizes::{
-    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, data_overhead_bytes,
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, overhead_bytes,
     payload_bytes_max, trailer_bytes,
 };
 pub use untyped::{Peek, Segment, encode, finish, option_bytes, peek, write_header};

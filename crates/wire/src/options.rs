@@ -44,6 +44,16 @@ impl SymbolSize {
         if bytes >= 1 && bytes <= Self::MAX.0 { Some(Self(bytes)) } else { None }
     }
 
+    /// The nearest size that a symbol can have: for a caller whose own range is narrower.
+    #[must_use]
+    pub const fn nearest(bytes: u16) -> Self {
+        match bytes {
+            0 => Self(1),
+            _ if bytes > Self::MAX.0 => Self::MAX,
+            _ => Self(bytes),
+        }
+    }
+
     /// The size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u16 {

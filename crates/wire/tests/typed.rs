@@ -356,7 +356,7 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
     let mut out = [0; DATAGRAM_BYTES_MAX];
     for (seal, trailer_bytes) in [(None, CRC_BYTES), (Some(KeyEpoch::of(0)), TAG_BYTES)] {
         assert_eq!(dfcp_wire::trailer_bytes(seal.is_some()), trailer_bytes);
-        assert_eq!(dfcp_wire::data_overhead_bytes(seal.is_some()), HEADER_BYTES + trailer_bytes);
+        assert_eq!(dfcp_wire::overhead_bytes(seal.is_some()), HEADER_BYTES + trailer_bytes);
         let room = dfcp_wire::payload_bytes_max(seal.is_some());
         let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert_eq!(draft.payload(room + 1).unwrap_err(), EncodeError::TooLong { bytes: 1501 });

@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use dfcp_wire::{Flags, Segment};
+use dfcp_wire::Unverified;
+use dfcp_wire::segment::{Ack, Address, Data, Fin, Received, ReportHeader, Segment};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::endpoint::{Accept, Endpoint, Routed};
 use crate::error::PeerMisbehaved;
-use crate::session::handshake::ACK_OF_FIN;
+use crate::session::test_datagrams::{numbered, received};
 use crate::shared::Read;
 use crate::shared::{DATAGRAM_BUFFER_BYTES, Transmit};
 
@@ -86,16 +87,17 @@ fn run_between(prepare: fn(Session, u8) -> Session, seed: u64, loss: f64, late: 
     client.shutdown(now);
     for _ in 0..STEPS_MAX {
         while let Some(Transmit { length, .. }) = client.poll_transmit(now, &mut buffer) {
-            let segment = Segment::decode(&buffer[..length]).unwrap();
-            let flags = segment.header.flags;
-            if flags.is_empty() {
-                liar.blocks = liar.blocks.max(segment.header.block_id + 1);
-                ended.data_after += u64::from(lied);
+            let mut is_late = false;
+            match received(&buffer[..length]).segment {
+                Segment::Data(Data { block_id, .. }) => {
+                    liar.blocks = liar.blocks.max(block_id + 1);
+                    ended.data_after += u64::from(lied);
+                    is_late = late && block_id > 1;
+                }
+                Segment::Fin(fin) => liar.end = Some(fin.end),
+                _ => {}
             }
-            if flags.contains(Flags::FIN) {
-                liar.end = Some(segment.header.block_id);
-            }
-            let lost = random.random_bool(loss) || (late && flags.is_empty() && segment.header.block_id > 1);
+            let lost = random.random_bool(loss) || is_late;
             if !lost {
                 to_server.push_back(buffer[..length].to_vec());
             }
@@ -126,8 +128,9 @@ fn run_between(prepare: fn(Session, u8) -> Session, seed: u64, loss: f64, late: 
         server.iter_mut().for_each(|server| server.handle_timeout(now));
         if let Phase::Closed(error) = client.phase.clone() {
             while let Some(Transmit { length, .. }) = client.poll_transmit(now, &mut buffer) {
-                ended.resets += u64::from(flags(&buffer[..length]) == Flags::RST);
-                ended.data_after += u64::from(flags(&buffer[..length]).is_empty());
+                let segment = received(&buffer[..length]).segment;
+                ended.resets += u64::from(matches!(segment, Segment::Reset(_)));
+                ended.data_after += u64::from(matches!(segment, Segment::Data(_)));
             }
             ended.error = error;
             return ended;
@@ -139,18 +142,17 @@ fn run_between(prepare: fn(Session, u8) -> Session, seed: u64, loss: f64, late: 
     panic!("seed {seed}: neither done nor an error");
 }
 
-/// `datagram` with its header, or the fixed part of its report, changed.
-fn changed(datagram: &[u8], change: impl FnOnce(&mut dfcp_wire::Header, &mut Vec<u8>)) -> Vec<u8> {
-    let segment = Segment::decode(datagram).unwrap();
-    let (mut header, mut payload) = (segment.header, segment.payload.to_vec());
-    change(&mut header, &mut payload);
-    let mut out = [0; DATAGRAM_BUFFER_BYTES];
-    let length = dfcp_wire::encode(&mut out, &header, &segment.options, &payload).unwrap();
-    out[..length].to_vec()
+/// What the receiver sends, changed. The sender's id stays.
+fn changed(datagram: &[u8], change: impl FnOnce(&mut Segment, &mut Vec<u8>)) -> Vec<u8> {
+    let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
+    let Received { mut segment, number, payload } = received(datagram);
+    let mut payload = payload.to_vec();
+    change(&mut segment, &mut payload);
+    numbered(segment, Address::Connection(header.connection_id()), number, &payload)
 }
 
-fn flags(datagram: &[u8]) -> Flags {
-    Segment::decode(datagram).unwrap().header.flags
+fn is_report(datagram: &[u8]) -> bool {
+    matches!(received(datagram).segment, Segment::Report(_))
 }
 
 fn is_caught(ended: &Ended) -> bool {
@@ -171,15 +173,17 @@ fn honest_ends_close_with_every_byte_delivered() {
 #[test]
 fn ends_without_seals_ignore_proofs() {
     let nonsense: Answers = |_, datagram| {
-        Some(changed(&datagram, |header, payload| {
-            if header.flags == Flags::FBK {
+        Some(changed(&datagram, |segment, payload| match segment {
+            Segment::Report(_) => {
                 let proofs = dfcp_wire::feedback::REPORT_BYTES - 8..dfcp_wire::feedback::REPORT_BYTES;
                 assert!(payload[proofs.clone()].iter().all(|byte| *byte == 0), "they are sent as 0");
                 payload[proofs].fill(0xa5);
-            } else if header.flags.contains(Flags::FIN) || header.s1 == ACK_OF_FIN {
-                assert_eq!(header.s2, 0);
-                header.s2 = 0x1234_5678;
             }
+            Segment::Fin(Fin { ack_proof: Some(proof), .. }) | Segment::Ack(Ack::OfFin { proof, .. }) => {
+                assert_eq!(*proof, 0);
+                *proof = 0x1234_5678;
+            }
+            _ => {}
         }))
     };
     let ended = run_between(|connection, _| connection, 5, 0.1, false, nonsense);
@@ -190,23 +194,28 @@ fn ends_without_seals_ignore_proofs() {
 }
 
 fn nonsense_to_proofs(_: &mut Liar, datagram: Vec<u8>) -> Option<Vec<u8>> {
-    let is_report = flags(&datagram) == Flags::FBK;
     let spoil = |payload: &mut Vec<u8>| payload[dfcp_wire::feedback::REPORT_BYTES - 8] ^= 1;
-    Some(if is_report { changed(&datagram, |_, payload| spoil(payload)) } else { datagram })
+    Some(if is_report(&datagram) { changed(&datagram, |_, payload| spoil(payload)) } else { datagram })
 }
 
 #[test]
 fn a_finack_alone_confirms_the_end() {
-    let ended = run(4, 0.1, false, |_, datagram| (flags(&datagram) != Flags::ACK).then_some(datagram));
+    let ended =
+        run(4, 0.1, false, |_, datagram| (!matches!(received(&datagram).segment, Segment::Ack(_))).then_some(datagram));
     assert_eq!(ended.error, None);
     assert!(ended.bytes == data(), "{} bytes", ended.bytes.len());
+}
+
+fn claim(report: &mut Segment, blocks: u32) {
+    let Segment::Report(ReportHeader { next_needed, .. }) = report else { panic!("{report:?}") };
+    *next_needed = blocks;
 }
 
 #[test]
 fn who_acknowledges_all_that_was_sent_gets_nothing_more() {
     let ended = run(1, 0.0, true, |liar, datagram| {
-        let lie = flags(&datagram) == Flags::FBK && liar.blocks > 2;
-        Some(if lie { changed(&datagram, |header, _| header.block_id = liar.blocks) } else { datagram })
+        let lie = is_report(&datagram) && liar.blocks > 2;
+        Some(if lie { changed(&datagram, |segment, _| claim(segment, liar.blocks)) } else { datagram })
     });
     assert!(is_caught(&ended), "{:?}, {} resets", ended.error, ended.resets);
     assert_eq!(ended.data_after, 0);
@@ -215,7 +224,7 @@ fn who_acknowledges_all_that_was_sent_gets_nothing_more() {
 #[test]
 fn who_lists_blocks_as_complete_which_are_not_is_caught() {
     let ended = run(2, 0.0, true, |liar, datagram| {
-        let lie = flags(&datagram) == Flags::FBK && liar.blocks > 2;
+        let lie = is_report(&datagram) && liar.blocks > 2;
         let complete_first = |payload: &mut Vec<u8>| {
             payload.truncate(dfcp_wire::feedback::REPORT_BYTES);
             payload.push(0x80);
@@ -231,17 +240,17 @@ fn who_confirms_the_end_without_the_data_is_caught() {
     // Either as the acknowledgement of FIN, or as a FINACK; each in place of a report, when FIN has come.
     let with_flags: [Answers; 2] = [
         |liar, datagram| {
-            let Some(end) = liar.end.filter(|_| flags(&datagram) == Flags::FBK) else { return Some(datagram) };
-            Some(changed(&datagram, |header, payload| {
+            let Some(end) = liar.end.filter(|_| is_report(&datagram)) else { return Some(datagram) };
+            Some(changed(&datagram, |segment, payload| {
                 payload.clear();
-                (header.flags, header.block_id, header.s1, header.s2) = (Flags::ACK, end, ACK_OF_FIN, 0);
+                *segment = Segment::Ack(Ack::OfFin { end, proof: 0 });
             }))
         },
         |liar, datagram| {
-            let Some(_) = liar.end.filter(|_| flags(&datagram) == Flags::FBK) else { return Some(datagram) };
-            Some(changed(&datagram, |header, payload| {
+            let Some(_) = liar.end.filter(|_| is_report(&datagram)) else { return Some(datagram) };
+            Some(changed(&datagram, |segment, payload| {
                 payload.clear();
-                (header.flags, header.block_id, header.s2) = (Flags::FIN | Flags::ACK, 0, 0x1234_5678);
+                *segment = Segment::Fin(Fin { end: 0, ack_proof: Some(0x1234_5678) });
             }))
         },
     ];
