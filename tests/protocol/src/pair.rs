@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use dfcp_netem::{Datagram, Link, LinkConfig, LinkStats};
 use dfcp_proto::{Accept, Config, Connection, Endpoint, Profile};
 use dfcp_time::Time;
+use dfcp_wire::Unverified;
 
 use crate::pattern::Pattern;
 use crate::side::{Job, Side};
@@ -266,19 +267,15 @@ impl Pair {
 
     fn print(&self, from_client: bool, bytes: &[u8]) {
         use std::io::Write;
-        let Ok(segment) = dfcp_wire::Segment::decode(bytes) else { return };
-        let (h, arrow) = (segment.header, if from_client { "->" } else { "<-" });
-        let _closed_pipe_is_fine = writeln!(
-            std::io::stdout(),
-            "{} {arrow} {:?} block {} s1 {} s2 {} s3 {} payload {}",
-            self.now,
-            h.flags,
-            h.block_id,
-            h.s1,
-            h.s2,
-            h.s3,
-            segment.payload.len()
-        );
+        let says = match Unverified::read(bytes) {
+            Ok(Unverified::Classic(header)) => header.verify(bytes).map(|it| format!("{:?}", it.segment)),
+            Ok(Unverified::Clear(header)) => header.verify(bytes).map(|it| format!("{} {:?}", it.number, it.segment)),
+            Ok(Unverified::Sealed(header)) => Ok(format!("{} sealed", header.number())),
+            Err(error) => Err(error),
+        };
+        let says = says.unwrap_or_else(|error| error.to_string());
+        let arrow = if from_client { "->" } else { "<-" };
+        let _closed_pipe_is_fine = writeln!(std::io::stdout(), "{} {arrow} {says}, {} bytes", self.now, bytes.len());
     }
 
     /// Counters of the links, forward and backward.
