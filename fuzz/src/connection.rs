@@ -9,9 +9,8 @@
 
 use std::time::Duration;
 
-use dfcp_proto::{
-    Config, Credentials, PeerKey, PreSharedKey, Profile, Rate, Schedule, Security, StaticKey, Traffic, limits,
-};
+use dfcp_proto::{Config, PeerKey, Profile, Rate, Schedule, Traffic, limits};
+use dfcp_testkit::Trust;
 
 use crate::input::Input;
 use crate::network::Network;
@@ -59,18 +58,8 @@ pub fn classic(data: &[u8]) {
     tell(Kind::Classic, data);
 }
 
-/// How the two ends know each other: at first contact, by the server's key, or by a shared key.
-fn security(input: &mut Input<'_>) -> (Security, Security) {
-    let key = StaticKey::from_seed(&[9; 32]);
-    let shared = || Credentials::from(PreSharedKey::from_bytes(&[7; 32]));
-    let server = Credentials { key: Some(key.clone()), ..PeerKey::Any.into() };
-    let (client, server) = match input.below(3) {
-        0 => (PeerKey::Any.into(), server),
-        1 => (PeerKey::Known(key.public()).into(), server),
-        _ => (shared(), shared()),
-    };
-    (Security::Sealed(client), Security::Sealed(server))
-}
+/// How the two ends know each other.
+const TRUSTS: [Trust; 3] = [Trust::FirstContact, Trust::Pinned, Trust::PreShared];
 
 /// The network as the story leaves it.
 fn tell(kind: Kind, data: &[u8]) -> Network {
@@ -78,7 +67,7 @@ fn tell(kind: Kind, data: &[u8]) -> Network {
     let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
     let (mut client, mut server) = (configuration(&mut input, kind), configuration(&mut input, kind));
     if kind == Kind::Sealed {
-        (client.security, server.security) = security(&mut input);
+        (client.security, server.security) = input.pick(&TRUSTS).security();
     }
     let settles = input.bool();
     let mut network = Network::new(client, server);
@@ -219,7 +208,7 @@ mod tests {
     fn a_wrong_byte_is_noticed() {
         let network = &mut Network::new(Config::danger_unsealed(), Config::danger_unsealed());
         network.sides[1] =
-            crate::side::Side::new(network.sides[1].address, Some(Config::danger_unsealed().into()), 2, 99);
+            crate::side::Side::new(network.sides[1].host.address, Some(Config::danger_unsealed().into()), 2, 99);
         network.sides[0].write(network.now, 100);
         network.settle(1_000);
     }

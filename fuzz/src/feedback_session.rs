@@ -103,7 +103,7 @@ impl Session {
     }
 
     fn is_over(&self) -> bool {
-        self.side.stream().is_none() || self.emission.datagrams > DATAGRAMS_MAX || self.steps > STEPS_MAX
+        self.side.main().is_none() || self.emission.datagrams > DATAGRAMS_MAX || self.steps > STEPS_MAX
     }
 
     fn work(&mut self) {
@@ -302,12 +302,12 @@ impl Session {
     /// What holds at every moment.
     fn check(&self) {
         self.emission.check(self.now);
-        let Some(stream) = self.side.stream() else { return };
-        let acknowledged = stream.connection.stats().stream_bytes_acknowledged;
+        let Some((connection, stream)) = self.side.main() else { return };
+        let acknowledged = connection.stats().stream_bytes_acknowledged;
         assert!(acknowledged <= stream.written, "{acknowledged} bytes of {} are acknowledged", stream.written);
         let held = stream.written - acknowledged;
         assert!(held <= self.send_buffer_bytes, "{held} bytes wait in a buffer of {}", self.send_buffer_bytes);
-        let open = stream.connection.state() != State::SynSent;
+        let open = connection.state() != State::SynSent;
         assert!(open || self.emission.data_datagrams() == 0, "data before the peer's address was proven");
     }
 }

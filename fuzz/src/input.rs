@@ -1,57 +1,54 @@
 //! The fuzzer's bytes as a sequence of choices.
 
+use arbitrary::{Arbitrary, Unstructured};
+
 /// Takes choices off the front of a byte string. Once it is used up, every choice is zero and [`Input::is_empty`] says
 /// so: a short input is a short story, not an error. Each choice takes few whole bytes, so that a mutation of one byte
 /// changes one choice.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    rest: &'a [u8],
-}
+#[derive(Debug)]
+pub struct Input<'a>(Unstructured<'a>);
 
 impl<'a> Input<'a> {
     /// All of `data`.
     #[must_use]
     pub fn new(data: &'a [u8]) -> Self {
-        Self { rest: data }
+        Self(Unstructured::new(data))
     }
 
     /// Whether all bytes are used up.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    fn array<const N: usize>(&mut self) -> [u8; N] {
-        let mut out = [0; N];
-        let (taken, rest) = self.rest.split_at(self.rest.len().min(N));
-        out[..taken.len()].copy_from_slice(taken);
-        self.rest = rest;
-        out
+        self.0.is_empty()
     }
 
     /// One byte.
     pub fn u8(&mut self) -> u8 {
-        u8::from_le_bytes(self.array())
+        self.value()
     }
 
-    /// Two bytes.
+    /// Two bytes, the lower one first.
     pub fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.array())
+        self.value()
     }
 
-    /// Four bytes.
+    /// Four bytes, the lowest first.
     pub fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.array())
+        self.value()
     }
 
-    /// Eight bytes.
+    /// Eight bytes, the lowest first.
     pub fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.array())
+        self.value()
+    }
+
+    /// Missing bytes are zeros: reading an integer never fails.
+    fn value<T: Arbitrary<'a> + Default>(&mut self) -> T {
+        self.0.arbitrary().unwrap_or_default()
     }
 
     /// The lowest bit of one byte.
     pub fn bool(&mut self) -> bool {
-        self.u8() & 1 == 1
+        self.value()
     }
 
     /// True once in `n` bytes' values, `n` a power of two up to 256; never when the bytes are used up.
@@ -59,15 +56,9 @@ impl<'a> Input<'a> {
         u16::from(self.u8()) % n == n - 1
     }
 
-    /// A number below `n`; 0 if `n` is 0. Takes one byte for `n` up to 256, else two or four.
+    /// A number below `n`; 0 if `n` is 0. Takes as many bytes as `n` - 1 has, the highest first.
     pub fn below(&mut self, n: usize) -> usize {
-        let choice = match n {
-            0..=1 => return 0,
-            2..=0x100 => usize::from(self.u8()),
-            0x101..=0x1_0000 => usize::from(self.u16()),
-            _ => self.u32() as usize,
-        };
-        choice % n
+        self.0.choose_index(n).unwrap_or(0)
     }
 
     /// One of `choices`, which must not be empty.
@@ -77,9 +68,7 @@ impl<'a> Input<'a> {
 
     /// At most `n` bytes: what is left of them.
     pub fn bytes(&mut self, n: usize) -> &'a [u8] {
-        let (taken, rest) = self.rest.split_at(self.rest.len().min(n));
-        self.rest = rest;
-        taken
+        self.0.bytes(n.min(self.0.len())).unwrap_or_default()
     }
 
     /// A length byte and as many bytes.
@@ -137,18 +126,16 @@ pub fn mutate(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// `length` bytes which follow from `seed`.
+/// `length` bytes which follow from `seed`; the files in `seeds/` contain them. They have no period which a block's length
+/// could hide.
 #[must_use]
 pub fn filler(seed: u64, length: usize) -> Vec<u8> {
-    (0..length as u64).map(|at| pattern_byte(seed, at)).collect()
-}
-
-/// Byte `at` of an endless stream which follows from `seed`, and has no period which a block's length could hide.
-#[must_use]
-pub fn pattern_byte(seed: u64, at: u64) -> u8 {
-    let word = (seed ^ (at / 8)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let word = (word ^ (word >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    (word >> (at % 8 * 8)) as u8
+    let byte = |at: u64| {
+        let word = (seed ^ (at / 8)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let word = (word ^ (word >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (word >> (at % 8 * 8)) as u8
+    };
+    (0..length as u64).map(byte).collect()
 }
 
 #[cfg(test)]
@@ -162,6 +149,14 @@ mod tests {
         assert_eq!((input.u32(), input.u8(), input.number(), input.is_empty()), (3, 0, 0, true));
         assert_eq!(input.bytes(7), b"");
         assert!(!input.rarely(2) && !input.bool());
+    }
+
+    #[test]
+    fn a_choice_among_many_takes_more_bytes() {
+        let mut input = Input::new(&[9, 1, 2, 3, 4, 5, 6]);
+        assert_eq!((input.below(0), input.below(1), input.below(256)), (0, 0, 9));
+        assert_eq!((input.below(257), input.below(0x1_0001), input.u8()), (0x0102 % 257, 0x0003_0405 % 0x1_0001, 6));
+        assert_eq!(input.below(100), 0);
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_proto::{Accept, Config, Profile, Security};
+use dfcp_testkit::Packet;
 use dfcp_time::Time;
 use dfcp_wire::{Flags, Segment};
 
 use crate::input::{Input, mutate};
-use crate::side::{Action, Outgoing, Side};
+use crate::side::{Action, Side};
 
 /// Datagrams which wait on a wire; the network loses the oldest beyond.
 const WIRE_DATAGRAMS_MAX: usize = 256;
@@ -80,10 +81,10 @@ impl Network {
         self.check_bounds();
     }
 
-    fn post(&mut self, from: usize, out: Vec<Outgoing>) {
-        for Outgoing { to, bytes } in out {
+    fn post(&mut self, from: usize, out: Vec<Packet>) {
+        for Packet { to, bytes, .. } in out {
             self.datagrams += 1;
-            if to != self.sides[1 - from].address {
+            if to != self.sides[1 - from].host.address {
                 assert_eq!(to, self.third, "a datagram went to an address nobody has");
                 self.to_third += 1;
                 continue;
@@ -138,7 +139,7 @@ impl Network {
     /// Delivers the datagram at `index` of a wire, out of its turn.
     pub fn deliver(&mut self, from: usize, index: usize) {
         if let Some(datagram) = self.wires[from].remove(index) {
-            self.hand_over(1 - from, self.sides[from].address, &datagram.bytes);
+            self.hand_over(1 - from, self.sides[from].host.address, &datagram.bytes);
         }
     }
 
@@ -164,7 +165,7 @@ impl Network {
     /// Delivers the datagram at `index`, which stays on the wire.
     pub fn duplicate(&mut self, from: usize, index: usize) {
         if let Some(datagram) = self.wires[from].get(index).cloned() {
-            self.hand_over(1 - from, self.sides[from].address, &datagram.bytes);
+            self.hand_over(1 - from, self.sides[from].host.address, &datagram.bytes);
         }
     }
 
@@ -174,13 +175,13 @@ impl Network {
         let mut bytes = datagram.bytes.clone();
         mutate(input, &mut bytes);
         if bytes != datagram.bytes {
-            self.hand_over_forged(1 - from, self.sides[from].address, &bytes);
+            self.hand_over_forged(1 - from, self.sides[from].host.address, &bytes);
         }
     }
 
     /// Delivers bytes of the input's, as if from the other end or from a third address.
     pub fn inject(&mut self, to: usize, from_third: bool, bytes: &[u8]) {
-        let from = if from_third { self.third } else { self.sides[1 - to].address };
+        let from = if from_third { self.third } else { self.sides[1 - to].host.address };
         self.hand_over_forged(to, from, bytes);
     }
 
@@ -188,7 +189,7 @@ impl Network {
     pub fn replay(&mut self, index: usize, from_third: bool) {
         let Some((from, bytes)) = self.recorded.get(index).cloned() else { return };
         self.from_third += u64::from(from_third);
-        let address = if from_third { self.third } else { self.sides[from].address };
+        let address = if from_third { self.third } else { self.sides[from].host.address };
         self.hand_over(1 - from, address, &bytes);
     }
 

@@ -204,7 +204,7 @@ fn stories() -> Vec<Named> {
         let seal_two = [0, 0, 0, 0, 0, 0, 0, step, more, 0, 0, 0];
         [&seal_two[..], &[3, 0, 3, 1, 3, 0, 3, 1, 6, 0, 3, 0, 0, 0, 1]].concat()
     };
-    let in_order: Vec<u8> = [&[20, 1, 200, 0, 1, 0][..], &[0; 19]].concat();
+    let in_order: Vec<u8> = [&[1, 20, 200, 0, 1, 0][..], &[0; 19]].concat();
     vec![
         ("connection", "long", transfer(&sealed, 60_000)),
         ("connection", "short", transfer(&sealed, 1)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 pub use dfcp_wire::Profile;
 use dfcp_wire::handshake::Offer;
 
+use crate::classic::parameters::ClassicSettings;
 use crate::error::ConfigError;
 use crate::limits;
 use crate::security::{Credentials, Security};
@@ -114,13 +115,8 @@ pub struct Config {
     /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
     /// without UDP.
     pub overhead_bytes: u32,
-    /// Classic only: the receiver's decode threshold in encoded bytes (thesis table 3.2, *Redundancy*).
-    pub redundancy_bytes: u32,
-    /// Classic only: encode every block (`true`), or repeat the first block's encoding (*offline encoding*, thesis
-    /// §3.12.1), which delivers the first block's bytes over and over: for measurements without the codec's cost.
-    pub coding: bool,
-    /// Classic only: decode blocks (`true`), or only count their bytes and deliver zeros (thesis §3.12.1).
-    pub decoding: bool,
+    /// Classic only: the parameters of thesis table 3.2.
+    pub classic: ClassicSettings,
     /// Whether symbols have bytes. Default: they do.
     pub content: Content,
 }
@@ -145,9 +141,7 @@ impl Config {
             keep_alive: Some(Duration::from_secs(10)),
             time_wait: Duration::from_secs(32),
             overhead_bytes: 28,
-            redundancy_bytes: dfcp_fountain::raptor::REDUNDANCY_DEFAULT_BYTES as u32,
-            coding: true,
-            decoding: true,
+            classic: ClassicSettings::default(),
             content: Content::Real,
         }
     }
@@ -232,7 +226,7 @@ impl Config {
         }
         in_range("overhead_bytes", self.overhead_bytes.into(), 0, 1_024)?;
         let (least, most) = limits::REDUNDANCY_BYTES;
-        in_range("redundancy_bytes", self.redundancy_bytes.into(), least, most)
+        in_range("redundancy_bytes", self.classic.redundancy_bytes.into(), least, most)
     }
 }
 

@@ -192,6 +192,12 @@ pub enum ParameterError {
     /// *Coding*, because blocks under way keep their encoding.
     #[error("{0} can only be set before the connection is established")]
     TooLate(&'static str),
+    /// The table has no parameter of this name.
+    #[error(
+        "thesis table 3.2 has no such parameter; those that can be set are Window size, Redundancy, Coding, Decoding, \
+         Maxtokens, Numtokens, Inctokens and Inttokens"
+    )]
+    Unknown,
     /// It would change nothing on this connection.
     #[error(
         "{0} can only be set on a connection of the classic profile; this one is modern, which has no such setting"

@@ -24,12 +24,13 @@ mod stats;
 mod stream;
 
 pub use classic::inctokens;
-pub use classic::parameters::{Access, Parameter};
+pub use classic::parameters::{Access, ClassicSettings, Parameter};
 pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
+pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use session::protection::Identity;
 pub use session::sharing::Sending;

@@ -462,7 +462,7 @@ fn what_cannot_be_answered_is_not_computed_on() {
 fn an_endpoint_does_not_answer_its_own_syn_with_a_pre_shared_key() {
     let shared = || Config::sealed(Credentials::from(PreSharedKey::from_bytes(&[7; 32])));
     let mut server = Server::new(shared());
-    let (_, mut own) = server.endpoint.connect(server.now, address(5), shared()).unwrap();
+    let (_, mut own) = server.host.endpoint.connect(server.now, address(5), shared()).unwrap();
     let mut out = [0; dfcp_proto::DATAGRAM_BUFFER_BYTES];
     let length = own.poll_transmit(server.now, &mut out).unwrap().length;
     assert_eq!(server.take(address(5), &out[..length]), (None, None), "it was reflected");

@@ -8,7 +8,7 @@ mod support;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use dfcp_proto::{Accept, Config, ConnectionError, Cookies, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_proto::{Accept, ClassicSettings, Config, ConnectionError, Event, PeerKey, PeerMisbehaved, Rate, limits};
 use dfcp_wire::BlockInfo;
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, Wasted};
 use dfcp_wire::segment::{Fin, ReportHeader, Segment, SynOptions};
@@ -37,8 +37,8 @@ fn one_address_gets_its_share_of_connections_and_no_more() {
     let opened = (0..20).filter(|&n| Rogue { address: address(1), ..Rogue::new(n) }.open(&mut server)).count();
     assert_eq!(opened, 3);
     assert!(Rogue::new(99).open(&mut server), "others have theirs");
-    let handle = *server.connections.keys().next().unwrap();
-    server.forget(handle);
+    let handle = *server.host.connections.keys().next().unwrap();
+    server.host.forget(handle);
     assert!(Rogue { address: address(1), ..Rogue::new(50) }.open(&mut server), "what is over does not count");
 }
 
@@ -53,8 +53,8 @@ fn an_ipv6_prefix_gets_one_address_s_share_of_connections() {
     let opened = (0..1_322).filter(|&n| Rogue { address: from(1, n), ..Rogue::new(n) }.open(&mut server)).count();
     assert_eq!(opened, limits::CONNECTIONS_PER_ADDRESS_DEFAULT);
     assert!(Rogue { address: from(2, 1), ..Rogue::new(9_999) }.open(&mut server), "another prefix has its own share");
-    let handle = *server.connections.keys().next().unwrap();
-    server.forget(handle);
+    let handle = *server.host.connections.keys().next().unwrap();
+    server.host.forget(handle);
     assert!(Rogue { address: from(1, 2_000), ..Rogue::new(2_000) }.open(&mut server), "a closed one does not count");
 }
 
@@ -129,22 +129,6 @@ fn sealed_syns_are_kept_up_to_a_number_then_asked_for_cookies_and_then_take_the_
 }
 
 #[test]
-fn a_cookie_serves_for_two_steps_and_where_it_was_given() {
-    let accept = Accept { cookies: Cookies::Always, ..Config::sealed(PeerKey::Any).into() };
-    let mut server = Server::new(accept);
-    let mut caller = Caller::new(1, Config::sealed(PeerKey::Any));
-    let syn = caller.datagram(server.now).unwrap();
-    let cookie = server.take(caller.address, &syn).1.unwrap();
-    caller.take(server.now, cookie);
-    let shown = caller.datagram(server.now).unwrap();
-    server.take(address(2), &shown);
-    assert_eq!(server.stats().half_open, 0, "it is another's");
-    server.wait(limits::COOKIE_STEP * 3);
-    server.take(caller.address, &shown);
-    assert_eq!((server.stats().half_open, server.stats().cookies_sent), (0, 3), "it is too old");
-}
-
-#[test]
 fn false_proofs_cost_a_bounded_number_of_multiplications() {
     let mut server = Server::new(Config::sealed(PeerKey::Any));
     let mut caller = Caller::new(1, Config::sealed(PeerKey::Any));
@@ -196,10 +180,10 @@ fn a_connection_which_gets_no_reserve_is_not_accepted() {
     assert!((10..20).contains(&opened) && stats.refused == 100 - opened as u64, "{stats:?}");
     assert!(stats.memory_bytes <= 10 << 20);
     let handle = rogues[0].handle.unwrap();
-    server.forget(handle);
+    server.host.forget(handle);
     assert!(rogues[0].open(&mut server), "what ended has given its reserve back");
-    for handle in server.connections.keys().copied().collect::<Vec<_>>() {
-        server.forget(handle);
+    for handle in server.host.connections.keys().copied().collect::<Vec<_>>() {
+        server.host.forget(handle);
     }
     assert_eq!(server.stats().memory_bytes, 0);
 }
@@ -223,7 +207,7 @@ fn peers_which_never_finish_a_block_fill_the_budget_and_not_more_while_others_go
         }
         assert!(server.stats().memory_bytes <= BUDGET);
     }
-    let refused: u64 = server.connections.values().map(|it| it.stats().received.refused).sum();
+    let refused: u64 = server.host.connections.values().map(|it| it.stats().received.refused).sum();
     assert!(refused > 20 * 100, "{refused}: the test fills it");
     let mut honest = Rogue::new(99);
     assert!(honest.open(&mut server));
@@ -234,7 +218,7 @@ fn peers_which_never_finish_a_block_fill_the_budget_and_not_more_while_others_go
         assert!(server.stats().memory_bytes <= BUDGET);
     }
     for rogue in &rogues {
-        server.forget(rogue.handle.unwrap());
+        server.host.forget(rogue.handle.unwrap());
     }
     assert!(server.stats().memory_bytes < 1 << 20, "only the honest one's reserve is left");
 }
@@ -249,7 +233,7 @@ fn unread_blocks_count_until_they_are_read() {
     for block_id in 0..64 {
         rogue.block(&mut server, block_id, 64);
     }
-    let decoded = server.connections[&handle].stats().blocks_decoded;
+    let decoded = server.connection(handle).stats().blocks_decoded;
     assert!((4..64).contains(&decoded), "{decoded}");
     assert!(server.stats().memory_bytes <= 4 << 20);
     assert_eq!(server.read(handle), decoded as usize * 64 * usize::from(SYMBOL_SIZE));
@@ -271,7 +255,7 @@ fn many_tiny_blocks_count_as_what_their_decoders_take() {
         rogue.data(&mut server, block_id, info, 9, 711);
     }
     assert!(server.stats().memory_bytes <= 8 << 20);
-    assert!(server.connections[&rogue.handle.unwrap()].stats().received.refused > 10_000);
+    assert!(server.connection(rogue.handle.unwrap()).stats().received.refused > 10_000);
 }
 
 #[test]
@@ -290,20 +274,6 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     }
     let taken = server.stats().memory_bytes - reserve;
     assert!(taken <= 3 * MEMORY && taken > MEMORY, "{taken} of {MEMORY}");
-}
-
-#[test]
-fn blocks_outside_the_window_are_dropped_and_open_nothing() {
-    let mut server = Server::new(unsealed(GIB));
-    let mut rogue = Rogue::new(1);
-    assert!(rogue.open(&mut server));
-    let before = server.stats().memory_bytes;
-    for block_id in [4_096, 16_384, 1 << 20, u32::MAX - 1, u32::MAX] {
-        rogue.symbol(&mut server, block_id, 2, 0);
-    }
-    assert_eq!(server.stats().memory_bytes, before);
-    let stats = server.connections[&rogue.handle.unwrap()].stats();
-    assert_eq!((stats.received.refused, stats.segments_dropped), (5, 5));
 }
 
 #[test]
@@ -326,7 +296,10 @@ fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing()
 fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budget() {
     const BUDGET: u64 = 48 << 20;
     let most = limits::REDUNDANCY_BYTES.1 as u32;
-    let config = Config { redundancy_bytes: most, ..Config::danger_classic() };
+    let config = Config {
+        classic: ClassicSettings { redundancy_bytes: most, ..ClassicSettings::default() },
+        ..Config::danger_classic()
+    };
     let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
     let mut rogue = ClassicRogue::new(1);
     assert!(rogue.open(&mut server));
@@ -334,17 +307,17 @@ fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budg
     for _ in 0..limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX + 50 {
         rogue.data(&mut server, 0);
     }
-    let stats = server.connections[&rogue.handle.unwrap()].stats().received;
+    let stats = server.connection(rogue.handle.unwrap()).stats().received;
     assert_eq!((stats.useful, stats.late + stats.refused), (limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64, 50));
     // And many.
     for block_id in 1..128 {
         (0..20).for_each(|_| rogue.data(&mut server, block_id));
         assert!(server.stats().memory_bytes <= BUDGET);
     }
-    let refused = server.connections[&rogue.handle.unwrap()].stats().received.refused;
+    let refused = server.connection(rogue.handle.unwrap()).stats().received.refused;
     assert!(refused > 1_000, "{refused}: the test fills it");
     let handle = rogue.handle.unwrap();
-    server.forget(handle);
+    server.host.forget(handle);
     assert_eq!(server.stats().memory_bytes, 0);
 }
 
@@ -383,14 +356,14 @@ fn a_report_of_full_length_names_more_than_there_is_and_changes_nothing_or_ends_
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
     let handle = rogue.handle.unwrap();
-    let before = server.connections[&handle].stats().acks_received;
+    let before = server.connection(handle).stats().acks_received;
     for _ in 0..1_000 {
         let empty = report_payload(&report(0, 0), std::iter::repeat(Run::Empty(64)));
         assert!(empty.len() > REPORT_BYTES + 1_000 || empty.len() == usize::from(SYMBOL_SIZE), "{}", empty.len());
         let datagram = rogue.segment(REPORT, &empty);
         server.take(rogue.address, &datagram);
     }
-    assert_eq!(server.connections[&handle].stats().acks_received - before, 1_000);
+    assert_eq!(server.connection(handle).stats().acks_received - before, 1_000);
     assert_eq!(server.closed(handle), None, "empty blocks may be named beforehand");
     let complete = report_payload(&report(0, 0), std::iter::repeat(Run::Complete(64)));
     let datagram = rogue.segment(REPORT, &complete);
@@ -429,7 +402,7 @@ fn reports_which_are_ignored_do_not_prolong_the_end() {
         assert!(rogue.open(&mut server));
         let handle = rogue.handle.unwrap();
         let now = server.now;
-        let connection = server.connections.get_mut(&handle).unwrap();
+        let connection = server.connection(handle);
         assert_eq!(connection.write(now, &[7; 10_000]), Ok(10_000));
         connection.shutdown(now);
         let highest = server.sent(handle).iter().map(|it| decode(it).1.number).max().unwrap();
@@ -460,8 +433,8 @@ fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
     let handle = rogue.handle.unwrap();
     let now = server.now;
     let block = vec![7; K as usize * usize::from(SYMBOL_SIZE)];
-    assert_eq!(server.connections.get_mut(&handle).unwrap().write(now, &block), Ok(block.len()));
-    server.connections.get_mut(&handle).unwrap().flush();
+    assert_eq!(server.connection(handle).write(now, &block), Ok(block.len()));
+    server.connection(handle).flush();
     let (mut data, mut highest) = (0, 0);
     const STEPS: u64 = 2_000;
     for _ in 0..STEPS {
@@ -528,7 +501,7 @@ fn events_which_nobody_polls_are_bounded() {
         rogue.symbol(&mut server, block_id, 1, 0);
         server.read(handle);
     }
-    let connection = server.connections.get_mut(&handle).unwrap();
+    let connection = server.connection(handle);
     let events = std::iter::from_fn(|| connection.poll_event()).count();
     assert!((1..=limits::EVENTS_MAX).contains(&events), "{events}");
 }
@@ -557,7 +530,13 @@ fn what_is_configured_keeps_to_its_limits() {
         Config { window_blocks: limits::CLASSIC_WINDOW_BLOCKS_MAX + 1, ..Config::danger_classic() },
         Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MAX + 1, ..Config::danger_unsealed() },
         Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MIN - 1, ..Config::danger_unsealed() },
-        Config { redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1, ..Config::danger_classic() },
+        Config {
+            classic: ClassicSettings {
+                redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1,
+                ..ClassicSettings::default()
+            },
+            ..Config::danger_classic()
+        },
     ];
     for config in refused {
         assert!(config.validate().is_err(), "{config:?}");

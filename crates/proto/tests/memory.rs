@@ -81,13 +81,13 @@ fn idle_sealed_bytes(listener: Config, caller: &Config, has_spoken: bool) -> u64
         exchange(&mut server, &mut caller, &mut Some(handle));
         assert_eq!(server.read(handle), 1);
         let now = server.now;
-        let answered = server.connections.get_mut(&handle).map(|connection| connection.write(now, b"b"));
+        let answered = server.host.connections.get_mut(&handle).map(|connection| connection.write(now, b"b"));
         assert_eq!(answered, Some(Ok(1)));
         exchange(&mut server, &mut caller, &mut Some(handle));
         assert_eq!(caller.connection.read(server.now, &mut [0; 2]), Ok(Read::Bytes(1)));
         exchange(&mut server, &mut caller, &mut Some(handle));
     }
-    let connections: Vec<_> = std::mem::take(&mut server.connections).into_values().collect();
+    let connections: Vec<_> = std::mem::take(&mut server.host.connections).into_values().collect();
     assert_eq!(connections.len(), CONNECTIONS as usize);
     assert!(connections.iter().all(|connection| connection.state() == State::Established));
     let before = allocated_bytes();

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base64ct::{Base64Unpadded, Encoding};
 use ring::digest;
 use thiserror::Error;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{base64, handshake::public_of, schedule};
+use crate::{handshake::public_of, schedule};
 
 /// A pre-shared key's file must have at least as many bytes.
 pub const PRE_SHARED_BYTES_MIN: usize = 32;
@@ -88,7 +89,7 @@ impl PublicKey {
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&base64::encode(&self.0))
+        f.write_str(&base64(&self.0))
     }
 }
 
@@ -102,7 +103,7 @@ impl FromStr for PublicKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        base64::decode(text).map(Self).ok_or(KeyError::PublicKeyText)
+        from_base64(text).map(Self).ok_or(KeyError::PublicKeyText)
     }
 }
 
@@ -112,7 +113,7 @@ pub struct Fingerprint(pub [u8; 32]);
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{FINGERPRINT_PREFIX}{}", base64::encode(&self.0))
+        write!(f, "{FINGERPRINT_PREFIX}{}", base64(&self.0))
     }
 }
 
@@ -126,7 +127,7 @@ impl FromStr for Fingerprint {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        let digest = text.strip_prefix(FINGERPRINT_PREFIX).and_then(base64::decode);
+        let digest = text.strip_prefix(FINGERPRINT_PREFIX).and_then(from_base64);
         digest.map(Self).ok_or(KeyError::FingerprintText)
     }
 }
@@ -166,6 +167,18 @@ impl fmt::Debug for PreSharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PreSharedKey(..)")
     }
+}
+
+/// 43 characters (RFC 4648 §4, no padding), as `ssh` shows fingerprints.
+fn base64(bytes: &[u8; 32]) -> String {
+    Base64Unpadded::encode_string(bytes)
+}
+
+/// `None` unless `text` is what [`base64`] gives for some 32 bytes; one trailing `=` is ignored.
+fn from_base64(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let decoded = Base64Unpadded::decode(text.strip_suffix('=').unwrap_or(text), &mut bytes).ok()?;
+    (decoded.len() == bytes.len()).then_some(bytes)
 }
 
 /// SHA-256 of the concatenation of `parts`.
@@ -211,6 +224,34 @@ mod tests {
         assert_eq!("x".parse::<PublicKey>(), Err(KeyError::PublicKeyText));
         let public = PublicKey(PUBLIC);
         assert_eq!(public.to_string().parse::<Fingerprint>(), Err(KeyError::FingerprintText));
+    }
+
+    #[test]
+    fn known_texts() {
+        assert_eq!(base64(&[0; 32]), "A".repeat(43));
+        assert_eq!(base64(&[0xFF; 32]), "/".repeat(42) + "8");
+        let counted = core::array::from_fn(|i| i as u8);
+        assert_eq!(base64(&counted), "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8");
+        assert_eq!(from_base64("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="), Some(counted));
+    }
+
+    #[test]
+    fn other_spellings_are_refused() {
+        let good = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+        for bad in [
+            "",
+            "A",
+            &good[1..],
+            "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9",
+            &format!("{good}A"),
+            &format!("{good}=="),
+            &format!("{}=", &good[1..]),
+            &good.replace('E', "-"),
+            &good.replace('E', " "),
+            &good.replace('E', "é"),
+        ] {
+            assert_eq!(from_base64(bad), None, "{bad}");
+        }
     }
 
     #[test]

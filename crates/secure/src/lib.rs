@@ -12,7 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-mod base64;
 mod cookie;
 mod handshake;
 mod keys;

@@ -2,14 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use dfcp_end_to_end_tests::world::{Packet, World, client_address, server_address, stranger};
+use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_proto::{Config, PeerKey, Rate};
+use dfcp_testkit::{Packet, client_address, server_address};
 use dfcp_time::Time;
 use dfcp_wire::Flags;
+
+/// A sealed ACK with a challenge.
+const CHALLENGE_BYTES: usize = 40;
 
 fn config() -> Config {
     Config { rate: Rate::Fixed { rate_bps: 20_000_000 }, ..Config::sealed(PeerKey::Any) }
@@ -17,7 +22,7 @@ fn config() -> Config {
 
 fn world(seed: u64, up: u64, down: u64) -> World {
     let mut world = World::new(seed, config());
-    (world.client.to_send, world.server.to_send) = (up, down);
+    (world.client.job.send_bytes, world.server.job.send_bytes) = (up, down);
     world.connect(config()).unwrap();
     world
 }
@@ -32,7 +37,7 @@ fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
     for addresses in [1_u16, 3, 50] {
         let mut world = world(1, 1_000_000, 1_000_000);
         let mut count = 0_u16;
-        world.middle = Box::new(move |_, packet| {
+        world.tap = Box::new(move |_, packet| {
             if packet.to != server_address() || !is_sealed(&packet.bytes) {
                 return vec![packet];
             }
@@ -46,7 +51,7 @@ fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
             assert!(sent <= received, "{sent} bytes went to {ip}, from which {received} had come");
             assert!(sent < 40_000, "{sent} bytes went to {ip}");
         }
-        let moved = world.server.connections.values().any(|connection| connection.remote() != client_address());
+        let moved = world.server.host.connections.values().any(|connection| connection.remote() != client_address());
         assert!(!moved, "the server sends elsewhere");
         assert!(world.elsewhere.iter().all(|packet| packet.bytes.len() < 100), "data went elsewhere");
     }
@@ -57,7 +62,7 @@ fn copies_sent_from_elsewhere_neither_divert_data_nor_amplify() {
 fn late_copies_from_elsewhere_are_not_answered() {
     let mut world = world(2, 500_000, 500_000);
     let mut held: Vec<Packet> = Vec::new();
-    world.middle = Box::new(move |_, packet| {
+    world.tap = Box::new(move |_, packet| {
         let mut out = vec![packet.clone()];
         if packet.to == server_address() && is_sealed(&packet.bytes) {
             out.extend(held.iter().rev().take(3).cloned());
@@ -82,11 +87,15 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     };
     let lost = Rc::new(RefCell::new(0));
     let counter = Rc::clone(&lost);
-    world.middle = Box::new(move |now, packet| {
+    // When and how long each of the server's datagrams was, by destination.
+    let sent: Rc<RefCell<BTreeMap<SocketAddr, Vec<_>>>> = Rc::default();
+    let record = Rc::clone(&sent);
+    world.tap = Box::new(move |now, packet| {
         let outside = outward(now);
         if packet.from == client_address() {
             return vec![Packet { from: outside, ..packet }];
         }
+        record.borrow_mut().entry(packet.to).or_default().push((now, packet.bytes.len()));
         if packet.to == outside {
             return vec![Packet { to: client_address(), ..packet }];
         }
@@ -96,7 +105,7 @@ fn a_transfer_follows_a_client_whose_address_changes() {
     });
     let mut proven = vec![client_address()];
     while world.server.read_to_end == 0 || world.client.read_to_end == 0 {
-        assert!(world.step(Time::from_s(20)).unwrap(), "not done: {:?}", world.server.ended);
+        assert!(world.step(Time::from_s(20)), "not done: {:?}", world.server.ended);
         if let Some(connection) = world.server.connection()
             && proven.last() != Some(&connection.remote())
         {
@@ -105,9 +114,18 @@ fn a_transfer_follows_a_client_whose_address_changes() {
             proven.push(connection.remote());
         }
     }
-    assert!(!world.server.corrupt && !world.client.corrupt);
+    assert!(world.server.corrupt_at.is_none() && world.client.corrupt_at.is_none());
     assert_eq!((world.server.read, world.client.read), (2_000_000, 2_000_000));
     assert!(proven.len() >= 4, "{proven:?}");
+    assert_eq!(world.server.stats().path_changes, proven.len() as u64 - 1);
+    let sent = sent.borrow();
+    for (old, new) in proven.iter().zip(&proven[1..]) {
+        let (first, bytes) = sent[new][0];
+        assert_eq!(bytes, CHALLENGE_BYTES, "the first datagram to an unproven address is a challenge");
+        let (last_to_old, _) = sent[old].last().unwrap();
+        let after = last_to_old.since(first);
+        assert!(after <= Duration::from_millis(12), "data went to the old address for {after:?} after the challenge");
+    }
     assert!(*lost.borrow() > 0, "nothing was lost by the moves");
 }
 
@@ -117,13 +135,13 @@ fn data_moves_only_to_an_address_which_answers() {
     let mut world = world(4, 3_000_000, 3_000_000);
     let moved_at = Time::from_s(1) + Duration::from_millis(300);
     let elsewhere = stranger(9);
-    world.middle = Box::new(move |now, packet| {
+    world.tap = Box::new(move |now, packet| {
         if packet.from == client_address() && now >= moved_at {
             return vec![Packet { from: elsewhere, ..packet }]; // and nothing that goes there arrives anywhere
         }
         vec![packet]
     });
-    world.run_until(Time::from_s(3)).unwrap();
+    world.run_until(Time::from_s(3));
     let (sent, received) = (world.server.sent_to(elsewhere.ip()), world.server.received_from(elsewhere.ip()));
     assert!(sent > 0 && sent <= received, "{sent} bytes to an address from which {received} had come");
     assert!(world.elsewhere.iter().all(|packet| packet.bytes.len() <= 64), "something else than a question went there");
@@ -138,7 +156,7 @@ fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
     let mut world = world(5, 2_000_000, 2_000_000);
     let until = Time::from_s(1) + Duration::from_millis(400);
     let attacker = stranger(6);
-    world.middle = Box::new(move |now, packet| {
+    world.tap = Box::new(move |now, packet| {
         if now >= until {
             return vec![packet];
         }
@@ -152,12 +170,12 @@ fn who_forwards_a_question_holds_the_path_only_as_long_as_he_forwards() {
         }
         vec![packet]
     });
-    world.run_until(until).unwrap();
+    world.run_until(until);
     let diverted = world.server.connection().unwrap().remote() == attacker;
     world.finish(Time::from_s(40)).unwrap();
     let lost = world.elsewhere.len();
     assert!(lost < 3_000, "{lost} datagrams were lost to the attacker (diverted: {diverted})");
-    for connection in world.server.connections.values() {
+    for connection in world.server.host.connections.values() {
         assert_eq!(connection.remote(), client_address());
     }
 }

@@ -2,17 +2,20 @@
 //! attack is a real endpoint; its peer is driven by hand, and every byte which the server emits is counted.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_end_to_end_tests::puppet::{MODEST, Opened, boundless_report};
 use dfcp_end_to_end_tests::talk::{Talk, silent};
-use dfcp_end_to_end_tests::world::{World, server_address, stranger};
+use dfcp_end_to_end_tests::world::{World, stranger};
+use dfcp_netem::{LinkConfig, QueueLimit};
 use dfcp_proto::{Config, ConnectionError, PeerKey, PeerMisbehaved, Rate};
+use dfcp_testkit::{Job, LinksConfig, Testbed, rewrites};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run};
 use dfcp_wire::handshake::Offer;
-use dfcp_wire::{BlockInfo, Flags};
+use dfcp_wire::{BlockInfo, Flags, Header};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -28,17 +31,23 @@ fn config() -> Config {
     Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, send_buffer_bytes: 4 << 20, ..Config::sealed(PeerKey::Any) }
 }
 
-/// After the lie has come: the error, and how many bits were sent besides.
-fn caught(
-    mut talk: Talk,
-    mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<u8>>,
-) -> (Option<ConnectionError>, u64) {
-    let (mut lied, mut heard) = (false, 0);
+/// What became of a connection whose peer has lied.
+struct Caught {
+    error: Option<ConnectionError>,
+    /// Bits which were sent after its end.
+    bits_after: u64,
+    /// Resets which the liar has got.
+    resets: u32,
+}
+
+fn caught(mut talk: Talk, mut lie: impl FnMut(&mut Talk, &Opened) -> Option<Vec<u8>>) -> Caught {
+    let (mut lied, mut heard, mut resets) = (false, 0, 0);
     let mut sent_then = None;
     let end = talk.world.now + Duration::from_secs(60);
     while sent_then.is_none() && talk.world.now < end {
         talk.run_for(1, |talk, opened| {
             if lied {
+                resets += u32::from(opened.header.flags.contains(Flags::RST));
                 return Vec::new();
             }
             if let Some(answer) = lie(talk, opened) {
@@ -48,22 +57,25 @@ fn caught(
             // Until then it reports now and then, and truly, that it has nothing.
             heard += 1;
             (heard % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
+        });
         if !talk.world.server.ended.is_empty() {
             sent_then = Some(talk.sent_bits());
         }
     }
     assert!(lied, "the lie was never told");
-    talk.run_for(60_000, silent).unwrap();
-    (talk.error(), talk.sent_bits() - sent_then.unwrap_or_default())
+    talk.run_for(60_000, |_, opened| {
+        resets += u32::from(opened.header.flags.contains(Flags::RST));
+        Vec::new()
+    });
+    Caught { error: talk.error(), bits_after: talk.sent_bits() - sent_then.unwrap_or_default(), resets }
 }
 
 #[track_caller]
-fn assert_wrong_proof(what: &str, (error, bits_after): (Option<ConnectionError>, u64)) {
+fn assert_wrong_proof(what: &str, Caught { error, bits_after, resets }: Caught) {
     let is_right = matches!(error, Some(ConnectionError::PeerMisbehaved(PeerMisbehaved::WrongProof { .. })));
     assert!(is_right, "{what}: {error:?}");
     assert!(bits_after <= 100 * 8, "{what}: {bits_after} bits after the lie; an RST has 544");
+    assert_eq!(resets, 1, "{what}");
 }
 
 #[test]
@@ -92,16 +104,55 @@ fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
     }
 }
 
+/// A peer which has decoded two blocks, proves them, and claims more.
+#[test]
+fn a_true_proof_of_two_blocks_proves_no_other() {
+    type Claim = fn(&Talk, &mut Report) -> (u32, Vec<Run>);
+    let claims: [(&str, Claim); 4] = [
+        ("the truth", |talk, _| (2, vec![Run::Empty(talk.blocks - 2)])),
+        ("all that was sent", |talk, _| (talk.blocks, Vec::new())),
+        ("one more in the list", |_, _| (2, vec![Run::Complete(1)])),
+        ("with one bit changed", |talk, report| {
+            report.proof_cumulative ^= 1 << 24;
+            (2, vec![Run::Empty(talk.blocks - 2)])
+        }),
+    ];
+    for (what, claim) in claims {
+        let mut secrets = BTreeMap::new();
+        let ended = caught(Talk::new(1, config(), &MODEST).unwrap(), |talk, opened| {
+            let Header { block_id, s1: esi, s2, flags, .. } = opened.header;
+            if flags == Flags::SEC && block_id < 2 && esi < BlockInfo::from_s2(s2).unwrap().k.into() {
+                secrets.insert((block_id, esi), u32::from_be_bytes(*opened.payload.last_chunk().unwrap()));
+            }
+            if talk.blocks <= 2 {
+                return None;
+            }
+            let mut report = Report {
+                datagrams_received: talk.control + secrets.len() as u32,
+                proof_cumulative: secrets.values().fold(0, |proof, secret| proof ^ secret),
+                ..boundless_report(talk.highest)
+            };
+            let (next_needed, runs) = claim(talk, &mut report);
+            Some(talk.puppet.report(next_needed, &report, &runs).unwrap())
+        });
+        if what == "the truth" {
+            assert_eq!(ended.error, Some(ConnectionError::TimedOut), "a true proof is taken");
+        } else {
+            assert_wrong_proof(what, ended);
+        }
+    }
+}
+
 #[test]
 fn who_confirms_the_end_without_the_data_is_caught() {
-    for flags in [Flags::ACK, Flags::FIN | Flags::ACK] {
+    let proofs = [0, 5, 0x1234_5678];
+    for (flags, proof) in proofs.into_iter().flat_map(|proof| [(Flags::ACK, proof), (Flags::FIN | Flags::ACK, proof)]) {
         let mut talk = Talk::new(3, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 50_000;
+        talk.world.server.job.send_bytes = 50_000;
         let ended = caught(talk, |talk, _| {
             let end = talk.end?;
-            let say = |head: &mut dfcp_wire::Header| {
-                (head.block_id, head.s1, head.s2) = if flags == Flags::ACK { (end, ACK_OF_FIN, 5) } else { (0, 0, 5) };
-            };
+            let (block_id, s1) = if flags == Flags::ACK { (end, ACK_OF_FIN) } else { (0, 0) };
+            let say = |head: &mut Header| (head.block_id, head.s1, head.s2) = (block_id, s1, proof);
             Some(talk.puppet.seal(flags, say, &[]).unwrap())
         });
         assert_wrong_proof("the end", ended);
@@ -114,15 +165,23 @@ fn reports_of_what_was_never_sent_end_the_connection() {
         Some(talk.nothing_yet(|report| report.highest_datagram = 0x00FF_FFFF).unwrap())
     });
     let expected = ConnectionError::PeerMisbehaved(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: 0, sent: 0 });
-    assert_eq!(datagrams.0.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
+    assert_eq!(datagrams.error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
     let blocks = caught(Talk::new(4, config(), &MODEST).unwrap(), |talk, _| {
         let report = boundless_report(talk.highest);
         Some(talk.puppet.report(u32::MAX, &report, &[]).unwrap())
     });
-    assert!(matches!(blocks.0, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.0);
-    for (error, after) in [datagrams, blocks] {
-        assert!(after <= 800, "{error:?}: {after} bits after the lie");
+    assert!(matches!(blocks.error, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.error);
+    for Caught { error, bits_after, .. } in [datagrams, blocks] {
+        assert!(bits_after <= 800, "{error:?}: {bits_after} bits after the lie");
     }
+    // Without seals, and from a receiver which is honest otherwise.
+    let mut world = World::new(3, Config::danger_unsealed());
+    world.client.job.send_bytes = u64::MAX;
+    world.tap = rewrites(Flags::FBK, |_, payload| payload[..4].copy_from_slice(&0x00FF_FFFF_u32.to_be_bytes()));
+    world.connect(Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, ..Config::danger_unsealed() }).unwrap();
+    world.run_until(Time::from_s(3));
+    let error = world.client.ended.first().cloned().flatten();
+    assert_eq!(error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)), "{error:?}");
 }
 
 /// Windows without bound, in the handshake and in every report, and nothing ever acknowledged.
@@ -147,8 +206,7 @@ fn absurd_windows_and_reports_do_not_lift_the_rate() {
             talk.run_for(2_000, |talk, _| {
                 count += 1;
                 (count % 8 == 0).then(|| talk.nothing_yet(lie).unwrap()).into_iter().collect()
-            })
-            .unwrap();
+            });
             let limit = RATE_BPS * 2 + RATE_BPS / 50 + PACKET_BYTES * 8;
             let (sent, error) = (talk.sent_bits(), talk.error());
             assert!(sent <= limit, "{offer:?}, lie {number}: {sent} bits of at most {limit}");
@@ -169,8 +227,7 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
         talk.run_for(3_000, |talk, _| {
             count += 1;
             (count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
+        });
         let allowed = if rate_max_bps == 0 { RATE_BPS } else { rate_max_bps.min(RATE_BPS) };
         // Two datagrams' time for what went before the pacer knew, and the few that are not data.
         let limit = allowed * 3 + allowed / 20 + 8 * PACKET_BYTES * 8;
@@ -182,38 +239,14 @@ fn a_declared_rate_never_makes_a_server_send_above_its_own() {
     }
 }
 
-/// Both ends honest: the sender's own rate is far above what the receiver permits, whichever of them opened.
-#[test]
-fn a_receivers_cap_binds_whatever_the_sender_was_told() {
-    const CAP_BPS: u64 = 2_000_000;
-    for rate in [Rate::Line, Rate::Fixed { rate_bps: 500_000_000 }] {
-        let (eager, capped) = (Config { rate, ..config() }, Config { receive_rate_max_bps: CAP_BPS, ..config() });
-        for server_sends in [false, true] {
-            let (client, server) = if server_sends { (&capped, &eager) } else { (&eager, &capped) };
-            let mut world = World::new(13, server.clone());
-            (world.client.to_send, world.server.to_send) = if server_sends { (0, u64::MAX) } else { (u64::MAX, 0) };
-            world.connect(client.clone()).unwrap();
-            world.run_until(Time::from_s(6)).unwrap();
-            let (sender, to) = if server_sends {
-                (&world.server, dfcp_end_to_end_tests::world::client_address())
-            } else {
-                (&world.client, server_address())
-            };
-            let sent_bits = (sender.sent_bytes[&to] + 28 * sender.sent_datagrams[&to]) * 8;
-            assert!(sent_bits <= CAP_BPS * 5 * 102 / 100, "{rate:?}: {sent_bits} bits in 5 s");
-            assert!(sent_bits >= CAP_BPS * 5 * 90 / 100, "{rate:?}: only {sent_bits} bits in 5 s");
-        }
-    }
-}
-
 #[test]
 fn a_declared_idle_timeout_buys_few_keep_alives() {
     for idle_timeout_ms in [0, 1, 2, 29, 1_000, u32::MAX] {
         // Nothing to send, and a peer which never says a word again.
         let mut talk = Talk::new(7, config(), &Offer { idle_timeout_ms, ..MODEST }).unwrap();
-        talk.world.server.to_send = 0;
-        talk.world.server.shuts_down = false;
-        talk.run_for(40_000, silent).unwrap();
+        talk.world.server.job.send_bytes = 0;
+        talk.world.server.job.shut_down = false;
+        talk.run_for(40_000, silent);
         assert_eq!(talk.error(), Some(ConnectionError::TimedOut), "{idle_timeout_ms}");
         // At most one in 10 ms for the idle timeout of 30 s.
         let datagrams = talk.world.server.sent_datagrams[&talk.from];
@@ -221,6 +254,7 @@ fn a_declared_idle_timeout_buys_few_keep_alives() {
     }
 }
 
+/// Puppets which have reported nothing, or that nothing came; and an honest receiver, switched off in full swing.
 #[test]
 fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
     for (rate, reports) in [(Rate::Fixed { rate_bps: RATE_BPS }, true), (Rate::Fixed { rate_bps: RATE_BPS }, false)] {
@@ -229,23 +263,43 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
         talk.run_for(500, |talk, _| {
             count += 1;
             (reports && count % 8 == 0).then(|| talk.nothing_yet(|_| {}).unwrap()).into_iter().collect()
-        })
-        .unwrap();
-        talk.run_for(150, silent).unwrap();
+        });
+        talk.run_for(150, silent);
         let (then, datagrams) = (talk.sent_bits(), talk.world.server.sent_datagrams[&talk.from]);
         if !reports {
             // Not one report ever came: what was sent is what is sent before the first is missed.
             assert!(then <= RATE_BPS * 3 / 10, "{then} bits to a peer which has never reported");
         }
-        talk.run_for(60_000, silent).unwrap();
+        talk.run_for(60_000, silent);
         let after = talk.world.server.sent_datagrams[&talk.from] - datagrams;
         assert!(after <= 60, "{after} datagrams in a minute of silence");
         assert_eq!(talk.error(), Some(ConnectionError::TimedOut));
     }
+    for rate in [Rate::Fixed { rate_bps: 100_000_000 }, Rate::Line] {
+        let link = LinkConfig::default()
+            .with_rate_bps(100_000_000)
+            .with_delay(Duration::from_millis(25))
+            .with_queue(QueueLimit::packets(500));
+        let links = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
+        let sender = (Config { rate, ..Config::danger_unsealed() }, Job::send(u64::MAX));
+        let receiver = (Config::danger_unsealed(), Job::send(0));
+        let mut testbed = Testbed::over(1, links, sender, receiver).unwrap();
+        testbed.run_until(Time::from_s(3));
+        testbed.server.is_off = true;
+        let [begin, end, gone, later] = [4, 30, 41, 100].map(|second| {
+            testbed.run_until(Time::from_s(second));
+            testbed.client.emitted()
+        });
+        // 4 RTT and the reports still under way, with the queue's delay: then at most slow probing.
+        let probes = end - begin;
+        assert!((10..60).contains(&probes), "{probes} datagrams in 26 s of silence");
+        assert_eq!(testbed.client.ended, [Some(ConnectionError::TimedOut)]);
+        assert_eq!(later, gone, "it sends after it gave up");
+    }
 }
 
 fn data(talk: &mut Talk, block_id: u32, esi: u32, info: BlockInfo, payload: &[u8]) -> Vec<u8> {
-    let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (block_id, esi, info.to_s2());
+    let say = |head: &mut Header| (head.block_id, head.s1, head.s2) = (block_id, esi, info.to_s2());
     talk.puppet.seal(Flags::default(), say, payload).unwrap()
 }
 
@@ -302,11 +356,11 @@ fn a_poisoned_block_ends_in_a_clear_error() {
     ];
     for (name, poison) in poisons {
         let mut talk = Talk::new(9, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 0;
+        talk.world.server.job.send_bytes = 0;
         for datagram in poison(&mut talk) {
             talk.say(datagram);
         }
-        talk.run_for(2_000, silent).unwrap();
+        talk.run_for(2_000, silent);
         let is_clear = matches!(
             talk.error(),
             Some(ConnectionError::PeerMisbehaved(
@@ -326,9 +380,19 @@ fn a_poisoned_block_ends_in_a_clear_error() {
 fn blocks_outside_the_window_or_the_memory_are_dropped() {
     let config = Config { receive_memory_bytes: 1 << 20, window_blocks: 100, ..config() };
     let mut talk = Talk::new(10, config, &MODEST).unwrap();
-    talk.world.server.to_send = 0;
-    talk.run_for(20, silent).unwrap();
-    let mut given = 0;
+    talk.world.server.job.send_bytes = 0;
+    talk.run_for(20, silent);
+    let before = talk.world.server.host.endpoint.stats().memory_bytes;
+    let far = [100, 4_096, 16_384, 1 << 20, u32::MAX - 1, u32::MAX];
+    for block_id in far {
+        let datagram = data(&mut talk, block_id, 0, block(2, 2 * 1_420, false), &[5; SYMBOL]);
+        let (now, from) = (talk.world.now, talk.from);
+        talk.world.server.receive(now, from, &datagram);
+    }
+    assert_eq!(talk.world.server.host.endpoint.stats().memory_bytes, before, "they open nothing");
+    let stats = talk.world.server.connection().unwrap().stats();
+    assert_eq!((stats.received.refused, stats.segments_dropped), (far.len() as u64, far.len() as u64));
+    let mut given = far.len() as u64;
     for number in 0..30_000_u32 {
         // Block 0 never comes.
         let block_id = if number % 2 == 0 { 1 + number % 99 } else { number.wrapping_mul(0x0001_0001) | 128 };
@@ -337,7 +401,7 @@ fn blocks_outside_the_window_or_the_memory_are_dropped() {
         talk.world.server.receive(now, from, &datagram);
         given += 1;
     }
-    talk.run_for(100, silent).unwrap();
+    talk.run_for(100, silent);
     let stats = talk.world.server.connection().unwrap().stats();
     assert_eq!(stats.received.distinct() + stats.received.duplicate, given, "{stats:?}");
     // 1 MiB holds two blocks of 364 kB, and a block at most 256 symbols.
@@ -352,7 +416,7 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
     for seed in 0..30 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut talk = Talk::new(seed, config(), &MODEST).unwrap();
-        talk.world.server.to_send = 300_000;
+        talk.world.server.job.send_bytes = 300_000;
         for _ in 0..300 {
             let flags = [Flags::default(), Flags::FBK, Flags::ACK, Flags::FIN, Flags::FIN | Flags::ACK, Flags::SYN];
             let flags = flags[random.random_range(0..flags.len())];
@@ -363,12 +427,12 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
                 1 => random.random_range(0..100_000),
                 _ => random.random(),
             });
-            let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (words[0], words[1], words[2]);
+            let say = |head: &mut Header| (head.block_id, head.s1, head.s2) = (words[0], words[1], words[2]);
             let datagram = talk.puppet.seal(flags, say, &payload).unwrap();
             talk.say(datagram);
-            talk.run_for(1, silent).unwrap();
+            talk.run_for(1, silent);
         }
-        talk.run_for(100_000, silent).unwrap();
+        talk.run_for(100_000, silent);
         assert_eq!(talk.world.server.ended.len(), 1, "seed {seed}");
         assert!(talk.sent_bits() <= RATE_BPS, "seed {seed}: {} bits", talk.sent_bits());
     }
@@ -379,15 +443,15 @@ fn random_sealed_segments_end_in_an_error_or_nothing() {
 fn an_authenticated_peer_cannot_make_the_server_amplify_towards_a_victim() {
     for s1 in [ACK_KEEP_ALIVE, ACK_PATH_CHALLENGE] {
         let mut talk = Talk::new(12, config(), &MODEST).unwrap();
-        talk.run_for(100, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]).unwrap();
+        talk.run_for(100, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]);
         let victims: Vec<SocketAddr> = (100..102).map(stranger).collect();
         for round in 0..50_u32 {
             for victim in &victims {
-                let say = |head: &mut dfcp_wire::Header| (head.block_id, head.s1, head.s2) = (round, s1, 7);
+                let say = |head: &mut Header| (head.block_id, head.s1, head.s2) = (round, s1, 7);
                 let datagram = talk.puppet.seal(Flags::ACK, say, &[]).unwrap();
                 talk.say_from(*victim, datagram);
             }
-            talk.run_for(25, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]).unwrap();
+            talk.run_for(25, |talk, _| vec![talk.nothing_yet(|_| {}).unwrap()]);
         }
         for victim in victims {
             let (sent, received) =

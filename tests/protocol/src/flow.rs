@@ -1,22 +1,19 @@
 //! One bulk stream between two endpoints, for what is counted: allocations and instructions.
 //!
 //! Where [`Pair`](crate::Pair) can do anything to a connection, this does one thing with as little as possible besides
-//! the protocol: datagrams are written into a ring and taken in from there in place, as a socket's buffers would be, and
-//! once a flow runs, nothing here allocates. The clock moves by the time a datagram takes at the sender's interface. The
-//! same configuration gives the same flow.
+//! the protocol. So it drives its [`Host`]s itself: datagrams are written into a ring and taken in from there in place,
+//! as a socket's buffers would be, and once a flow runs, nothing here allocates. The clock moves by the time a datagram
+//! takes at the sender's interface. The same configuration gives the same flow.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{
-    Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, Event, Rate, Read, Routed, State, Stats,
-};
+use dfcp_proto::{Config, Connection, DATAGRAM_BUFFER_BYTES, Event, Rate, Read, State, Stats};
+use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-
-use crate::trust::Trust;
 
 /// What a flow is like. Its ends send as fast as the interface takes datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +43,8 @@ pub struct Flow {
     now: Time,
     /// What a datagram takes at the interface.
     datagram_time: Duration,
-    sender: End,
-    receiver: End,
+    sender: Host,
+    receiver: Host,
     forward: Wire,
     backward: Wire,
     /// What is written, again and again.
@@ -82,26 +79,20 @@ impl Flow {
         let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
         let (own, accepting) = trust.security();
         let modern = |security| Config { rate: Rate::Line, security, ..Config::modern() };
-        let seed = |salt: u8| {
-            let mut seed = [salt; 32];
-            seed[..8].copy_from_slice(&config.seed.to_le_bytes());
-            seed
-        };
-        let accept = Accept { modern: Some(modern(accepting)), ..Accept::default() };
-        let mut caller = Endpoint::new(addresses[0].port(), None, seed(1));
         let now = Time::from_s(1);
-        let (_handle, connection) = caller.connect(now, addresses[1], modern(own))?;
-        let listener = Endpoint::new(addresses[1].port(), Some(accept), seed(2));
+        let mut caller = Host::new(addresses[0], None, seed32(config.seed, 1));
+        caller.connect(now, addresses[1], modern(own))?;
+        let listener = Host::new(addresses[1], Some(modern(accepting).into()), seed32(config.seed, 2));
         let datagram_time = Duration::from_nanos(PACKET_BYTES * 8 * 1_000_000_000 / config.interface_bps.max(1));
         let under_way = config.delay.as_nanos() / datagram_time.as_nanos().max(1);
         let slots = usize::try_from(under_way)?.saturating_add(4 * RUN_DATAGRAMS as usize);
         let mut flow = Self {
             now,
             datagram_time,
-            sender: End { endpoint: caller, connection: Some(connection), peer: addresses[1] },
-            receiver: End { endpoint: listener, connection: None, peer: addresses[0] },
-            forward: Wire::new(slots, config, 3),
-            backward: Wire::new(slots, config, 4),
+            sender: caller,
+            receiver: listener,
+            forward: Wire::new(addresses[0], slots, config, 3),
+            backward: Wire::new(addresses[1], slots, config, 4),
             content: Pcg64Mcg::seed_from_u64(config.seed).random_iter().take(CONTENT_BYTES).collect(),
             written: 0,
             writable: true,
@@ -141,13 +132,13 @@ impl Flow {
     /// The sending connection's counters.
     #[must_use]
     pub fn sender_stats(&self) -> Stats {
-        self.sender.connection.as_ref().map(Connection::stats).unwrap_or_default()
+        self.sender.connection().map(Connection::stats).unwrap_or_default()
     }
 
     /// The receiving connection's counters.
     #[must_use]
     pub fn receiver_stats(&self) -> Stats {
-        self.receiver.connection.as_ref().map(Connection::stats).unwrap_or_default()
+        self.receiver.connection().map(Connection::stats).unwrap_or_default()
     }
 
     fn turn(&mut self, datagrams_max: u64) -> Result<()> {
@@ -161,9 +152,8 @@ impl Flow {
     /// [`receiving_end`](Self::receiving_end) by name.
     #[inline(never)]
     fn sending_end(&mut self, datagrams_max: u64) {
-        let end = &mut self.sender;
-        end.take(self.now, &mut self.backward, &mut self.forward);
-        let Some(connection) = &mut end.connection else { return };
+        take(&mut self.sender, self.now, &mut self.backward, &mut self.forward);
+        let Some(connection) = self.sender.connection_mut() else { return };
         while let Some(event) = connection.poll_event() {
             self.writable |= event == Event::Writable;
         }
@@ -186,9 +176,9 @@ impl Flow {
     /// Everything which the receiving end does; the bytes which it has read.
     #[inline(never)]
     fn receiving_end(&mut self) -> Result<usize> {
-        let (now, end) = (self.now, &mut self.receiver);
-        end.take(now, &mut self.forward, &mut self.backward);
-        let Some(connection) = &mut end.connection else { return Ok(0) };
+        let now = self.now;
+        take(&mut self.receiver, now, &mut self.forward, &mut self.backward);
+        let Some(connection) = self.receiver.connection_mut() else { return Ok(0) };
         while connection.poll_event().is_some() {}
         let mut taken = 0;
         while taken < self.taken.len()
@@ -210,52 +200,33 @@ impl Flow {
             self.read += piece.len() as u64;
             rest = later;
         }
-        let connection = self.sender.connection.as_ref().context("the sender has no connection")?;
+        let connection = self.sender.connection().context("the sender has no connection")?;
         ensure!(connection.state() != State::Closed, "the sender's connection has ended");
         Ok(())
     }
 }
 
-/// One end.
-#[derive(Debug)]
-struct End {
-    endpoint: Endpoint,
-    connection: Option<Connection>,
-    peer: SocketAddr,
-}
-
-impl End {
-    /// Takes in what has arrived by `now`, and serves timers.
-    fn take(&mut self, now: Time, from: &mut Wire, to: &mut Wire) {
-        let mut answer = [0; DATAGRAM_BUFFER_BYTES];
-        while let Some((at, datagram)) = from.pop(now) {
-            match self.endpoint.handle_datagram(at, self.peer, datagram, &mut answer) {
-                Routed::Connection(_, remote) => {
-                    if let Some(connection) = &mut self.connection {
-                        connection.handle_datagram(at, remote, datagram);
-                    }
-                }
-                Routed::Opened(_, connection) => self.connection = Some(connection),
-                Routed::Reply(length) => {
-                    to.push(now, |out| {
-                        out[..length].copy_from_slice(&answer[..length]);
-                        Some(length)
-                    });
-                }
-                _ => {}
-            }
+/// Lets a host take in what has arrived by `now`, and serves its timers.
+fn take(host: &mut Host, now: Time, from: &mut Wire, to: &mut Wire) {
+    let peer = from.sender;
+    while let Some((at, datagram)) = from.pop(now) {
+        if let Received::Reply(answer) = host.receive(at, peer, datagram) {
+            to.push(now, |out| {
+                out[..answer.len()].copy_from_slice(&answer);
+                Some(answer.len())
+            });
         }
-        if let Some(connection) = &mut self.connection
-            && connection.next_timeout(now).is_some_and(|due| due <= now)
-        {
-            connection.handle_timeout(now);
-        }
+    }
+    if host.next_timeout(now).is_some_and(|due| due <= now) {
+        host.handle_timeout(now);
     }
 }
 
 /// Datagrams under way in one direction: a ring of buffers, so that nothing is allocated or copied.
 #[derive(Debug)]
 struct Wire {
+    /// The address of the end which sends.
+    sender: SocketAddr,
     slots: Vec<Slot>,
     first: usize,
     count: usize,
@@ -272,9 +243,10 @@ struct Slot {
 }
 
 impl Wire {
-    fn new(slots: usize, config: FlowConfig, salt: u64) -> Self {
+    fn new(sender: SocketAddr, slots: usize, config: FlowConfig, salt: u64) -> Self {
         let empty = Slot { bytes: [0; DATAGRAM_BUFFER_BYTES], length: 0, arrives_at: Time::ZERO };
         Self {
+            sender,
             slots: vec![empty; slots],
             first: 0,
             count: 0,

@@ -1,17 +1,18 @@
 //! Random paths and jobs: everything a network may do to a connection, drawn from one seed.
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{Config, ConnectionError, Profile, Rate, Schedule, Traffic};
+use dfcp_testkit::{Job, LinksConfig, Outcome, Packet, Trust, client_address};
 use dfcp_time::Time;
+use dfcp_wire::{Header, Segment};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::pair::{Outcome, Pair, PathConfig};
-use crate::side::Job;
-use crate::trust::Trust;
+use crate::Pair;
 
 /// A run drawn from a seed.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Scenario {
     bytes_max: u64,
     /// The profile of both ends.
     pub profile: Profile,
-    path: PathConfig,
+    path: LinksConfig,
     client: (Config, Job),
     server: (Config, Job),
     simultaneous: bool,
@@ -144,7 +145,7 @@ impl Scenario {
             seed,
             bytes_max,
             profile,
-            path: PathConfig { forward, backward, interface_bps },
+            path: LinksConfig { forward, backward, interface_bps },
             client,
             server,
             simultaneous,
@@ -172,8 +173,13 @@ impl Scenario {
 
     fn run_inner(self, log: bool) -> Result<Option<Outcome>> {
         let config = self.server.0.clone();
-        let mut pair = Pair::new(self.seed, self.path, self.client, self.server)?;
-        pair.log = log;
+        let mut pair = Pair::over(self.seed, self.path, self.client, self.server)?;
+        if log {
+            pair.tap = Box::new(|now, packet| {
+                print(now, &packet);
+                vec![packet]
+            });
+        }
         if self.simultaneous {
             pair.open_simultaneously(self.seed, config)?;
         }
@@ -185,6 +191,18 @@ impl Scenario {
             }
         }
     }
+}
+
+/// A line for a datagram which leaves an end.
+fn print(now: Time, packet: &Packet) {
+    let Ok(segment) = Segment::decode(&packet.bytes) else { return };
+    let arrow = if packet.from == client_address() { "->" } else { "<-" };
+    let Header { flags, block_id, s1, s2, s3, .. } = segment.header;
+    let payload = segment.payload.len();
+    let _closed_pipe_is_fine = writeln!(
+        std::io::stdout(),
+        "{now} {arrow} {flags:?} block {block_id} s1 {s1} s2 {s2} s3 {s3} payload {payload}"
+    );
 }
 
 /// Classic gives up after five repeats of SYN, SYNACK or FIN (thesis §3.6, §3.11): its documented timeout. The other end

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{Config, Rate};
+use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 use serde::Serialize;
 
-use crate::pair::{Pair, PathConfig};
-use crate::side::Job;
-use crate::trust::sealed;
+use crate::Pair;
 
 /// Bytes of the application in a full IP packet (IPv4), and of the packet: what the design's ceiling is made of. A sealed
 /// packet has 4 bytes more, the proof of decoding, which so count as a loss of 0.27 %.
@@ -100,7 +99,7 @@ impl Cell {
             .with_loss(Loss::bernoulli(self.loss))
             .with_held_bytes_max(2 << 30)
             .with_queue(QueueLimit::packets(1_000));
-        let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
+        let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
         let bdp_bytes = self.rate_bps / 8 * self.rtt_ms / 1_000;
         // The window must span the rounds that the slowest of many blocks needs: 8 C·RTT.
         let memory = (8 * bdp_bytes).max(32 << 20);
@@ -111,12 +110,12 @@ impl Cell {
             window_blocks: dfcp_proto::limits::WINDOW_BLOCKS_MAX,
             ..if self.unsealed { Config::danger_unsealed() } else { sealed() }
         };
-        let mut pair = Pair::new(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;
+        let mut pair = Pair::over(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;
         pair.run_until(Time::from_s(1) + self.warm_up());
         let before = self.mean_counters(&mut pair);
         pair.run_until(before.at + self.measured());
         let after = self.mean_counters(&mut pair);
-        pair.client_connection()?;
+        pair.client.connection().context("the client's connection is gone")?;
         let seconds = (after.at - before.at).as_secs_f64();
         let [read, useful, distinct, lost, delivered] = std::array::from_fn(|i| after.means[i] - before.means[i]);
         let goodput_bps = useful * SYMBOL_BYTES * 8.0 / seconds;
@@ -143,7 +142,7 @@ impl Cell {
         let mut means = [0.0; 5];
         for _ in 0..SAMPLES {
             pair.run_until(pair.now + every);
-            let (stats, link) = (pair.server.stats(), pair.link_stats().0);
+            let (stats, link) = (pair.server.stats(), pair.path.stats().0);
             let counters = [
                 stats.stream_bytes_read,
                 stats.received.useful,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
 use dfcp_proto::{Config, Rate, Traffic};
-use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
+use dfcp_protocol_tests::Pair;
+use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
@@ -59,12 +60,12 @@ impl CapacityDrop {
             .with_rate_bps(self.before_bps)
             .with_delay(self.base_rtt / 2)
             .with_queue(QueueLimit::packets(BUFFER_PACKETS));
-        let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
+        let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
         let client = Config { rate: Rate::Fixed { rate_bps: self.sender_bps }, traffic: self.traffic, ..sealed() };
-        let mut pair = Pair::new(1, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap();
+        let mut pair = Pair::over(1, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap();
         let dropped_at = Time::from_s(3) + Duration::from_micros(step * 23_456);
         pair.run_until(dropped_at);
-        pair.set_rate_bps(self.after_bps).unwrap();
+        pair.path.set_rate_bps(pair.now, self.after_bps).unwrap();
         let read_at = |pair: &Pair| pair.server.stats().stream_bytes_read;
         let (mut gap, mut last) = (Duration::ZERO, (pair.now, read_at(&pair)));
         let mut read_until = |pair: &mut Pair, until: Time| {

@@ -4,25 +4,28 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
-use dfcp_proto::{Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens};
-use dfcp_protocol_tests::{Job, Pair, PathConfig, sealed};
+use dfcp_proto::{
+    ClassicSettings, Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens,
+};
+use dfcp_protocol_tests::Pair;
+use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
 
-fn path(loss: f64, one_way_ms: u64) -> PathConfig {
+fn path(loss: f64, one_way_ms: u64) -> LinksConfig {
     let link = LinkConfig::default()
         .with_rate_bps(100_000_000)
         .with_delay(Duration::from_millis(one_way_ms))
         .with_loss(Loss::bernoulli(loss));
-    PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 }
+    LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 }
 }
 
-fn modern(path: PathConfig, up: Job, down: Job) -> Pair {
-    Pair::new(7, path, (sealed(), up), (sealed(), down)).unwrap()
+fn modern(path: LinksConfig, up: Job, down: Job) -> Pair {
+    Pair::over(7, path, (sealed(), up), (sealed(), down)).unwrap()
 }
 
-fn classic(path: PathConfig, up: Job, down: Job) -> Pair {
+fn classic(path: LinksConfig, up: Job, down: Job) -> Pair {
     let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
-    Pair::new(7, path, (config.clone(), up), (config, down)).unwrap()
+    Pair::over(7, path, (config.clone(), up), (config, down)).unwrap()
 }
 
 #[test]
@@ -41,15 +44,15 @@ fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
     const QUEUE_BYTES: u64 = 400_000;
     let receiver = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_micros(50));
     let forward = receiver.clone().with_queue(QueueLimit::bytes(QUEUE_BYTES));
-    let path = PathConfig { forward, backward: receiver, interface_bps: 1_000_000_000 };
+    let path = LinksConfig { forward, backward: receiver, interface_bps: 1_000_000_000 };
     let line = |job| (Config { rate: Rate::Line, ..sealed() }, job);
-    let mut pair = Pair::new(7, path, line(Job::send(u64::MAX)), line(Job::send(0))).unwrap();
+    let mut pair = Pair::over(7, path, line(Job::send(u64::MAX)), line(Job::send(0))).unwrap();
     pair.run_until(Time::from_ms(1_001));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
     pair.run_until(Time::from_ms(1_100));
-    let before = pair.link_stats().0;
+    let before = pair.path.stats().0;
     pair.run_until(Time::from_ms(2_100));
-    let after = pair.link_stats().0;
+    let after = pair.path.stats().0;
     let dropped = after.queue_drops.packets - before.queue_drops.packets;
     (dropped, 8 * (after.delivered.bytes - before.delivered.bytes))
 }
@@ -66,9 +69,9 @@ fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
 /// Datagrams which a sender at 200 Mbit/s has sent one second after its start, over a path of 100 ms.
 fn sent_in_a_second(told_bytes: u64, write_ahead: WriteAhead) -> u64 {
     let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
-    let path = PathConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
+    let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
     let paced = |job| (Config { rate: Rate::Fixed { rate_bps: 200_000_000 }, ..sealed() }, job);
-    let mut pair = Pair::new(7, path, paced(Job::send(u64::MAX)), paced(Job::send(0))).unwrap();
+    let mut pair = Pair::over(7, path, paced(Job::send(u64::MAX)), paced(Job::send(0))).unwrap();
     // When the server's connection is there, and before any report of data.
     pair.run_until(Time::from_ms(1_155));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
@@ -101,7 +104,7 @@ fn on_a_clean_path_the_counters_of_both_ends_agree() {
     // A sealed connection's handshake is not counted at the acceptor, who has no connection yet.
     let [client, server] = jobs.map(|job| (Config::danger_unsealed(), job));
     for mut pair in [
-        Pair::new(7, path(0.0, 20), client, server).unwrap(),
+        Pair::over(7, path(0.0, 20), client, server).unwrap(),
         classic(path(0.0, 20), Job::send(500_000), Job::send(300_000)),
     ] {
         pair.run(Time::from_s(200)).unwrap();
@@ -147,7 +150,7 @@ fn both_ends_may_call_each_other() {
     for loss in [0.0, 0.2] {
         let ends = [Job::send(10_000), Job::send(20_000)].map(|job| (Config::danger_unsealed(), job));
         let [client, server] = ends;
-        let mut pair = Pair::new(7, path(loss, 30), client, server).unwrap();
+        let mut pair = Pair::over(7, path(loss, 30), client, server).unwrap();
         pair.open_simultaneously(7, Config::danger_unsealed()).unwrap();
         pair.run(Time::from_s(100)).unwrap();
     }
@@ -159,19 +162,19 @@ fn both_ends_may_call_each_other() {
 #[test]
 fn a_listener_refuses_the_profile_it_was_not_started_for() {
     let mut pair =
-        Pair::new(1, path(0.0, 10), (Config::danger_classic(), Job::send(1)), (sealed(), Job::send(0))).unwrap();
+        Pair::over(1, path(0.0, 10), (Config::danger_classic(), Job::send(1)), (sealed(), Job::send(0))).unwrap();
     pair.run_until(Time::from_s(2));
-    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::Refused)));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::Refused)]);
 }
 
 #[test]
 fn an_abort_is_heard_by_the_peer() {
     let mut pair = modern(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
     pair.run_until(Time::from_s(2));
-    pair.client_connection().unwrap().abort();
+    pair.client.connection_mut().unwrap().abort();
     pair.run_until(Time::from_s(3));
-    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::Aborted)));
-    assert_eq!(pair.server.ended(), Some(Some(ConnectionError::Reset)));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::Aborted)]);
+    assert_eq!(pair.server.ended, [Some(ConnectionError::Reset)]);
 }
 
 #[test]
@@ -181,9 +184,9 @@ fn an_idle_connection_is_kept_alive_and_a_dead_one_ends() {
     let mut pair = modern(path(0.1, 10), job, job);
     pair.run_until(Time::from_s(600));
     assert_eq!(pair.client.connection().map(|c| c.state()), Some(State::Established));
-    pair.kill_server();
+    pair.server.is_off = true;
     pair.run_until(Time::from_s(640));
-    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::TimedOut)));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::TimedOut)]);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn keep_alives_suit_a_peer_with_less_patience() {
     let mut job = Job::send(10);
     job.shut_down = false;
     let impatient = Config { idle_timeout: Duration::from_secs(2), keep_alive: None, ..sealed() };
-    let mut pair = Pair::new(7, path(0.1, 10), (sealed(), job), (impatient, job)).unwrap();
+    let mut pair = Pair::over(7, path(0.1, 10), (sealed(), job), (impatient, job)).unwrap();
     pair.run_until(Time::from_s(600));
     assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::Established));
 }
@@ -210,19 +213,19 @@ fn keep_alives_suit_a_peer_with_less_patience() {
 fn nobody_answers() {
     let mut pair = modern(path(1.0, 10), Job::send(10), Job::send(0));
     pair.run_until(Time::from_s(40));
-    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::HandshakeTimeout)));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout)]);
     let mut pair = classic(path(1.0, 10), Job::send(10), Job::send(0));
     pair.run_until(Time::from_s(63));
-    assert_eq!(pair.client.ended(), None, "the sixth SYN waits for 32 s");
-    assert_eq!(pair.emitted[0], 6);
+    assert_eq!(pair.client.ended, [], "the sixth SYN waits for 32 s");
+    assert_eq!(pair.client.emitted(), 6);
     pair.run_until(Time::from_s(65));
-    assert_eq!(pair.client.ended(), Some(Some(ConnectionError::HandshakeTimeout)));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout)]);
 }
 
 #[test]
 fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
     let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));
-    let connection = pair.client_connection().unwrap();
+    let connection = pair.client.connection_mut().unwrap();
     let too_small = ParameterError::OutOfRange { name: "Maxtokens", min: 1_420, max: u32::MAX.into() };
     assert_eq!(connection.set(Parameter::Maxtokens, 1_419), Err(too_small), "it could never send a segment");
     for parameter in Parameter::ALL {
@@ -247,7 +250,7 @@ fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
 #[test]
 fn the_token_bucket_of_the_thesis_limits_the_rate() {
     let mut pair = classic(path(0.0, 10), Job::send(u64::MAX), Job::send(0));
-    let connection = pair.client_connection().unwrap();
+    let connection = pair.client.connection_mut().unwrap();
     assert!(connection.set_rate(Rate::Fixed { rate_bps: 0 }).is_err(), "that would be no limit at all");
     connection.set_rate(Rate::Line).unwrap();
     connection.set(Parameter::Maxtokens, 100_000).unwrap();
@@ -265,11 +268,11 @@ fn the_token_bucket_of_the_thesis_limits_the_rate() {
 fn the_switches_of_the_thesis_take_the_codec_out() {
     let config = Config {
         rate: Rate::Fixed { rate_bps: 50_000_000 },
-        coding: false,
-        decoding: false,
+        classic: ClassicSettings { coding: false, decoding: false, ..ClassicSettings::default() },
         ..Config::danger_classic()
     };
-    let mut pair = Pair::new(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
+    let mut pair =
+        Pair::over(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
     pair.run_until(Time::from_s(5));
     let stats = pair.server.stats();
     assert!(stats.blocks_decoded > 200 && stats.stream_bytes_read >= stats.blocks_decoded * 63_536 - 127 * 63_536);

@@ -2,36 +2,21 @@
 
 use std::time::Duration;
 
-use dfcp_time::Time;
+use dfcp_proto::WindowedMax;
+use dfcp_time::{Time, duration_ns};
 
-/// For how long something counts, and until the end of the next such period.
+/// The greatest number counts for this long, and at most for twice as long.
 pub(super) const PERIOD: Duration = Duration::from_millis(50);
 
-/// The largest of some numbers in the present period and in the one before.
+/// The greatest of some numbers in the present period and in the one before.
 #[derive(Debug, Default)]
-pub(super) struct Lately {
-    began: Time,
-    before: usize,
-    now: usize,
-}
+pub(super) struct RecentGreatest(WindowedMax<usize, 2>);
 
-impl Lately {
-    /// Whether a period begins with `at`.
-    fn advance(&mut self, at: Time) -> bool {
-        let age = at.since(self.began);
-        if age < PERIOD {
-            return false;
-        }
-        (self.before, self.now) = (if age < PERIOD * 2 { self.now } else { 0 }, 0);
-        self.began = at;
-        true
-    }
-
-    /// The largest, `number` at `at` included.
+impl RecentGreatest {
+    /// The greatest, `number` at `at` included.
     pub(super) fn with(&mut self, at: Time, number: usize) -> usize {
-        self.advance(at);
-        self.now = self.now.max(number);
-        self.now.max(self.before)
+        self.0.update(at.as_ns() / duration_ns(PERIOD), number);
+        self.0.get().unwrap_or(number)
     }
 }
 
@@ -40,24 +25,27 @@ impl Lately {
 pub(super) struct Activity {
     queue_bytes: u64,
     period: u32,
-    peers: Lately,
+    began: Time,
+    /// In the present period.
+    peers: usize,
+    greatest: RecentGreatest,
 }
 
 impl Activity {
     /// The socket's buffer holds `queue_bytes`; 0 if that is unknown.
     pub(super) fn new(queue_bytes: u64) -> Self {
-        Self { queue_bytes, period: 1, peers: Lately::default() }
+        Self { queue_bytes, period: 1, began: Time::ZERO, peers: 0, greatest: RecentGreatest::default() }
     }
 
     /// Something authentic comes from a peer from which something came last in period `heard_in`, which it changes. Returns the
     /// peer's share of the socket's buffer.
     pub(super) fn on_received(&mut self, at: Time, heard_in: &mut u32) -> u64 {
-        if self.peers.advance(at) {
-            self.period = self.period.wrapping_add(1);
+        if at.since(self.began) >= PERIOD {
+            (self.period, self.began, self.peers) = (self.period.wrapping_add(1), at, 0);
         }
         let is_another = std::mem::replace(heard_in, self.period) != self.period;
-        let peers = self.peers.with(at, self.peers.now + usize::from(is_another));
-        self.queue_bytes / peers.max(1) as u64
+        self.peers += usize::from(is_another);
+        self.queue_bytes / self.greatest.with(at, self.peers).max(1) as u64
     }
 }
 

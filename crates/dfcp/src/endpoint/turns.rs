@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use dfcp_proto::Sending;
 use dfcp_time::Time;
 
-use crate::endpoint::activity::Lately;
+use crate::endpoint::activity::RecentGreatest;
 use crate::limits::{TURN_BYTES, TURN_MAX, TURNS_AT_ONCE, TURNS_AT_ONCE_IDLE};
 
 /// How a connection stands among those with its peer.
@@ -44,12 +44,12 @@ pub(crate) struct Turns<C> {
     apart: usize,
     /// In the order of their coming, each once.
     waiting: VecDeque<C>,
-    sharers: Lately,
+    sharers: RecentGreatest,
 }
 
 impl<C> Default for Turns<C> {
     fn default() -> Self {
-        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: Lately::default() }
+        Self { connections: 0, placed: 0, apart: 0, waiting: VecDeque::new(), sharers: RecentGreatest::default() }
     }
 }
 

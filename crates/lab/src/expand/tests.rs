@@ -68,3 +68,43 @@ fn parameters_reach_the_scenario() {
     let disciplines = [dfcp, cubic].map(|run| run.scenario.links[0].discipline);
     assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::DropTail]);
 }
+
+/// Thesis §3.12.2: encoded bytes a second are 250·Inctokens, in a plan as on a socket.
+#[test]
+fn the_token_bucket_of_the_thesis_can_be_swept() {
+    let plan = PLAN
+        .replace("duration_s = 1", "duration_s = 11")
+        .replace("warm_up_s = 0", "warm_up_s = 1")
+        .replace("redundancy = \"optimal\"", "window_blocks = 2, parameters = { maxtokens = 20000, inctokens = 1 }")
+        .replace(
+            "parameter = \"loss\"\nvalues = [0, 0.1, 0.2]\nquick = [0.1]",
+            "parameter = \"parameters.Inctokens\"\nvalues = [1000, 4000]",
+        )
+        .replace("values = [1, 100]", "values = [1]")
+        .replace("[quick]\nset = { bottleneck_mbps = 5 }\n", "")
+        .replace("rate_mbps = 10", "rate_mbps = 100");
+    let choice = Choice { is_quick: false, seeds: Some(1) };
+    let runs = expand(&Source::parse("tokens.toml", &plan).unwrap(), choice).unwrap();
+    let goodput = |run: &Run| {
+        let flows = crate::measure(&run.scenario, run.seed).unwrap().flows;
+        flows.iter().map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
+    };
+    let of = |series: &str| runs.iter().filter(|run| run.series == series).map(goodput).collect::<Vec<f64>>();
+    for (mbps, inctokens) in of("DFCP").into_iter().zip([1000.0, 4000.0]) {
+        let encoded_mbps = inctokens * 250.0 * 8.0 / 1e6;
+        assert!((0.85..=1.0).contains(&(mbps / encoded_mbps)), "{mbps} of {encoded_mbps} Mbit/s");
+    }
+    assert!(of("CUBIC").iter().all(|&mbps| mbps > 50.0), "TCP has no such parameter");
+}
+
+#[test]
+fn a_wrong_parameter_of_the_thesis_is_said_in_one_sentence() {
+    for (parameters, expected) in [
+        ("parameters = { maxtokens = 5 }", "parameters.maxtokens: Maxtokens must lie between 1420 and"),
+        ("parameters = { tokens = 5 }", "parameters.tokens: thesis table 3.2 has no such parameter"),
+    ] {
+        let plan = PLAN.replace("redundancy = \"optimal\"", parameters);
+        let error = Source::parse("tokens.toml", &plan).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

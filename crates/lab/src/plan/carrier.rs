@@ -1,9 +1,10 @@
 //! What carries a flow, as a plan says it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use dfcp_proto::{Config, Content, Rate, Schedule};
+use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Rate, Schedule};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
@@ -86,6 +87,9 @@ pub struct Carrier {
     /// Classic: send (1 + this)·k encoded bytes of every block and go on (open loop). Absent: flood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
+    /// Classic: parameters of thesis table 3.2 by their names, such as *Inctokens*.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, u64>,
     /// DFCP: blocks in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_blocks: Option<u32>,
@@ -115,6 +119,8 @@ pub struct Carrier {
 struct Table {
     kind: Kind,
     redundancy: Option<Redundancy>,
+    #[serde(default)]
+    parameters: BTreeMap<String, u64>,
     window_blocks: Option<u32>,
     rate: Option<Pace>,
     codec: Option<bool>,
@@ -145,6 +151,7 @@ impl<'de> Deserialize<'de> for Carrier {
                 Ok(Carrier {
                     kind: table.kind,
                     redundancy: table.redundancy,
+                    parameters: table.parameters,
                     window_blocks: table.window_blocks,
                     rate: table.rate,
                     codec: table.codec,
@@ -226,6 +233,7 @@ impl From<Kind> for Carrier {
         Self {
             kind,
             redundancy: None,
+            parameters: BTreeMap::new(),
             window_blocks: None,
             rate: None,
             codec: None,
@@ -313,9 +321,10 @@ impl Kind {
             ("initial_window_segments", carrier.initial_window_segments.is_some()),
         ];
         let classic = ("redundancy", carrier.redundancy.is_some() && kind != Self::Classic);
+        let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Self::Classic);
         let not_dfcp = dfcp.iter().filter(|_| !kind.is_dfcp());
         let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
-        not_dfcp.chain(not_tcp).chain([&classic]).find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+        not_dfcp.chain(not_tcp).chain([&classic, &parameters]).find(|(_, is_given)| *is_given).map(|(name, _)| *name)
     }
 }
 
@@ -400,12 +409,15 @@ impl Carrier {
         let is_coded = self.codec == Some(true);
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
-        let config = Config {
+        let mut config = Config {
             schedule: epsilon.map_or(base.schedule, |redundancy| Schedule::OpenLoop { redundancy }),
             // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
             // measured, what is sent is enough.
-            redundancy_bytes: encoded_bytes
-                .map_or(base.redundancy_bytes, |bytes| base.redundancy_bytes.min(bytes as u32)),
+            classic: ClassicSettings {
+                redundancy_bytes: encoded_bytes
+                    .map_or(base.classic.redundancy_bytes, |bytes| base.classic.redundancy_bytes.min(bytes as u32)),
+                ..base.classic
+            },
             window_blocks: self.window_blocks.unwrap_or(base.window_blocks),
             rate,
             send_buffer_bytes: memory_bytes,
@@ -415,6 +427,10 @@ impl Carrier {
             content: if is_coded { Content::Real } else { Content::Counted },
             ..base
         };
+        for (name, &value) in &self.parameters {
+            let set = name.parse().and_then(|parameter: Parameter| config.set(parameter, value));
+            set.map_err(|error| format!("parameters.{name}: {error}"))?;
+        }
         config.validate().map_err(|error| error.to_string())?;
         Ok(Transport::Dfcp(Box::new(DfcpConfig::both(config))))
     }

@@ -1,5 +1,6 @@
 //! Parameters by name: what can be swept, and what a series or a quick run can set.
 
+use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
@@ -31,8 +32,9 @@ pub const PARAMETERS: [(&str, &str); 21] = [
     ("warm_up_s", "seconds which goodput leaves out"),
 ];
 
-/// Names with a number N in them, which says which one of several, counted from 1.
-pub const NUMBERED: [(&str, &str); 8] = [
+/// Names with a number N in them, which says which one of several, counted from 1, or with the name of another parameter.
+pub const NUMBERED: [(&str, &str); 9] = [
+    ("parameters.NAME", "classic's parameter NAME of thesis table 3.2, such as inctokens"),
     ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
     ("bottleneckN.rtt_ms", "what bottleneck N adds to the round-trip time, ms"),
     ("bottleneckN.loss", "share lost in bottleneck N"),
@@ -49,6 +51,9 @@ pub const NUMBERED: [(&str, &str); 8] = [
 /// One sentence: there is no such parameter, or it cannot have this value.
 pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
     if let Some((group, field)) = name.split_once('.') {
+        if group == "parameters" {
+            return set_of_table(plan, name, field, value);
+        }
         return set_numbered(plan, name, group, field, value);
     }
     let topology = plan.topology.get_mut();
@@ -106,12 +111,24 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
     Ok(())
 }
 
+fn carriers(plan: &mut Plan) -> impl Iterator<Item = &mut Carrier> {
+    let series = plan.series.iter_mut().map(|series| &mut series.get_mut().transport);
+    series.chain(plan.flows.iter_mut().filter_map(|flows| flows.get_mut().transport.as_mut()))
+}
+
 /// Options of transports go to those which have them.
 fn set_option(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
-    let series = plan.series.iter_mut().map(|series| &mut series.get_mut().transport);
-    let flows = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().transport.as_mut());
-    for carrier in series.chain(flows) {
-        set_option_of(carrier, name, value)?;
+    carriers(plan).try_for_each(|carrier| set_option_of(carrier, name, value))
+}
+
+/// Parameters of thesis table 3.2 go to classic connections.
+fn set_of_table(plan: &mut Plan, name: &str, field: &str, value: &Value) -> Result<(), String> {
+    let parameter: Parameter = field.parse().map_err(|error| format!("`{name}`: {error}"))?;
+    let value: u64 = whole(name, value)?;
+    for carrier in carriers(plan).filter(|carrier| carrier.name() == "classic") {
+        // However a table of the plan has written the name.
+        carrier.parameters.retain(|other, _| other.parse() != Ok(parameter));
+        carrier.parameters.insert(field.to_owned(), value);
     }
     Ok(())
 }

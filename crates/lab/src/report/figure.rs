@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::claims::{badge, reason, tag};
 use super::data;
-use super::model::{Claim, Figure, Panel, Role, Scale};
+use super::model::{Claim, Figure, Panel, Scale};
 use super::palette::Palette;
 use super::plot::{HALF, NARROW, Plot, Size, WIDE, is_labelled, remarks, swatch};
 use super::text::{escaped, prose};
@@ -61,12 +61,7 @@ pub(super) fn section(figure: &Figure, index: usize, anchor: &str, palette: &Pal
 /// One entry for each label and role in the figure.
 fn legend(figure: &Figure, index: usize, anchor: &str, palette: &Palette) -> String {
     let is_bar = matches!(figure.x.scale, Scale::Categories(_));
-    let mut entries: Vec<(&str, Role)> = Vec::new();
-    for series in figure.panels.iter().flat_map(|panel| &panel.series) {
-        if !entries.contains(&(&series.label, series.role)) {
-            entries.push((&series.label, series.role));
-        }
-    }
+    let entries = figure.labels();
     if entries.is_empty() {
         return String::new();
     }

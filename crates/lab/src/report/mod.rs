@@ -22,3 +22,10 @@ pub use model::{Axis, Claim, Counts, Figure, OURS, Panel, Point, Report, Role, S
 pub fn html(report: &Report) -> String {
     page::page(report)
 }
+
+/// One figure as an SVG file of its own, with its title, legend and notes; claims and explanations are left out.
+///
+/// Any input gives a well-formed file, as for [`html`].
+pub fn svg(figure: &Figure) -> String {
+    plot::standalone(figure)
+}

@@ -206,6 +206,17 @@ impl Figure {
     pub(super) fn is_ours(&self) -> bool {
         self.source == OURS
     }
+
+    /// Label and role of all series, each once: a legend's entries.
+    pub(super) fn labels(&self) -> Vec<(&str, Role)> {
+        let mut entries: Vec<(&str, Role)> = Vec::new();
+        for series in self.panels.iter().flat_map(|panel| &panel.series) {
+            if !entries.contains(&(&series.label, series.role)) {
+                entries.push((&series.label, series.role));
+            }
+        }
+        entries
+    }
 }
 
 impl Axis {

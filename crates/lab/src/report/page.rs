@@ -8,7 +8,7 @@ use super::palette::{self, Palette};
 use super::text::{duration, escaped};
 use super::{claims, figure};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"));
 const SCRIPT: &str = include_str!("script.js");
 
 pub(super) fn page(report: &Report) -> String {

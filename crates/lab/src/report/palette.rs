@@ -175,16 +175,24 @@ fn looks_of(figure: &Figure, known: &mut BTreeMap<(Role, String), Look>) -> BTre
 
 /// The style sheet's rules for the colours.
 pub(super) fn rules() -> String {
-    let mut light = String::new();
-    let mut dark = String::new();
+    let (light, dark) = (rules_of(|style| style.light), rules_of(|style| style.dark));
+    format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
+}
+
+/// Those for white paper.
+pub(super) fn light_rules() -> String {
+    rules_of(|style| style.light)
+}
+
+fn rules_of(colour: impl Fn(&Style) -> &'static str) -> String {
+    let mut rules = String::new();
     for role in ROLES {
         let (name, styles) = styles(role);
         for (index, style) in styles.iter().enumerate() {
-            let _ = writeln!(light, ".c-{name}-{index}{{color:{}}}", style.light);
-            let _ = writeln!(dark, ".c-{name}-{index}{{color:{}}}", style.dark);
+            let _ = writeln!(rules, ".c-{name}-{index}{{color:{}}}", colour(style));
         }
     }
-    format!("{light}@media screen and (prefers-color-scheme:dark){{\n{dark}}}\n")
+    rules
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod reports;
 
 use std::collections::BTreeSet;
 
-use dfcp_lab::report::{Claim, Counts, Figure, OURS, Report, Tag, Verdict, html};
+use dfcp_lab::report::{Claim, Counts, Figure, OURS, Report, Tag, Verdict, html, svg};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -18,6 +18,32 @@ fn a_small_report_looks_as_it_did() {
     let (_, body) = page.split_once("</head>").unwrap();
     let (body, _) = body.split_once("<script>").unwrap();
     insta::assert_snapshot!("small_report", body);
+}
+
+#[test]
+fn a_figure_alone_is_a_whole_file_which_needs_no_page() {
+    for figure in reports::small().figures {
+        let file = svg(&figure);
+        let elements = read(&format!("<!DOCTYPE html>{file}")).unwrap();
+        assert_eq!((elements[0].name.as_str(), elements[0].parent), ("svg", None));
+        assert_eq!(elements.iter().filter(|element| element.parent.is_none()).count(), 1);
+        assert!(!file.contains("var(") && !file.contains("NaN"), "{file}");
+        let height = elements[0].number("height").unwrap();
+        for element in elements.iter().filter(|element| element.parent == Some(0)) {
+            let below = element.number("y").unwrap_or_default() + element.number("height").unwrap_or_default();
+            assert!(below <= height, "{element:?} ends below {height}");
+        }
+        let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
+        for series in figure.panels.iter().flat_map(|panel| &panel.series) {
+            assert!(texts.contains(&series.label.as_str()), "{}", series.label);
+        }
+        let (style, _) = file.split_once("</style>").unwrap();
+        for class in elements.iter().filter_map(|element| element.get("class")).flat_map(str::split_whitespace) {
+            assert!(style.contains(&format!(".{class}")), "{class} has no rule");
+        }
+        let ids: Vec<&str> = elements.iter().filter_map(|element| element.get("id")).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What the application does with a connection.
 
+use std::sync::Arc;
+
 use dfcp_time::Time;
 
 use crate::classic::parameters::Parameter;
 use crate::classic::{ClassicConnection, Phase, Reset};
-use crate::config::{Config, Rate};
+use crate::config::Rate;
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::shared::Read;
 use crate::stats::Stats;
@@ -69,7 +71,7 @@ impl ClassicConnection {
 
     pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate()?;
-        self.config_mut().rate = rate;
+        Arc::make_mut(&mut self.config).rate = rate;
         self.update_rate();
         Ok(())
     }
@@ -80,39 +82,25 @@ impl ClassicConnection {
 
     /// Sets a parameter of thesis table 3.2.
     pub(crate) fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        parameter.check_settable(value, self.config.profile)?;
-        let small = u32::try_from(value).unwrap_or(u32::MAX);
         let is_opening = matches!(self.phase, Phase::SynSent | Phase::SynReceived);
+        if matches!(parameter, Parameter::WindowSize | Parameter::Coding) && !is_opening {
+            parameter.check_settable(value, self.config.profile)?;
+            return Err(ParameterError::TooLate(parameter.name()));
+        }
+        let config = Arc::make_mut(&mut self.config);
+        config.set(parameter, value)?;
+        let (window_blocks, settings) = (config.window_blocks, config.classic);
+        self.sender.set_window_blocks(window_blocks);
+        self.receiver.set_window_blocks(window_blocks);
+        self.receiver.set_redundancy_bytes(settings.redundancy_bytes);
+        self.sender.set_coding(settings.coding);
+        self.receiver.set_decoding(settings.decoding);
         match parameter {
-            Parameter::WindowSize | Parameter::Coding if !is_opening => {
-                return Err(ParameterError::TooLate(parameter.name()));
-            }
-            Parameter::WindowSize => {
-                self.config_mut().window_blocks = small;
-                self.sender.set_window_blocks(small);
-                self.receiver.set_window_blocks(small);
-            }
-            Parameter::Redundancy => {
-                self.config_mut().redundancy_bytes = small;
-                self.receiver.set_redundancy_bytes(small);
-            }
-            Parameter::Coding => {
-                self.config_mut().coding = value == 1;
-                self.sender.set_coding(value == 1);
-            }
-            Parameter::Decoding => {
-                self.config_mut().decoding = value == 1;
-                self.receiver.set_decoding(value == 1);
-            }
-            Parameter::Maxtokens => self.bucket.maxtokens = small,
-            Parameter::Numtokens => self.bucket.numtokens = small,
-            Parameter::Inctokens => self.bucket.inctokens = small,
-            Parameter::Inttokens => self.bucket.inttokens = small,
-            Parameter::OutgoingSegments
-            | Parameter::IncomingSegments
-            | Parameter::DroppedSegments
-            | Parameter::AcksSent
-            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
+            Parameter::Maxtokens => self.bucket.maxtokens = settings.maxtokens,
+            Parameter::Numtokens => self.bucket.numtokens = settings.numtokens,
+            Parameter::Inctokens => self.bucket.inctokens = settings.inctokens,
+            Parameter::Inttokens => self.bucket.inttokens = settings.inttokens,
+            _ => {}
         }
         Ok(())
     }
@@ -126,11 +114,6 @@ impl ClassicConnection {
             Parameter::Inttokens => Ok(self.bucket.inttokens.into()),
             _ => parameter.of_counters(&self.counters),
         }
-    }
-
-    /// A configuration of its own, to be changed.
-    fn config_mut(&mut self) -> &mut Config {
-        std::sync::Arc::make_mut(&mut self.config)
     }
 
     pub(crate) fn stats(&self) -> Stats {

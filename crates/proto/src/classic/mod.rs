@@ -105,7 +105,7 @@ impl ClassicConnection {
             receiver: ClassicReceiver::new(&config, initial),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
-            bucket: TokenBucket::new(),
+            bucket: TokenBucket::new(&config.classic),
             may_send: false,
             was_idle: true,
             sender_asked_at: Time::ZERO,

@@ -1,8 +1,11 @@
 //! The thirteen parameters of thesis table 3.2, by their documented names and types.
 
-use dfcp_fountain::raptor::SEGMENT_BYTES;
+use std::str::FromStr;
+
+use dfcp_fountain::raptor::{REDUNDANCY_DEFAULT_BYTES, SEGMENT_BYTES};
 use dfcp_wire::Profile;
 
+use crate::config::Config;
 use crate::error::ParameterError;
 use crate::limits;
 use crate::shared::counters::Counters;
@@ -47,6 +50,83 @@ pub enum Parameter {
     AcksSent,
     /// Acknowledgements received.
     AcksReceived,
+}
+
+/// What a classic connection starts with, of the parameters of table 3.2 that can be set. *Window size* is
+/// [`Config::window_blocks`](crate::Config::window_blocks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicSettings {
+    /// *Redundancy*: encoded bytes of a block from which the receiver tries to decode it. Default 66 740, 5 % more than a block.
+    pub redundancy_bytes: u32,
+    /// *Coding*: encode every block (`true`), or repeat the first block's encoding (*offline encoding*, thesis §3.12.1), which
+    /// delivers the first block's bytes over and over: for measurements without the codec's cost.
+    pub coding: bool,
+    /// *Decoding*: decode blocks (`true`), or only count their bytes and deliver zeros (thesis §3.12.1).
+    pub decoding: bool,
+    /// *Maxtokens*: capacity of the token bucket, encoded bytes; 0, the default, is no bucket.
+    pub maxtokens: u32,
+    /// *Numtokens*: tokens in the bucket at first. Default 0.
+    pub numtokens: u32,
+    /// *Inctokens*: tokens added per interval; 0, the default, is no bucket. [`inctokens`](crate::inctokens) has it for a rate.
+    pub inctokens: u32,
+    /// *Inttokens*: ticks of 4 ms per interval. Default 1.
+    pub inttokens: u32,
+}
+
+impl Default for ClassicSettings {
+    fn default() -> Self {
+        Self {
+            redundancy_bytes: REDUNDANCY_DEFAULT_BYTES as u32,
+            coding: true,
+            decoding: true,
+            maxtokens: 0,
+            numtokens: 0,
+            inctokens: 0,
+            inttokens: 1,
+        }
+    }
+}
+
+impl Config {
+    /// Sets a parameter of thesis table 3.2, by which connections of this configuration will start.
+    ///
+    /// # Errors
+    /// If the table does not let it be set, this profile does not have it, or the value is out of range.
+    pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
+        parameter.check_settable(value, self.profile)?;
+        let small = u32::try_from(value).unwrap_or(u32::MAX);
+        let classic = &mut self.classic;
+        match parameter {
+            Parameter::WindowSize => self.window_blocks = small,
+            Parameter::Redundancy => classic.redundancy_bytes = small,
+            Parameter::Coding => classic.coding = value == 1,
+            Parameter::Decoding => classic.decoding = value == 1,
+            Parameter::Maxtokens => classic.maxtokens = small,
+            Parameter::Numtokens => classic.numtokens = small,
+            Parameter::Inctokens => classic.inctokens = small,
+            Parameter::Inttokens => classic.inttokens = small,
+            Parameter::OutgoingSegments
+            | Parameter::IncomingSegments
+            | Parameter::DroppedSegments
+            | Parameter::AcksSent
+            | Parameter::AcksReceived => return Err(ParameterError::ReadOnly(parameter.name())),
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Parameter {
+    type Err = ParameterError;
+
+    /// By its name in the table, in any case, with or without the spaces (`Window size`, `window-size`, `windowsize`).
+    fn from_str(name: &str) -> Result<Self, ParameterError> {
+        let letters = |name: &str| -> String {
+            let letters = name.chars().filter(|letter| !matches!(letter, ' ' | '-' | '_'));
+            letters.map(|letter| letter.to_ascii_lowercase()).collect()
+        };
+        let wanted = letters(name);
+        Self::ALL.into_iter().find(|parameter| letters(parameter.name()) == wanted).ok_or(ParameterError::Unknown)
+    }
 }
 
 impl Parameter {
@@ -172,6 +252,41 @@ mod tests {
 
     use super::*;
     use crate::{Config, Endpoint};
+
+    #[test]
+    fn a_parameter_is_known_by_its_name_however_that_is_written() {
+        for parameter in Parameter::ALL {
+            let name = parameter.name();
+            for written in [name.to_owned(), name.to_uppercase(), name.replace(' ', "-"), name.replace(' ', "_")] {
+                assert_eq!(written.parse(), Ok(parameter));
+            }
+        }
+        assert_eq!("tokens".parse::<Parameter>(), Err(ParameterError::Unknown));
+    }
+
+    #[test]
+    fn a_configuration_takes_what_a_connection_would_and_starts_with_it() {
+        let remote = SocketAddr::from(([192, 0, 2, 7], 4433));
+        let mut config = Config::danger_classic();
+        for (parameter, value) in [
+            (Parameter::Maxtokens, 2_840),
+            (Parameter::Numtokens, 1_420),
+            (Parameter::Inctokens, 524),
+            (Parameter::Inttokens, 3),
+        ] {
+            config.set(parameter, value).unwrap();
+            let connection = Endpoint::new(1, None, [0; 32]).connect(Time::ZERO, remote, config.clone()).unwrap().1;
+            assert_eq!(connection.get(parameter), Ok(value));
+        }
+        config.set(Parameter::Redundancy, 70_000).unwrap();
+        config.set(Parameter::Coding, 0).unwrap();
+        config.set(Parameter::Decoding, 0).unwrap();
+        config.set(Parameter::WindowSize, 7).unwrap();
+        assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (7, 70_000));
+        assert!(!config.classic.coding && !config.classic.decoding && config.validate().is_ok());
+        assert!(config.set(Parameter::Maxtokens, 1_419).is_err() && config.set(Parameter::AcksSent, 1).is_err());
+        assert_eq!(Config::modern().set(Parameter::Coding, 0), Err(ParameterError::ClassicOnly("Coding")));
+    }
 
     #[test]
     fn what_has_no_effect_on_a_modern_connection_cannot_be_set_there() {

@@ -37,7 +37,7 @@ const RESERVE_SEGMENTS: u64 = 16;
 
 /// What any one block needs.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
-    let segments = u64::from(config.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
+    let segments = u64::from(config.classic.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
     segments * SEGMENT_MEMORY_BYTES + EQUATIONS_MEMORY_BYTES
 }
 
@@ -102,8 +102,8 @@ impl ClassicReceiver {
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX),
             reservation: MemoryReservation::default(),
             on_reserve: None,
-            redundancy_bytes: config.redundancy_bytes,
-            decoding: config.decoding && config.content == Content::Real,
+            redundancy_bytes: config.classic.redundancy_bytes,
+            decoding: config.classic.decoding && config.content == Content::Real,
             content: config.content,
             window_blocks: config.window_blocks,
             queues: VecDeque::new(),

@@ -111,7 +111,7 @@ impl ClassicSender {
             pool: StatePool::new(initial),
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX.min(POOL_STATES)),
             schedule: config.schedule,
-            coding: config.coding,
+            coding: config.classic.coding,
             content: config.content,
             offline: None,
             window_blocks: config.window_blocks,

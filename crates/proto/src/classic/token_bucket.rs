@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::classic::parameters::ClassicSettings;
+
 /// The rate limiter of thesis §3.12.2: tokens are encoded bytes, added once per `inttokens` ticks of 4 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenBucket {
@@ -22,9 +24,9 @@ impl TokenBucket {
     /// The kernel's timer tick: 250 per second.
     pub(crate) const TICK: Duration = Duration::from_millis(4);
 
-    /// Switched off, with the documented granularity of one tick.
-    pub(crate) fn new() -> Self {
-        Self { maxtokens: 0, numtokens: 0, inctokens: 0, inttokens: 1, next_increment: None }
+    pub(crate) fn new(settings: &ClassicSettings) -> Self {
+        let ClassicSettings { maxtokens, numtokens, inctokens, inttokens, .. } = *settings;
+        Self { maxtokens, numtokens, inctokens, inttokens, next_increment: None }
     }
 
     /// Whether its parameters have been set: without an increment and a capacity, sending is not limited.
@@ -88,7 +90,12 @@ mod tests {
 
     #[test]
     fn tokens_come_once_per_interval_and_stop_at_the_capacity() {
-        let mut bucket = TokenBucket { maxtokens: 3000, inctokens: 1420, inttokens: 10, ..TokenBucket::new() };
+        let mut bucket = TokenBucket::new(&ClassicSettings {
+            maxtokens: 3000,
+            inctokens: 1420,
+            inttokens: 10,
+            ..ClassicSettings::default()
+        });
         bucket.advance(Time::ZERO);
         assert_eq!(bucket.wait_for(1420), Some(Time::from_ms(40)));
         bucket.advance(Time::from_ms(39));

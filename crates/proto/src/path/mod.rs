@@ -10,3 +10,4 @@ pub(crate) mod numbers;
 pub(crate) mod pacing;
 pub(crate) mod receiver_flow_control;
 pub(crate) mod rtt;
+pub(crate) mod windowed;

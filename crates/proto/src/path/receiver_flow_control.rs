@@ -3,47 +3,23 @@
 
 use std::time::Duration;
 
-use dfcp_time::Time;
+use dfcp_time::{Time, duration_ns};
 
 use crate::limits::{IN_FLIGHT_MAX, LOSS_BELIEVED_MAX, PEER_QUEUE_DATAGRAMS_MIN};
+use crate::path::windowed::WindowedMin;
 
 /// What a report counts a queue in.
 pub(crate) const QUEUE_UNIT_BYTES: u64 = 1024;
 
-/// For how long the least of something counts, and how long the one before it.
+/// A least value counts for this long, and at most for twice as long.
 const MEMORY: Duration = Duration::from_secs(5);
-
-/// The least of some values lately: what the path does by itself, with nothing waiting or dropped behind it.
-#[derive(Debug, Default)]
-struct Least<T> {
-    since: Time,
-    current: Option<T>,
-    before: Option<T>,
-}
-
-impl<T: PartialOrd + Copy> Least<T> {
-    fn sample(&mut self, now: Time, value: T) {
-        if now.since(self.since) >= MEMORY {
-            (self.since, self.before) = (now, self.current.take());
-        }
-        if self.current.is_none_or(|least| value < least) {
-            self.current = Some(value);
-        }
-    }
-
-    fn get(&self) -> Option<T> {
-        match (self.current, self.before) {
-            (Some(current), Some(before)) => Some(if current < before { current } else { before }),
-            (current, before) => current.or(before),
-        }
-    }
-}
 
 /// How many data datagrams may be in flight.
 #[derive(Debug)]
 pub(crate) struct ReceiverFlowControl {
-    least_rtt: Least<Duration>,
-    least_loss: Least<f64>,
+    /// What the path does by itself, with nothing waiting or dropped behind it.
+    least_rtt: WindowedMin<Duration, 2>,
+    least_loss: WindowedMin<f64, 2>,
     /// What the newest report allows; `None` without limit.
     room: Option<Room>,
     /// Among so many connections the queue is divided.
@@ -77,8 +53,8 @@ pub(crate) struct QueueReport {
 impl Default for ReceiverFlowControl {
     fn default() -> Self {
         Self {
-            least_rtt: Least::default(),
-            least_loss: Least::default(),
+            least_rtt: WindowedMin::new(),
+            least_loss: WindowedMin::new(),
             room: None,
             sharers: 1,
             in_flight_max: IN_FLIGHT_MAX,
@@ -96,10 +72,11 @@ impl ReceiverFlowControl {
     /// `loss` is the share of datagrams which do not arrive; what the sender causes itself by outrunning its peer must not
     /// let it send more, hence the least one counts.
     pub(crate) fn on_report(&mut self, now: Time, datagram_bytes: usize, loss: f64, report: QueueReport) {
+        let part = now.as_ns() / duration_ns(MEMORY);
         if let Some(rtt) = report.rtt {
-            self.least_rtt.sample(now, rtt);
+            self.least_rtt.update(part, rtt);
         }
-        self.least_loss.sample(now, loss);
+        self.least_loss.update(part, loss);
         self.room = self.least_rtt.get().filter(|_| report.queue_bytes > 0).map(|least| {
             // A rate is kept to from the first datagram on, however long the path. Without one, twice of what arrives
             // doubles what is in flight in each round trip until the path is full.
@@ -120,7 +97,7 @@ impl ReceiverFlowControl {
         }
     }
 
-    /// The least RTT lately, if any is known.
+    /// The least RTT of the last 5 to 10 s, if any is known.
     pub(crate) fn least_rtt(&self) -> Option<Duration> {
         self.least_rtt.get()
     }

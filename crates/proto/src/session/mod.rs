@@ -361,8 +361,6 @@ impl Session {
 #[cfg(test)]
 mod opening_tests;
 #[cfg(test)]
-mod proof_tests;
-#[cfg(test)]
 mod sealed_tests;
 #[cfg(test)]
 mod test_datagrams;

@@ -355,20 +355,3 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     assert_eq!((server.arrivals.received(), server.last_heard), (arrived, heard));
     assert_eq!(server.paths.due_at(), None, "its address is no candidate");
 }
-
-#[test]
-fn data_follow_a_peer_which_moves_once_its_address_is_proven() {
-    let [(_, client, server), ..] = ways();
-    let mut world = World::new(client, server);
-    world.transfer(100_000);
-    let (moved, before) = (SocketAddr::from(([203, 0, 113, 9], 5_555)), world.client_address);
-    world.client_address = moved;
-    world.sent_to.clear();
-    world.transfer(300_000);
-    assert_eq!((world.servers[0].remote(), world.servers[0].stats().path_changes), (moved, 1));
-    let first = |to| world.sent_to.iter().find(|(_, address, _)| *address == to).copied().unwrap();
-    let (_, _, bytes) = first(moved);
-    assert_eq!(bytes, 40, "the first datagram to an unproven address is a challenge");
-    let last_to_old = world.sent_to.iter().rfind(|(_, address, _)| *address == before).unwrap().0;
-    assert!(last_to_old.since(first(moved).0) <= ONE_WAY * 2 + STEP * 4, "nothing goes to the old address any more");
-}

@@ -2,16 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use dfcp_proto::{
-    Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, EndpointStats, Event, Handle, Read, Routed,
-};
+use dfcp_proto::{Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, EndpointStats, Event, Handle, Read};
+use dfcp_testkit::{Host, Received};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
-use dfcp_wire::segment::{Ack, Address, Clear, Data, Received, Segment, Syn, SynOptions};
+use dfcp_wire::segment::{self, Ack, Address, Clear, Data, Segment, Syn, SynOptions};
 use dfcp_wire::{BlockInfo, Ports, SymbolSize, Unverified, VERSION, classic};
 
 pub(crate) const SYMBOL_SIZE: u16 = 1420;
@@ -23,73 +21,60 @@ pub(crate) fn address(n: u32) -> SocketAddr {
     (Ipv4Addr::from(0x0a00_0000 + n), 4_000).into()
 }
 
+/// A listener with its clock.
 pub(crate) struct Server {
     pub(crate) now: Time,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) connections: BTreeMap<Handle, Connection>,
+    pub(crate) host: Host,
 }
 
 impl Server {
     pub(crate) fn new(accept: impl Into<Accept>) -> Self {
         let accept = accept.into();
         accept.validate().unwrap();
-        let endpoint = Endpoint::new(9_000, Some(accept), [7; 32]);
-        Self { now: Time::from_s(1), endpoint, connections: BTreeMap::new() }
+        let address = (Ipv4Addr::LOCALHOST, 9_000).into();
+        Self { now: Time::from_s(1), host: Host::new(address, Some(accept), [7; 32]) }
     }
 
     /// Takes a datagram; the connection which it opened, and the answer which needs none.
     pub(crate) fn take(&mut self, from: SocketAddr, datagram: &[u8]) -> (Option<Handle>, Option<Vec<u8>>) {
-        let mut reply = [0; DATAGRAM_BUFFER_BYTES];
-        match self.endpoint.handle_datagram(self.now, from, datagram, &mut reply) {
-            Routed::Connection(handle, remote) => {
-                let connection = self.connections.get_mut(&handle).unwrap();
-                connection.handle_datagram(self.now, remote, &mut datagram.to_vec());
-                (None, None)
-            }
-            Routed::Opened(handle, connection) => {
-                self.connections.insert(handle, connection);
-                (Some(handle), None)
-            }
-            Routed::Reply(length) => (None, Some(reply[..length].to_vec())),
-            _ => (None, None),
+        match self.host.receive(self.now, from, &mut datagram.to_vec()) {
+            Received::Opened(handle) => (Some(handle), None),
+            received => (None, received.reply()),
         }
+    }
+
+    pub(crate) fn connection(&mut self, handle: Handle) -> &mut Connection {
+        self.host.connections.get_mut(&handle).unwrap()
     }
 
     /// What one connection sends now.
     pub(crate) fn sent(&mut self, handle: Handle) -> Vec<Vec<u8>> {
-        let connection = self.connections.get_mut(&handle).unwrap();
-        let mut out = [0; DATAGRAM_BUFFER_BYTES];
-        let next = || connection.poll_transmit(self.now, &mut out).map(|it| out[..it.length].to_vec());
+        let (now, mut out) = (self.now, [0; DATAGRAM_BUFFER_BYTES]);
+        let connection = self.connection(handle);
+        let next = || connection.poll_transmit(now, &mut out).map(|it| out[..it.length].to_vec());
         std::iter::from_fn(next).take(100_000).collect()
     }
 
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now += duration;
-        for connection in self.connections.values_mut() {
-            connection.handle_timeout(self.now);
-        }
+        self.host.handle_timeout(self.now);
     }
 
     pub(crate) fn read(&mut self, handle: Handle) -> usize {
-        let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
-        while let Ok(Read::Bytes(count)) = self.connections.get_mut(&handle).unwrap().read(self.now, &mut buffer) {
+        let (now, mut buffer, mut total) = (self.now, vec![0; 1 << 16], 0);
+        while let Ok(Read::Bytes(count)) = self.connection(handle).read(now, &mut buffer) {
             total += count;
         }
         total
     }
 
-    pub(crate) fn forget(&mut self, handle: Handle) {
-        self.connections.remove(&handle);
-        self.endpoint.forget(handle);
-    }
-
     pub(crate) fn stats(&self) -> EndpointStats {
-        self.endpoint.stats()
+        self.host.endpoint.stats()
     }
 
     /// Why the connection is over, if it is.
     pub(crate) fn closed(&mut self, handle: Handle) -> Option<Event> {
-        let connection = self.connections.get_mut(&handle).unwrap();
+        let connection = self.connection(handle);
         std::iter::from_fn(|| connection.poll_event()).find(|event| matches!(event, Event::Closed(_)))
     }
 }
@@ -114,11 +99,11 @@ impl Rogue {
         let syn = self.syn();
         self.handle = server.take(self.address, &syn).0;
         let Some(handle) = self.handle else { return false };
-        self.server_id = server.connections[&handle].local_id().unwrap();
+        self.server_id = server.connection(handle).local_id().unwrap();
         server.sent(handle);
         let ack = self.segment(Segment::Ack(Ack::OfSynAck { echo: 0 }), &[]);
         server.take(self.address, &ack);
-        server.endpoint.established(handle);
+        server.host.endpoint.established(handle);
         true
     }
 
@@ -206,7 +191,7 @@ impl ClassicRogue {
         let classic::Segment::SynAck { initial } = segment else { panic!("{segment:?}") };
         let ack = classic_datagram(&classic::Segment::HandshakeAck { echo: initial }, &[]);
         server.take(self.address, &ack);
-        server.endpoint.established(handle);
+        server.host.endpoint.established(handle);
         true
     }
 
@@ -234,14 +219,14 @@ pub(crate) fn encode(segment: &Segment, address: Address, number: u32, payload: 
 }
 
 /// The header of a modern datagram in the clear, and what it says.
-pub(crate) fn decode(datagram: &[u8]) -> (Clear, Received<'_>) {
+pub(crate) fn decode(datagram: &[u8]) -> (Clear, segment::Received<'_>) {
     let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
     (header, header.verify(datagram).unwrap())
 }
 
 /// The same datagram with another segment, or payload, in it.
 pub(crate) fn rewritten(datagram: &[u8], segment: &Segment, payload: &[u8]) -> Vec<u8> {
-    let (header, Received { number, .. }) = decode(datagram);
+    let (header, segment::Received { number, .. }) = decode(datagram);
     let address =
         if header.is_syn() { Address::Ports(header.ports()) } else { Address::Connection(header.connection_id()) };
     encode(segment, address, number, payload)

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::limits::{CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 use dfcp_proto::{Config, PeerKey, Rate};
+use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run, Wasted};
 use dfcp_wire::handshake::Offer;
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::puppet::{MODEST, Opened, boundless_report};
 use crate::talk::{Talk, silent};
-use crate::world::{Packet, World, server_address, stranger};
+use crate::world::{World, stranger};
 
 /// How long each lie goes on.
 const LIE: Duration = Duration::from_secs(60);
@@ -180,7 +181,7 @@ impl Drawn {
 /// Tells `lie` for a minute to a sender which has no end of data for this rate, or until too much has been drawn.
 ///
 /// # Errors
-/// If the world stands still, a message cannot be made, or the sender does not follow a liar who moves.
+/// If a message cannot be made, or the sender does not follow a liar who moves.
 pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let (rate, rate_max_bps) = lie.rates(rate_bps);
     let rate_bps = if rate == Rate::Line { CREDIT_LINE_RATE_BPS } else { rate_bps };
@@ -192,14 +193,14 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let end = talk.world.now + LIE;
     let mut liar = Liar::new(lie, rate_bps);
     if lie == Lie::HeldBack {
-        talk.run_for(9_000, silent)?;
+        talk.run_for(9_000, silent);
         talk.say(third);
-        talk.run(end, silent)?;
+        talk.run(end, silent);
         return Ok(liar.drawn(&talk));
     }
     talk.say(third);
     while talk.world.now < end && liar.drawn(&talk).breach().is_none() {
-        talk.run_for(REPORT_INTERVAL_MS, |talk, opened| liar.hear(talk, opened))?;
+        talk.run_for(REPORT_INTERVAL_MS, |talk, opened| liar.hear(talk, opened));
         if lie == Lie::LossyAndMoving {
             liar.keep_moving(&mut talk)?;
         }
@@ -412,10 +413,10 @@ impl Liar {
 /// A real receiver. Somebody holds back what it reports.
 fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
     let mut world = World::new(1, config.clone());
-    (world.client.to_send, world.server.to_send) = (0, u64::MAX);
+    (world.client.job.send_bytes, world.server.job.send_bytes) = (0, u64::MAX);
     let held: Rc<RefCell<Vec<Packet>>> = Rc::default();
     let keep = Rc::clone(&held);
-    world.middle = Box::new(move |_, packet| {
+    world.tap = Box::new(move |_, packet| {
         let is_report = packet.to == server_address()
             && Segment::decode(&packet.bytes).is_ok_and(|segment| segment.header.flags.contains(Flags::FBK));
         if !is_report {
@@ -426,7 +427,7 @@ fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
     });
     world.connect(config)?;
     let end = world.now + LIE;
-    while world.step(end)? {
+    while world.step(end) {
         for packet in held.borrow_mut().drain(..) {
             world.put(packet, Duration::from_secs(9));
         }

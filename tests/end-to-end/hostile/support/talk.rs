@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use dfcp_proto::{Config, ConnectionError};
+use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
 use dfcp_wire::Flags;
 use dfcp_wire::feedback::{Report, Run};
 use dfcp_wire::handshake::Offer;
 
 use crate::puppet::{Opened, Puppet, boundless_report, first_contact};
-use crate::world::{Packet, World, server_address, stranger};
+use crate::world::{World, stranger};
 
 /// Headers of IPv4 and UDP, bytes.
 const HEADERS_BYTES: u64 = 28;
@@ -54,7 +55,7 @@ impl Talk {
     /// If the server does not answer.
     pub fn unproven(seed: u64, config: Config, offer: &Offer) -> Result<(Self, Vec<u8>)> {
         let mut world = World::new(seed, config);
-        world.server.to_send = u64::MAX;
+        world.server.job.send_bytes = u64::MAX;
         let from = stranger(1);
         let mut puppet = Puppet::new(77, first_contact(3), [seed as u8; 32], offer)?;
         let now = world.now;
@@ -74,11 +75,8 @@ impl Talk {
     }
 
     /// Runs until `until`; `react` hears each datagram of the server's and gives the puppet's answers.
-    ///
-    /// # Errors
-    /// If time stands still.
-    pub fn run(&mut self, until: Time, mut react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) -> Result<()> {
-        while self.world.step(until)? {
+    pub fn run(&mut self, until: Time, mut react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
+        while self.world.step(until) {
             for packet in std::mem::take(&mut self.world.elsewhere) {
                 if packet.to != self.from {
                     continue;
@@ -91,7 +89,6 @@ impl Talk {
             }
         }
         self.world.now = self.world.now.max(until);
-        Ok(())
     }
 
     fn note(&mut self, opened: &Opened) {
@@ -109,12 +106,9 @@ impl Talk {
     }
 
     /// Runs for so long.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_for(&mut self, ms: u64, react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) -> Result<()> {
+    pub fn run_for(&mut self, ms: u64, react: impl FnMut(&mut Self, &Opened) -> Vec<Vec<u8>>) {
         let until = self.world.now + Duration::from_millis(ms);
-        self.run(until, react)
+        self.run(until, react);
     }
 
     /// Bytes of IP packets which the server has sent, to whatever address.

@@ -9,6 +9,13 @@ pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
     let mut svg = Svg::default();
     let class = look.class();
     svg.push(format_args!("<svg class=\"swatch {class}\" viewBox=\"0 0 44 16\" aria-hidden=\"true\">"));
+    draw(&mut svg, look, is_bar, id);
+    svg.push(format_args!("</svg>"));
+    svg.into_string()
+}
+
+/// The sample without an element around it, 44 wide and 16 high.
+pub(super) fn draw(svg: &mut Svg, look: Look, is_bar: bool, id: &str) {
     if is_bar {
         svg.hatch(look, id);
         let fill = fill(look, id);
@@ -17,6 +24,4 @@ pub(in crate::report) fn swatch(look: Look, is_bar: bool, id: &str) -> String {
         svg.curve("curve", look.dashes(), [(1.0, 8.0), (43.0, 8.0)].into_iter());
         svg.marker(look, (22.0, 8.0), "");
     }
-    svg.push(format_args!("</svg>"));
-    svg.into_string()
 }

@@ -7,11 +7,13 @@ mod labels;
 mod legend;
 mod line;
 mod scale;
+mod standalone;
 mod svg;
 mod thin;
 mod ticks;
 
 pub(super) use legend::swatch;
+pub(super) use standalone::standalone;
 
 use svg::Svg;
 
@@ -45,17 +47,28 @@ pub(super) struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    /// The plot as an SVG element with `class`.
+    /// The plot as an SVG element with `class`, as wide as the page lets it be.
     pub(super) fn svg(&self, size: Size, class: &str) -> String {
+        self.element(size, |_| format!("class=\"plot {class}\"")).1
+    }
+
+    /// The plot as an element within another SVG, at its left edge and `y`; and its height.
+    fn nested(&self, size: Size, y: f64) -> (f64, String) {
+        self.element(size, |Size { width, height }| {
+            format!("class=\"plot\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\"")
+        })
+    }
+
+    fn element(&self, size: Size, attributes: impl Fn(Size) -> String) -> (f64, String) {
         let mut svg = Svg::default();
         let layout = match &self.figure.x.scale {
             Scale::Categories(names) => Layout::Bars(bars::Layout::new(self, names, size)),
             _ => Layout::Curves(line::Layout::new(self, size)),
         };
         let Size { width, height } = layout.size();
-        let id = &self.id;
+        let (id, attributes) = (&self.id, attributes(layout.size()));
         svg.push(format_args!(
-            "<svg class=\"plot {class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">"
+            "<svg {attributes} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">"
         ));
         svg.push(format_args!("<title id=\"{id}-t\">{}</title>", escaped(&self.title())));
         svg.push(format_args!("<desc id=\"{id}-d\">{}</desc>", escaped(&self.description())));
@@ -64,7 +77,7 @@ impl Plot<'_> {
             Layout::Curves(curves) => curves.draw(&mut svg),
         }
         svg.push(format_args!("</svg>"));
-        svg.into_string()
+        (height, svg.into_string())
     }
 
     fn title(&self) -> String {

@@ -36,7 +36,7 @@ pub(crate) enum Controller {
     Reno,
     Cubic(Cubic),
     Cubic2008(Cubic2008),
-    Bbr(Bbr),
+    Bbr(Box<Bbr>),
 }
 
 impl Controller {
@@ -45,7 +45,7 @@ impl Controller {
             Congestion::NewReno | Congestion::Reno | Congestion::Tahoe => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::new(config.hystart)),
             Congestion::Cubic2008 => Self::Cubic2008(Cubic2008::new(config.hystart)),
-            Congestion::Bbr1 => Self::Bbr(Bbr::new(config.mss_bytes, config.initial_window_segments, seed)),
+            Congestion::Bbr1 => Self::Bbr(Box::new(Bbr::new(config.mss_bytes, config.initial_window_segments, seed))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use dfcp::{Endpoint, Listener, Stream};
-use dfcp_protocol_tests::Pattern;
+use dfcp_testkit::Pattern;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 

@@ -2,12 +2,11 @@
 //! has it: a model of the path, that is its highest recent delivery rate and smallest recent round trip, sets the pacing
 //! rate and the window. Losses as such do not.
 
-mod filter;
 mod policer;
 
+use dfcp_proto::WindowedMax;
 use dfcp_time::Time;
 
-use self::filter::WindowedMax;
 use self::policer::{Policer, Verdict};
 use super::super::delivery_rate::RateSample;
 use super::super::sender::Phase;
@@ -20,7 +19,8 @@ const CWND_GAIN: f64 = 2.0;
 const PROBE_GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Pacing stays this far below the estimate.
 const PACING_MARGIN: f64 = 0.99;
-const RATE_WINDOW_ROUNDS: u64 = 10;
+/// A rate counts in the round that it was measured in and in ten more.
+const RATE_WINDOW_ROUNDS: usize = 11;
 const MIN_RTT_WINDOW_NS: u64 = 10_000_000_000;
 const PROBE_RTT_NS: u64 = 200_000_000;
 const CWND_MIN: u32 = 4;
@@ -69,7 +69,7 @@ enum Mode {
 pub(crate) struct Bbr {
     mss: f64,
     mode: Mode,
-    max_rate: WindowedMax,
+    max_rate: WindowedMax<f64, RATE_WINDOW_ROUNDS>,
     rounds: u64,
     next_round_delivered: u64,
     round_start: bool,
@@ -104,7 +104,7 @@ impl Bbr {
         Self {
             mss: f64::from(mss_bytes),
             mode: Mode::Startup,
-            max_rate: WindowedMax::default(),
+            max_rate: WindowedMax::new(),
             rounds: 0,
             next_round_delivered: 0,
             round_start: false,
@@ -192,8 +192,12 @@ impl Bbr {
         limited
     }
 
+    fn max_rate(&self) -> f64 {
+        self.max_rate.get().unwrap_or_default()
+    }
+
     fn rate(&self) -> f64 {
-        self.policer.rate().unwrap_or_else(|| self.max_rate.get())
+        self.policer.rate().unwrap_or_else(|| self.max_rate())
     }
 
     fn update_rate(&mut self, ack: &BbrAck) {
@@ -207,8 +211,8 @@ impl Bbr {
         }
         self.sample_policer(ack);
         let rate = delivered as f64 * 1e9 / ack.sample.interval_ns as f64;
-        if !ack.sample.app_limited || rate >= self.max_rate.get() {
-            self.max_rate.update(RATE_WINDOW_ROUNDS, self.rounds, rate);
+        if !ack.sample.app_limited || rate >= self.max_rate() {
+            self.max_rate.update(self.rounds, rate);
         }
     }
 
@@ -252,10 +256,10 @@ impl Bbr {
         }
         let inflight = self.inflight_at_next_send(ack, ack.prior_pipe);
         if self.pacing_gain > 1.0 {
-            let enough = inflight >= self.inflight(self.max_rate.get(), self.pacing_gain);
+            let enough = inflight >= self.inflight(self.max_rate(), self.pacing_gain);
             return full_length && (ack.losses > 0 || enough);
         }
-        full_length || inflight <= self.inflight(self.max_rate.get(), 1.0)
+        full_length || inflight <= self.inflight(self.max_rate(), 1.0)
     }
 
     fn advance_cycle(&mut self, now: Time) {
@@ -267,8 +271,8 @@ impl Bbr {
         if self.full_rate_reached || !self.round_start || ack.sample.app_limited {
             return;
         }
-        if self.max_rate.get() >= self.full_rate * FULL_RATE_GROWTH {
-            self.full_rate = self.max_rate.get();
+        if self.max_rate() >= self.full_rate * FULL_RATE_GROWTH {
+            self.full_rate = self.max_rate();
             self.full_rate_rounds = 0;
             return;
         }
@@ -280,8 +284,7 @@ impl Bbr {
         if self.mode == Mode::Startup && self.full_rate_reached {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain
-            && self.inflight_at_next_send(ack, ack.pipe) <= self.inflight(self.max_rate.get(), 1.0)
+        if self.mode == Mode::Drain && self.inflight_at_next_send(ack, ack.pipe) <= self.inflight(self.max_rate(), 1.0)
         {
             self.probe_bandwidth(ack.now);
         }

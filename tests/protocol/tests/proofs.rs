@@ -1,0 +1,93 @@
+//! Proofs of decoding between honest ends, and ends which have none (`spec/protocol.md`, \[proof-1\]).
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use dfcp_netem::{LinkConfig, Loss};
+use dfcp_proto::Config;
+use dfcp_protocol_tests::Pair;
+use dfcp_testkit::{Job, LinksConfig, Packet, client_address, rewritten, sealed};
+use dfcp_time::Time;
+use dfcp_wire::feedback::REPORT_BYTES;
+use dfcp_wire::{Flags, peek};
+
+const BYTES: u64 = 1_000_000;
+
+/// S1 of the ACK which confirms a FIN.
+const ACK_OF_FIN: u32 = 1;
+
+/// A client which sends [`BYTES`] over a path that loses a share of both directions.
+fn pair(seed: u64, loss: f64, config: &Config) -> Pair {
+    let link = LinkConfig::default()
+        .with_rate_bps(100_000_000)
+        .with_delay(Duration::from_millis(1))
+        .with_loss(Loss::bernoulli(loss));
+    let links = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
+    Pair::over(seed, links, (config.clone(), Job::send(BYTES)), (config.clone(), Job::send(0))).unwrap()
+}
+
+/// Runs to the end; the server ends its half when it has read the client's, so that it answers a FIN with a FINACK.
+fn run(mut pair: Pair) {
+    let limit = Time::from_s(100);
+    pair.server.job.shut_down = false;
+    while pair.server.read_to_end == 0 {
+        assert!(pair.step(limit), "{}", pair.describe());
+    }
+    pair.server.job.shut_down = true;
+    pair.server.work(pair.now);
+    pair.run(limit).unwrap();
+    assert_eq!(pair.server.read, BYTES);
+}
+
+#[test]
+fn honest_ends_close_with_every_byte_delivered() {
+    for seed in 0..12 {
+        run(pair(seed, [0.0, 0.1, 0.3][seed as usize % 3], &sealed()));
+    }
+}
+
+#[test]
+fn ends_without_seals_ignore_proofs() {
+    let mut pair = pair(5, 0.1, &Config::danger_unsealed());
+    let (reports, ends) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let counters = (Rc::clone(&reports), Rc::clone(&ends));
+    pair.tap = Box::new(move |_, packet| {
+        if packet.from == client_address() {
+            return vec![packet];
+        }
+        let bytes = rewritten(&packet.bytes, |header, payload| {
+            if header.flags == Flags::FBK {
+                let proofs = &mut payload[REPORT_BYTES - 8..REPORT_BYTES];
+                assert!(proofs.iter().all(|byte| *byte == 0), "they are sent as 0");
+                proofs.fill(0xa5);
+                counters.0.set(counters.0.get() + 1);
+            } else if header.flags.contains(Flags::FIN) || (header.flags == Flags::ACK && header.s1 == ACK_OF_FIN) {
+                assert_eq!(header.s2, 0);
+                header.s2 = 0x1234_5678;
+                counters.1.set(counters.1.get() + 1);
+            }
+        });
+        vec![Packet { bytes, ..packet }]
+    });
+    run(pair);
+    assert!(reports.get() > 0 && ends.get() > 0, "{} reports and {} ends were changed", reports.get(), ends.get());
+}
+
+#[test]
+fn a_finack_alone_confirms_the_end() {
+    let mut pair = pair(4, 0.1, &sealed());
+    let swallowed = Rc::new(Cell::new(0));
+    let counter = Rc::clone(&swallowed);
+    pair.tap = Box::new(move |_, packet| {
+        let is_ack = peek(&packet.bytes).is_some_and(|it| it.flags == Flags::ACK | Flags::SEC);
+        if is_ack && packet.from != client_address() {
+            counter.set(counter.get() + 1);
+            return Vec::new();
+        }
+        vec![packet]
+    });
+    run(pair);
+    assert!(swallowed.get() > 0, "no ACK was sent");
+}

@@ -1,0 +1,178 @@
+//! Applications which write a pattern and check the peer's.
+
+use std::time::Duration;
+
+use dfcp_proto::{Connection, ConnectionError, Read, State, WriteError};
+use dfcp_time::Time;
+
+use crate::pattern::Pattern;
+
+/// What has been written to a connection and read from it.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    own: Pattern,
+    peer: Pattern,
+    /// Bytes which the connection took.
+    pub written: u64,
+    /// Bytes which it delivered.
+    pub read: u64,
+    /// The peer's stream was read to its end.
+    pub has_ended: bool,
+    /// Why reading failed.
+    pub read_error: Option<ConnectionError>,
+    /// Where the first byte was read that the peer has not written.
+    pub corrupt_at: Option<u64>,
+}
+
+impl Stream {
+    /// A stream which writes `own` and expects `peer`.
+    #[must_use]
+    pub fn new(own: Pattern, peer: Pattern) -> Self {
+        Self { own, peer, written: 0, read: 0, has_ended: false, read_error: None, corrupt_at: None }
+    }
+
+    /// Writes the next bytes, as many as `buffer` has room for; how many were taken.
+    ///
+    /// # Errors
+    /// Those of [`Connection::write`].
+    pub fn write(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, WriteError> {
+        self.own.fill(self.written, buffer);
+        let taken = connection.write(now, buffer)?;
+        assert!(taken <= buffer.len(), "{taken} of {} bytes were taken", buffer.len());
+        self.written += taken as u64;
+        Ok(taken)
+    }
+
+    /// Reads and checks at most as many bytes as `buffer` has room for; 0 if nothing is there, or nothing more comes.
+    pub fn read(&mut self, now: Time, connection: &mut Connection, buffer: &mut [u8]) -> usize {
+        if self.is_read() {
+            return 0;
+        }
+        match connection.read(now, buffer) {
+            Ok(Read::Bytes(count)) => {
+                assert!((1..=buffer.len()).contains(&count), "{count} bytes were read into {}", buffer.len());
+                let wrong = self.peer.first_difference(self.read, &buffer[..count]);
+                self.corrupt_at = self.corrupt_at.or(wrong);
+                self.read += count as u64;
+                return count;
+            }
+            Ok(Read::Blocked) => {}
+            Ok(Read::End) => self.has_ended = true,
+            Err(error) => self.read_error = Some(error),
+        }
+        0
+    }
+
+    /// Whether nothing more will be read.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.has_ended || self.read_error.is_some()
+    }
+}
+
+/// What an application does.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Bytes it sends.
+    pub send_bytes: u64,
+    /// The most it writes at a time.
+    pub write_bytes: usize,
+    /// The most it reads per [`Job::read_every`]; `usize::MAX` is everything at once.
+    pub read_bytes: usize,
+    /// How often it reads; zero is whenever there is something.
+    pub read_every: Duration,
+    /// Whether it shuts down after its last byte (otherwise it leaves its half open).
+    pub shut_down: bool,
+    /// Whether it tries to write at every step, and does not wait for [`Event::Writable`](dfcp_proto::Event::Writable):
+    /// the sender always has as much as it takes.
+    pub is_eager: bool,
+}
+
+impl Job {
+    /// Sends `send_bytes` as fast as it may, and reads everything at once.
+    #[must_use]
+    pub fn send(send_bytes: u64) -> Self {
+        Self {
+            send_bytes,
+            write_bytes: 256 * 1024,
+            read_bytes: usize::MAX,
+            read_every: Duration::ZERO,
+            shut_down: true,
+            is_eager: false,
+        }
+    }
+}
+
+/// An application on one connection.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// What it has written and read.
+    pub stream: Stream,
+    /// No write has been refused since the last [`Event::Writable`](dfcp_proto::Event::Writable).
+    is_writable: bool,
+    next_read: Time,
+}
+
+impl Application {
+    /// An application which has done nothing yet.
+    #[must_use]
+    pub fn new(stream: Stream) -> Self {
+        Self { stream, is_writable: true, next_read: Time::ZERO }
+    }
+
+    /// The connection may be written to again.
+    pub fn writable(&mut self) {
+        self.is_writable = true;
+    }
+
+    /// Writes and reads what `job` asks for; `buffer` bounds each write and each read.
+    pub fn work(&mut self, now: Time, job: &Job, connection: &mut Connection, buffer: &mut [u8]) {
+        self.write(now, job, connection, buffer);
+        self.read(now, job, connection, buffer);
+    }
+
+    fn write(&mut self, now: Time, job: &Job, connection: &mut Connection, buffer: &mut [u8]) {
+        let mut progress = false;
+        self.is_writable |= job.is_eager;
+        while self.is_writable && self.stream.written < job.send_bytes {
+            let rest = usize::try_from(job.send_bytes - self.stream.written).unwrap_or(usize::MAX);
+            let length = rest.min(job.write_bytes).min(buffer.len());
+            let Ok(taken) = self.stream.write(now, connection, &mut buffer[..length]) else { return };
+            progress = true;
+            self.is_writable = taken == length;
+        }
+        if self.stream.written < job.send_bytes || !job.shut_down {
+            return;
+        }
+        let state = connection.state();
+        let is_unshut = matches!(state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
+        if is_unshut && (progress || state != State::SynReceived) {
+            connection.shutdown(now);
+        }
+    }
+
+    fn read(&mut self, now: Time, job: &Job, connection: &mut Connection, buffer: &mut [u8]) {
+        if now < self.next_read {
+            return;
+        }
+        let mut budget = job.read_bytes;
+        while budget > 0 {
+            let room = budget.min(buffer.len());
+            let count = self.stream.read(now, connection, &mut buffer[..room]);
+            if count == 0 {
+                break;
+            }
+            budget -= count;
+        }
+        if !job.read_every.is_zero() && !self.stream.is_read() {
+            self.next_read = now + job.read_every;
+        }
+    }
+
+    /// When it wants to read next, if it does so by the clock and something is there.
+    #[must_use]
+    pub fn next_read(&self, job: &Job, connection: &Connection) -> Option<Time> {
+        let reads_later = !job.read_every.is_zero() && connection.is_readable() && !self.stream.is_read();
+        reads_later.then_some(self.next_read)
+    }
+}
