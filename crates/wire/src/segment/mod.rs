@@ -26,8 +26,10 @@ pub use reset::{Reset, ResetReason};
 pub use syn::{Syn, SynAck, SynOptions};
 
 use crate::draft::{Crc, Draft, Trailer};
+use crate::header::Header;
+use crate::options::Options;
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, TAG_BYTES};
-use crate::{DecodeError, Flags, Header, Options};
+use crate::{DecodeError, Flags};
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
