@@ -105,7 +105,7 @@ impl HalfOpens {
             self.cookies_sent += 1;
             let payload = Payload { cookie: Some(&cookie), ..Payload::default() };
             let mut bytes = [0; 64];
-            let length = payload.encode(&mut bytes).unwrap_or_default();
+            let Ok(length) = payload.encode(&mut bytes) else { return Verdict::Drop };
             return write_synack(syn, initiator_id, 0, &bytes[..length], out);
         }
         // An honest initiator completes the handshake within a round trip; one that does not is displaced, but only after
