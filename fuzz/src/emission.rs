@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use dfcp_proto::limits;
+use dfcp_testkit::raw::Header;
 use dfcp_time::Time;
 use dfcp_wire::feedback::{self, Run};
 use dfcp_wire::handshake::Parameters;
-use dfcp_wire::{BlockInfo, Flags, Header, Segment};
+use dfcp_wire::segment::{Data, Segment};
+use dfcp_wire::{Flags, Unverified};
 
 /// Lateness which a pacer may catch up in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
@@ -160,30 +162,29 @@ impl Emission {
 
     /// The sender has sent this.
     pub fn note(&mut self, now: Time, datagram: &[u8]) {
-        let segment = Segment::decode(datagram).expect("what is sent can be decoded");
-        let header = segment.header;
-        let number = u64::from(header.s3);
+        let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
+        let received = header.verify(datagram).expect("what is sent can be decoded");
+        let number = u64::from(received.number);
         assert!(number >= self.numbers_end, "number {number} after {}", self.numbers_end);
         self.datagrams += 1;
         self.numbers_end = number + 1;
         let skipped_max = self.numbers_end.div_ceil(NUMBERS_PER_SKIPPED);
         assert!(self.numbers_end <= self.datagrams + skipped_max, "{} datagrams, the last is {number}", self.datagrams);
-        if !header.flags.is_empty() {
+        let Segment::Data(Data { block_id, block: info, .. }) = received.segment else {
             self.control += 1;
-            if header.flags == Flags::SYN {
-                self.syn_id = Parameters::decode(segment.payload).ok().map(|parameters| parameters.connection_id);
+            if matches!(received.segment, Segment::Syn(_)) {
+                self.syn_id = Parameters::decode(received.payload).ok().map(|parameters| parameters.connection_id);
             }
             return;
-        }
+        };
         let opened = self.opened.expect("no data before the peer has answered");
-        let info = BlockInfo::from_s2(header.s2).expect("data name a valid block");
         let ip_bytes = datagram.len() as u64 + u64::from(self.overhead_bytes);
         let bits = 8 * ip_bytes;
         self.data_bits += bits;
         self.data_bits_max = self.data_bits_max.max(bits);
-        self.next_block = self.next_block.max(header.block_id + 1);
+        self.next_block = self.next_block.max(block_id + 1);
         let new = || Sent { k: info.k.into(), symbols: 0, datagram_bytes: 0, is_acknowledged: false };
-        let block = self.blocks.entry(header.block_id).or_insert_with(new);
+        let block = self.blocks.entry(block_id).or_insert_with(new);
         block.symbols += 1;
         block.datagram_bytes = block.datagram_bytes.max(ip_bytes);
         let (k, symbols) = (block.k, block.symbols);
@@ -196,13 +197,9 @@ impl Emission {
             (limits::SYMBOLS_PER_BLOCK_FACTOR + limits::SYMBOLS_PER_ARRIVAL) / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
         let age = now.since(opened).as_millis() / limits::CAPPED_BLOCK_INTERVAL_MIN.as_millis();
         let symbols_max = k * factor.ceil() as u64 + 1 + age as u64;
-        assert!(symbols <= symbols_max, "{symbols} symbols of block {} with {k}", header.block_id);
-        assert!(
-            u64::from(header.block_id) < self.block_limit,
-            "block {} was sent, {} are permitted",
-            header.block_id,
-            self.block_limit
-        );
+        assert!(symbols <= symbols_max, "{symbols} symbols of block {block_id} with {k}");
+        let limit = self.block_limit;
+        assert!(u64::from(block_id) < limit, "block {block_id} was sent, {limit} are permitted");
         self.check_rate(now, opened);
         self.check_credit(now, opened);
     }
@@ -247,17 +244,13 @@ mod tests {
     use dfcp_wire::handshake::Offer;
 
     use super::*;
+    use dfcp_testkit::raw;
+    use dfcp_wire::BlockInfo;
     use dfcp_wire::feedback::{Report, ReportWriter, Wasted};
-    use dfcp_wire::{DATAGRAM_BYTES_MAX, Options, Profile, encode};
 
     fn datagram(flags: Flags, block_id: u32, number: u32) -> Vec<u8> {
         let s2 = BlockInfo { k: 1, length_bytes: 1_000, end_of_stream: false }.to_s2();
-        let profile = Profile::Modern;
-        let (source_port, destination_port, s1, epoch, s3) = (1, 2, 0, 0, number);
-        let header = Header { source_port, destination_port, block_id, s1, flags, profile, epoch, s2, s3 };
-        let mut out = [0; DATAGRAM_BYTES_MAX];
-        let length = encode(&mut out, &header, &Options::default(), &[0; 1_000]).expect("a valid segment");
-        out[..length].to_vec()
+        raw::write(&Header { block_id, s2, s3: number, ..Header::modern(flags, 0x0001_0002) }, &[], &[0; 1_000])
     }
 
     fn account() -> Emission {
@@ -301,7 +294,7 @@ mod tests {
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
         assert!(writer.push(Run::Open { missing: 1 }) && writer.push(Run::Complete(complete)));
         let length = writer.finish();
-        let header = Header { block_id: next_needed, ..Header::modern(Flags::FBK) };
+        let header = Header { block_id: next_needed, ..Header::modern(Flags::FBK, 0) };
         emission.allow(&header, &payload[..length]);
     }
 

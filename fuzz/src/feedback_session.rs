@@ -8,10 +8,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp_proto::{Config, Rate, State, Traffic};
+use dfcp_testkit::raw::{self, Header};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, Parameters};
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, Header, Options, Profile, VERSION, encode};
+use dfcp_wire::segment::SynOptions;
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, SymbolSize, VERSION};
 
 use crate::emission::Emission;
 use crate::input::{Input, filler};
@@ -129,20 +131,21 @@ impl Session {
     }
 
     /// Sends a segment to the sender, with valid integrity.
-    fn send(&mut self, header: Header, options: &Options, payload: &[u8]) {
-        let mut datagram = [0; DATAGRAM_BYTES_MAX];
-        let Ok(length) = encode(&mut datagram, &header, options, payload) else { return };
+    fn send(&mut self, header: Header, options: &[u8], payload: &[u8]) {
+        let datagram = raw::write(&header, options, payload);
+        if datagram.len() > DATAGRAM_BYTES_MAX {
+            return;
+        }
         self.number = self.number.wrapping_add(1);
         self.emission.allow(&header, payload);
         let mut out = Vec::new();
-        self.side.receive(self.now, self.peer, &datagram[..length], &mut out);
+        self.side.receive(self.now, self.peer, &datagram, &mut out);
         assert!(out.is_empty(), "an initiator has answered a segment without a connection");
         self.work();
     }
 
     fn header(&self, flags: Flags, block_id: u32) -> Header {
-        let header = Header { block_id, s3: self.number, ..Header::modern(flags) };
-        header.with_connection_id(self.id)
+        Header { block_id, s3: self.number, ..Header::modern(flags, self.id) }
     }
 
     /// The SYNACK, with any parameters.
@@ -158,13 +161,8 @@ impl Session {
         };
         let mut payload = [0; 128];
         let length = parameters.encode(&mut payload).expect("room for the parameters");
-        let options = Options {
-            version: Some(VERSION),
-            profile: Some(Profile::Modern),
-            code: Some(CODE_RANDOM_LINEAR),
-            symbol_size: Some(input.pick(&[1420, 64, 1472])),
-            ..Options::default()
-        };
+        let symbol_size = SymbolSize::nearest(input.pick(&[1420, 64, 1472]));
+        let options = SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size }.to_bytes();
         let header = Header { s2: input.below(3) as u32, ..self.header(Flags::SYN | Flags::ACK, 0) };
         self.now += Duration::from_millis(input.u8().into());
         if self.emission.opened.is_none() {
@@ -188,11 +186,11 @@ impl Session {
             10 => {
                 let s1 = if input.bool() { input.below(3) as u32 } else { input.number32() };
                 let header = self.header(Flags::ACK, self.block_near(input));
-                self.send(Header { s1, s2: input.number32(), ..header }, &Options::default(), &[]);
+                self.send(Header { s1, s2: input.number32(), ..header }, &[], &[]);
             }
             11 => {
                 let flags = if input.bool() { Flags::FIN } else { Flags::FIN | Flags::ACK };
-                self.send(self.header(flags, self.block_near(input)), &Options::default(), &[]);
+                self.send(self.header(flags, self.block_near(input)), &[], &[]);
             }
             12 => self.data(input),
             13 => {
@@ -240,7 +238,7 @@ impl Session {
         let fits = runs.iter().all(|&run| writer.push(run));
         assert!(fits, "these have fitted before");
         let length = writer.finish();
-        self.send(self.header(Flags::FBK, next), &Options::default(), &payload[..length]);
+        self.send(self.header(Flags::FBK, next), &[], &payload[..length]);
     }
 
     /// What arrived in vain: honest counts never fall.
@@ -287,7 +285,7 @@ impl Session {
             if input.rarely(4) { input.u8().into() } else { info.length_bytes.div_ceil(info.k.into()) as usize };
         let header = self.header(Flags::NONE, input.number32());
         let header = Header { s1: input.number32(), s2: info.to_s2(), ..header };
-        self.send(header, &Options::default(), &filler(3, length.min(1_476)));
+        self.send(header, &[], &filler(3, length.min(1_476)));
     }
 
     /// Any segment at all.
@@ -296,7 +294,7 @@ impl Session {
         let header = self.header(flags, input.number32());
         let header = Header { s1: input.number32(), s2: input.number32(), epoch: input.u8() & 3, ..header };
         let number = input.number_near(self.number.into()) as u32;
-        self.send(Header { s3: number, ..header }, &Options::default(), input.short_bytes());
+        self.send(Header { s3: number, ..header }, &[], input.short_bytes());
     }
 
     /// What holds at every moment.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dfcp_proto::{Accept, Config, Profile, Security};
 use dfcp_testkit::Packet;
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Segment};
+use dfcp_wire::Unverified;
 
 use crate::input::{Input, mutate};
 use crate::side::{Action, Side};
@@ -125,7 +125,7 @@ impl Network {
     /// Hands over a datagram which no end sent. Without seals, one that is taken for a genuine one all the same ends the
     /// comparison: nothing is promised then.
     fn hand_over_forged(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
-        if !self.is_sealed && Segment::decode(bytes).is_ok_and(|segment| !segment.header.flags.contains(Flags::SEC)) {
+        if !self.is_sealed && is_whole(bytes) {
             self.sides.iter_mut().for_each(|side| side.is_checked = false);
         }
         if from == self.third {
@@ -249,6 +249,15 @@ impl Network {
                 }
             }
         }
+    }
+}
+
+/// Whether a datagram in the clear has its checksum or CRC, and is a segment.
+fn is_whole(datagram: &[u8]) -> bool {
+    match Unverified::read(datagram) {
+        Ok(Unverified::Classic(header)) => header.verify(datagram).is_ok(),
+        Ok(Unverified::Clear(header)) => header.verify(datagram).is_ok(),
+        Ok(Unverified::Sealed(_)) | Err(_) => false,
     }
 }
 

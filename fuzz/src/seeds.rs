@@ -4,9 +4,11 @@
 use dfcp_cli::transfer::error::{Failure, FailureCode};
 use dfcp_cli::transfer::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use dfcp_secure::StaticKey;
+use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
-use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, VERSION, encode};
+use dfcp_wire::segment::SynOptions;
+use dfcp_wire::{BlockInfo, Flags, Profile, SymbolSize, VERSION};
 
 use crate::input::filler;
 
@@ -80,13 +82,7 @@ fn report() -> Vec<u8> {
 
 /// One datagram of each kind, and the payloads by themselves.
 fn wire() -> Vec<Named> {
-    let options = Options {
-        version: Some(VERSION),
-        profile: Some(Profile::Modern),
-        code: Some(1),
-        symbol_size: Some(1_420),
-        ..Options::default()
-    };
+    let options = SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420) }.to_bytes();
     let plain = Header {
         source_port: 1,
         destination_port: 2,
@@ -99,20 +95,14 @@ fn wire() -> Vec<Named> {
         s3: 90,
     };
     let classic = Header { profile: Profile::Classic, ..plain };
-    let datagram = |header: Header, options: Options, payload: &[u8]| {
-        let mut out = [0; 1_500];
-        let length = encode(&mut out, &header, &options, payload).expect("a valid segment");
-        out[..length].to_vec()
-    };
-    let none = Options::default();
-    let short = Options { block_length: Some(1_000), ..none };
-    let syn = datagram(Header { flags: Flags::SYN, ..plain }, options, &parameters());
-    let area = [&[1][..], &syn[24..24 + options.encoded_bytes()]].concat();
+    let block_length_1000 = [5, 4, 0, 0, 3, 0xE8, 0, 0];
+    let syn = raw::write(&Header { flags: Flags::SYN, ..plain }, &options, &parameters());
+    let area = [&[1][..], &options].concat();
     vec![
         ("wire_segment", "syn", syn),
-        ("wire_segment", "data", datagram(plain, none, &filler(1, 100))),
-        ("wire_segment", "report", datagram(Header { flags: Flags::FBK, ..plain }, none, &report())),
-        ("wire_segment", "classic", datagram(classic, short, &filler(2, 60))),
+        ("wire_segment", "data", raw::write(&plain, &[], &filler(1, 100))),
+        ("wire_segment", "report", raw::write(&Header { flags: Flags::FBK, ..plain }, &[], &report())),
+        ("wire_segment", "classic", raw::write(&classic, &block_length_1000, &filler(2, 60))),
         ("wire_options", "modern", area),
         ("wire_options", "classic", vec![0, 5, 4, 0, 0, 3, 0xE8]),
         ("wire_handshake", "all", parameters()),

@@ -14,7 +14,8 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use dfcp::{Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Rate, Stream};
-use dfcp_wire::{Flags, Header, Options, Profile, Segment};
+use dfcp_wire::classic::Segment;
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Ports, Unverified};
 use support::{Pattern, modern, read_hash, write_pattern};
 use tokio::io::AsyncWriteExt;
 
@@ -292,19 +293,9 @@ async fn a_segment_behind_ip_options_is_answered_and_one_for_another_port_is_not
 const STRANGER: u16 = 77;
 
 fn syn(port: u16, mark: u32) -> Vec<u8> {
-    let header = Header {
-        source_port: STRANGER,
-        destination_port: port,
-        block_id: 0,
-        s1: mark,
-        flags: Flags::SYN,
-        profile: Profile::Classic,
-        epoch: 0,
-        s2: mark,
-        s3: mark,
-    };
-    let mut out = [0; 64];
-    let length = dfcp_wire::encode(&mut out, &header, &Options::default(), &[]).unwrap();
+    let mut out = [0; DATAGRAM_BYTES_MAX];
+    let syn = Segment::Syn { initial: [mark; 3] };
+    let length = syn.begin(Ports { source: STRANGER, destination: port }, &mut out).finish();
     out[..length].to_vec()
 }
 
@@ -314,9 +305,13 @@ fn first_answer(stranger: &UdpSocket, has_header: bool) -> u32 {
     loop {
         let (length, _) = stranger.recv_from(&mut buffer).unwrap();
         let start = if has_header { usize::from(buffer[0] & 15) * 4 } else { 0 };
-        let Ok(segment) = Segment::decode(&buffer[start..length]) else { continue };
-        if segment.header.flags == Flags::RST && segment.header.destination_port == STRANGER {
-            return segment.header.s1;
+        let segment = &buffer[start..length];
+        let Ok(Unverified::Classic(header)) = Unverified::read(segment) else { continue };
+        let Ok(received) = header.verify(segment) else { continue };
+        if let Segment::Reset { echo: [mark, ..] } = received.segment
+            && header.ports().destination == STRANGER
+        {
+            return mark;
         }
     }
 }

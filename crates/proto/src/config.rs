@@ -9,7 +9,7 @@ use crate::classic::parameters::ClassicSettings;
 use crate::error::ConfigError;
 use crate::limits;
 use crate::security::{Credentials, Security};
-use crate::session::noise::SYMBOL_SIZE_MAX;
+use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// How a sender decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -210,11 +210,8 @@ impl Config {
             return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate()?;
-        let symbol_size_max = match self.credentials() {
-            Some(_) => SYMBOL_SIZE_MAX.into(),
-            None => dfcp_fountain::random_linear::SYMBOL_SIZE_MAX as u64,
-        };
-        in_range("symbol_size", self.symbol_size.into(), 64, symbol_size_max)?;
+        let symbol_size_max = symbol_size_max(self.credentials().is_some());
+        in_range("symbol_size", self.symbol_size.into(), SYMBOL_SIZE_MIN.into(), symbol_size_max.into())?;
         let blocks_max = match self.profile {
             Profile::Modern => limits::WINDOW_BLOCKS_MAX,
             Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_time::Time;
-use dfcp_wire::{Profile, Segment};
+use dfcp_wire::Profile;
+use dfcp_wire::classic::StateWords;
 
 use crate::classic::ClassicConnection;
 use crate::classic::parameters::Parameter;
 use crate::config::{Config, Rate, Traffic, WriteAhead};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;
+use crate::session::handshake::Opener;
 use crate::session::protection::Identity;
 use crate::session::sharing::{Sending, WriteAllowance};
 use crate::shared::events::Event;
@@ -35,6 +37,15 @@ pub struct Connection(Inner);
 enum Inner {
     Classic(Box<ClassicConnection>),
     Modern(Box<Session>),
+}
+
+/// A SYN which asks for a connection without seals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UnsealedSyn<'a> {
+    /// Classic: the generator state of the initiator's.
+    Classic { initial: StateWords },
+    /// Modern: the id which the initiator has chosen, and all of its SYN.
+    Modern { initiator_id: u32, syn: Opener<'a> },
 }
 
 /// Calls the same method of whichever profile it is.
@@ -80,19 +91,24 @@ impl Connection {
         })
     }
 
-    /// Answers an unsealed SYN: the connection that the listening side gets. `None` if `config` cannot serve it.
+    /// Answers an unsealed SYN of this many bytes: the connection that the listening side gets. `None` if `config`, which is
+    /// of the same profile, cannot serve it.
     pub(crate) fn accept(
         now: Time,
         config: Arc<Config>,
         ports: Ports,
         remote: SocketAddr,
-        syn: &Segment<'_>,
+        syn: &UnsealedSyn<'_>,
         bytes: usize,
         seed: [u8; 32],
     ) -> Option<Self> {
-        match config.profile {
-            Profile::Classic => ClassicConnection::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from),
-            Profile::Modern => Session::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from),
+        match syn {
+            UnsealedSyn::Classic { initial } => {
+                ClassicConnection::accept(now, config, ports, remote, *initial, bytes, seed).map(Self::from)
+            }
+            UnsealedSyn::Modern { syn, .. } => {
+                Session::accept(now, config, ports, remote, syn, bytes, seed).map(Self::from)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What can go wrong, grouped by who is at fault.
 
 use dfcp_secure::Fingerprint;
-use dfcp_wire::{DecodeError, Profile};
+use dfcp_wire::{DecodeError, EncodeError, Profile};
 
 use crate::config::Schedule;
 
@@ -74,6 +74,9 @@ pub enum ConnectionError {
     /// The cipher's library failed.
     #[error("the cipher failed on this machine; nothing more can be sealed")]
     CipherFailed,
+    /// What had to be sent does not fit into a segment.
+    #[error("this side could not write a segment, which is a fault of this program: {0}")]
+    CannotEncode(EncodeError),
     /// The peer reset the connection.
     #[error("the peer reset the connection")]
     Reset,

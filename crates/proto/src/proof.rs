@@ -12,11 +12,8 @@ use dfcp_fountain::random_linear::{BlockShape, SYMBOL_SIZE_MAX, ShapeError};
 /// Secret bytes behind the data of a source symbol, and bytes of a proof.
 pub(crate) const SECRET_BYTES: usize = 4;
 
-/// The most application bytes per symbol where there are proofs: a sealed datagram has at most 1500 bytes.
-const DATA_BYTES_MAX: usize = dfcp_wire::DATAGRAM_BYTES_MAX - dfcp_wire::HEADER_BYTES - SEAL_TAG_BYTES - SECRET_BYTES;
-
-/// Bytes which sealing adds to a datagram (`spec/security.md` §3).
-const SEAL_TAG_BYTES: usize = 16;
+/// The most application bytes per symbol where there are proofs.
+const DATA_BYTES_MAX: usize = dfcp_wire::payload_bytes_max(true) - SECRET_BYTES;
 
 const _: () = assert!(DATA_BYTES_MAX + SECRET_BYTES <= SYMBOL_SIZE_MAX, "the code takes such symbols");
 

@@ -13,8 +13,8 @@ use dfcp_proto::{
     Accept, Config, ConnectionError, Cookies, Credentials, Event, PeerKey, PreSharedKey, State, StaticKey, limits,
 };
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::{Flags, Options, Segment};
-use support::{Caller, Server, address, encode};
+use dfcp_wire::segment::{Reset, ResetReason, Segment, Syn};
+use support::{Caller, Server, address, decode, rewritten, syn_options};
 
 const STEP: Duration = Duration::from_micros(500);
 const MS: Duration = Duration::from_millis(1);
@@ -50,10 +50,10 @@ fn begin(server: &mut Server, caller: &mut Caller) -> Option<Vec<u8>> {
 
 /// A datagram in whose payload one bit is another, and which is whole otherwise.
 fn forged(datagram: &[u8]) -> Vec<u8> {
-    let segment = Segment::decode(datagram).unwrap();
-    let mut payload = segment.payload.to_vec();
+    let (_, received) = decode(datagram);
+    let mut payload = received.payload.to_vec();
     payload[20] ^= 1;
-    encode(&segment.header, &segment.options, &payload)
+    rewritten(datagram, &received.segment, &payload)
 }
 
 /// How many false proofs are looked at in the two seconds in which so many callers send nothing else.
@@ -225,9 +225,11 @@ fn with_cookie(server: &mut Server, caller: &mut Caller) -> Vec<u8> {
     caller.datagram(server.now).unwrap()
 }
 
-fn s1_of_reset(answer: &[u8]) -> Option<u32> {
-    let header = Segment::decode(answer).unwrap().header;
-    (header.flags == Flags::RST).then_some(header.s1)
+fn reason_of_reset(answer: &[u8]) -> Option<ResetReason> {
+    match decode(answer).1.segment {
+        Segment::Reset(Reset { reason }) => Some(reason),
+        _ => None,
+    }
 }
 
 /// [open-39]
@@ -238,7 +240,11 @@ fn copies_of_a_first_message_which_cannot_be_read_cost_one_computation() {
     let syn = with_cookie(&mut server, &mut stranger);
     for _ in 0..20_000 {
         let answer = server.take(stranger.address, &syn).1.unwrap();
-        assert_eq!(s1_of_reset(&answer), Some(2), "each copy is refused as the first one was");
+        assert_eq!(
+            reason_of_reset(&answer),
+            Some(ResetReason::CannotRead),
+            "each copy is refused as the first one was"
+        );
     }
     assert_eq!(server.stats().first_messages_computed, 1);
     let known = Config::sealed(PeerKey::Known(server_key().public()));
@@ -252,13 +258,13 @@ fn a_weak_key_in_a_first_message_costs_nothing() {
     let mut server = Server::new(sealed());
     let mut stranger = caller(1, address(1));
     let segment_of = stranger.datagram(server.now).unwrap();
-    let segment = Segment::decode(&segment_of).unwrap();
-    let payload = Payload::decode(segment.payload).unwrap();
+    let (_, received) = decode(&segment_of);
+    let payload = Payload::decode(received.payload).unwrap();
     let (pattern, message) = payload.noise.unwrap();
     let weak = [&[0; 32], &message[32..]].concat();
     let mut changed = [0; 1_400];
     let length = Payload { noise: Some((pattern, &weak)), ..payload }.encode(&mut changed).unwrap();
-    let syn = encode(&segment.header, &segment.options, &changed[..length]);
+    let syn = rewritten(&segment_of, &received.segment, &changed[..length]);
     assert_eq!(syn.len(), segment_of.len(), "only the key is another");
     (0..20_000).for_each(|_| assert_eq!(server.take(stranger.address, &syn).1, None));
     assert_eq!((server.stats().first_messages_computed, server.stats().half_open), (0, 0));
@@ -271,7 +277,10 @@ fn computed(server: &mut Server, from: AddressOf, first: u32) -> u64 {
     for n in 0..1_000 {
         let mut stranger = unreadable(first + n, from(first + n));
         let syn = with_cookie(server, &mut stranger);
-        assert_eq!(server.take(stranger.address, &syn).1.and_then(|answer| s1_of_reset(&answer)), Some(2));
+        assert_eq!(
+            server.take(stranger.address, &syn).1.and_then(|answer| reason_of_reset(&answer)),
+            Some(ResetReason::CannotRead)
+        );
         server.now += 2 * MS;
     }
     server.stats().first_messages_computed - before
@@ -326,7 +335,7 @@ fn whoever_shares_an_address_with_an_attacker_gets_in_by_asking_for_the_key() {
         Caller { address: from(99), ..Caller::new(99, Config::sealed(PeerKey::Known(server_key().public()))) };
     let syn = with_cookie(&mut server, &mut honest);
     let refusal = server.take(honest.address, &syn).1.unwrap();
-    assert_eq!(s1_of_reset(&refusal), Some(2));
+    assert_eq!(reason_of_reset(&refusal), Some(ResetReason::CannotRead));
     honest.take(server.now, refusal);
     server.now += limits::DOUBT;
     honest.connection.handle_timeout(server.now);
@@ -359,27 +368,27 @@ fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
     let mut server = asks_for_cookies();
     let mut honest = Caller::new(1, Config::sealed(PeerKey::Known(server_key().public())));
     let genuine = with_cookie(&mut server, &mut honest);
-    let segment = Segment::decode(&genuine).unwrap();
-    let payload = Payload::decode(segment.payload).unwrap();
+    let (_, received) = decode(&genuine);
+    let payload = Payload::decode(received.payload).unwrap();
     let other_id = Payload { connection_id: Some(77), ..payload };
     let without_padding = Payload { padding_bytes: None, ..payload };
-    let other_size = Options { symbol_size: Some(700), ..segment.options };
-    let variants = [(&segment.options, other_id, 1), (&other_size, payload, 2), (&segment.options, without_padding, 3)];
-    for (options, payload, computed) in variants {
+    let other_size = Segment::Syn(Syn { options: Some(syn_options(700)) });
+    let variants = [(received.segment, other_id, 1), (other_size, payload, 2), (received.segment, without_padding, 3)];
+    for (segment, payload, computed) in variants {
         let mut bytes = [0; 1_500];
         let from = address(2);
         let syn = |cookie: Option<&[u8]>, bytes: &mut [u8]| {
             let length = Payload { cookie, ..payload }.encode(bytes).unwrap();
-            encode(&segment.header, options, &bytes[..length])
+            rewritten(&genuine, &segment, &bytes[..length])
         };
         let first = syn(None, &mut bytes);
         let answer = server.take(from, &first).1.unwrap();
-        let asked = Payload::decode(Segment::decode(&answer).unwrap().payload).unwrap();
+        let asked = Payload::decode(decode(&answer).1.payload).unwrap();
         let shown = syn(asked.cookie, &mut bytes);
         server.take(from, &shown);
         assert_eq!(server.stats().first_messages_computed, computed);
     }
-    assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| s1_of_reset(&answer).is_none()));
+    assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| reason_of_reset(&answer).is_none()));
 }
 
 /// What the answer tells whoever replays the first message of an initiator that knew the server's key (`SECURITY.md`).
@@ -393,16 +402,32 @@ fn what_a_replayed_first_message_tells() {
     let pre_shared = PreSharedKey::from_bytes(&[7; 32]);
     let cases = [
         ("it has the key, and admits the initiator", server(server_key(), PeerKey::Known(own.public())), None),
-        ("it does not admit it", server(server_key(), PeerKey::Known(other().public())), Some(1)),
-        ("it has another key, and admits it", server(other(), PeerKey::Known(own.public())), Some(2)),
-        ("it has another key, and does not admit it", server(other(), PeerKey::Known(other().public())), Some(2)),
-        ("it admits a pre-shared key alone", Config::sealed(Credentials::from(pre_shared)), Some(1)),
+        (
+            "it does not admit it",
+            server(server_key(), PeerKey::Known(other().public())),
+            Some(ResetReason::NotAdmitted),
+        ),
+        (
+            "it has another key, and admits it",
+            server(other(), PeerKey::Known(own.public())),
+            Some(ResetReason::CannotRead),
+        ),
+        (
+            "it has another key, and does not admit it",
+            server(other(), PeerKey::Known(other().public())),
+            Some(ResetReason::CannotRead),
+        ),
+        (
+            "it admits a pre-shared key alone",
+            Config::sealed(Credentials::from(pre_shared)),
+            Some(ResetReason::NotAdmitted),
+        ),
     ];
     for (what, config, reset) in cases {
         for from in [address(1), address(2)] {
             let mut server = Server::new(config.clone());
             let (opened, answer) = server.take(from, &syn);
-            assert_eq!((opened, s1_of_reset(&answer.unwrap())), (None, reset), "{what}");
+            assert_eq!((opened, reason_of_reset(&answer.unwrap())), (None, reset), "{what}");
         }
     }
 }
@@ -413,8 +438,8 @@ fn what_cannot_be_answered_is_not_computed_on() {
     let mut server = Server::new(sealed());
     let mut honest = caller(1, address(1));
     let syn = honest.datagram(server.now).unwrap();
-    let segment = Segment::decode(&syn).unwrap();
-    let payload = Payload::decode(segment.payload).unwrap();
+    let (_, received) = decode(&syn);
+    let payload = Payload::decode(received.payload).unwrap();
     let (pattern, message) = payload.noise.unwrap();
     let long = [message, &[0, 0, 200], &[0; 200]].concat();
     let variants = [
@@ -424,7 +449,8 @@ fn what_cannot_be_answered_is_not_computed_on() {
     for variant in variants {
         let mut bytes = [0; 1_500];
         let length = variant.encode(&mut bytes).unwrap();
-        assert_eq!(server.take(address(2), &encode(&segment.header, &segment.options, &bytes[..length])), (None, None));
+        let changed = rewritten(&syn, &received.segment, &bytes[..length]);
+        assert_eq!(server.take(address(2), &changed), (None, None));
     }
     assert_eq!(server.stats().first_messages_computed, 0);
     assert!(server.take(honest.address, &syn).1.is_some());

@@ -2,18 +2,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
+#[expect(dead_code, reason = "another test binary needs more of it")]
 mod support;
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_proto::{Accept, ClassicSettings, Config, ConnectionError, Event, PeerKey, PeerMisbehaved, Rate, limits};
+use dfcp_wire::BlockInfo;
 use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter, Run, Wasted};
-use dfcp_wire::{BlockInfo, Flags, Options, Profile, Segment};
-use support::{Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, modern_options, unsealed};
+use dfcp_wire::segment::{Fin, ReportHeader, Segment, SynOptions};
+use support::{
+    Caller, ClassicRogue, Rogue, SYMBOL_SIZE, Server, address, classic, classic_datagram, decode, renew_crc, unsealed,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const GIB: u64 = 1 << 30;
+/// Of somebody who lacks the first block.
+const REPORT: Segment = Segment::Report(ReportHeader { next_needed: 0, receive_queue_kib: 0 });
 
 // ---- who may come in ----
 
@@ -70,7 +76,7 @@ fn a_mapped_address_counts_as_the_ipv4_address_in_it() {
 fn unsealed_syns_from_nowhere_stop_at_the_half_open_limit() {
     let mut server = Server::new(unsealed(16 * GIB));
     for n in 0..limits::HALF_OPEN_MAX as u32 + 100 {
-        let syn = Rogue::new(n).syn(&modern_options());
+        let syn = Rogue::new(n).syn();
         server.take(address(n), &syn);
     }
     assert_eq!((server.stats().half_open, server.stats().refused), (limits::HALF_OPEN_MAX, 100));
@@ -81,11 +87,9 @@ fn unsealed_syns_from_nowhere_reserve_a_quarter_of_the_memory_at_the_most() {
     for (accept, classic) in [(unsealed(GIB), false), (classic(GIB), true)] {
         let mut server = Server::new(accept);
         for n in 0..2_000 {
-            let header =
-                dfcp_wire::Header { s1: 5_000, s2: 5_001, s3: 5_002, ..support::header(Flags::SYN, Profile::Classic) };
-            let header = dfcp_wire::Header { source_port: 4_000, destination_port: 9_000, ..header };
-            let classic_syn = support::encode(&header, &Options::default(), &[]);
-            let syn = if classic { classic_syn } else { Rogue::new(n).syn(&modern_options()) };
+            let classic_syn =
+                classic_datagram(&dfcp_wire::classic::Segment::Syn { initial: [5_000, 5_001, 5_002] }, &[]);
+            let syn = if classic { classic_syn } else { Rogue::new(n).syn() };
             server.take(address(n), &syn);
         }
         let stats = server.stats();
@@ -135,18 +139,7 @@ fn false_proofs_cost_a_bounded_number_of_multiplications() {
     let last = proof.len() - 1;
     proof[last - 6] ^= 1;
     // The segment's CRC must hold, or nobody looks at it.
-    let segment = Segment::decode(&proof);
-    let proof = match segment {
-        Ok(_) => proof,
-        Err(_) => {
-            let mut whole = proof.clone();
-            whole[last - 6] ^= 1;
-            let end = whole.len() - 4;
-            whole[end - 3] ^= 1;
-            let length = dfcp_wire::finish(&mut whole, end).unwrap();
-            whole[..length].to_vec()
-        }
-    };
+    renew_crc(&mut proof);
     for _ in 0..10_000 {
         server.take(caller.address, &proof);
         server.now += Duration::from_micros(100);
@@ -394,13 +387,13 @@ fn a_report_of_full_length_names_more_than_there_is_and_changes_nothing_or_ends_
     for _ in 0..1_000 {
         let empty = report_payload(&report(0, 0), std::iter::repeat(Run::Empty(64)));
         assert!(empty.len() > REPORT_BYTES + 1_000 || empty.len() == usize::from(SYMBOL_SIZE), "{}", empty.len());
-        let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &empty);
+        let datagram = rogue.segment(REPORT, &empty);
         server.take(rogue.address, &datagram);
     }
     assert_eq!(server.connection(handle).stats().acks_received - before, 1_000);
     assert_eq!(server.closed(handle), None, "empty blocks may be named beforehand");
     let complete = report_payload(&report(0, 0), std::iter::repeat(Run::Complete(64)));
-    let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &complete);
+    let datagram = rogue.segment(REPORT, &complete);
     server.take(rogue.address, &datagram);
     let why = server.closed(handle);
     let misbehaved = matches!(
@@ -422,7 +415,7 @@ fn our_own_reports_fit_a_datagram_however_many_blocks_are_open() {
     }
     server.wait(MS * 50);
     let sent = server.sent(handle);
-    assert!(sent.iter().any(|it| Segment::decode(it).unwrap().header.flags == Flags::FBK));
+    assert!(sent.iter().any(|it| matches!(decode(it).1.segment, Segment::Report(_))));
     assert!(sent.iter().all(|it| it.len() <= dfcp_wire::DATAGRAM_BYTES_MAX));
     assert!(sent.len() < 10, "{} answers", sent.len());
 }
@@ -439,11 +432,11 @@ fn reports_which_are_ignored_do_not_prolong_the_end() {
         let connection = server.connection(handle);
         assert_eq!(connection.write(now, &[7; 10_000]), Ok(10_000));
         connection.shutdown(now);
-        let highest = server.sent(handle).iter().map(|it| Segment::decode(it).unwrap().header.s3).max().unwrap();
+        let highest = server.sent(handle).iter().map(|it| decode(it).1.number).max().unwrap();
         rogue.number = 100_000;
         for second in 0..35 {
             let open = report_payload(&report(highest, 1), std::iter::once(Run::Open { missing: 8 }));
-            let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &open);
+            let datagram = rogue.segment(REPORT, &open);
             server.take(rogue.address, &datagram);
             if second == 0 && is_stale {
                 rogue.number = 99_000;
@@ -474,12 +467,12 @@ fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
     for _ in 0..STEPS {
         server.wait(MS);
         for datagram in server.sent(handle) {
-            let header = Segment::decode(&datagram).unwrap().header;
-            highest = highest.max(header.s3);
-            data += u64::from(header.flags.is_empty());
+            let (_, received) = decode(&datagram);
+            highest = highest.max(received.number);
+            data += u64::from(matches!(received.segment, Segment::Data(_)));
         }
         let all_lost = report_payload(&report(highest, 1), std::iter::once(Run::Open { missing: K as u16 }));
-        let datagram = rogue.segment(Flags::FBK, 0, 0, 0, &all_lost);
+        let datagram = rogue.segment(REPORT, &all_lost);
         server.take(rogue.address, &datagram);
     }
     let ceiling = limits::SYMBOLS_PER_BLOCK_FACTOR * K as f64 / (1.0 - limits::ROUND_LOSS_BELIEVED_MAX);
@@ -493,8 +486,8 @@ fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
     for kind in 0..=u8::MAX {
         let mut server = Server::new(unsealed(GIB));
         let mut rogue = Rogue::new(1);
-        let syn = rogue.syn(&modern_options());
-        let options = modern_options().encoded_bytes();
+        let syn = rogue.syn();
+        let options = SynOptions::BYTES;
         // Behind those of the SYN, unknown ones up to 36 bytes.
         let mut long = syn[..24 + options].to_vec();
         long.truncate(24 + 13);
@@ -503,10 +496,9 @@ fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
         long.extend(std::iter::repeat_n(0xaa, room));
         long.extend(&syn[24 + options..syn.len() - 4]);
         long[12] = ((24 + 36) / 4) << 4 | (syn[12] & 0xf);
-        let end = long.len();
         long.extend([0; 4]);
-        let length = dfcp_wire::finish(&mut long, end).unwrap_or(end);
-        let (opened, _) = server.take(rogue.address, &long[..length]);
+        renew_crc(&mut long);
+        let (opened, _) = server.take(rogue.address, &long);
         // Those up to 127 may be ignored; those which are known must not come twice, nor with such a length.
         assert_eq!(opened.is_some(), (6..128).contains(&kind), "kind {kind}");
     }
@@ -516,10 +508,10 @@ fn options_of_full_length_and_of_unknown_kinds_do_no_harm() {
 fn copies_of_a_syn_are_owed_eight_answers_at_a_time() {
     let mut server = Server::new(unsealed(GIB));
     let mut rogue = Rogue::new(1);
-    let syn = rogue.syn(&modern_options());
+    let syn = rogue.syn();
     let handle = server.take(rogue.address, &syn).0.unwrap();
     for _ in 0..1_000 {
-        let copy = rogue.syn(&modern_options());
+        let copy = rogue.syn();
         server.take(rogue.address, &copy);
     }
     assert_eq!(server.sent(handle).len(), limits::ANSWERS_OWED_MAX.into());
@@ -549,7 +541,7 @@ fn fins_and_their_copies_are_answered_a_bounded_number_of_times() {
     let handle = rogue.handle.unwrap();
     server.sent(handle);
     for _ in 0..1_000 {
-        let fin = rogue.segment(Flags::FIN, 0, 0, 0, &[]);
+        let fin = rogue.segment(Segment::Fin(Fin { end: 0, ack_proof: None }), &[]);
         server.take(rogue.address, &fin);
     }
     let answers = server.sent(handle).len();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cap::Cap;
 use dfcp_proto::{Config, Connection, Credentials, Handle, PeerKey, PreSharedKey, Read, State, StaticKey, limits};
 use dfcp_time::Time;
-use dfcp_wire::Flags;
+use dfcp_wire::segment::{Ack, Segment};
 use support::{Caller, ClassicRogue, Rogue, Server, classic, unsealed};
 
 #[global_allocator]
@@ -37,11 +37,11 @@ fn idle_connection_bytes(busy: bool) -> u64 {
             rogue.number += if round % 2 == 0 { 500 } else { 0 };
             for number in [rogue.number, rogue.number - 100] {
                 rogue.number = number;
-                let keep_alive = rogue.segment(Flags::ACK, 0, 0, 0, &[]);
+                let keep_alive = rogue.segment(Segment::Ack(Ack::KeepAlive), &[]);
                 server.take(rogue.address, &keep_alive);
             }
             rogue.number += 200;
-            let syn = rogue.syn(&support::modern_options());
+            let syn = rogue.syn();
             server.take(rogue.address, &syn);
             server.now += Duration::from_millis(1);
             server.sent(handle);

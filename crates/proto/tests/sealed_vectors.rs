@@ -8,7 +8,8 @@ use dfcp_proto::{Config, Credentials, Endpoint, PeerKey, PreSharedKey, PublicKey
 use dfcp_secure::{Answered, Cipher, Established, Initiator, InitiatorKeys, Pattern, Responder, ResponderKeys};
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::{BlockInfo, Flags, Segment, option_bytes};
+use dfcp_wire::segment::{Ack, Clear, Data, Sealed, Segment};
+use dfcp_wire::{BlockInfo, Unverified};
 
 const FILES: [&str; 3] = [
     include_str!("../../../spec/vectors/secure_connection_xx.txt"),
@@ -57,7 +58,7 @@ impl Vector {
 
     /// The payload in the clear of a handshake datagram, its pattern checked, and the Noise message.
     fn noise<'a>(&self, datagram: &'a [u8]) -> (Payload<'a>, &'a [u8]) {
-        let payload = Payload::decode(Segment::decode(datagram).unwrap().payload).unwrap();
+        let payload = Payload::decode(clear(datagram).verify(datagram).unwrap().payload).unwrap();
         let (pattern, message) = payload.noise.unwrap();
         assert_eq!(pattern, self.pattern().id());
         (payload, message)
@@ -68,7 +69,8 @@ impl Vector {
 fn handshake(vector: &Vector) -> (Established, Established) {
     let (initiator_keys, responder_keys) = vector.keys();
     let (syn, synack) = (vector.bytes("syn"), vector.bytes("synack"));
-    let prologue = [&b"DFCP 1"[..], option_bytes(&syn).unwrap(), &vector.number("initiator.id").to_be_bytes()].concat();
+    let prologue =
+        [&b"DFCP 1"[..], clear(&syn).option_bytes(&syn), &vector.number("initiator.id").to_be_bytes()].concat();
     let (mut plain, mut message) = ([0; 1500], [0; 1500]);
 
     let (_, first) = vector.noise(&syn);
@@ -108,22 +110,35 @@ fn handshakes_and_first_datagrams() {
     for vector in FILES.map(Vector::read) {
         let (initiator, responder) = handshake(&vector);
         let mut data = vector.bytes("data");
-        let header = Segment::decode(&data).unwrap().header;
-        assert_eq!((header.flags, header.connection_id(), header.s3), (Flags::SEC, vector.number("responder.id"), 0));
-        let info = BlockInfo::from_s2(header.s2).unwrap();
-        assert_eq!((info.k, info.length_bytes, info.end_of_stream), (1, 11, true));
-        let (head, sealed) = data.split_at_mut(24);
+        let header = sealed_header(&data);
+        assert_eq!((header.connection_id(), header.number()), (vector.number("responder.id"), 0));
+        let (head, sealed) = header.split(&mut data).unwrap();
         let (_, mut open) = responder.into_keys(Cipher::Aes128Gcm);
         let length = open.open(0, head, sealed).unwrap();
-        assert_eq!(sealed[..length], vector.bytes("symbol"));
+        let received = header.opened(&sealed[..length]).unwrap();
+        let Segment::Data(Data { block, .. }) = received.segment else { panic!("{received:?}") };
+        assert_eq!(block, BlockInfo { k: 1, length_bytes: 11, end_of_stream: true });
+        assert_eq!(received.payload, vector.bytes("symbol"));
 
         let mut ack = vector.bytes("sealed_ack");
-        let header = Segment::decode(&ack).unwrap().header;
-        assert_eq!((header.flags, header.connection_id()), (Flags::ACK | Flags::SEC, vector.number("initiator.id")));
-        let (head, sealed) = ack.split_at_mut(24);
+        let header = sealed_header(&ack);
+        assert_eq!(header.connection_id(), vector.number("initiator.id"));
+        let (head, sealed) = header.split(&mut ack).unwrap();
         let (_, mut open) = initiator.into_keys(Cipher::Aes128Gcm);
         assert_eq!(open.open(0, head, sealed).unwrap(), 0);
+        let received = header.opened(&[]).unwrap();
+        assert!(matches!(received.segment, Segment::Ack(Ack::OfSynAck { .. })), "{received:?}");
     }
+}
+
+fn sealed_header(datagram: &[u8]) -> Sealed {
+    let Ok(Unverified::Sealed(header)) = Unverified::read(datagram) else { panic!("it is in the clear") };
+    header
+}
+
+fn clear(datagram: &[u8]) -> Clear {
+    let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
+    header
 }
 
 /// The second implementation's SYN is one that an endpoint answers, with no more bytes than it got.
@@ -138,8 +153,9 @@ fn an_endpoint_answers_the_syns() {
         let (syn, mut reply) = (vector.bytes("syn"), [0; 1500]);
         let routed = endpoint.handle_datagram(Time::from_s(1), ([192, 0, 2, 1], 40_000).into(), &syn, &mut reply);
         let Routed::Reply(length) = routed else { panic!("{:?}: {routed:?}", vector.pattern()) };
-        let header = Segment::decode(&reply[..length]).unwrap().header;
-        assert_eq!((header.flags, header.connection_id()), (Flags::SYN | Flags::ACK, vector.number("initiator.id")));
+        let header = clear(&reply[..length]);
+        assert_eq!(header.connection_id(), vector.number("initiator.id"));
+        assert!(matches!(header.verify(&reply[..length]).unwrap().segment, Segment::SynAck(_)));
         assert!(length <= syn.len() && syn.len() >= 256);
     }
 }

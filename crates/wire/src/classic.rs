@@ -3,9 +3,10 @@
 //! Sending and receiving go as for [modern segments](crate::segment).
 
 use crate::draft::{Checksum, Draft};
-use crate::header::RawHeader;
+use crate::header::{Header, RawHeader};
+use crate::options::Options;
 use crate::sizes::{DatagramBuffer, HEADER_BYTES};
-use crate::{CLASSIC_BLOCK_BYTES, DecodeError, Flags, Header, Options, Ports, Profile};
+use crate::{CLASSIC_BLOCK_BYTES, DecodeError, Flags, Ports, Profile};
 
 /// S1 to S3: a state of the taus88 generator. Whether it is a valid one is for the code to check.
 pub type StateWords = [u32; 3];

@@ -6,7 +6,7 @@ use crate::integrity::checksum;
 use crate::sizes::{CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, TAG_BYTES};
 
 /// A segment whose header and options are written. The payload is empty until the caller makes room for one. `P` is
-/// what protects the segment: [`Checksum`] (classic) or [`Trailer`] (modern).
+/// what protects the segment: [`Checksum`] (classic), [`Trailer`] (modern), or [`Crc`] (modern, never sealed).
 #[derive(Debug)]
 #[must_use = "a segment is no datagram before it is finished"]
 pub struct Draft<'a, P> {
@@ -21,6 +21,10 @@ pub struct Draft<'a, P> {
 /// Classic: the checksum in the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checksum;
+
+/// Modern, in the clear: the CRC-32C of everything before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crc;
 
 /// Modern: what follows the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,18 +115,21 @@ impl Draft<'_, Checksum> {
     }
 }
 
+impl Draft<'_, Crc> {
+    /// Appends the CRC; returns the datagram's length in bytes.
+    #[must_use]
+    pub fn finish(self) -> usize {
+        append_crc(self.out, self.payload_end)
+    }
+}
+
 impl<'a> Draft<'a, Trailer> {
     /// Appends the CRC, or hands the parts of the datagram to the caller to be sealed.
     #[inline]
     pub fn finish(self) -> Finished<'a> {
         let Self { out, payload_start, payload_end, protection, .. } = self;
         match protection {
-            Trailer::Crc => {
-                let (covered, rest) = out.split_at_mut(payload_end);
-                let crc = crc_fast::crc32_iscsi(covered);
-                rest[..CRC_BYTES].copy_from_slice(&crc.to_be_bytes());
-                Finished::Complete(payload_end + CRC_BYTES)
-            }
+            Trailer::Crc => Finished::Complete(append_crc(out, payload_end)),
             Trailer::Tag => {
                 let (header, rest) = out.split_at_mut(payload_start);
                 let (payload, rest) = rest.split_at_mut(payload_end - payload_start);
@@ -131,4 +138,12 @@ impl<'a> Draft<'a, Trailer> {
             }
         }
     }
+}
+
+/// Room for it has been kept free.
+fn append_crc(out: &mut DatagramBuffer, payload_end: usize) -> usize {
+    let (covered, rest) = out.split_at_mut(payload_end);
+    let crc = crc_fast::crc32_iscsi(covered);
+    rest[..CRC_BYTES].copy_from_slice(&crc.to_be_bytes());
+    payload_end + CRC_BYTES
 }

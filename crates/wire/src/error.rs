@@ -1,6 +1,6 @@
 //! What can be wrong with bytes from the network, and with values to be sent.
 
-use crate::{CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
+use crate::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, Profile};
 use thiserror::Error;
 
 /// Why received bytes were refused. The sender of the bytes, or the path, is at fault; the datagram is to be dropped
@@ -209,46 +209,6 @@ pub enum EncodeError {
     TooLong {
         /// Bytes of the datagram.
         bytes: usize,
-    },
-    /// [`crate::finish`] was given an end inside the header or its options, or a buffer without a header.
-    #[error("the segment's end {end} lies before its payload's start, or the buffer holds no header")]
-    NoHeader {
-        /// The end given.
-        end: usize,
-    },
-    /// The epoch has two bits and is zero in the classic profile.
-    #[error("epoch {epoch} cannot be expressed in the {profile:?} profile")]
-    Epoch {
-        /// The epoch given.
-        epoch: u8,
-        /// The header's profile.
-        profile: Profile,
-    },
-    /// FBK and SEC exist in the modern profile only.
-    #[error("the flags {flags} cannot be expressed in the classic profile")]
-    FlagsOfProfile {
-        /// All flags given.
-        flags: Flags,
-    },
-    /// The profile option and the header disagree.
-    #[error("the profile option says {option:?}, the header says {header:?}")]
-    ProfileMismatch {
-        /// The option's value.
-        option: Profile,
-        /// The header's profile.
-        header: Profile,
-    },
-    /// A classic block has 1 to 63 536 bytes.
-    #[error("block length {bytes} is not between 1 and {CLASSIC_BLOCK_BYTES}")]
-    BlockLength {
-        /// The length given.
-        bytes: u32,
-    },
-    /// A symbol has at least one byte and fits a datagram.
-    #[error("symbol size {bytes} is not between 1 and {}", DATAGRAM_BYTES_MAX - HEADER_BYTES)]
-    SymbolSize {
-        /// The size given.
-        bytes: u16,
     },
     /// A handshake parameter's length does not fit into its field.
     #[error("a handshake parameter of {bytes} bytes is too long")]

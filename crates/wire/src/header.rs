@@ -1,6 +1,7 @@
 //! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
 
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Options};
+use crate::options::Options;
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES};
 
 /// Which of the two profiles a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -14,41 +15,39 @@ pub enum Profile {
 /// The fixed header of a segment. Its data offset and checksum follow from what is written behind it, so they are no
 /// fields here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     /// Sending application's port; upper half of the connection id behind the modern handshake.
-    pub source_port: u16,
+    pub(crate) source_port: u16,
     /// Receiving application's port; lower half of the connection id behind the modern handshake.
-    pub destination_port: u16,
+    pub(crate) destination_port: u16,
     /// The block which the segment belongs to.
-    pub block_id: u32,
+    pub(crate) block_id: u32,
     /// Classic: generator state. Modern data: encoding symbol id.
-    pub s1: u32,
+    pub(crate) s1: u32,
     /// Control flags.
-    pub flags: Flags,
+    pub(crate) flags: Flags,
     /// Classic or modern, as the reserved bits say.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// Key epoch, 0 to 3, in the two lowest reserved bits; zero in the classic profile.
-    pub epoch: u8,
+    pub(crate) epoch: u8,
     /// Classic: generator state. Modern data: [`crate::BlockInfo`].
-    pub s2: u32,
+    pub(crate) s2: u32,
     /// Classic: generator state. Modern: number of this datagram in its direction.
-    pub s3: u32,
+    pub(crate) s3: u32,
 }
 
 /// The most significant reserved bit: "modern segment".
 const MODERN_BIT: u8 = 0b10_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
-pub(crate) const EPOCH_MAX: u8 = EPOCH_BITS;
 pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
 
 /// Flags which do not exist in the classic profile.
-pub(crate) const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
+const MODERN_FLAGS: Flags = Flags::FBK.union(Flags::SEC);
 
 impl Header {
     /// A modern segment's header with these flags, in which everything else is zero.
-    #[must_use]
-    pub const fn modern(flags: Flags) -> Self {
+    pub(crate) const fn modern(flags: Flags) -> Self {
         Self {
             source_port: 0,
             destination_port: 0,
@@ -63,37 +62,23 @@ impl Header {
     }
 
     /// The modern connection id: both port fields together, big endian (source port in the upper half).
-    #[must_use]
-    pub const fn connection_id(&self) -> u32 {
+    pub(crate) const fn connection_id(&self) -> u32 {
         (self.source_port as u32) << 16 | self.destination_port as u32
     }
 
     /// Puts a connection id into the two port fields.
-    pub const fn set_connection_id(&mut self, connection_id: u32) {
+    pub(crate) const fn set_connection_id(&mut self, connection_id: u32) {
         self.source_port = (connection_id >> 16) as u16;
         self.destination_port = connection_id as u16;
     }
 
     /// The same header with a connection id in its two port fields.
-    #[must_use]
-    pub const fn with_connection_id(mut self, connection_id: u32) -> Self {
+    pub(crate) const fn with_connection_id(mut self, connection_id: u32) -> Self {
         self.set_connection_id(connection_id);
         self
     }
 
-    /// Refuses values which the header's bits cannot express.
-    pub(crate) fn check(&self) -> Result<(), EncodeError> {
-        let epoch_max = if self.profile == Profile::Classic { 0 } else { EPOCH_MAX };
-        if self.epoch > epoch_max {
-            return Err(EncodeError::Epoch { epoch: self.epoch, profile: self.profile });
-        }
-        if self.profile == Profile::Classic && self.flags.intersects(MODERN_FLAGS) {
-            return Err(EncodeError::FlagsOfProfile { flags: self.flags });
-        }
-        Ok(())
-    }
-
-    /// The header's bytes with a zero checksum field. Values must have passed [`Self::check`].
+    /// The header's bytes with a zero checksum field.
     pub(crate) fn to_bytes(self, data_offset_words: u8) -> [u8; HEADER_BYTES] {
         let reserved = match self.profile {
             Profile::Classic => 0,

@@ -1,43 +1,10 @@
 //! What protects a segment: RFC 1071's checksum, CRC-32C, or the tag of the sealing layer.
 
+use crate::DecodeError;
 use crate::header::RawHeader;
 use crate::sizes::CRC_BYTES;
-use crate::{DecodeError, Flags, Header, Profile};
-
-/// How a segment is protected; follows from its profile and the flag SEC.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Integrity {
-    /// Classic: RFC 1071's checksum over the whole segment, in the checksum field.
-    Checksum,
-    /// Modern, unsealed: the datagram ends with a CRC-32C over everything before it.
-    Crc,
-    /// Modern, sealed: the payload ends with an authentication tag which the sealing layer verifies, *not* this crate.
-    Tag,
-}
-
-impl Header {
-    /// How this header's segment is protected.
-    #[must_use]
-    pub const fn integrity(&self) -> Integrity {
-        match self.profile {
-            Profile::Classic => Integrity::Checksum,
-            Profile::Modern if self.flags.contains(Flags::SEC) => Integrity::Tag,
-            Profile::Modern => Integrity::Crc,
-        }
-    }
-}
 
 impl RawHeader {
-    /// Verifies checksum or CRC of the datagram of this header, as its integrity calls for; returns where the payload
-    /// ends. The tag of a sealed datagram is part of its payload, and is *not* verified.
-    pub(crate) fn verify(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
-        match self.header.integrity() {
-            Integrity::Checksum => self.verify_checksum(datagram).map(|()| datagram.len()),
-            Integrity::Crc => self.verify_crc(datagram),
-            Integrity::Tag => self.check_no_checksum().map(|()| datagram.len()),
-        }
-    }
-
     pub(crate) fn verify_checksum(&self, datagram: &[u8]) -> Result<(), DecodeError> {
         let computed = checksum(datagram, self.checksum);
         if self.checksum == computed { Ok(()) } else { Err(DecodeError::Checksum { found: self.checksum, computed }) }

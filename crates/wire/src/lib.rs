@@ -11,8 +11,6 @@
 //!
 //! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the
 //! payload where the [`Draft`] says, and [`Draft::finish`] completes the datagram or hands it over to be sealed.
-//!
-//! [`peek`], [`Segment`], [`write_header`], [`finish`] and [`encode`] do the same by the fields of the header.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,26 +32,23 @@ mod options;
 mod ports;
 pub mod segment;
 mod sizes;
-mod untyped;
 mod unverified;
 
 pub use block_info::BlockInfo;
-pub use draft::{Checksum, Draft, Finished, ToSeal, Trailer};
+pub use draft::{Checksum, Crc, Draft, Finished, ToSeal, Trailer};
 pub use error::{DecodeError, EncodeError};
 pub use flags::Flags;
-pub use header::{Header, Profile};
-pub use integrity::Integrity;
-pub use options::{Options, SymbolSize};
+pub use header::Profile;
+pub use options::SymbolSize;
 pub use ports::Ports;
 pub use sizes::{
-    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, data_overhead_bytes,
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, overhead_bytes,
     payload_bytes_max, trailer_bytes,
 };
-pub use untyped::{Peek, Segment, encode, finish, option_bytes, peek, write_header};
 pub use unverified::Unverified;
 
-/// The version of the protocol which this crate speaks, as in [`Options::version`].
+/// The version of the protocol which this crate speaks, as in [`segment::SynOptions::version`].
 pub const VERSION: u8 = 1;
 
-/// Source bytes of a full classic block (thesis §3.8), hence the largest [`Options::block_length`].
+/// Source bytes of a full classic block (thesis §3.8), hence the largest [`classic::BlockLength`].
 pub const CLASSIC_BLOCK_BYTES: u32 = 63_536;

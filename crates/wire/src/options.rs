@@ -1,23 +1,23 @@
 //! The options between header and payload: kind (1 byte), length of the value (1 byte), value; big endian. Kind 0 ends
 //! them, and zeros pad them to a multiple of 32 bits.
 
-use crate::bytes::{Reader, Writer};
+use crate::bytes::Reader;
 use crate::classic::BlockLength;
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, EncodeError, HEADER_BYTES, Profile};
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, HEADER_BYTES, Profile};
 
 /// What a segment's options say; `None` where an option is absent, and all `None` by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Version of the protocol, [`crate::VERSION`] for this one. Other values decode, so that a peer can be answered.
-    pub version: Option<u8>,
+    pub(crate) version: Option<u8>,
     /// The profile asked for; always that of the header.
-    pub profile: Option<Profile>,
+    pub(crate) profile: Option<Profile>,
     /// Code id: 0 classic Raptor, 1 random linear over GF(256), 2 reserved. Other values decode.
-    pub code: Option<u8>,
+    pub(crate) code: Option<u8>,
     /// Bytes of an encoding symbol, 1 to 1476.
-    pub symbol_size: Option<u16>,
+    pub(crate) symbol_size: Option<u16>,
     /// True length in bytes of a short classic block, 1 to 63 536.
-    pub block_length: Option<u32>,
+    pub(crate) block_length: Option<u32>,
 }
 
 /// Kinds up to this one may be ignored by those who do not know them.
@@ -44,6 +44,16 @@ impl SymbolSize {
         if bytes >= 1 && bytes <= Self::MAX.0 { Some(Self(bytes)) } else { None }
     }
 
+    /// The nearest size that a symbol can have: for a caller whose own range is narrower.
+    #[must_use]
+    pub const fn nearest(bytes: u16) -> Self {
+        match bytes {
+            0 => Self(1),
+            _ if bytes > Self::MAX.0 => Self::MAX,
+            _ => Self(bytes),
+        }
+    }
+
     /// The size in bytes.
     #[must_use]
     pub const fn bytes(self) -> u16 {
@@ -52,66 +62,6 @@ impl SymbolSize {
 }
 
 impl Options {
-    /// Bytes which these options take behind the header, padding included; at most 20.
-    #[must_use]
-    pub fn encoded_bytes(&self) -> usize {
-        let bytes = [
-            (self.version.is_some(), 3),
-            (self.profile.is_some(), 3),
-            (self.code.is_some(), 3),
-            (self.symbol_size.is_some(), 4),
-            (self.block_length.is_some(), 6),
-        ];
-        let unpadded: usize = bytes.iter().filter(|(present, _)| *present).map(|(_, bytes)| bytes).sum();
-        unpadded.next_multiple_of(4)
-    }
-
-    /// Refuses values which no receiver would accept.
-    pub(crate) fn check(&self, header: Profile) -> Result<(), EncodeError> {
-        if let Some(option) = self.profile
-            && option != header
-        {
-            return Err(EncodeError::ProfileMismatch { option, header });
-        }
-        if let Some(bytes) = self.symbol_size
-            && !is_symbol_size(bytes)
-        {
-            return Err(EncodeError::SymbolSize { bytes });
-        }
-        if let Some(bytes) = self.block_length
-            && !is_block_length(bytes)
-        {
-            return Err(EncodeError::BlockLength { bytes });
-        }
-        Ok(())
-    }
-
-    /// Writes the options in ascending order of kinds, padded; returns [`Self::encoded_bytes`].
-    pub(crate) fn write(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
-        let mut writer = Writer::new(out);
-        if let Some(version) = self.version {
-            writer.put(&[VERSION, 1, version])?;
-        }
-        if let Some(profile) = self.profile {
-            writer.put(&[PROFILE, 1, profile_to_byte(profile)])?;
-        }
-        if let Some(code) = self.code {
-            writer.put(&[CODE, 1, code])?;
-        }
-        if let Some(symbol_size) = self.symbol_size {
-            writer.put(&[SYMBOL_SIZE, 2])?;
-            writer.put(&symbol_size.to_be_bytes())?;
-        }
-        if let Some(block_length) = self.block_length {
-            writer.put(&[BLOCK_LENGTH, 4])?;
-            writer.put(&block_length.to_be_bytes())?;
-        }
-        while !writer.len().is_multiple_of(4) {
-            writer.put(&[END])?;
-        }
-        Ok(writer.len())
-    }
-
     /// Reads the bytes between header and payload.
     pub(crate) fn read(area: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(area);
@@ -175,13 +125,6 @@ impl Options {
 
 fn exact<const N: usize>(value: &[u8], field: &'static str) -> Result<[u8; N], DecodeError> {
     value.try_into().map_err(|_| DecodeError::OptionLength { field, got: value.len(), expected: N })
-}
-
-const fn profile_to_byte(profile: Profile) -> u8 {
-    match profile {
-        Profile::Classic => 0,
-        Profile::Modern => 1,
-    }
 }
 
 const fn profile_from_byte(byte: u8) -> Option<Profile> {

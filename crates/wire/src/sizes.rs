@@ -24,14 +24,14 @@ pub const fn trailer_bytes(sealed: bool) -> usize {
     if sealed { TAG_BYTES } else { CRC_BYTES }
 }
 
-/// Bytes of a modern data datagram besides its encoding symbol: header and trailer.
+/// Bytes of a modern segment without options besides its payload: header and trailer.
 #[must_use]
-pub const fn data_overhead_bytes(sealed: bool) -> usize {
+pub const fn overhead_bytes(sealed: bool) -> usize {
     HEADER_BYTES + trailer_bytes(sealed)
 }
 
 /// The longest payload of a modern segment without options: 1460 bytes if it is sealed, else 1472.
 #[must_use]
 pub const fn payload_bytes_max(sealed: bool) -> usize {
-    DATAGRAM_BYTES_MAX - data_overhead_bytes(sealed)
+    DATAGRAM_BYTES_MAX - overhead_bytes(sealed)
 }

@@ -5,10 +5,11 @@
 
 mod fuzz_bodies;
 
+use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters, Payload};
-use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES};
-use dfcp_wire::{Header, Options, Profile, Segment, encode, finish, option_bytes, peek, write_header};
+use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Profile};
+use dfcp_wire::{Unverified, classic, segment};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -28,8 +29,31 @@ prop_compose! {
         let (profile, allowed, epoch) =
             if modern { (Profile::Modern, 0x3F, epoch) } else { (Profile::Classic, 0x17, 0) };
         let flags = Flags::from_bits(flags & allowed).unwrap();
-        Header { source_port: 0, destination_port: 0, block_id, s1, flags, profile, epoch, s2, s3 }
-            .with_connection_id(ports)
+        Header { block_id, s1, profile, epoch, s2, s3, ..Header::modern(flags, ports) }
+    }
+}
+
+/// Values of the options 1 to 5.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    version: Option<u8>,
+    profile: Option<Profile>,
+    code: Option<u8>,
+    symbol_size: Option<u16>,
+    block_length: Option<u32>,
+}
+
+impl Options {
+    fn to_bytes(self) -> Vec<u8> {
+        let profile = self.profile.map(|profile| u8::from(profile == Profile::Modern));
+        let mut bytes = Vec::new();
+        self.version.into_iter().for_each(|it| bytes.extend([1, 1, it]));
+        profile.into_iter().for_each(|it| bytes.extend([2, 1, it]));
+        self.code.into_iter().for_each(|it| bytes.extend([3, 1, it]));
+        self.symbol_size.into_iter().for_each(|it| bytes.extend([&[4, 2][..], &it.to_be_bytes()].concat()));
+        self.block_length.into_iter().for_each(|it| bytes.extend([&[5, 4][..], &it.to_be_bytes()].concat()));
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
     }
 }
 
@@ -47,6 +71,15 @@ prop_compose! {
 
 fn segments() -> impl Strategy<Value = (Header, Options, Vec<u8>)> {
     headers().prop_flat_map(|header| (Just(header), options(header.profile), vec(any::<u8>(), 0..200)))
+}
+
+/// Reads a datagram as far as it goes without keys.
+fn decode(datagram: &[u8]) -> Result<(), DecodeError> {
+    match Unverified::read(datagram)? {
+        Unverified::Classic(header) => header.verify(datagram).map(drop),
+        Unverified::Clear(header) => header.verify(datagram).map(drop),
+        Unverified::Sealed(header) => header.split(&mut datagram.to_vec()).map(drop),
+    }
 }
 
 fn parameters() -> impl Strategy<Value = Parameters> {
@@ -83,9 +116,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
 }
 
 fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
-    let mut out = [0xAA; DATAGRAM_BYTES_MAX];
-    let length = encode(&mut out, header, options, payload).unwrap();
-    out[..length].to_vec()
+    raw::write(header, &options.to_bytes(), payload)
 }
 
 fn feedback_payload(report: &Report, runs: &[Run]) -> Vec<u8> {
@@ -149,7 +180,6 @@ fn run_all_bodies(bytes: &[u8]) {
     fuzz_bodies::options::run(bytes);
     fuzz_bodies::handshake::run(bytes);
     fuzz_bodies::feedback::run(bytes);
-    let _ = peek(bytes);
 }
 
 fn flipped(datagram: &[u8], bit: usize) -> Vec<u8> {
@@ -165,36 +195,30 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn segments_survive_the_wire((header, options, payload) in segments()) {
-        let bytes = datagram(&header, &options, &payload);
-        let expected = Segment { header, options, payload: &payload };
-        prop_assert_eq!(option_bytes(&bytes), bytes.get(HEADER_BYTES..HEADER_BYTES + options.encoded_bytes()));
-        prop_assert_eq!(Segment::decode(&bytes), Ok(expected));
-    }
-
-    #[test]
-    fn writing_in_place_gives_the_same_bytes((header, options, payload) in segments()) {
-        let mut out = [0x55; 400];
-        let start = write_header(&mut out, &header, &options).unwrap();
-        prop_assert_eq!(start, HEADER_BYTES + options.encoded_bytes());
-        let end = start + payload.len();
-        out[start..end].copy_from_slice(&payload);
-        let length = finish(&mut out, end).unwrap();
-        prop_assert_eq!(&out[..length], datagram(&header, &options, &payload));
-        // Again, over what stands there now.
-        prop_assert_eq!(finish(&mut out, end), Ok(length));
-        prop_assert_eq!(&out[..length], datagram(&header, &options, &payload));
-    }
-
-    #[test]
-    fn short_buffers_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
-        let mut out = datagram(&header, &options, &payload);
-        let have = cut.index(out.len());
-        let refused = encode(&mut out[..have], &header, &options, &payload);
-        let Err(EncodeError::BufferTooSmall { have: seen, need }) = refused else {
-            return Err(TestCaseError::fail(format!("{refused:?} for a buffer of {have} bytes")));
-        };
-        prop_assert!(seen == have && need > have);
+    fn every_mix_of_options_is_read(header in headers(), options in options(Profile::Modern), payload in vec(any::<u8>(), 0..200)) {
+        let options = Options { profile: options.profile.map(|_| header.profile), ..options };
+        let is_modern = header.profile == Profile::Modern;
+        let flags = if is_modern { Flags::SYN } else { Flags::NONE };
+        let bytes = datagram(&Header { flags, ..header }, &options, &payload);
+        match Unverified::read(&bytes).unwrap() {
+            Unverified::Clear(header) => {
+                prop_assert_eq!(header.option_bytes(&bytes), options.to_bytes());
+                let read = header.verify(&bytes).unwrap();
+                let segment::Segment::Syn(syn) = read.segment else { panic!("it is a SYN") };
+                let known = syn.options.map(|it| (it.version, it.code, it.symbol_size.bytes()));
+                let fields = options.version.zip(options.code).zip(options.symbol_size);
+                let whole = fields.filter(|_| options.profile.is_some());
+                prop_assert_eq!(known, whole.map(|((version, code), size)| (version, code, size)));
+                prop_assert_eq!(read.payload, payload);
+            }
+            Unverified::Classic(header) => {
+                let read = header.verify(&bytes).unwrap();
+                let classic::Segment::Data { block_length, .. } = read.segment else { panic!("it is data") };
+                prop_assert_eq!(block_length.map(classic::BlockLength::bytes), options.block_length);
+                prop_assert_eq!(read.payload, payload);
+            }
+            Unverified::Sealed(_) => panic!("it is in the clear"),
+        }
     }
 
     #[test]
@@ -243,7 +267,7 @@ proptest! {
         let sealed = header.flags.contains(Flags::SEC);
         // RFC 1071 cannot see that zeros are missing at the end.
         if !sealed && header.profile == Profile::Modern {
-            prop_assert!(Segment::decode(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
         }
     }
 
@@ -257,10 +281,9 @@ proptest! {
             let damaged = flipped(&bytes, bit);
             if bit == SEC_BIT {
                 // Such a segment claims to be sealed: it is the sealing layer's to refuse.
-                let claims = peek(&damaged).unwrap();
-                prop_assert!(claims.flags.contains(Flags::SEC));
+                prop_assert!(matches!(Unverified::read(&damaged), Ok(Unverified::Sealed(_))));
             } else {
-                prop_assert!(Segment::decode(&damaged).is_err(), "bit {} of {:?}", bit, header);
+                prop_assert!(decode(&damaged).is_err(), "bit {} of {:?}", bit, header);
             }
         }
     }
@@ -273,7 +296,7 @@ proptest! {
         let options = Options { profile: options.profile.map(|_| Profile::Classic), ..options };
         let bytes = datagram(&header, &options, &payload);
         for bit in 0..bytes.len() * 8 {
-            prop_assert!(Segment::decode(&flipped(&bytes, bit)).is_err(), "bit {} of {:?}", bit, header);
+            prop_assert!(decode(&flipped(&bytes, bit)).is_err(), "bit {} of {:?}", bit, header);
         }
     }
 
@@ -358,71 +381,20 @@ proptest! {
     }
 }
 
-const PLAIN: Header = Header {
-    source_port: 1,
-    destination_port: 2,
-    block_id: 3,
-    s1: 4,
-    flags: Flags::NONE,
-    profile: Profile::Modern,
-    epoch: 0,
-    s2: 5,
-    s3: 6,
-};
-
 #[test]
-fn datagrams_end_at_1500_bytes() {
-    let mut out = [0; 1600];
-    let fits = [7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES];
-    let length = encode(&mut out, &PLAIN, &Options::default(), &fits).unwrap();
-    assert_eq!(length, DATAGRAM_BYTES_MAX);
-    assert_eq!(Segment::decode(&out[..length]).unwrap().payload, fits);
-    assert_eq!(Segment::decode(&out[..1501]), Err(DecodeError::TooLong { bytes: 1501 }));
-    assert_eq!(peek(&out[..1501]), None);
-
-    let beyond = [7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES + 1];
-    let refused = encode(&mut out, &PLAIN, &Options::default(), &beyond);
-    assert_eq!(refused, Err(EncodeError::TooLong { bytes: 1501 }));
-    let classic = Header { profile: Profile::Classic, ..PLAIN };
-    assert_eq!(encode(&mut out, &classic, &Options::default(), &beyond), Ok(1497));
+fn what_is_longer_than_1500_bytes_is_refused() {
+    let header = Header::modern(Flags::ACK, 7);
+    let longest = raw::write(&header, &[], &[7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES]);
+    assert_eq!((longest.len(), decode(&longest)), (DATAGRAM_BYTES_MAX, Ok(())));
+    let beyond = raw::write(&header, &[], &[7; DATAGRAM_BYTES_MAX - HEADER_BYTES - CRC_BYTES + 1]);
+    assert_eq!(decode(&beyond), Err(DecodeError::TooLong { bytes: 1501 }));
 }
 
 #[test]
-fn inexpressible_values_are_refused() {
-    let mut out = [0; 100];
-    let mut refusal = |header: Header, options: Options| write_header(&mut out, &header, &options).unwrap_err();
-    let classic = Header { profile: Profile::Classic, ..PLAIN };
-    let none = Options::default();
-    let profile = Profile::Modern;
-    assert_eq!(refusal(Header { epoch: 4, ..PLAIN }, none), EncodeError::Epoch { epoch: 4, profile });
-    let epoch = EncodeError::Epoch { epoch: 1, profile: Profile::Classic };
-    assert_eq!(refusal(Header { epoch: 1, ..classic }, none), epoch);
-    for flags in [Flags::FBK, Flags::SEC | Flags::ACK] {
-        assert_eq!(refusal(Header { flags, ..classic }, none), EncodeError::FlagsOfProfile { flags });
-    }
-    let mismatch = EncodeError::ProfileMismatch { option: profile, header: Profile::Classic };
-    assert_eq!(refusal(classic, Options { profile: Some(profile), ..none }), mismatch);
-    for bytes in [0, 1477] {
-        let symbol_size = EncodeError::SymbolSize { bytes };
-        assert_eq!(refusal(PLAIN, Options { symbol_size: Some(bytes), ..none }), symbol_size);
-    }
-    for bytes in [0, 63_537] {
-        let block_length = EncodeError::BlockLength { bytes };
-        assert_eq!(refusal(classic, Options { block_length: Some(bytes), ..none }), block_length);
-    }
+fn a_side_without_an_id_cannot_be_told() {
     let offer = Offer { window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0 };
     let nameless = Parameters { connection_id: 0, offer };
     assert_eq!(nameless.encode(&mut [0; 64]), Err(EncodeError::ConnectionIdZero));
-}
-
-#[test]
-fn finish_wants_a_header() {
-    assert_eq!(finish(&mut [0; 100], 50), Err(EncodeError::NoHeader { end: 50 }));
-    let mut out = [0; 100];
-    let start = write_header(&mut out, &PLAIN, &Options { version: Some(1), ..Options::default() }).unwrap();
-    assert_eq!(finish(&mut out, start - 1), Err(EncodeError::NoHeader { end: start - 1 }));
-    assert_eq!(finish(&mut out, 101), Err(EncodeError::BufferTooSmall { have: 100, need: 101 }));
-    assert_eq!(finish(&mut out, 98), Err(EncodeError::BufferTooSmall { have: 100, need: 102 }));
 }
 
 #[test]
@@ -456,12 +428,13 @@ fn reports_take_nothing_after_a_refusal() {
 }
 
 #[test]
-fn peek_refuses_what_cannot_be_a_segment() {
-    let bytes = datagram(&PLAIN, &Options::default(), b"x");
-    assert_eq!(peek(&bytes).map(|seen| seen.connection_id), Some(0x0001_0002));
-    assert_eq!(peek(&bytes[..HEADER_BYTES - 1]), None);
-    assert_eq!(peek(&[0; 40]), None);
-    assert_eq!(peek(&[]), None);
+fn what_cannot_be_a_segment_has_no_header() {
+    let bytes = raw::write(&Header::modern(Flags::NONE, 0x0001_0002), &[], b"x");
+    let Ok(Unverified::Clear(header)) = Unverified::read(&bytes) else { panic!("it is in the clear") };
+    assert_eq!(header.connection_id(), 0x0001_0002);
+    assert!(Unverified::read(&bytes[..HEADER_BYTES - 1]).is_err());
+    assert!(Unverified::read(&[0; 40]).is_err());
+    assert!(Unverified::read(&[]).is_err());
 }
 
 proptest! {

@@ -1,14 +1,15 @@
-//! Typed segments over generated values: what is written is what the encoder without types writes for the fields that
+//! Typed segments over generated values: what is written is what a writer without types writes for the fields that
 //! `spec/wire-format.md` §5 names, and is read as what was written. The generator's seed is fixed; `PROPTEST_RNG_SEED` and
 //! `PROPTEST_CASES` change it.
 
 #![expect(clippy::unwrap_used, reason = "a helper's failure is the test's failure")]
 
+use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::segment::{Ack, Address, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason};
 use dfcp_wire::segment::{Segment, Syn, SynAck, SynOptions};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Finished, Flags, HEADER_BYTES};
-use dfcp_wire::{Header, Options, Ports, Profile, SymbolSize, TAG_BYTES, Unverified, encode, option_bytes};
+use dfcp_wire::{Ports, Profile, SymbolSize, TAG_BYTES, Unverified};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -105,14 +106,17 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     }
 }
 
-fn untyped_options(options: Option<SynOptions>) -> Options {
-    options.map_or_else(Options::default, |options| Options {
-        version: Some(options.version),
-        profile: Some(Profile::Modern),
-        code: Some(options.code),
-        symbol_size: Some(options.symbol_size.bytes()),
-        block_length: None,
-    })
+/// The bytes of the options which are there, by kind and value.
+fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut area: Vec<u8> =
+        options.iter().flat_map(|(kind, value)| [&[*kind, value.len() as u8], *value].concat()).collect();
+    area.resize(area.len().next_multiple_of(4), 0);
+    area
+}
+
+fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
+    let Some(SynOptions { version, code, symbol_size }) = options else { return Vec::new() };
+    option_area(&[(1, &[version]), (2, &[1]), (3, &[code]), (4, &symbol_size.bytes().to_be_bytes())])
 }
 
 fn classic_segments() -> impl Strategy<Value = classic::Segment> {
@@ -137,7 +141,7 @@ fn classic_segments() -> impl Strategy<Value = classic::Segment> {
     ]
 }
 
-fn classic_header(segment: &classic::Segment, ports: Ports) -> (Header, Options) {
+fn classic_header(segment: &classic::Segment, ports: Ports) -> (Header, Vec<u8>) {
     use classic::Segment;
     let (flags, block_id, [s1, s2, s3], length) = match *segment {
         Segment::Syn { initial } => (Flags::SYN, 0, initial, None),
@@ -160,7 +164,8 @@ fn classic_header(segment: &classic::Segment, ports: Ports) -> (Header, Options)
         s2,
         s3,
     };
-    (header, Options { block_length: length.map(BlockLength::bytes), ..Options::default() })
+    let area = length.map(|length| option_area(&[(5, &length.bytes().to_be_bytes())]));
+    (header, area.unwrap_or_default())
 }
 
 proptest! {
@@ -185,22 +190,20 @@ proptest! {
         let written = &out[..length];
 
         let (flags, [block_id, s1, s2], options) = modern_fields(&segment);
-        let header = Header { block_id, s1, s2, s3: number, ..Header::modern(flags) };
+        let header = Header { block_id, s1, s2, s3: number, ..Header::modern(flags, id) };
         let header = if is_syn {
             Header { source_port: ports.source, destination_port: ports.destination, ..header }
         } else {
-            header.with_connection_id(id)
+            header
         };
-        let mut expected = [0; DATAGRAM_BYTES_MAX];
-        let length = encode(&mut expected, &header, &untyped_options(options), &payload).unwrap();
-        prop_assert_eq!(written, &expected[..length]);
+        prop_assert_eq!(written, raw::write(&header, &syn_area(options), &payload));
 
         let Ok(Unverified::Clear(clear)) = Unverified::read(written) else { panic!("{segment:?} is in the clear") };
         prop_assert_eq!(clear.is_syn(), is_syn);
         let seen = if is_syn { Address::Ports(clear.ports()) } else { Address::Connection(clear.connection_id()) };
         prop_assert_eq!(seen, address);
-        prop_assert_eq!(Some(clear.option_bytes(written)), option_bytes(written));
-        prop_assert_eq!(clear.option_bytes(written).to_vec(), options.map_or(vec![], |it| it.to_bytes().to_vec()));
+        prop_assert_eq!(clear.option_bytes(written), syn_area(options));
+        prop_assert_eq!(syn_area(options), options.map_or(vec![], |it| it.to_bytes().to_vec()));
         prop_assert_eq!(clear.verify(written), Ok(Received { segment, number, payload: &payload }));
     }
 
@@ -229,12 +232,10 @@ proptest! {
 
         let (flags, [block_id, s1, s2], _) = modern_fields(&segment);
         let epoch = (epoch % 4) as u8;
-        let header = Header { block_id, s1, s2, s3: number, epoch, ..Header::modern(flags | Flags::SEC) };
-        let mut expected = [0; DATAGRAM_BYTES_MAX];
+        let header = Header { block_id, s1, s2, s3: number, epoch, ..Header::modern(flags | Flags::SEC, id) };
         let sealed = [&payload[..], &tag].concat();
-        let expected_length =
-            encode(&mut expected, &header.with_connection_id(id), &Options::default(), &sealed).unwrap();
-        prop_assert_eq!(&out[..length], &expected[..expected_length]);
+        let expected = raw::write(&header, &[], &sealed);
+        prop_assert_eq!(&out[..length], &expected);
 
         let Ok(Unverified::Sealed(header)) = Unverified::read(&out[..length]) else { panic!("{segment:?} is sealed") };
         prop_assert_eq!((header.connection_id(), header.number(), Some(header.epoch())), (id, number, seal));
@@ -252,9 +253,7 @@ proptest! {
         draft.payload(payload.len()).unwrap().copy_from_slice(&payload);
         let length = draft.finish();
         let (header, options) = classic_header(&segment, ports);
-        let mut expected = [0; DATAGRAM_BYTES_MAX];
-        let expected_length = encode(&mut expected, &header, &options, &payload).unwrap();
-        prop_assert_eq!(&out[..length], &expected[..expected_length]);
+        prop_assert_eq!(&out[..length], raw::write(&header, &options, &payload));
 
         let Ok(Unverified::Classic(header)) = Unverified::read(&out[..length]) else { panic!("{segment:?} is classic") };
         prop_assert_eq!((header.ports(), header.is_syn()), (ports, matches!(segment, classic::Segment::Syn { .. })));
@@ -268,11 +267,9 @@ const KEEP_ALIVE: Segment = Segment::Ack(Ack::KeepAlive);
 /// A modern datagram in the clear with these fields, and one which claims to be sealed.
 fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2] {
     [flags, flags | Flags::SEC].map(|flags| {
-        let mut out = [0; DATAGRAM_BYTES_MAX];
-        let header = Header { s1, s2, ..Header::modern(flags) };
-        let length = encode(&mut out, &header, &Options::default(), &[]).unwrap();
-        match Unverified::read(&out[..length]).unwrap() {
-            Unverified::Clear(header) => header.verify(&out[..length]).map(|it| it.segment),
+        let datagram = raw::write(&Header { s1, s2, ..Header::modern(flags, 0) }, &[], &[]);
+        match Unverified::read(&datagram).unwrap() {
+            Unverified::Clear(header) => header.verify(&datagram).map(|it| it.segment),
             Unverified::Sealed(header) => header.opened(&[]).map(|it| it.segment),
             Unverified::Classic(_) => panic!("modern"),
         }
@@ -294,11 +291,9 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
         if flags.contains(Flags::FBK) {
             continue; // refused before
         }
-        let mut out = [0; DATAGRAM_BYTES_MAX];
-        let header = Header { profile: Profile::Classic, ..Header::modern(flags) };
-        let length = encode(&mut out, &header, &Options::default(), &[]).unwrap();
-        let Ok(Unverified::Classic(header)) = Unverified::read(&out[..length]) else { panic!("{flags} is classic") };
-        assert_eq!(header.verify(&out[..length]).is_ok(), kinds.contains(&flags) || opens, "{flags}, classic");
+        let datagram = raw::write(&Header { profile: Profile::Classic, ..Header::modern(flags, 0) }, &[], &[]);
+        let Ok(Unverified::Classic(header)) = Unverified::read(&datagram) else { panic!("{flags} is classic") };
+        assert_eq!(header.verify(&datagram).is_ok(), kinds.contains(&flags) || opens, "{flags}, classic");
     }
 }
 
@@ -317,28 +312,18 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
 
 #[test]
 fn a_syn_which_lacks_an_option_asks_for_nothing() {
-    let whole = Options {
-        version: Some(2),
-        profile: Some(Profile::Modern),
-        code: Some(9),
-        symbol_size: Some(64),
-        block_length: None,
-    };
-    let read = |options: &Options| {
-        let mut out = [0; DATAGRAM_BYTES_MAX];
-        let length = encode(&mut out, &Header::modern(Flags::SYN), options, &[]).unwrap();
-        let Ok(Unverified::Clear(header)) = Unverified::read(&out[..length]) else { panic!("in the clear") };
-        let Segment::Syn(Syn { options }) = header.verify(&out[..length]).unwrap().segment else { panic!("a SYN") };
+    let whole: [(u8, &[u8]); 4] = [(1, &[2]), (2, &[1]), (3, &[9]), (4, &[0, 64])];
+    let read = |options: &[(u8, &[u8])]| {
+        let datagram = raw::write(&Header::modern(Flags::SYN, 0), &option_area(options), &[]);
+        let Ok(Unverified::Clear(header)) = Unverified::read(&datagram) else { panic!("in the clear") };
+        let Segment::Syn(Syn { options }) = header.verify(&datagram).unwrap().segment else { panic!("a SYN") };
         options
     };
     let symbol_size = SymbolSize::new(64).unwrap();
     assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size }));
-    for options in [
-        Options { version: None, ..whole },
-        Options { profile: None, ..whole },
-        Options { code: None, ..whole },
-        Options { symbol_size: None, ..whole },
-    ] {
+    for missing in 0..4 {
+        let mut options = whole.to_vec();
+        options.remove(missing);
         assert_eq!(read(&options), None, "{options:?}");
     }
 }
@@ -356,7 +341,7 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
     let mut out = [0; DATAGRAM_BYTES_MAX];
     for (seal, trailer_bytes) in [(None, CRC_BYTES), (Some(KeyEpoch::of(0)), TAG_BYTES)] {
         assert_eq!(dfcp_wire::trailer_bytes(seal.is_some()), trailer_bytes);
-        assert_eq!(dfcp_wire::data_overhead_bytes(seal.is_some()), HEADER_BYTES + trailer_bytes);
+        assert_eq!(dfcp_wire::overhead_bytes(seal.is_some()), HEADER_BYTES + trailer_bytes);
         let room = dfcp_wire::payload_bytes_max(seal.is_some());
         let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert_eq!(draft.payload(room + 1).unwrap_err(), EncodeError::TooLong { bytes: 1501 });
@@ -398,16 +383,13 @@ fn a_payload_whose_length_is_known_late_is_cut() {
 
 #[test]
 fn a_sealed_datagram_with_options_which_must_be_refused_is_not_opened() {
-    let mut out = [0; DATAGRAM_BYTES_MAX];
-    let header = Header::modern(Flags::SEC);
-    let options = Options { version: Some(1), ..Options::default() };
-    let length = encode(&mut out, &header, &options, &[9; 20]).unwrap();
-    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out[..length]) else { panic!("sealed") };
-    let (head, rest) = sealed.split(&mut out[..length]).unwrap();
+    let mut out = raw::write(&Header::modern(Flags::SEC, 0), &option_area(&[(1, &[1])]), &[9; 20]);
+    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out) else { panic!("sealed") };
+    let (head, rest) = sealed.split(&mut out).unwrap();
     assert_eq!((head.len(), &*rest), (HEADER_BYTES + 4, &[9; 20][..]));
     out[HEADER_BYTES] = 128;
-    assert_eq!(sealed.split(&mut out[..length]).unwrap_err(), DecodeError::CriticalOption { kind: 128 });
+    assert_eq!(sealed.split(&mut out).unwrap_err(), DecodeError::CriticalOption { kind: 128 });
     out[14] = 1;
-    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out[..length]) else { panic!("sealed") };
-    assert_eq!(sealed.split(&mut out[..length]).unwrap_err(), DecodeError::ChecksumNotZero { found: 0x0100 });
+    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out) else { panic!("sealed") };
+    assert_eq!(sealed.split(&mut out).unwrap_err(), DecodeError::ChecksumNotZero { found: 0x0100 });
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use dfcp_end_to_end_tests::forge::{FLAGS, LENGTH_MAX, fit_crc, mutated, noise, spoofed};
 use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_proto::{Config, PeerKey, Rate, State};
+use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Node, Packet, Trust, client_address, server_address};
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Header, Options, Segment, encode};
+use dfcp_wire::Flags;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -67,7 +68,7 @@ fn give_in_vain(node: &mut Node, now: Time, from: std::net::SocketAddr, datagram
 }
 
 fn is_sealed(datagram: &[u8]) -> bool {
-    dfcp_wire::peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC))
+    raw::read(datagram).is_some_and(|it| it.header.is_sealed())
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn handshake_segments_replayed_after_the_handshake() {
                 let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
                 let before = node.observable(now);
                 node.receive(now, packet.from, &packet.bytes);
-                assert_eq!(node.observable(now), before, "trust {trust}: {:?}", Segment::decode(&packet.bytes));
+                assert_eq!(node.observable(now), before, "trust {trust}: {:?}", raw::read(&packet.bytes));
                 given += 1;
             }
         }
@@ -135,7 +136,7 @@ fn every_bit_of_every_kind_of_sealed_datagram_flipped() {
             let next = || world.client.transmit(now).or_else(|| world.server.transmit(now));
             let sent: Vec<Packet> = std::iter::from_fn(next).collect();
             for packet in sent {
-                let segment = Segment::decode(&packet.bytes).unwrap();
+                let segment = raw::read(&packet.bytes).unwrap();
                 let kind =
                     (packet.to == server_address(), segment.header.flags.bits(), segment.payload.len() as u32 / 700);
                 let seen = kinds.entry(kind).or_default();
@@ -199,7 +200,7 @@ fn noise_mutations_and_spoofs_by_one_who_knows_all_ids() {
         assert_without_effect(seed, trust, 150_000, |world| {
             let now = world.now;
             for packet in std::mem::take(&mut world.delivered) {
-                let Some(id) = dfcp_wire::peek(&packet.bytes).map(|it| it.connection_id) else { continue };
+                let Some(id) = raw::read(&packet.bytes).map(|it| it.header.connection_id()) else { continue };
                 let node = if packet.to == server_address() { &mut world.server } else { &mut world.client };
                 if !is_sealed(&packet.bytes) || node.host.connections.is_empty() {
                     continue;
@@ -224,10 +225,8 @@ fn noise_mutations_and_spoofs_by_one_who_knows_all_ids() {
 
 fn reset(id: u32, sealed: bool, number: u32) -> Vec<u8> {
     let flags = if sealed { Flags::RST | Flags::SEC } else { Flags::RST };
-    let head = Header { s3: number, ..dfcp_end_to_end_tests::puppet::header(flags, id) };
-    let mut out = [0; 100];
-    let length = encode(&mut out, &head, &Options::default(), if sealed { &[7; 16] } else { &[] }).unwrap();
-    out[..length].to_vec()
+    let head = Header { s3: number, ..Header::modern(flags, id) };
+    raw::write(&head, &[], if sealed { &[7; 16] } else { &[] })
 }
 
 /// Unsealed, and sealed with a tag that does not fit, with the right id and numbers old, next and far ahead.
@@ -240,7 +239,7 @@ fn a_spoofed_reset_in_every_state() {
         while world.step(Time::from_s(60)) {
             let now = world.now;
             for packet in std::mem::take(&mut world.delivered) {
-                let id = dfcp_wire::peek(&packet.bytes).unwrap().connection_id;
+                let id = raw::read(&packet.bytes).unwrap().header.connection_id();
                 if is_sealed(&packet.bytes) {
                     ids[usize::from(packet.to == server_address())] = id;
                 }
@@ -273,7 +272,7 @@ fn a_spoofed_reset_in_syn_sent_waits_for_the_genuine_answer() {
     for with_answer in [true, false] {
         let mut world = world(41, 0, 10_000);
         world.tap = Box::new(move |now, packet| {
-            let Ok(segment) = Segment::decode(&packet.bytes) else { return vec![packet] };
+            let Some(segment) = raw::read(&packet.bytes) else { return vec![packet] };
             if segment.header.flags != Flags::SYN {
                 return vec![packet];
             }

@@ -5,13 +5,14 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use dfcp_end_to_end_tests::forge::{fit_crc, mutated, noise};
-use dfcp_end_to_end_tests::puppet::{MODEST, Puppet, first_contact, header, pinned};
+use dfcp_end_to_end_tests::puppet::{MODEST, Puppet, first_contact, pinned};
 use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_proto::{Accept, Config, Cookies, Credentials, PeerKey, PreSharedKey, State, StaticKey, Verifier, limits};
 use dfcp_secure::InitiatorKeys;
+use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Packet, client_address, server_address};
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Header, Options, Profile, Segment, encode};
+use dfcp_wire::{Flags, Profile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -101,11 +102,15 @@ fn no_more_bytes_go_to_an_unproven_address_than_came_from_it() {
 fn refusals_of_other_profiles_versions_and_codes_are_not_amplified_either() {
     let mut world = World::new(2, server());
     let mut refused = 0;
-    let variants: [fn(&mut Options); 5] = [
-        |options| options.version = Some(9),
-        |options| options.code = Some(77),
-        |options| options.symbol_size = Some(1),
-        |options| options.profile = None,
+    // Version, profile, code and symbol size are options of 3, 3, 3 and 4 bytes, and 3 of padding.
+    let variants: [fn(&mut Vec<u8>); 5] = [
+        |options| options[2] = 9,
+        |options| options[8] = 77,
+        |options| options[11..13].copy_from_slice(&[0, 1]),
+        |options| {
+            options.drain(3..6);
+            options.truncate(12);
+        },
         |_| {},
     ];
     for (number, change) in (1_u16..).zip(variants) {
@@ -113,17 +118,16 @@ fn refusals_of_other_profiles_versions_and_codes_are_not_amplified_either() {
             let from = stranger(number);
             let puppet = Puppet::new(u32::from(number), first_contact(1), [number as u8; 32], &MODEST).unwrap();
             let syn = puppet.syn(None, 0).unwrap();
-            let segment = Segment::decode(&syn).unwrap();
-            let mut options = segment.options;
+            let segment = raw::read(&syn).unwrap();
+            let mut options = segment.options.to_vec();
             change(&mut options);
             if profile == Profile::Classic {
-                options = Options::default();
+                options.clear();
             }
             let head = Header { profile, s1: 1, s2: 2, s3: 3, ..segment.header };
-            let mut out = [0; 1_500];
             let payload = if profile == Profile::Classic { &[] } else { segment.payload };
-            let length = encode(&mut out, &head, &options, payload).unwrap();
-            refused += u64::from(give(&mut world, from, &out[..length]).is_some());
+            let changed = raw::write(&head, &options, payload);
+            refused += u64::from(give(&mut world, from, &changed).is_some());
             rest(&mut world, Duration::from_secs(5));
             assert_not_amplified(&world, from, &format!("variant {number} {profile:?}"));
         }
@@ -400,7 +404,7 @@ fn handshake_segments_changed_on_the_way_open_nothing_else() {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut left = 12;
         world.tap = Box::new(move |_, packet| {
-            let sealed = Segment::decode(&packet.bytes).is_ok_and(|it| it.header.flags.contains(Flags::SEC));
+            let sealed = raw::read(&packet.bytes).is_some_and(|it| it.header.is_sealed());
             if sealed || left == 0 {
                 return vec![packet];
             }
@@ -425,7 +429,7 @@ fn a_forged_syn_which_comes_first_delays_and_no_more() {
     (world.client.job.send_bytes, world.server.job.send_bytes) = (20_000, 20_000);
     let mut forged = false;
     world.tap = Box::new(move |_, packet| {
-        let syn = Segment::decode(&packet.bytes).ok().filter(|it| it.header.flags == Flags::SYN);
+        let syn = raw::read(&packet.bytes).filter(|it| it.header.flags == Flags::SYN);
         let id = syn.and_then(|it| dfcp_wire::handshake::Payload::decode(it.payload).ok()?.connection_id);
         let Some(id) = id.filter(|_| !forged) else { return vec![packet] };
         forged = true;
@@ -445,7 +449,7 @@ fn answers_which_nobody_vouches_for_do_not_end_an_attempt_at_once() {
         let mut world = World::new(10 + kind, server());
         (world.client.job.send_bytes, world.server.job.send_bytes) = (20_000, 20_000);
         world.tap = Box::new(move |_, packet| {
-            let Ok(segment) = Segment::decode(&packet.bytes) else { return vec![packet] };
+            let Some(segment) = raw::read(&packet.bytes) else { return vec![packet] };
             if segment.header.flags != Flags::SYN | Flags::ACK {
                 return vec![packet];
             }
@@ -456,9 +460,8 @@ fn answers_which_nobody_vouches_for_do_not_end_an_attempt_at_once() {
                 _ => [16, 0, 16].into_iter().chain([1; 16]).collect(),
             };
             let flags = if kind == 0 { Flags::RST } else { Flags::SYN | Flags::ACK };
-            let mut out = [0; 200];
-            let length = encode(&mut out, &header(flags, id), &Options::default(), &payload).unwrap();
-            let forged = Packet { bytes: out[..length].to_vec(), ..packet.clone() };
+            let bytes = raw::write(&Header::modern(flags, id), &[], &payload);
+            let forged = Packet { bytes, ..packet.clone() };
             vec![forged.clone(), forged.clone(), forged, packet]
         });
         world.connect(Config::sealed(PeerKey::Known(server_key().public()))).unwrap();
@@ -497,7 +500,7 @@ fn a_whole_recorded_session_opens_nothing_when_it_is_replayed() {
     assert_eq!(world.server.state(), State::Closed);
     for (server, already) in [(&world.server, before), (&fresh.server, 0)] {
         let sent = server.sent_bytes.values().sum::<u64>() - already;
-        let syns = recorded.iter().filter(|it| dfcp_wire::peek(&it.bytes).is_some_and(|it| it.flags == Flags::SYN));
+        let syns = recorded.iter().filter(|it| raw::read(&it.bytes).is_some_and(|it| it.header.flags == Flags::SYN));
         let asked: usize = syns.map(|packet| packet.bytes.len()).sum();
         assert!(sent > 0 && sent <= 4 * asked as u64, "{sent} bytes for {asked} bytes of SYNs, four times each");
     }

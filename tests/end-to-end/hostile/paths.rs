@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_proto::{Config, PeerKey, Rate};
-use dfcp_testkit::{Packet, client_address, server_address};
+use dfcp_testkit::{Packet, client_address, raw, server_address};
 use dfcp_time::Time;
-use dfcp_wire::Flags;
 
 /// A sealed ACK with a challenge.
 const CHALLENGE_BYTES: usize = 40;
@@ -28,7 +27,7 @@ fn world(seed: u64, up: u64, down: u64) -> World {
 }
 
 fn is_sealed(datagram: &[u8]) -> bool {
-    dfcp_wire::peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC))
+    raw::read(datagram).is_some_and(|it| it.header.is_sealed())
 }
 
 /// The attacker's copy of each of the client's datagrams comes first, from his own address or a victim's.

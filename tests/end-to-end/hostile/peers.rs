@@ -11,11 +11,12 @@ use dfcp_end_to_end_tests::talk::{Talk, silent};
 use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_netem::{LinkConfig, QueueLimit};
 use dfcp_proto::{Config, ConnectionError, PeerKey, PeerMisbehaved, Rate};
+use dfcp_testkit::raw::Header;
 use dfcp_testkit::{Job, LinksConfig, Testbed, rewrites};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run};
 use dfcp_wire::handshake::Offer;
-use dfcp_wire::{BlockInfo, Flags, Header};
+use dfcp_wire::{BlockInfo, Flags};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

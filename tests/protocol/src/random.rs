@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{Config, ConnectionError, Profile, Rate, Schedule, Traffic};
+use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Job, LinksConfig, Outcome, Packet, Trust, client_address};
 use dfcp_time::Time;
-use dfcp_wire::{Header, Segment};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -195,7 +195,7 @@ impl Scenario {
 
 /// A line for a datagram which leaves an end.
 fn print(now: Time, packet: &Packet) {
-    let Ok(segment) = Segment::decode(&packet.bytes) else { return };
+    let Some(segment) = raw::read(&packet.bytes) else { return };
     let arrow = if packet.from == client_address() { "->" } else { "<-" };
     let Header { flags, block_id, s1, s2, s3, .. } = segment.header;
     let payload = segment.payload.len();

@@ -8,10 +8,10 @@ use std::time::Duration;
 use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::Config;
 use dfcp_protocol_tests::Pair;
-use dfcp_testkit::{Job, LinksConfig, Packet, client_address, rewritten, sealed};
+use dfcp_testkit::{Job, LinksConfig, Packet, client_address, raw, rewritten, sealed};
 use dfcp_time::Time;
+use dfcp_wire::Flags;
 use dfcp_wire::feedback::REPORT_BYTES;
-use dfcp_wire::{Flags, peek};
 
 const BYTES: u64 = 1_000_000;
 
@@ -81,7 +81,7 @@ fn a_finack_alone_confirms_the_end() {
     let swallowed = Rc::new(Cell::new(0));
     let counter = Rc::clone(&swallowed);
     pair.tap = Box::new(move |_, packet| {
-        let is_ack = peek(&packet.bytes).is_some_and(|it| it.flags == Flags::ACK | Flags::SEC);
+        let is_ack = raw::read(&packet.bytes).is_some_and(|it| it.header.flags == Flags::ACK | Flags::SEC);
         if is_ack && packet.from != client_address() {
             counter.set(counter.get() + 1);
             return Vec::new();

@@ -15,6 +15,7 @@ mod host;
 mod node;
 mod path;
 mod pattern;
+pub mod raw;
 mod segment;
 mod testbed;
 mod trust;

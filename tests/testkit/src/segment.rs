@@ -1,26 +1,25 @@
 //! Segments without seals, changed on their way.
 
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Flags, Header, Segment, encode};
+use dfcp_wire::Flags;
 
 use crate::host::Packet;
+use crate::raw::{self, Header};
 use crate::testbed::Tap;
 
-/// `datagram` with another header or payload, and a CRC which fits again. Panics if it is no segment, or none afterwards.
+/// `datagram` with another header or payload, and a CRC which fits again. Panics if it is no segment.
 #[must_use]
 pub fn rewritten(datagram: &[u8], change: impl FnOnce(&mut Header, &mut Vec<u8>)) -> Vec<u8> {
-    let segment = Segment::decode(datagram).expect("a datagram of the code under test");
+    let segment = raw::read(datagram).expect("a datagram of the code under test");
     let (mut header, mut payload) = (segment.header, segment.payload.to_vec());
     change(&mut header, &mut payload);
-    let mut out = [0; DATAGRAM_BYTES_MAX];
-    let length = encode(&mut out, &header, &segment.options, &payload).expect("the change makes a segment");
-    out[..length].to_vec()
+    raw::write(&header, segment.options, &payload)
 }
 
 /// A tap which changes every segment that has exactly these flags. [`Flags::SEC`] is one of them, so what is sealed passes.
 #[must_use]
 pub fn rewrites(flags: Flags, mut change: impl FnMut(&mut Header, &mut Vec<u8>) + 'static) -> Tap {
     Box::new(move |_, packet| {
-        let is_meant = dfcp_wire::peek(&packet.bytes).is_some_and(|it| it.flags == flags);
+        let is_meant = raw::read(&packet.bytes).is_some_and(|it| it.header.flags == flags);
         let bytes = if is_meant { rewritten(&packet.bytes, &mut change) } else { packet.bytes };
         vec![Packet { bytes, ..packet }]
     })

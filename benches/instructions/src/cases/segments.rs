@@ -2,9 +2,10 @@
 
 use std::hint::black_box;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, Header, Options, Segment, finish, write_header};
+use dfcp_wire::segment::{Address, Data, Envelope, KeyEpoch, Segment};
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DatagramBuffer, Finished, Unverified};
 
 use super::{Case, counted, random_bytes};
 
@@ -39,21 +40,33 @@ pub(super) const CASES: &[Case] = &[
     case("report-read", "report", "the same, read with its list", read_reports),
 ];
 
-fn header(number: u64, sealed: bool) -> Header {
-    let flags = if sealed { Flags::SEC } else { Flags::default() };
-    let info = BlockInfo { k: 45, length_bytes: 45 * PAYLOAD_BYTES as u32, end_of_stream: false };
+fn data(number: u64) -> Segment {
+    let block = BlockInfo { k: 45, length_bytes: 45 * PAYLOAD_BYTES as u32, end_of_stream: false };
     let number = number as u32;
-    Header { block_id: number / 45, s1: number % 45, s2: info.to_s2(), s3: number, ..Header::modern(flags) }
-        .with_connection_id(0x1234_5678)
+    Segment::Data(Data { block_id: number / 45, esi: number % 45, block })
+}
+
+fn envelope(number: u64, sealed: bool) -> Envelope {
+    let seal = sealed.then_some(KeyEpoch::of(0));
+    Envelope { address: Address::Connection(0x1234_5678), number: number as u32, seal }
+}
+
+/// Writes a data segment of this payload without seal; returns the datagram's length.
+fn write_segment(number: u64, payload: &[u8], out: &mut DatagramBuffer) -> Result<usize> {
+    let mut draft = black_box(data(number)).begin(&black_box(envelope(number, false)), out);
+    draft.payload(payload.len())?.copy_from_slice(payload);
+    let Finished::Complete(length) = draft.finish() else { bail!("it has no seal") };
+    Ok(length)
 }
 
 fn write_headers(repetitions: u64) -> Result<()> {
     let mut out = [0; DATAGRAM_BYTES_MAX];
     counted(|| {
         for number in 0..repetitions {
-            let start = write_header(&mut out, &black_box(header(number, true)), &Options::default())?;
-            finish(&mut out, start + PAYLOAD_BYTES)?;
-            black_box(&mut out);
+            let mut draft = black_box(data(number)).begin(&black_box(envelope(number, true)), &mut out);
+            draft.payload(PAYLOAD_BYTES)?;
+            let Finished::ToSeal(datagram) = draft.finish() else { bail!("it has a seal") };
+            black_box(datagram);
         }
         Ok(())
     })
@@ -61,11 +74,16 @@ fn write_headers(repetitions: u64) -> Result<()> {
 
 fn read_headers(repetitions: u64) -> Result<()> {
     let mut out = [0; DATAGRAM_BYTES_MAX];
-    let payload = random_bytes(2, PAYLOAD_BYTES + 16);
-    let length = dfcp_wire::encode(&mut out, &header(7, true), &Options::default(), &payload)?;
+    let mut draft = data(7).begin(&envelope(7, true), &mut out);
+    draft.payload(PAYLOAD_BYTES)?;
+    let Finished::ToSeal(datagram) = draft.finish() else { bail!("it has a seal") };
+    let length = datagram.datagram_bytes();
     counted(|| {
         for _ in 0..repetitions {
-            black_box(Segment::decode(black_box(&out[..length]))?);
+            let datagram = black_box(&mut out[..length]);
+            let Unverified::Sealed(header) = Unverified::read(datagram)? else { bail!("it has a seal") };
+            let (head, sealed) = header.split(datagram)?;
+            black_box((head, header.opened(sealed)?));
         }
         Ok(())
     })
@@ -76,7 +94,7 @@ fn write_segments(repetitions: u64) -> Result<()> {
     let payload = random_bytes(2, PAYLOAD_BYTES);
     counted(|| {
         for number in 0..repetitions {
-            dfcp_wire::encode(&mut out, &header(number, false), &Options::default(), black_box(&payload))?;
+            black_box(write_segment(number, black_box(&payload), &mut out)?);
             black_box(&mut out);
         }
         Ok(())
@@ -86,10 +104,12 @@ fn write_segments(repetitions: u64) -> Result<()> {
 fn read_segments(repetitions: u64) -> Result<()> {
     let mut out = [0; DATAGRAM_BYTES_MAX];
     let payload = random_bytes(2, PAYLOAD_BYTES);
-    let length = dfcp_wire::encode(&mut out, &header(7, false), &Options::default(), &payload)?;
+    let length = write_segment(7, &payload, &mut out)?;
     counted(|| {
         for _ in 0..repetitions {
-            black_box(Segment::decode(black_box(&out[..length]))?);
+            let datagram = black_box(&out[..length]);
+            let Unverified::Clear(header) = Unverified::read(datagram)? else { bail!("it has no seal") };
+            black_box(header.verify(datagram)?);
         }
         Ok(())
     })

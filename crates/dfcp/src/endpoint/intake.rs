@@ -206,7 +206,8 @@ mod tests {
     use std::time::Duration;
 
     use dfcp_proto::{Accept, Config, Connection, Endpoint, PeerKey};
-    use dfcp_wire::{Flags, Header, Options, encode, peek};
+    use dfcp_wire::Unverified;
+    use dfcp_wire::segment::{Address, Reset, ResetReason, Segment};
 
     use super::*;
     use crate::carrier::Carrier;
@@ -259,15 +260,15 @@ mod tests {
         let at = Time::from_s(1);
         client.write(at, &[7; 5_000]).unwrap();
         let genuine: Vec<_> = std::iter::from_fn(|| Some(sent(&mut client, at)))
-            .filter(|datagram| peek(datagram).is_some_and(|it| it.flags.contains(Flags::SEC)))
+            .filter(|datagram| matches!(Unverified::read(datagram), Ok(Unverified::Sealed(_))))
             .take(2)
             .collect();
         let mut forged = genuine[0].clone();
         *forged.last_mut().unwrap() ^= 1;
-        let mut reset = [0; 100];
-        let id = peek(&forged).unwrap().connection_id;
-        let header = Header::modern(Flags::RST).with_connection_id(id);
-        let length = encode(&mut reset, &header, &Options::default(), &[]).unwrap();
+        let Ok(Unverified::Sealed(header)) = Unverified::read(&forged) else { panic!("it is sealed") };
+        let (mut reset, address) = ([0; DATAGRAM_BUFFER_BYTES], Address::Connection(header.connection_id()));
+        let segment = Segment::Reset(Reset { reason: ResetReason::Unspecified });
+        let length = segment.begin_clear(address, 0, &mut reset).finish();
         for (what, datagram) in
             [("a damaged tag", forged), ("an RST", reset[..length].to_vec()), ("noise", vec![9; 100])]
         {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dfcp_fountain::raptor::State as GeneratorState;
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Header, Segment};
+use dfcp_wire::classic::{Segment, StateWords};
 
 use crate::classic::receiver::ClassicReceiver;
 use crate::classic::{ClassicConnection, Phase};
@@ -27,11 +27,6 @@ pub(super) struct Handshake {
     /// Answers owed to copies of the peer's segment.
     answers_owed: u8,
     first_sent_at: Option<Time>,
-}
-
-/// The generator state in a header's three fields.
-fn words(header: &Header) -> [u32; 3] {
-    [header.s1, header.s2, header.s3]
 }
 
 impl Handshake {
@@ -68,35 +63,36 @@ impl Handshake {
 }
 
 impl ClassicConnection {
-    /// Answers a SYN: the connection which the listening side gets. `None` if its generator state is impossible;
+    /// Answers a SYN, whose sender announced the state `initial`: the connection that the listening side gets. `None` if
+    /// there is no such state;
     /// [`handle_datagram`](Self::handle_datagram) takes its further copies.
     pub(crate) fn accept(
         now: Time,
         config: Arc<Config>,
         ports: Ports,
         remote: SocketAddr,
-        syn: &Segment<'_>,
+        initial: StateWords,
         bytes: usize,
         seed: [u8; 32],
     ) -> Option<Self> {
         let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
-        connection.take_syn(now, &syn.header).ok()?;
+        connection.take_syn(now, initial).ok()?;
         // Unlike a modern acceptor, a classic one repeats its SYNACK by itself (thesis §3.6).
         connection.handshake.start_timer(now);
         connection.count_received(bytes);
         Some(connection)
     }
 
-    pub(super) fn take_syn(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+    pub(super) fn take_syn(&mut self, now: Time, initial: StateWords) -> Result<(), Dropped> {
         if let Some(known) = self.handshake.peer_initial {
             // A copy is answered again; a different SYN cannot change what has been agreed.
-            if known.words() != words(header) {
+            if known.words() != initial {
                 return Err(Dropped::Unexpected);
             }
             self.handshake.owe_answer();
             return Ok(());
         }
-        self.set_peer_initial(header)?;
+        self.set_peer_initial(initial)?;
         // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
         // responder, so both repeat their SYNACK.
         if self.phase == Phase::SynSent {
@@ -107,7 +103,7 @@ impl ClassicConnection {
         Ok(())
     }
 
-    pub(super) fn take_synack(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+    pub(super) fn take_synack(&mut self, now: Time, initial: StateWords) -> Result<(), Dropped> {
         match (&self.phase, self.handshake.role) {
             (Phase::SynSent, _) | (Phase::SynReceived, Role::Initiator) => {}
             (Phase::Open, _) => {
@@ -117,7 +113,7 @@ impl ClassicConnection {
             }
             (Phase::SynReceived, Role::Acceptor) | (Phase::Closed(_), _) => return Err(Dropped::Unexpected),
         }
-        self.set_peer_initial(header)?;
+        self.set_peer_initial(initial)?;
         self.sample_handshake(now);
         self.handshake.owe_answer();
         self.handshake.timer = None;
@@ -126,11 +122,12 @@ impl ClassicConnection {
     }
 
     /// In SYN_RECV only an ACK that echoes our state proves the peer's address ([open-21]).
-    pub(super) fn open_if_proven(&mut self, now: Time, header: &Header) -> Result<(), Dropped> {
+    pub(super) fn open_if_proven(&mut self, now: Time, segment: &Segment) -> Result<(), Dropped> {
         match self.phase {
             Phase::Open => Ok(()),
             Phase::SynReceived => {
-                if header.flags != Flags::ACK || words(header) != self.handshake.local_initial.words() {
+                let echo = self.handshake.local_initial.words();
+                if *segment != (Segment::HandshakeAck { echo }) {
                     return Err(Dropped::Unexpected);
                 }
                 self.sample_handshake(now);
@@ -151,8 +148,8 @@ impl ClassicConnection {
         }
     }
 
-    fn set_peer_initial(&mut self, header: &Header) -> Result<(), Dropped> {
-        let state = GeneratorState::new(header.s1, header.s2, header.s3).ok_or(Dropped::Unexpected)?;
+    fn set_peer_initial(&mut self, [s1, s2, s3]: StateWords) -> Result<(), Dropped> {
+        let state = GeneratorState::new(s1, s2, s3).ok_or(Dropped::Unexpected)?;
         if self.handshake.peer_initial != Some(state) {
             self.handshake.peer_initial = Some(state);
             self.receiver = ClassicReceiver::new(&self.config, state);
@@ -160,9 +157,9 @@ impl ClassicConnection {
         Ok(())
     }
 
-    pub(super) fn take_reset(&mut self, header: &Header) -> Result<(), Dropped> {
+    pub(super) fn take_reset(&mut self, echo: StateWords) -> Result<(), Dropped> {
         // Only our peer, or someone on the path, knows the state which we sent.
-        if words(header) != self.handshake.local_initial.words() {
+        if echo != self.handshake.local_initial.words() {
             return Err(Dropped::Unexpected);
         }
         let error = match self.phase {

@@ -2,7 +2,8 @@
 
 use dfcp_fountain::raptor::SEGMENT_BYTES;
 use dfcp_time::Time;
-use dfcp_wire::{Flags, Header, Profile, Segment};
+use dfcp_wire::Unverified;
+use dfcp_wire::classic::{BlockLength, Received, Segment, StateWords};
 
 use crate::classic::sender::NeverSent;
 use crate::classic::{ClassicConnection, Phase, Reset};
@@ -26,46 +27,40 @@ impl ClassicConnection {
     }
 
     fn take_datagram(&mut self, now: Time, datagram: &[u8]) -> Result<(), Dropped> {
-        let segment = Segment::decode(datagram)?;
-        let header = &segment.header;
-        if header.profile != Profile::Classic || matches!(self.phase, Phase::Closed(_)) {
+        let Unverified::Classic(header) = Unverified::read(datagram)? else { return Err(Dropped::Unexpected) };
+        let Received { segment, payload } = header.verify(datagram)?;
+        if matches!(self.phase, Phase::Closed(_)) {
             return Err(Dropped::Unexpected);
         }
-        if self.config.content == Content::Counted && header.flags.is_empty() {
-            self.counters.bytes_received += SEGMENT_BYTES as u64;
+        // Copies of a SYN do not prolong what waits for the peer's address to be proven.
+        let is_proven = self.phase != Phase::SynReceived;
+        match segment {
+            Segment::Reset { echo } => return self.take_reset(echo),
+            Segment::Syn { initial } => self.take_syn(now, initial)?,
+            Segment::SynAck { initial } => self.take_synack(now, initial)?,
+            _ => return self.take_open_segment(now, &segment, payload),
         }
-        if header.flags.contains(Flags::RST) {
-            return self.take_reset(header);
+        if is_proven {
+            self.last_heard = now;
         }
-        if header.flags.contains(Flags::SYN) {
-            // Copies of a SYN do not prolong what waits for the peer's address to be proven.
-            let waits = self.phase == Phase::SynReceived;
-            let is_synack = header.flags.contains(Flags::ACK);
-            if is_synack {
-                self.take_synack(now, header)?
-            } else {
-                self.take_syn(now, header)?
-            }
-            if !waits {
-                self.last_heard = now;
-            }
-            return Ok(());
-        }
-        self.open_if_proven(now, header)?;
-        self.last_heard = now;
-        self.take_open_segment(now, &segment)
+        Ok(())
     }
 
-    fn take_open_segment(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        let result = if header.flags.is_empty() {
-            self.take_data(now, segment)
-        } else if header.flags.contains(Flags::FIN) {
-            self.take_fin(header)
-        } else if header.flags == Flags::ACK {
-            self.take_ack(now, header)
-        } else {
-            Err(PushError::Dropped(Dropped::Unexpected))
+    fn take_open_segment(&mut self, now: Time, segment: &Segment, payload: &[u8]) -> Result<(), Dropped> {
+        if self.config.content == Content::Counted && matches!(segment, Segment::Data { .. }) {
+            self.counters.bytes_received += SEGMENT_BYTES as u64;
+        }
+        self.open_if_proven(now, segment)?;
+        self.last_heard = now;
+        let result = match *segment {
+            Segment::Data { block_id, state, block_length } => {
+                self.take_data(now, block_id, state, block_length, payload)
+            }
+            Segment::BlockAck { block_id } => self.take_block_ack(now, block_id),
+            Segment::HandshakeAck { .. } => Ok(()), // once more
+            Segment::Fin { end } => self.take_fin(end),
+            Segment::FinAck { end } => self.take_fin(end).map(|()| self.take_fin_ack(None)),
+            Segment::Syn { .. } | Segment::SynAck { .. } | Segment::Reset { .. } => Err(Dropped::Unexpected.into()),
         };
         match result {
             Ok(()) => {
@@ -81,27 +76,28 @@ impl ClassicConnection {
         }
     }
 
-    fn take_data(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let header = &segment.header;
-        let state = [header.s1, header.s2, header.s3];
-        let is_complete =
-            self.receiver.push(now, header.block_id, state, segment.options.block_length, segment.payload)?;
+    fn take_data(
+        &mut self,
+        now: Time,
+        block_id: u32,
+        state: StateWords,
+        block_length: Option<BlockLength>,
+        payload: &[u8],
+    ) -> Result<(), PushError> {
+        let is_complete = self.receiver.push(now, block_id, state, block_length, payload)?;
         if is_complete || self.receiver.is_readable() {
             self.events.push(EventKind::Readable);
         }
         Ok(())
     }
 
-    fn take_ack(&mut self, now: Time, header: &Header) -> Result<(), PushError> {
-        if [header.s1, header.s2, header.s3] != [0; 3] {
-            return Ok(()); // the handshake's ACK again
-        }
+    fn take_block_ack(&mut self, now: Time, block_id: u32) -> Result<(), PushError> {
         self.counters.acks_received += 1;
         if self.closing.is_started() && self.sender.is_drained() {
-            self.take_fin_ack(Some(header.block_id));
+            self.take_fin_ack(Some(block_id));
             return Ok(());
         }
-        let sample = self.sender.on_ack(now, header.block_id);
+        let sample = self.sender.on_ack(now, block_id);
         self.may_send = true;
         self.events.push(EventKind::Writable);
         if let Some(sample) = sample.map_err(|NeverSent| Dropped::OutsideWindow)? {
@@ -117,12 +113,9 @@ impl ClassicConnection {
         }
     }
 
-    fn take_fin(&mut self, header: &Header) -> Result<(), PushError> {
-        self.receiver.set_end(header.block_id).map_err(PushError::Misbehaved)?;
-        self.closing.on_peer_fin(header.block_id);
-        if header.flags.contains(Flags::ACK) {
-            self.take_fin_ack(None);
-        }
+    fn take_fin(&mut self, end: u32) -> Result<(), PushError> {
+        self.receiver.set_end(end).map_err(PushError::Misbehaved)?;
+        self.closing.on_peer_fin(end);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, SegmentGraph, State};
 use dfcp_time::Time;
+use dfcp_wire::classic::{BlockLength, StateWords};
 
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
@@ -140,8 +141,8 @@ impl ClassicReceiver {
         &mut self,
         now: Time,
         block_id: u32,
-        state: [u32; 3],
-        block_length: Option<u32>,
+        state: StateWords,
+        block_length: Option<BlockLength>,
         payload: &[u8],
     ) -> Result<bool, PushError> {
         if block_id < self.next_needed {
@@ -154,7 +155,7 @@ impl ClassicReceiver {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
         }
-        let length_bytes = block_length.unwrap_or(SOURCE_BYTES as u32);
+        let length_bytes = block_length.map_or(SOURCE_BYTES as u32, BlockLength::bytes);
         let state = State::new(state[0], state[1], state[2]);
         let (Some(state), true) = (state, payload.len() == self.payload_bytes() && length_bytes <= SOURCE_BYTES as u32)
         else {

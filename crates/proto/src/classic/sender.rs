@@ -7,6 +7,7 @@ use dfcp_fountain::raptor::{
     Encoder, GraphCache, OfflineEncoder, POOL_STATES, SEGMENT_BYTES, SOURCE_BYTES, State, StatePool,
 };
 use dfcp_time::Time;
+use dfcp_wire::classic::BlockLength;
 
 use crate::classic::open_loop::OpenLoop;
 use crate::config::{Config, Content, Schedule};
@@ -51,7 +52,7 @@ pub(crate) struct ClassicSegment {
     pub(crate) state: State,
     pub(crate) index: u32,
     /// The block's true length if it is padded.
-    pub(crate) short_length: Option<u32>,
+    pub(crate) block_length: Option<BlockLength>,
 }
 
 /// Whether a block which has been in the window is acknowledged.
@@ -233,13 +234,14 @@ impl ClassicSender {
             Schedule::OpenLoop { redundancy } => self.next_open_loop(now, rtt, redundancy),
         }?;
         let queue = self.queues.get((id - self.first_id) as usize)?;
-        let short = queue.length_bytes < SOURCE_BYTES as u32;
+        let is_short = queue.length_bytes < SOURCE_BYTES as u32;
         let index = queue.segments;
         let state = match &self.offline {
             Some(offline) if !self.coding => offline.segment(index).0,
             _ => self.pool.state(index, id),
         };
-        Some(ClassicSegment { block_id: id, state, index, short_length: short.then_some(queue.length_bytes) })
+        let block_length = BlockLength::new(queue.length_bytes).filter(|_| is_short);
+        Some(ClassicSegment { block_id: id, state, index, block_length })
     }
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.

@@ -13,7 +13,10 @@ use dfcp_secure::{
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::{Flags, Header, Options, Segment};
+use dfcp_wire::segment::{
+    Ack, Address as Destination, Clear, KeyEpoch, ResetReason, Sealed, Segment, SynAck, SynOptions,
+};
+use dfcp_wire::{DatagramBuffer, EncodeError, Unverified};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -31,9 +34,18 @@ use crate::session::noise::Proven;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syn<'a> {
     pub(super) remote: SocketAddr,
-    pub(super) datagram: &'a [u8],
-    pub(super) segment: Segment<'a>,
-    pub(super) payload: Payload<'a>,
+    /// Of the datagram.
+    pub(super) bytes: usize,
+    pub(super) options: Option<SynOptions>,
+    /// The options as they came.
+    pub(super) option_bytes: &'a [u8],
+    /// The segment's number.
+    pub(super) number: u32,
+    pub(super) initiator_id: u32,
+    /// The id of the first message's pattern.
+    pub(super) pattern: u8,
+    pub(super) message: &'a [u8],
+    pub(super) cookie: Option<&'a [u8]>,
 }
 
 /// What to do about a SYN.
@@ -41,8 +53,8 @@ pub(super) struct Syn<'a> {
 pub(super) enum Verdict {
     /// The answer has been written; its length.
     Answer(usize),
-    /// It is to be refused, with this in the RST's S1.
-    Refuse(u32),
+    /// It is to be refused for this reason.
+    Refuse(ResetReason),
     /// There is no room, or it is not worth an answer.
     Drop,
 }
@@ -222,7 +234,7 @@ impl HalfOpens {
         now: Time,
         config: &Arc<Config>,
         id: u32,
-        datagram: &[u8],
+        (header, datagram): (&Unverified, &[u8]),
         seed: [u8; 32],
     ) -> Option<Opened> {
         self.expire(now);
@@ -233,10 +245,12 @@ impl HalfOpens {
         if now < half_open.retry_at() || (is_retry && !self.retries.permits(now, prefix)) {
             return None;
         }
-        let proof = match &mut half_open.waits {
-            Waits::Third(third) => read_third(third, &self.keys, datagram),
-            Waits::Datagram(Some(established)) => opens(established, half_open.cipher, datagram),
-            Waits::Datagram(None) => Proof::None,
+        let proof = match (&mut half_open.waits, header) {
+            (Waits::Third(third), Unverified::Clear(header)) => read_third(third, &self.keys, header, datagram),
+            (Waits::Datagram(Some(established)), Unverified::Sealed(header)) => {
+                opens(established, half_open.cipher, header, datagram)
+            }
+            _ => Proof::None,
         };
         if matches!(proof, Proof::Failed) {
             half_open.fail(now);
@@ -269,7 +283,7 @@ impl HalfOpens {
 
 impl HalfOpen {
     /// A copy of the SYN: answered with a copy of the SYNACK.
-    fn answer_again(&mut self, syn: &Syn<'_>, out: &mut [u8]) -> Verdict {
+    fn answer_again(&mut self, syn: &Syn<'_>, out: &mut DatagramBuffer) -> Verdict {
         self.answers = self.answers.saturating_add(1);
         write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)
     }
@@ -299,12 +313,12 @@ enum Proof {
     Datagram,
 }
 
-fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, datagram: &[u8]) -> Proof {
-    let Ok(segment) = Segment::decode(datagram) else { return Proof::None };
-    let Ok(Payload { noise: Some((pattern, message)), .. }) = Payload::decode(segment.payload) else {
+fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &Clear, datagram: &[u8]) -> Proof {
+    let Ok(received) = header.verify(datagram) else { return Proof::None };
+    let Ok(Payload { noise: Some((pattern, message)), .. }) = Payload::decode(received.payload) else {
         return Proof::None;
     };
-    if segment.header.flags != Flags::ACK || pattern != Pattern::FirstContact.id() {
+    if received.segment != Segment::Ack(Ack::Noise) || pattern != Pattern::FirstContact.id() {
         return Proof::None;
     }
     match third.read_third(keys, message, &mut [0; MESSAGE_BYTES_MAX]) {
@@ -314,22 +328,27 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, datagram:
     }
 }
 
-fn opens(established: &Established, cipher: Cipher, datagram: &[u8]) -> Proof {
-    let Ok(segment) = Segment::decode(datagram) else { return Proof::None };
-    let header = &segment.header;
-    if !header.flags.contains(Flags::SEC) || header.epoch != 0 {
+fn opens(established: &Established, cipher: Cipher, header: &Sealed, datagram: &[u8]) -> Proof {
+    let mut copy = datagram.to_vec();
+    let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
+    // The first datagrams are of the first epoch. What is no segment proves nothing, whoever sealed it: it must change nothing.
+    if header.epoch() != KeyEpoch::of(0) || header.opened(&[]).is_err() {
         return Proof::None;
     }
-    let mut copy = datagram.to_vec();
-    let (head, sealed) = copy.split_at_mut(datagram.len() - segment.payload.len());
-    if established.opens(cipher, header.s3.into(), head, sealed) { Proof::Datagram } else { Proof::Failed }
+    if established.opens(cipher, header.number().into(), head, sealed) { Proof::Datagram } else { Proof::Failed }
 }
 
 /// Writes a SYNACK, unless it would be longer than what it answers.
-fn write_synack(syn: &Syn<'_>, initiator_id: u32, number: u32, payload: &[u8], out: &mut [u8]) -> Verdict {
-    let header = Header { s3: number, ..Header::modern(Flags::SYN | Flags::ACK) }.with_connection_id(initiator_id);
-    match dfcp_wire::encode(out, &header, &Options::default(), payload) {
-        Ok(length) if length <= syn.datagram.len() => Verdict::Answer(length),
+fn write_synack(syn: &Syn<'_>, initiator_id: u32, number: u32, payload: &[u8], out: &mut DatagramBuffer) -> Verdict {
+    match encode_synack(initiator_id, number, payload, out) {
+        Ok(length) if length <= syn.bytes => Verdict::Answer(length),
         Ok(_) | Err(_) => Verdict::Drop,
     }
+}
+
+fn encode_synack(id: u32, number: u32, payload: &[u8], out: &mut DatagramBuffer) -> Result<usize, EncodeError> {
+    let synack = Segment::SynAck(SynAck { echo: 0, options: None });
+    let mut draft = synack.begin_clear(Destination::Connection(id), number, out);
+    draft.payload(payload.len())?.copy_from_slice(payload);
+    Ok(draft.finish())
 }

@@ -14,15 +14,17 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::Payload;
-use dfcp_wire::{Flags, Header, Options, Peek, Profile, Segment, peek};
+use dfcp_wire::segment::{Address, Clear, Reset, ResetReason, Segment};
+use dfcp_wire::{Unverified, classic};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use slab::Slab;
 
 use crate::config::Config;
-use crate::connection::Connection;
+use crate::connection::{Connection, UnsealedSyn};
 use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::limits;
+use crate::session::handshake::Opener;
 use crate::shared::Ports;
 use crate::shared::memory::{MemoryBudget, MemoryReservation};
 use crate::shared::reserve_bytes;
@@ -236,27 +238,89 @@ impl Endpoint {
     /// Finds out where a datagram from `remote` belongs. An answer which needs no connection is written into `reply`,
     /// which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
-        let Some(peeked) = peek(datagram) else { return Routed::Dropped };
-        let mut remote = remote;
-        if self.raw_ip {
-            // Modern segments other than a SYN have an id there, by which alone they are found.
-            remote.set_port(peeked.source_port);
-        }
-        if peeked.flags == Flags::SYN {
-            return self.handle_syn(now, remote, datagram, &peeked, reply);
-        }
-        let handle = match peeked.profile {
-            Profile::Modern => self.by_id.get(&peeked.connection_id),
-            Profile::Classic => {
-                let ports = Ports { local: peeked.destination_port, remote: peeked.source_port };
-                self.by_ports.get(&(remote, ports))
+        let Ok(header) = Unverified::read(datagram) else { return Routed::Dropped };
+        let id = match header {
+            Unverified::Classic(header) => return self.handle_classic(now, remote, &header, datagram, reply),
+            Unverified::Clear(header) if header.is_syn() => {
+                return self.handle_modern_syn(now, remote, &header, datagram, reply);
             }
+            Unverified::Clear(header) => header.connection_id(),
+            Unverified::Sealed(header) => header.connection_id(),
         };
-        match handle {
+        match self.by_id.get(&id) {
             Some(&handle) => Routed::Connection(handle, self.path_of(handle, remote)),
-            None if peeked.profile == Profile::Modern => self.handle_proof(now, peeked.connection_id, datagram, reply),
-            None => Routed::Dropped,
+            None => self.handle_proof(now, id, &header, datagram, reply),
         }
+    }
+
+    fn handle_classic(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        header: &classic::Unverified,
+        datagram: &[u8],
+        reply: &mut [u8],
+    ) -> Routed {
+        let (remote, ports) = self.addresses(remote, header.ports());
+        if let Some(&handle) = self.by_ports.get(&(remote, ports)).filter(|_| !header.is_syn()) {
+            return Routed::Connection(handle, remote);
+        }
+        if !header.is_syn() || self.is_for_others(ports) {
+            return Routed::Dropped;
+        }
+        let Ok(classic::Received { segment: classic::Segment::Syn { initial }, .. }) = header.verify(datagram) else {
+            return Routed::Dropped;
+        };
+        self.handle_unsealed_syn(now, remote, ports, &UnsealedSyn::Classic { initial }, datagram.len(), reply)
+    }
+
+    fn handle_modern_syn(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        header: &Clear,
+        datagram: &[u8],
+        reply: &mut [u8],
+    ) -> Routed {
+        let (remote, ports) = self.addresses(remote, header.ports());
+        if self.is_for_others(ports) {
+            return Routed::Dropped;
+        }
+        let Ok(received) = header.verify(datagram) else { return Routed::Dropped };
+        let (Segment::Syn(syn), Ok(payload)) = (received.segment, Payload::decode(received.payload)) else {
+            return Routed::Dropped;
+        };
+        let Some(initiator_id) = payload.connection_id else { return Routed::Dropped };
+        let opener = Opener { options: syn.options, number: received.number, payload: received.payload };
+        if let Some((pattern, message)) = payload.noise {
+            let syn = Syn {
+                remote,
+                bytes: datagram.len(),
+                options: opener.options,
+                option_bytes: header.option_bytes(datagram),
+                number: opener.number,
+                initiator_id,
+                pattern,
+                message,
+                cookie: payload.cookie,
+            };
+            return self.handle_sealed_syn(now, &syn, reply);
+        }
+        let syn = UnsealedSyn::Modern { initiator_id, syn: opener };
+        self.handle_unsealed_syn(now, remote, ports, &syn, datagram.len(), reply)
+    }
+
+    /// Where a datagram with ports has come from, and its ports as we see them: over raw IP the address has none.
+    fn addresses(&self, mut remote: SocketAddr, ports: dfcp_wire::Ports) -> (SocketAddr, Ports) {
+        if self.raw_ip {
+            remote.set_port(ports.source);
+        }
+        (remote, Ports::of_received(ports))
+    }
+
+    /// Whether a SYN with these ports is for somebody else on this host, if for anybody.
+    fn is_for_others(&self, ports: Ports) -> bool {
+        self.raw_ip && self.accept.is_some() && ports.local != self.local_port
     }
 
     /// Where a datagram of the connection's has come from: over raw IP only the address is its own.
@@ -276,36 +340,20 @@ impl Endpoint {
         self.entries.len() < accept.connections_max && from_there < accept.connections_per_address_max
     }
 
-    fn handle_syn(
+    fn handle_unsealed_syn(
         &mut self,
         now: Time,
         remote: SocketAddr,
-        datagram: &[u8],
-        peeked: &Peek,
+        ports: Ports,
+        syn: &UnsealedSyn<'_>,
+        bytes: usize,
         reply: &mut [u8],
     ) -> Routed {
-        let ports = Ports { local: peeked.destination_port, remote: peeked.source_port };
-        if self.raw_ip && self.accept.is_some() && ports.local != self.local_port {
-            // It is for somebody else on this host, if for anybody.
-            return Routed::Dropped;
-        }
-        let Ok(syn) = Segment::decode(datagram) else { return Routed::Dropped };
-        let syn_id = match peeked.profile {
-            Profile::Classic => None,
-            Profile::Modern => {
-                let Ok(payload) = Payload::decode(syn.payload) else { return Routed::Dropped };
-                if payload.noise.is_some() {
-                    return self.handle_sealed_syn(now, Syn { remote, datagram, segment: syn, payload }, reply);
-                }
-                if payload.connection_id.is_none() {
-                    return Routed::Dropped;
-                }
-                payload.connection_id
+        let (known, syn_id) = match syn {
+            UnsealedSyn::Classic { .. } => (self.by_ports.get(&(remote, ports)), None),
+            UnsealedSyn::Modern { initiator_id, .. } => {
+                (self.by_syn.get(&(remote, *initiator_id)), Some(*initiator_id))
             }
-        };
-        let known = match syn_id {
-            Some(id) => self.by_syn.get(&(remote, id)),
-            None => self.by_ports.get(&(remote, ports)),
         };
         if let Some(&handle) = known {
             return Routed::Connection(handle, remote);
@@ -314,12 +362,12 @@ impl Endpoint {
             let known = self.simultaneous(remote, ports, syn_id);
             return known.map_or(Routed::Dropped, |handle| Routed::Connection(handle, remote));
         }
-        let config = match peeked.profile {
-            Profile::Classic => self.classic.clone(),
+        let config = match syn {
+            UnsealedSyn::Classic { .. } => self.classic.clone(),
             // Who accepts sealed connections takes no others.
-            Profile::Modern => self.modern.clone().filter(|config| config.credentials().is_none()),
+            UnsealedSyn::Modern { .. } => self.modern.clone().filter(|config| config.credentials().is_none()),
         };
-        let Some(config) = config else { return self.refuse(&syn.header, syn_id, 0, reply) };
+        let Some(config) = config else { return self.refuse_unsealed(ports, syn, reply) };
         let reserve = reserve_bytes(&config);
         let unproven_max = self.memory.bytes_max() / limits::HALF_OPEN_MEMORY_SHARE;
         // Nobody has proven anything yet: SYNs from nowhere must not take all the memory there is.
@@ -331,9 +379,8 @@ impl Endpoint {
         };
         let mut connection = loop {
             let seed = self.seed();
-            let (config, bytes) = (Arc::clone(&config), datagram.len());
-            let accepted = Connection::accept(now, config, ports, remote, &syn, bytes, seed);
-            let Some(connection) = accepted else { return self.refuse(&syn.header, syn_id, 0, reply) };
+            let accepted = Connection::accept(now, Arc::clone(&config), ports, remote, syn, bytes, seed);
+            let Some(connection) = accepted else { return self.refuse_unsealed(ports, syn, reply) };
             if connection.local_id().is_none_or(|id| !self.by_id.contains_key(&id)) {
                 break connection;
             }
@@ -361,23 +408,26 @@ impl Endpoint {
         Some(Handle(index))
     }
 
-    /// An RST which the initiator can trust: it names the id, or echoes the state, which only its SYN told.
-    fn refuse(&mut self, syn: &Header, syn_id: Option<u32>, reason: u32, reply: &mut [u8]) -> Routed {
+    /// Answers by an RST which the initiator can trust: it names the id, or echoes the state, which only the SYN told.
+    fn refuse_unsealed(&mut self, ports: Ports, syn: &UnsealedSyn<'_>, reply: &mut [u8]) -> Routed {
+        let initial = match syn {
+            UnsealedSyn::Classic { initial } => *initial,
+            UnsealedSyn::Modern { initiator_id, .. } => {
+                return self.refuse(*initiator_id, ResetReason::Unspecified, reply);
+            }
+        };
         self.refused += 1;
-        let header = Header {
-            source_port: syn.destination_port,
-            destination_port: syn.source_port,
-            profile: syn.profile,
-            ..Header::modern(Flags::RST)
-        };
-        let header = match syn_id {
-            Some(id) => Header { s1: reason, ..header.with_connection_id(id) },
-            None => Header { s1: syn.s1, s2: syn.s2, s3: syn.s3, ..header },
-        };
-        match dfcp_wire::encode(reply, &header, &Options::default(), &[]) {
-            Ok(length) => Routed::Reply(length),
-            Err(_) => Routed::Dropped,
-        }
+        let Some(out) = reply.first_chunk_mut() else { return Routed::Dropped };
+        let reset = classic::Segment::Reset { echo: initial };
+        Routed::Reply(reset.begin(ports.outgoing(), out).finish())
+    }
+
+    /// Answers a modern SYN by an RST.
+    fn refuse(&mut self, initiator_id: u32, reason: ResetReason, reply: &mut [u8]) -> Routed {
+        self.refused += 1;
+        let Some(out) = reply.first_chunk_mut() else { return Routed::Dropped };
+        let reset = Segment::Reset(Reset { reason });
+        Routed::Reply(reset.begin_clear(Address::Connection(initiator_id), 0, out).finish())
     }
 
     /// The connection's handshake is done: it no longer counts as half open.

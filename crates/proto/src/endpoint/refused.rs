@@ -1,11 +1,13 @@
 //! First messages which were refused, so that a copy of one is refused again without computing (`spec/protocol.md`,
 //! [open-39]).
 
+use dfcp_wire::segment::ResetReason;
+
 use crate::endpoint::half_open::Verdict;
 use crate::limits;
 
-/// What a copy is told: an RST's S1, or nothing.
-type Reason = Option<u8>;
+/// What a copy is told: why it is refused, or nothing.
+type Reason = Option<ResetReason>;
 
 /// A table of fixed size, by hashes which nobody outside can predict. A newer message overwrites the older one in its place;
 /// the older one's next copy then costs a computation again, and no more than that.
@@ -26,12 +28,12 @@ impl RefusedMessages {
     /// How the message with this hash was refused, if it is known.
     pub(super) fn verdict(&self, hash: u64) -> Option<Verdict> {
         let (_, reason) = self.places.get(Self::place(hash)).filter(|(known, _)| *known == hash)?;
-        Some(reason.map_or(Verdict::Drop, |reason| Verdict::Refuse(reason.into())))
+        Some(reason.map_or(Verdict::Drop, Verdict::Refuse))
     }
 
     /// The message with this hash, which is not 0, has been refused so.
     pub(super) fn insert(&mut self, hash: u64, verdict: &Verdict) {
-        let reason = if let Verdict::Refuse(reason) = verdict { u8::try_from(*reason).ok() } else { None };
+        let reason = if let Verdict::Refuse(reason) = verdict { Some(*reason) } else { None };
         if let Some(place) = self.places.get_mut(Self::place(hash)) {
             *place = (hash, reason);
         }
@@ -53,7 +55,7 @@ mod tests {
         let mut refused = RefusedMessages::default();
         let places = limits::REFUSED_MESSAGES_MAX as u64;
         for hash in 1..=3 * places {
-            refused.insert(hash, &Verdict::Refuse(2));
+            refused.insert(hash, &Verdict::Refuse(ResetReason::CannotRead));
         }
         assert_eq!(size_of_val(&*refused.places), RefusedMessages::BYTES);
         let known = (1..=3 * places).filter(|&hash| refused.verdict(hash).is_some()).collect::<Vec<_>>();

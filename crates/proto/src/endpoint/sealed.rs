@@ -3,26 +3,35 @@
 
 use dfcp_secure::Pattern;
 use dfcp_time::Time;
-use dfcp_wire::Profile;
+use dfcp_wire::Unverified;
+use dfcp_wire::segment::ResetReason;
 
 use crate::connection::Connection;
 use crate::endpoint::half_open::{Syn, Verdict};
 use crate::endpoint::{Endpoint, Entered, Routed};
-use crate::session::handshake::CODE_RANDOM_LINEAR;
-use crate::session::noise::SYMBOL_SIZE_MAX;
+use crate::session::handshake::offered_symbol_size;
 use crate::shared::memory::MemoryReservation;
 use crate::shared::reserve_bytes;
 
 impl Endpoint {
     /// A datagram for an initiator which has yet to prove itself.
-    pub(super) fn handle_proof(&mut self, now: Time, id: u32, datagram: &[u8], reply: &mut [u8]) -> Routed {
+    pub(super) fn handle_proof(
+        &mut self,
+        now: Time,
+        id: u32,
+        header: &Unverified,
+        datagram: &[u8],
+        reply: &mut [u8],
+    ) -> Routed {
         if !self.half_opens.as_ref().is_some_and(|half_opens| half_opens.contains(id)) {
             return Routed::Dropped;
         }
         let seed = self.seed();
         let (Some(half_opens), Some(config)) = (&mut self.half_opens, &self.modern) else { return Routed::Dropped };
         let reserve = reserve_bytes(config);
-        let Some(opened) = half_opens.take_proof(now, config, id, datagram, seed) else { return Routed::Dropped };
+        let Some(opened) = half_opens.take_proof(now, config, id, (header, datagram), seed) else {
+            return Routed::Dropped;
+        };
         let mut session = opened.session;
         let remote = session.remote();
         let reservation = self.has_room(remote).then(|| MemoryReservation::open(&self.memory, reserve)).flatten();
@@ -43,32 +52,27 @@ impl Endpoint {
         Routed::Opened(handle, connection)
     }
 
-    pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: Syn<'_>, reply: &mut [u8]) -> Routed {
+    pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
         // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
-        let Some(config) = &self.modern else { return self.refuse_if_listening(&syn, reply) };
-        if self.half_opens.is_none() {
-            return self.refuse_if_listening(&syn, reply);
-        }
+        let (Some(config), true) = (&self.modern, self.half_opens.is_some()) else {
+            return self.refuse_if_listening(syn.initiator_id, reply);
+        };
         let has_room = self.has_room(syn.remote) && self.memory.free_bytes() >= reserve_bytes(config);
-        if !has_room || self.is_reflected(&syn) {
+        if !has_room || self.is_reflected(syn) {
             self.refused += 1;
             return Routed::Dropped;
         }
-        let options = &syn.segment.options;
-        let spoken = options.version == Some(dfcp_wire::VERSION)
-            && options.profile == Some(Profile::Modern)
-            && options.code == Some(CODE_RANDOM_LINEAR)
-            && options.symbol_size.is_some_and(|size| (64..=SYMBOL_SIZE_MAX).contains(&size));
+        let is_spoken = offered_symbol_size(syn.options, true).is_some();
         let by_id = &self.by_id;
-        let verdict = match &mut self.half_opens {
-            Some(half_opens) if spoken => {
-                half_opens.take_syn(now, config, &syn, |id| by_id.contains_key(&id), &mut self.random, reply)
+        let verdict = match (&mut self.half_opens, reply.first_chunk_mut()) {
+            (Some(half_opens), Some(out)) if is_spoken => {
+                half_opens.take_syn(now, config, syn, |id| by_id.contains_key(&id), &mut self.random, out)
             }
-            Some(_) | None => Verdict::Refuse(0),
+            _ => Verdict::Refuse(ResetReason::Unspecified),
         };
         match verdict {
             Verdict::Answer(length) => Routed::Reply(length),
-            Verdict::Refuse(reason) => self.refuse(&syn.segment.header, syn.payload.connection_id, reason, reply),
+            Verdict::Refuse(reason) => self.refuse(syn.initiator_id, reason, reply),
             Verdict::Drop => {
                 self.refused += 1;
                 Routed::Dropped
@@ -79,15 +83,14 @@ impl Endpoint {
     /// Whether a SYN with the pre-shared key is one which went out from here: somebody sends it back, and we would answer
     /// ourselves ([noise-11]). Its message authenticates the id, so it cannot have been changed.
     fn is_reflected(&self, syn: &Syn<'_>) -> bool {
-        let is_pre_shared = syn.payload.noise.is_some_and(|(pattern, _)| pattern == Pattern::PreShared.id());
-        let of_id = syn.payload.connection_id.and_then(|id| self.by_id.get(&id));
-        is_pre_shared && of_id.and_then(|handle| self.entries.get(handle.0)).is_some_and(|entry| !entry.accepted)
+        let known = self.by_id.get(&syn.initiator_id).and_then(|handle| self.entries.get(handle.0));
+        syn.pattern == Pattern::PreShared.id() && known.is_some_and(|entry| !entry.accepted)
     }
 
-    fn refuse_if_listening(&mut self, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
+    fn refuse_if_listening(&mut self, initiator_id: u32, reply: &mut [u8]) -> Routed {
         if self.accept.is_none() {
             return Routed::Dropped;
         }
-        self.refuse(&syn.segment.header, syn.payload.connection_id, 0, reply)
+        self.refuse(initiator_id, ResetReason::Unspecified, reply)
     }
 }

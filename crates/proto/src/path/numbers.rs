@@ -47,12 +47,6 @@ impl DatagramNumbers {
         number
     }
 
-    /// The number given out last; 0 before there is one.
-    pub(crate) fn last(&self) -> u64 {
-        // The number before `next` may be a skipped one only while `take` runs.
-        self.next.saturating_sub(1)
-    }
-
     /// One past the last number given out.
     pub(crate) fn end(&self) -> u64 {
         self.next

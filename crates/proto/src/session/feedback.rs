@@ -11,14 +11,14 @@ use crate::path::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
 use crate::session::Session;
 
 impl Session {
-    /// What else a report that is news says: `s1` is the queue in front of the peer, in units of 1 KiB.
-    pub(super) fn on_news(&mut self, now: Time, report: &Report, sample: Option<Duration>, s1: u32) {
+    /// What else a report that is news says: `queue_kib` is the queue in front of the peer.
+    pub(super) fn on_news(&mut self, now: Time, report: &Report, sample: Option<Duration>, queue_kib: u32) {
         self.counters.arrival_rate_bps = report.arrival_rate_bps;
         if let Some(sample) = sample {
             self.rtt.sample(sample);
         }
         let queue = QueueReport {
-            queue_bytes: u64::from(s1) * QUEUE_UNIT_BYTES,
+            queue_bytes: u64::from(queue_kib) * QUEUE_UNIT_BYTES,
             arrival_rate_bps: report.arrival_rate_bps,
             rate_bps: self.configured_bps(),
             rtt: sample,

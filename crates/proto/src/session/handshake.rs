@@ -5,20 +5,48 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::Offer;
+use dfcp_wire::segment::SynOptions;
+use dfcp_wire::{SymbolSize, VERSION};
 
 use crate::limits;
+use crate::proof::SECRET_BYTES;
 use crate::shared::Role;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 
 /// The code id of the systematic random linear fountain over GF(256).
 pub(crate) const CODE_RANDOM_LINEAR: u8 = 1;
 
-/// What a bare modern ACK is, in S1.
-pub(crate) const ACK_KEEP_ALIVE: u32 = 0;
-pub(crate) const ACK_OF_FIN: u32 = 1;
-pub(crate) const ACK_OF_SYNACK: u32 = 2;
-pub(crate) const ACK_PATH_CHALLENGE: u32 = 3;
-pub(crate) const ACK_PATH_RESPONSE: u32 = 4;
+/// The least size of a symbol, in bytes.
+pub(crate) const SYMBOL_SIZE_MIN: u16 = 64;
+
+/// The largest symbol, in bytes: the datagram must hold the rest of a data segment, too, and if it is sealed the secret
+/// which proves decoding.
+pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
+    let payload_bytes = dfcp_wire::payload_bytes_max(sealed);
+    (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
+}
+
+/// The options of every modern SYN.
+pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(symbol_size) }
+}
+
+/// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak.
+pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
+    let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size } = options? else { return None };
+    let sizes = SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
+    Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
+}
+
+/// What a SYN brings, besides the ports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opener<'a> {
+    pub(crate) options: Option<SynOptions>,
+    /// The segment's number.
+    pub(crate) number: u32,
+    /// The segment's payload: a handshake payload.
+    pub(crate) payload: &'a [u8],
+}
 
 /// The identifiers which both ends choose, and what is still to be said about them.
 #[derive(Debug)]
@@ -94,21 +122,25 @@ impl Handshake {
         number
     }
 
-    /// The number to echo in the answer.
-    pub(crate) fn answer(&mut self) -> u32 {
-        self.owed = self.owed.saturating_sub(1);
-        self.echo
-    }
-
+    /// The number to echo in an answer.
     pub(crate) fn echo(&self) -> u32 {
         self.echo
     }
 
+    /// One of the answers which are owed, if any are, is on its way.
+    pub(crate) fn on_answer(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
+
+    /// A segment of the handshake has left with this number.
     pub(crate) fn on_sent(&mut self, now: Time, number: u32) {
         if self.sent_at.len() == limits::ECHOES_MAX {
             self.sent_at.pop_front();
         }
         self.sent_at.push_back((number, now));
+        if let Some(timer) = self.timer.as_mut().filter(|timer| timer.is_due(now)) {
+            timer.on_sent(now);
+        }
     }
 
     /// The RTT that an echo of our segment `number` shows.

@@ -9,6 +9,7 @@
 //! [`next_timeout`](Session::next_timeout) or the next input. Time only ever enters as an argument.
 
 pub(crate) mod application;
+mod emit;
 mod feedback;
 pub(crate) mod handshake;
 mod memory;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
+use dfcp_wire::segment::ResetReason;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -113,8 +115,8 @@ pub struct Session {
     last_heard: Time,
     last_sent: Time,
     last_keep_alive: Time,
-    /// An RST is to be sent, with this in S1.
-    reset: Option<u32>,
+    /// An RST is to be sent, for this reason.
+    reset: Option<ResetReason>,
     /// Whether the application has been told that it cannot write.
     write_blocked: bool,
     events: Events,
@@ -319,7 +321,7 @@ impl Session {
     /// Before the connection is closed: the peer is to be told by an RST, unless that would be more than its SYNs have
     /// earned while its address is not proven ([open-11]).
     fn reset_peer(&mut self) {
-        self.reset = (self.phase != Phase::SynReceived).then_some(0);
+        self.reset = (self.phase != Phase::SynReceived).then_some(ResetReason::Unspecified);
     }
 
     /// After anything that can end a direction: reach the states which follow.
@@ -328,7 +330,7 @@ impl Session {
             return;
         }
         if self.send.stream.is_exhausted() {
-            self.reset = Some(0);
+            self.reset = Some(ResetReason::Unspecified);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
         // FIN is repeated as long as there is progress, so it is sent at once.
@@ -360,3 +362,5 @@ impl Session {
 mod opening_tests;
 #[cfg(test)]
 mod sealed_tests;
+#[cfg(test)]
+mod test_datagrams;

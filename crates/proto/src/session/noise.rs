@@ -11,7 +11,8 @@ use dfcp_secure::{
 };
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
-use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Header, Options, Profile, Segment, VERSION, option_bytes};
+use dfcp_wire::segment::{Ack, Clear, Received, ResetReason, Segment, SynOptions};
+use dfcp_wire::{EncodeError, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 
 use crate::config::Config;
@@ -19,34 +20,16 @@ use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
 use crate::random::Draws;
 use crate::security::{Credentials, PeerKey};
-use crate::session::handshake::{CODE_RANDOM_LINEAR, PeerLimits};
+use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, symbol_size_max, syn_options};
 use crate::session::protection::Protection;
 use crate::session::{Phase, Seal, Session};
 use crate::shared::{Ports, Role};
-
-/// What an RST says in S1.
-pub(crate) const RST_NOT_ADMITTED: u32 = 1;
-pub(crate) const RST_CANNOT_READ: u32 = 2;
-
-/// The largest symbol of a sealed connection: header, proof and tag must fit into the datagram, too.
-pub(crate) const SYMBOL_SIZE_MAX: u16 = 1456;
 
 const PROLOGUE: &[u8; 6] = b"DFCP 1";
 
 /// What both ends put into the handshake's hash before anything else ([noise-4]).
 pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
     [PROLOGUE, syn_options, &initiator_id.to_be_bytes()].concat()
-}
-
-/// The options of every modern SYN.
-pub(crate) fn syn_options(symbol_size: u16) -> Options {
-    Options {
-        version: Some(VERSION),
-        profile: Some(Profile::Modern),
-        code: Some(CODE_RANDOM_LINEAR),
-        symbol_size: Some(symbol_size),
-        ..Options::default()
-    }
 }
 
 /// An initiator which waits for the second message.
@@ -83,8 +66,7 @@ impl Opening {
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
         let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;
-        let options = encoded_options(config.symbol_size).ok_or(ConfigError::Handshake)?;
-        let prologue = prologue(&options, local_id);
+        let prologue = prologue(&syn_options(config.symbol_size).to_bytes(), local_id);
         let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
         let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
         let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
@@ -95,18 +77,18 @@ impl Opening {
         Ok(Self { noise, first: first[..length].into(), cookie: None, cookies_taken: 0, doubt: None })
     }
 
-    /// The payload of a SYN, padded so that its datagram is never shorter than an answer.
-    fn syn_payload(&self, local_id: u32, offset: usize, out: &mut [u8]) -> Option<usize> {
+    /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length.
+    fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let payload = Payload {
             connection_id: Some(local_id),
             cookie: self.cookie.as_deref(),
             noise: Some((self.noise.pattern().id(), &self.first)),
             ..Payload::default()
         };
-        let bare = payload.encode(out).ok()?;
-        let wanted = limits::SEALED_SYN_BYTES_MIN - CRC_BYTES - offset;
+        let bare = payload.encode(out)?;
+        let wanted = limits::SEALED_SYN_BYTES_MIN - overhead_bytes(false) - SynOptions::BYTES;
         let padding_bytes = wanted.checked_sub(bare).map(|missing| missing.saturating_sub(PARAMETER_HEADER_BYTES));
-        Payload { padding_bytes, ..payload }.encode(out).ok()
+        Payload { padding_bytes, ..payload }.encode(out)
     }
 
     /// Reads the second message, the answer to a SYN which offered symbols of this size.
@@ -151,7 +133,10 @@ impl Opening {
         let &[cipher] = inner.ciphers? else { return None };
         let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
         let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
-        let symbol_size = inner.symbol_size.filter(|size| (64..=offered_size.min(SYMBOL_SIZE_MAX)).contains(size))?;
+        let symbol_size = inner.symbol_size?;
+        if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
+            return None;
+        }
         // Last, as there is no way back over a message that was written.
         let third = if self.noise.pattern() == Pattern::FirstContact {
             let mut third = [0; MESSAGE_BYTES_MAX];
@@ -172,14 +157,6 @@ enum AnswerError {
     Doubtful(ConnectionError),
     /// The peer itself does.
     Final(ConnectionError),
-}
-
-/// The bytes of a SYN's options.
-fn encoded_options(symbol_size: u16) -> Option<Vec<u8>> {
-    let header = Header::modern(Flags::SYN);
-    let mut out = [0; HEADER_BYTES + 36];
-    let length = dfcp_wire::write_header(&mut out, &header, &syn_options(symbol_size)).ok()?;
-    option_bytes(&out[..length]).map(<[u8]>::to_vec)
 }
 
 /// What an acceptor knows of its peer once that is proven.
@@ -222,7 +199,7 @@ impl Session {
             }
             connection.establish(now, PeerLimits::from(&proven.offer), proven.symbol_size);
         } else {
-            connection.reset = Some(RST_NOT_ADMITTED);
+            connection.reset = Some(ResetReason::NotAdmitted);
             connection.close(Some(ConnectionError::Refused));
         }
         connection
@@ -232,54 +209,51 @@ impl Session {
     /// something else.
     pub(crate) fn refuse(&mut self) {
         if !matches!(self.phase, Phase::Closed(_)) {
-            self.reset = Some(0);
+            self.reset = Some(ResetReason::Unspecified);
             self.close(Some(ConnectionError::Refused));
         }
     }
 
-    pub(super) fn sealed_syn(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        let header = self.handshake_header(Flags::SYN);
-        self.handshake.answer();
-        self.note_handshake_sent(now, &header);
-        let offset = dfcp_wire::write_header(out, &header, &syn_options(self.symbol_size)).ok()?;
-        let Seal::Opening(opening) = &self.seal else { return None };
-        let length = opening.syn_payload(self.handshake.local_id, offset, out.get_mut(offset..)?)?;
-        dfcp_wire::finish(out, offset + length).ok()
+    /// Writes the payload of a segment of the handshake, sealed or not; returns its length.
+    pub(super) fn write_handshake(&self, segment: &Segment, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match (segment, &self.seal) {
+            (Segment::Syn(_), Seal::Opening(opening)) => opening.write_syn(self.handshake.local_id, out),
+            (Segment::Syn(_) | Segment::SynAck(_), _) => self.own_parameters().encode(out),
+            (Segment::Ack(Ack::Noise), _) => {
+                let third = self.handshake.third.as_deref();
+                let noise = third.map(|third| (Pattern::FirstContact.id(), third));
+                Payload { noise, ..Payload::default() }.encode(out)
+            }
+            _ => Ok(0),
+        }
     }
 
-    /// The ACK with the third message.
-    pub(super) fn third_message(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        let header = self.handshake_header(Flags::ACK);
-        self.handshake.answer();
-        self.note_handshake_sent(now, &header);
-        let third = self.handshake.third.as_deref()?;
-        let offset = dfcp_wire::write_header(out, &header, &Options::default()).ok()?;
-        let payload = Payload { noise: Some((Pattern::FirstContact.id(), third)), ..Payload::default() };
-        let length = payload.encode(out.get_mut(offset..)?).ok()?;
-        dfcp_wire::finish(out, offset + length).ok()
-    }
-
-    /// An unsealed segment on a connection which will be sealed: an answer to our SYN, or nothing.
-    pub(super) fn take_clear(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
+    /// A datagram in the clear on a connection which will be sealed: an answer to our SYN, or nothing.
+    pub(super) fn take_clear(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Dropped> {
+        let Received { segment, payload, .. } = header.verify(datagram)?;
         let expected = self.phase == Phase::SynSent && header.connection_id() == self.handshake.local_id;
         let Seal::Opening(opening) = &mut self.seal else { return Err(Dropped::Unexpected) };
         if !expected {
             return Err(Dropped::Unexpected);
         }
-        if header.flags == Flags::RST {
-            let why = match header.s1 {
-                RST_NOT_ADMITTED => ConnectionError::NotAdmitted,
-                RST_CANNOT_READ => ConnectionError::PinnedKeyRefused,
-                _ => ConnectionError::Refused,
-            };
-            opening.doubt.get_or_insert((now + limits::DOUBT, why));
-            return Ok(());
+        match segment {
+            Segment::Reset(reset) => {
+                let why = match reset.reason {
+                    ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
+                    ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
+                    ResetReason::Unspecified => ConnectionError::Refused,
+                };
+                opening.doubt.get_or_insert((now + limits::DOUBT, why));
+                Ok(())
+            }
+            Segment::SynAck(_) => self.take_noise_answer(now, payload),
+            _ => Err(Dropped::Unexpected),
         }
-        if header.flags != Flags::SYN | Flags::ACK {
-            return Err(Dropped::Unexpected);
-        }
-        let payload = Payload::decode(segment.payload)?;
+    }
+
+    fn take_noise_answer(&mut self, now: Time, payload: &[u8]) -> Result<(), Dropped> {
+        let Seal::Opening(opening) = &mut self.seal else { return Err(Dropped::Unexpected) };
+        let payload = Payload::decode(payload)?;
         if let (Some(cookie), None) = (payload.cookie, payload.noise) {
             // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
             if opening.cookies_taken >= self.handshake.timed_copies() {

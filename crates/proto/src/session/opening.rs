@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::Parameters;
-use dfcp_wire::{Profile, Segment};
+use dfcp_wire::segment::SynAck;
 
 use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
-use crate::session::handshake::{CODE_RANDOM_LINEAR, PeerLimits};
+use crate::session::handshake::{Opener, PeerLimits, offered_symbol_size};
 use crate::session::{Phase, Session};
 use crate::shared::{Ports, Role};
 
@@ -22,7 +22,7 @@ impl Session {
         config: Arc<Config>,
         ports: Ports,
         remote: SocketAddr,
-        syn: &Segment<'_>,
+        syn: &Opener<'_>,
         bytes: usize,
         seed: [u8; 32],
     ) -> Option<Self> {
@@ -52,23 +52,21 @@ impl Session {
         }
     }
 
-    pub(super) fn take_syn(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
-        let header = &segment.header;
+    pub(super) fn take_syn(&mut self, now: Time, syn: &Opener<'_>, bytes: usize) -> Result<(), Dropped> {
+        let (parameters, symbol_size) = modern_parameters(syn)?;
         if self.handshake.has_peer() {
             // A copy is answered again; a different SYN cannot change what has been agreed.
-            if self.handshake.peer_id != Some(Self::modern_parameters(segment)?.connection_id) {
+            if self.handshake.peer_id != Some(parameters.connection_id) {
                 return Err(Dropped::Unexpected);
             }
-            self.handshake.owe(header.s3);
+            self.handshake.owe(syn.number);
             return Ok(());
         }
-        let parameters = Self::modern_parameters(segment)?;
         self.handshake.peer_id = Some(parameters.connection_id);
-        let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
         self.symbol_size = self.symbol_size.min(symbol_size);
         self.pending_peer = (PeerLimits::from(&parameters.offer), self.symbol_size);
         if self.arrivals.received() == 0 {
-            self.arrivals.observe(now, header.s3.into(), bytes);
+            self.arrivals.observe(now, syn.number.into(), bytes);
         }
         // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
         // responder, so both repeat their SYNACK.
@@ -76,37 +74,29 @@ impl Session {
             self.phase = Phase::SynReceived;
             self.handshake.start_timer(now);
         }
-        self.handshake.owe(header.s3);
+        self.handshake.owe(syn.number);
         Ok(())
     }
 
-    /// The payload of a modern SYN or SYNACK, if we can speak what it asks for.
-    fn modern_parameters(segment: &Segment<'_>) -> Result<Parameters, Dropped> {
-        let options = &segment.options;
-        let ours = options.version == Some(dfcp_wire::VERSION)
-            && options.profile == Some(Profile::Modern)
-            && options.code == Some(CODE_RANDOM_LINEAR)
-            && options.symbol_size.is_some_and(|size| (64..=1472).contains(&size));
-        if !ours {
-            return Err(Dropped::Unexpected);
-        }
-        Ok(Parameters::decode(segment.payload)?)
-    }
-
-    pub(super) fn take_synack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
+    pub(super) fn take_synack(
+        &mut self,
+        now: Time,
+        &SynAck { echo, options }: &SynAck,
+        number: u32,
+        payload: &[u8],
+    ) -> Result<(), Dropped> {
         match self.phase {
             Phase::SynSent => {}
             Phase::SynReceived if self.handshake.role == Role::Initiator => {}
             Phase::SynReceived => return Err(Dropped::Unexpected),
             Phase::Open => {
                 // Our ACK was lost.
-                self.handshake.owe(header.s3);
+                self.handshake.owe(number);
                 return Ok(());
             }
             Phase::Closed(_) => return Err(Dropped::Unexpected),
         }
-        let parameters = match Self::modern_parameters(segment) {
+        let (parameters, symbol_size) = match modern_parameters(&Opener { options, number, payload }) {
             Ok(parameters) => parameters,
             Err(error) => {
                 if error == Dropped::Unexpected {
@@ -116,12 +106,11 @@ impl Session {
             }
         };
         self.handshake.peer_id = Some(parameters.connection_id);
-        if let Some(sample) = self.handshake.rtt(now, header.s2) {
+        if let Some(sample) = self.handshake.rtt(now, echo) {
             self.rtt.guess(sample);
         }
-        let symbol_size = segment.options.symbol_size.unwrap_or(self.symbol_size);
         self.symbol_size = self.symbol_size.min(symbol_size);
-        self.handshake.owe(header.s3);
+        self.handshake.owe(number);
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);
         self.establish(now, PeerLimits::from(&parameters.offer), self.symbol_size);
@@ -135,4 +124,10 @@ impl Session {
         };
         self.close(Some(error));
     }
+}
+
+/// What a modern SYN or SYNACK declares, and the symbol size which it offers, if we can speak what it asks for.
+fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
+    let symbol_size = offered_symbol_size(syn.options, false).ok_or(Dropped::Unexpected)?;
+    Ok((Parameters::decode(syn.payload)?, symbol_size))
 }

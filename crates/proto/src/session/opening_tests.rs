@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
+use dfcp_wire::Unverified;
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::{Flags, Header, Options, Segment, encode, option_bytes};
+use dfcp_wire::segment::{Ack, Address, Reset, Segment, SynAck};
 
 use super::*;
 use crate::error::Dropped;
 use crate::security::{Credentials, PeerKey, Verifier};
+use crate::session::handshake::Opener;
+use crate::session::test_datagrams::{datagram, numbered, received, renew_crc};
 use crate::shared::DATAGRAM_BUFFER_BYTES;
 
 const OFFER: Offer =
@@ -50,11 +53,17 @@ fn error(connection: &Session) -> Option<ConnectionError> {
     }
 }
 
-fn datagram(flags: Flags, id: u32, s1: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = [0; DATAGRAM_BUFFER_BYTES];
-    let header = Header { s1, ..Header::modern(flags) }.with_connection_id(id);
-    let length = encode(&mut out, &header, &Options::default(), payload).unwrap();
-    out[..length].to_vec()
+fn synack(id: u32, payload: &[u8]) -> Vec<u8> {
+    datagram(Segment::SynAck(SynAck { echo: 0, options: None }), Address::Connection(id), payload)
+}
+
+fn reset(id: u32, reason: ResetReason) -> Vec<u8> {
+    datagram(Segment::Reset(Reset { reason }), Address::Connection(id), &[])
+}
+
+fn option_bytes(syn: &[u8]) -> &[u8] {
+    let Ok(Unverified::Clear(header)) = Unverified::read(syn) else { panic!("it is not in the clear") };
+    header.option_bytes(syn)
 }
 
 /// What a second message says: nothing that the initiator would not take, unless it is changed.
@@ -71,10 +80,10 @@ fn modest<'a>() -> Payload<'a> {
 
 /// The SYNACK of somebody with this key.
 fn answer(syn: &[u8], key: StaticKey, inner: &[u8]) -> Vec<u8> {
-    let payload = Payload::decode(Segment::decode(syn).unwrap().payload).unwrap();
+    let payload = Payload::decode(received(syn).payload).unwrap();
     let (pattern, message) = payload.noise.unwrap();
     let (pattern, id) = (Pattern::from_id(pattern).unwrap(), payload.connection_id.unwrap());
-    let prologue = noise::prologue(option_bytes(syn).unwrap(), id);
+    let prologue = noise::prologue(option_bytes(syn), id);
     let keys = ResponderKeys { own: Some(key), pre_shared: None };
     let mut plain = [0; MESSAGE_BYTES_MAX];
     let (responder, _) = Responder::read_first(&keys, pattern, &prologue, [8; 32], message, &mut plain).unwrap();
@@ -83,7 +92,7 @@ fn answer(syn: &[u8], key: StaticKey, inner: &[u8]) -> Vec<u8> {
     assert_eq!(matches!(kept, Answered::HalfOpen(_)), pattern == Pattern::FirstContact);
     let payload = Payload { noise: Some((pattern.id(), &second[..length])), ..Payload::default() };
     let length = payload.encode(&mut plain).unwrap();
-    datagram(Flags::SYN | Flags::ACK, id, 0, &plain[..length])
+    synack(id, &plain[..length])
 }
 
 fn encoded(payload: &Payload<'_>) -> Vec<u8> {
@@ -102,8 +111,10 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
     let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
-    let segment = Segment::decode(&syn).unwrap();
-    let accepted = Session::accept(start(), config, ports, at_server(), &segment, syn.len(), [4; 32]);
+    let received = received(&syn);
+    let Segment::Syn(segment) = received.segment else { panic!("{received:?}") };
+    let opener = Opener { options: segment.options, number: received.number, payload: received.payload };
+    let accepted = Session::accept(start(), config, ports, at_server(), &opener, syn.len(), [4; 32]);
     let mut acceptor = accepted.unwrap();
     let synack = sent(&mut acceptor, start()).remove(0);
     let late = start() + Duration::from_secs(9);
@@ -114,6 +125,42 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
         assert_eq!(connection.state(), State::Established);
         assert_eq!(connection.rtt.smoothed(), crate::limits::RTT_GUESS_MAX);
     }
+}
+
+/// [state-1]: neither is the acceptor's peer proven by what it has no use for, nor does that count as received.
+#[test]
+fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
+    let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
+    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let syn = sent(&mut initiator, start()).remove(0);
+    let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
+    let opened = server.handle_datagram(start(), at_server(), &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
+    let crate::endpoint::Routed::Opened(_, acceptor) = opened else { panic!("{opened:?}") };
+    let mut acceptor = acceptor.into_session();
+    let address = Address::Connection(acceptor.local_id());
+    let ack = |ack, payload: &[u8]| numbered(Segment::Ack(ack), address, 7, payload);
+    let changed = |place: usize, value| {
+        let mut datagram = ack(Ack::KeepAlive, &[]);
+        datagram[place] = value;
+        renew_crc(&mut datagram);
+        datagram
+    };
+    let useless = [
+        ack(Ack::PathChallenge { token: 1 }, &[]),
+        ack(Ack::PathResponse { token: 1 }, &[]),
+        ack(Ack::Noise, &[1]),
+        changed(11, 5),    // S1: there is no such ACK
+        changed(13, 0x09), // FIN|FBK
+        changed(13, 0x14), // RST|ACK
+        changed(13, 0x00), // data of a block without bytes
+    ];
+    for (count, datagram) in (1..).zip(useless) {
+        take(&mut acceptor, start() + MS, datagram);
+        assert_eq!((acceptor.state(), acceptor.stats().segments_dropped), (State::SynReceived, count));
+        assert_eq!((acceptor.arrivals.received(), acceptor.last_heard), (1, start()));
+    }
+    take(&mut acceptor, start() + MS, ack(Ack::KeepAlive, &[]));
+    assert_eq!((acceptor.state(), acceptor.arrivals.received()), (State::Established, 2));
 }
 
 /// [open-34]: answers which anybody can write, and what they say.
@@ -135,7 +182,7 @@ fn a_genuine_answer_is_taken_for_three_seconds_after_a_forged_refusal() {
         let mut initiator = initiator(verified());
         let syn = sent(&mut initiator, start()).remove(0);
         let id = initiator.local_id();
-        take(&mut initiator, start(), datagram(Flags::RST, id, 0, &[]));
+        take(&mut initiator, start(), reset(id, ResetReason::Unspecified));
         initiator.handle_timeout(start() + late);
         take(&mut initiator, start() + late, answer(&syn, friend(), &encoded(&modest())));
         assert_eq!(initiator.state(), state, "an answer after {late:?}");
@@ -164,12 +211,16 @@ fn what_nobody_vouches_for_ends_the_attempt_after_three_seconds() {
         take(&mut initiator, start(), answer(&syn, key, &inner));
         cases.push((initiator, why));
     }
-    let reasons = [ConnectionError::Refused, ConnectionError::NotAdmitted, ConnectionError::PinnedKeyRefused];
-    for (s1, why) in (0..).zip(reasons) {
+    let reasons = [
+        (ResetReason::Unspecified, ConnectionError::Refused),
+        (ResetReason::NotAdmitted, ConnectionError::NotAdmitted),
+        (ResetReason::CannotRead, ConnectionError::PinnedKeyRefused),
+    ];
+    for (reason, why) in reasons {
         let mut initiator = initiator(verified());
         sent(&mut initiator, start());
         let id = initiator.local_id();
-        take(&mut initiator, start(), datagram(Flags::RST, id, s1, &[]));
+        take(&mut initiator, start(), reset(id, reason));
         cases.push((initiator, why));
     }
     for (mut initiator, why) in cases {
@@ -226,11 +277,11 @@ fn bogus_cookies_make_an_initiator_send_twice_as_much_and_no_more() {
     while error(&caller).is_none() {
         for syn in sent(&mut caller, now) {
             copies += 1;
-            assert_eq!(Segment::decode(&syn).unwrap().header.flags, Flags::SYN);
+            assert!(matches!(received(&syn).segment, Segment::Syn(_)));
             first = if first.is_empty() { syn } else { first };
         }
         for byte in 0..10 {
-            take(&mut caller, now, datagram(Flags::SYN | Flags::ACK, id, 0, &[16, 0, 2, byte, byte]));
+            take(&mut caller, now, synack(id, &[16, 0, 2, byte, byte]));
         }
         now += MS;
         caller.handle_timeout(now);
@@ -245,7 +296,7 @@ fn bogus_cookies_make_an_initiator_send_twice_as_much_and_no_more() {
     take(&mut done, start(), answer(&first, friend(), &encoded(&modest())));
     let sent_before = sent(&mut done, start()).len();
     assert!(done.state() == State::Established && sent_before > 0);
-    take(&mut done, start(), datagram(Flags::SYN | Flags::ACK, id, 0, &[16, 0, 2, 1, 1]));
+    take(&mut done, start(), synack(id, &[16, 0, 2, 1, 1]));
     assert!(sent(&mut done, start()).is_empty(), "who has accepted a message ignores them");
 }
 

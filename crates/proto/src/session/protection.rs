@@ -1,9 +1,9 @@
 //! The seals of an open connection (`spec/security.md` §3).
 
-use dfcp_secure::{
-    Cipher, Established, OpenError, OpenKeys, Pattern, PublicKey, SealError, SealKeys, TAG_BYTES, epoch_of,
-};
-use dfcp_wire::Header;
+use dfcp_secure::{Cipher, Established, OpenError, OpenKeys, Pattern, PublicKey, SealError, SealKeys};
+use dfcp_wire::ToSeal;
+
+const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments have room for a tag");
 
 /// What a handshake has established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,6 @@ pub(crate) struct Protection {
     identity: Identity,
 }
 
-/// The header's epoch bits of a datagram number.
-pub(crate) fn epoch_bits(number: u64) -> u8 {
-    (epoch_of(number) & 3) as u8
-}
-
 impl Protection {
     pub(crate) fn new(established: Established, cipher: Cipher) -> Self {
         let (pattern, peer) = (established.pattern(), established.peer());
@@ -50,19 +45,10 @@ impl Protection {
         self.open.forged()
     }
 
-    /// Seals the datagram of this number whose header takes the first `header` and whose payload ends before byte
-    /// `end` of `out`; returns its length.
-    pub(crate) fn seal(&mut self, number: u64, out: &mut [u8], header: usize, end: usize) -> Result<usize, SealError> {
-        let length = end + TAG_BYTES;
-        let have = out.len();
-        let Some((header, rest)) = out.get_mut(..length).and_then(|datagram| datagram.split_at_mut_checked(header))
-        else {
-            return Err(SealError::TooLong(have));
-        };
-        let Some((payload, tag)) = rest.split_last_chunk_mut::<TAG_BYTES>() else {
-            return Err(SealError::TooLong(have));
-        };
-        self.seal.seal(number, header, payload, tag)?;
+    /// Seals the datagram of this number; returns its length.
+    pub(crate) fn seal(&mut self, number: u64, datagram: ToSeal<'_>) -> Result<usize, SealError> {
+        let length = datagram.datagram_bytes();
+        self.seal.seal(number, datagram.header, datagram.payload, datagram.tag)?;
         Ok(length)
     }
 
@@ -70,9 +56,4 @@ impl Protection {
     pub(crate) fn open(&mut self, number: u64, header: &[u8], sealed: &mut [u8]) -> Result<usize, OpenError> {
         self.open.open(number, header, sealed)
     }
-}
-
-/// Whether a header's epoch is that of its number ([seal-2]).
-pub(crate) fn epoch_fits(header: &Header, number: u64) -> bool {
-    header.epoch == epoch_bits(number)
 }

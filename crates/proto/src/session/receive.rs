@@ -3,18 +3,18 @@
 
 use std::net::SocketAddr;
 
-use dfcp_secure::OpenError;
+use dfcp_secure::{OpenError, epoch_of};
 use dfcp_time::Time;
-use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment, feedback};
+use dfcp_wire::segment::{Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
+use dfcp_wire::{Unverified, feedback};
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
 use crate::error::{ConnectionError, Dropped};
 use crate::path::rtt::RttEstimator;
-use crate::session::handshake::{ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
-use crate::session::noise::RST_NOT_ADMITTED;
+use crate::session::handshake::Opener;
 use crate::session::send_side::Heard;
-use crate::session::{Phase, Seal, Session, protection};
+use crate::session::{Phase, Seal, Session};
 use crate::shared::PushError;
 use crate::shared::events::EventKind;
 
@@ -33,48 +33,34 @@ impl Session {
     }
 
     fn take_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) -> Result<(), Dropped> {
-        let segment = Segment::decode(datagram)?;
-        if segment.header.profile != Profile::Modern || matches!(self.phase, Phase::Closed(_)) {
+        let header = Unverified::read(datagram)?;
+        if matches!(self.phase, Phase::Closed(_)) {
             return Err(Dropped::Unexpected);
         }
-        if self.config.credentials().is_none() {
-            let elided_bytes = self.elided_bytes(&segment);
-            self.counters.bytes_received += elided_bytes as u64;
-            return self.handle_segment(now, &segment, datagram.len() + elided_bytes);
+        match header {
+            Unverified::Sealed(header) => self.open_datagram(now, remote, &header, datagram),
+            Unverified::Clear(header) if self.config.credentials().is_some() => self.take_clear(now, &header, datagram),
+            Unverified::Clear(header) => self.take_unsealed(now, &header, datagram),
+            Unverified::Classic(_) => Err(Dropped::Unexpected),
         }
-        if !segment.header.flags.contains(Flags::SEC) {
-            return self.take_clear(now, &segment);
-        }
-        let Segment { header, options, payload } = segment;
-        let (head, sealed) = datagram.split_at_mut(datagram.len() - payload.len());
-        self.open_datagram(now, remote, (header, options), head, sealed)
     }
 
-    /// Bytes of the symbol which a data segment stands for without having it.
-    fn elided_bytes(&self, segment: &Segment<'_>) -> usize {
-        if self.config.content == Content::Real || !segment.header.flags.is_empty() {
-            return 0;
-        }
-        let info = BlockInfo::from_s2(segment.header.s2);
-        info.map_or(0, |info| info.length_bytes.div_ceil(u32::from(info.k)) as usize)
-    }
-
-    /// Opens a sealed datagram, whose header and options have been read from `head`, and takes its segment.
+    /// Opens a sealed datagram and takes its segment. Nothing changes before it is known to be new, authentic and a segment.
     fn open_datagram(
         &mut self,
         now: Time,
         remote: SocketAddr,
-        (mut header, options): (Header, Options),
-        head: &[u8],
-        sealed: &mut [u8],
+        header: &Sealed,
+        datagram: &mut [u8],
     ) -> Result<(), Dropped> {
-        let bytes = head.len() + sealed.len();
+        let bytes = datagram.len();
         let Seal::On(protection) = &mut self.seal else { return Err(Dropped::Unexpected) };
-        let number = self.arrivals.expand(header.s3);
-        if header.connection_id() != self.handshake.local_id || !protection::epoch_fits(&header, number) {
+        let (head, sealed) = header.split(datagram)?;
+        let number = self.arrivals.expand(header.number());
+        // [seal-2]: the epoch is that of the number.
+        if header.connection_id() != self.handshake.local_id || header.epoch() != KeyEpoch::of(epoch_of(number)) {
             return Err(Dropped::Unexpected);
         }
-        header.flags = header.flags.without(Flags::SEC);
         if !self.arrivals.is_new(number) {
             // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
             return Err(Dropped::Duplicate);
@@ -83,6 +69,7 @@ impl Session {
             Ok(length) => length,
             Err(error) => return self.on_unopened(&error),
         };
+        let Received { segment, payload, .. } = header.opened(sealed.get(..length).unwrap_or_default())?;
         let newest = self.arrivals.is_newest(number);
         self.arrivals.observe(now, number, bytes);
         if newest {
@@ -90,16 +77,21 @@ impl Session {
         }
         self.handshake.complete();
         self.last_heard = now;
-        let segment = Segment { header, options, payload: sealed.get(..length).unwrap_or_default() };
-        if header.flags == Flags::RST {
-            let why = if header.s1 == RST_NOT_ADMITTED { ConnectionError::NotAdmitted } else { ConnectionError::Reset };
-            self.close(Some(why));
-            return Ok(());
+        match segment {
+            Segment::Reset(reset) => {
+                self.close(Some(match reset.reason {
+                    ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
+                    ResetReason::CannotRead | ResetReason::Unspecified => ConnectionError::Reset,
+                }));
+                Ok(())
+            }
+            Segment::Ack(Ack::PathChallenge { token }) => {
+                self.paths.on_challenge(remote, token);
+                Ok(())
+            }
+            Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, token),
+            _ => self.take_open_segment(now, &segment, number, payload),
         }
-        if header.flags == Flags::ACK && matches!(header.s1, ACK_PATH_CHALLENGE | ACK_PATH_RESPONSE) {
-            return self.take_path_message(now, remote, &segment);
-        }
-        self.take_open_segment(now, &segment)
     }
 
     /// A datagram which is not authentic has no effect, until there have been too many of them ([seal-7]).
@@ -111,14 +103,8 @@ impl Session {
         Ok(())
     }
 
-    fn take_path_message(&mut self, now: Time, remote: SocketAddr, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        let number = u64::from(header.block_id) << 32 | u64::from(header.s2);
-        if header.s1 == ACK_PATH_CHALLENGE {
-            self.paths.on_challenge(remote, number);
-            return Ok(());
-        }
-        let sample = self.paths.on_response(now, number).ok_or(Dropped::Unexpected)?;
+    fn take_path_response(&mut self, now: Time, token: u64) -> Result<(), Dropped> {
+        let sample = self.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
         // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
         self.rtt = RttEstimator::default();
         self.rtt.guess(sample);
@@ -128,59 +114,65 @@ impl Session {
         Ok(())
     }
 
-    fn count_duplicate(&mut self, flags: Flags) {
-        if flags.is_empty() {
-            self.recv.count_duplicate();
-        }
-    }
-
-    /// A segment of a connection without seals.
-    fn handle_segment(&mut self, now: Time, segment: &Segment<'_>, bytes: usize) -> Result<(), Dropped> {
-        let header = &segment.header;
-        let addressed = header.flags == Flags::SYN || header.connection_id() == self.handshake.local_id;
-        if !addressed || header.flags.contains(Flags::SEC) {
+    /// A datagram of a connection without seals.
+    fn take_unsealed(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Dropped> {
+        let Received { segment, number, payload } = header.verify(datagram)?;
+        let elided_bytes = self.elided_bytes(&segment);
+        self.counters.bytes_received += elided_bytes as u64;
+        let bytes = datagram.len() + elided_bytes;
+        if !header.is_syn() && header.connection_id() != self.handshake.local_id {
             return Err(Dropped::Unexpected);
         }
-        let number = self.arrivals.expand(header.s3);
-        if !self.arrivals.observe(now, number, bytes) {
-            self.count_duplicate(header.flags);
+        if matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise)) {
+            // Only keys give these a meaning ([path-1]): anybody can write them.
+            return Err(Dropped::Unexpected);
+        }
+        let expanded = self.arrivals.expand(number);
+        if !self.arrivals.observe(now, expanded, bytes) {
+            if matches!(segment, Segment::Data(_)) {
+                self.recv.count_duplicate();
+            }
             return Err(Dropped::Duplicate);
         }
-        if header.flags.contains(Flags::RST) {
-            self.take_reset();
-            return Ok(());
-        }
-        if header.flags.contains(Flags::SYN) {
-            // Copies of a SYN do not prolong what waits for the peer's address to be proven.
-            let waits = self.phase == Phase::SynReceived;
-            let result = if header.flags.contains(Flags::ACK) {
-                self.take_synack(now, segment)
-            } else {
-                self.take_syn(now, segment, bytes)
-            };
-            if result.is_ok() && !waits {
-                self.last_heard = now;
+        // Copies of a SYN do not prolong what waits for the peer's address to be proven.
+        let is_proven = self.phase != Phase::SynReceived;
+        match segment {
+            Segment::Reset(_) => {
+                self.take_reset();
+                return Ok(());
             }
-            return result;
+            Segment::Syn(syn) => self.take_syn(now, &Opener { options: syn.options, number, payload }, bytes)?,
+            Segment::SynAck(synack) => self.take_synack(now, &synack, number, payload)?,
+            _ => {
+                self.open_if_proven(now)?;
+                self.last_heard = now;
+                return self.take_open_segment(now, &segment, expanded, payload);
+            }
         }
-        self.open_if_proven(now)?;
-        self.last_heard = now;
-        self.take_open_segment(now, segment)
+        if is_proven {
+            self.last_heard = now;
+        }
+        Ok(())
     }
 
-    fn take_open_segment(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), Dropped> {
-        let header = &segment.header;
-        let flags = header.flags;
-        let result = if flags.is_empty() {
-            self.take_data(now, segment)
-        } else if flags == Flags::FBK {
-            self.take_report(now, segment)
-        } else if flags.contains(Flags::FIN) {
-            self.take_fin(now, segment)
-        } else if flags == Flags::ACK {
-            self.take_ack(now, segment)
-        } else {
-            Err(PushError::Dropped(Dropped::Unexpected))
+    /// Bytes of the symbol which a data segment stands for without having it.
+    fn elided_bytes(&self, segment: &Segment) -> usize {
+        match segment {
+            Segment::Data(Data { block, .. }) if self.config.content == Content::Counted => {
+                block.length_bytes.div_ceil(u32::from(block.k)) as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// A segment of an open connection; `number` is its full one.
+    fn take_open_segment(&mut self, now: Time, segment: &Segment, number: u64, payload: &[u8]) -> Result<(), Dropped> {
+        let result = match segment {
+            Segment::Data(data) => self.take_data(now, data, payload),
+            Segment::Report(header) => self.take_report(now, header, number, payload),
+            Segment::Fin(fin) => self.take_fin(now, fin),
+            Segment::Ack(ack) => self.take_ack(now, ack),
+            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
         match result {
             Ok(()) => {
@@ -189,17 +181,15 @@ impl Session {
             }
             Err(PushError::Dropped(dropped)) => Err(dropped),
             Err(PushError::Misbehaved(what)) => {
-                self.reset = Some(0);
+                self.reset = Some(ResetReason::Unspecified);
                 self.close(Some(ConnectionError::PeerMisbehaved(what)));
                 Ok(())
             }
         }
     }
 
-    fn take_data(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let header = &segment.header;
-        let info = BlockInfo::from_s2(header.s2).map_err(|error| PushError::Dropped(error.into()))?;
-        let result = self.recv.push(header.block_id, info, header.s1, segment.payload);
+    fn take_data(&mut self, now: Time, data: &Data, payload: &[u8]) -> Result<(), PushError> {
+        let result = self.recv.push(data.block_id, data.block, data.esi, payload);
         if matches!(result, Ok(true)) && !self.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
@@ -212,16 +202,14 @@ impl Session {
         Ok(())
     }
 
-    fn take_report(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let (report, runs) = feedback::decode(segment.payload).map_err(|e| PushError::Dropped(e.into()))?;
-        let header = &segment.header;
+    fn take_report(&mut self, now: Time, header: &ReportHeader, number: u64, payload: &[u8]) -> Result<(), PushError> {
+        let (report, runs) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
         let was_drained = self.send.stream.is_drained();
         let proven =
             (self.send.stream.counters().acknowledged_symbols, self.send.stream.counters().acknowledged_symbol_bytes);
-        let number = self.arrivals.expand(header.s3);
         let heard = self
             .send
-            .on_report(now, number, header.block_id, &report, runs, &self.numbers)
+            .on_report(now, number, header.next_needed, &report, runs, &self.numbers)
             .map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
@@ -231,7 +219,7 @@ impl Session {
             if !was_drained {
                 self.closing.progress(now);
             }
-            self.on_news(now, &report, rtt_sample, header.s1);
+            self.on_news(now, &report, rtt_sample, header.receive_queue_kib);
             self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
         }
@@ -239,18 +227,20 @@ impl Session {
         Ok(())
     }
 
-    fn take_ack(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let header = &segment.header;
-        match header.s1 {
-            ACK_OF_FIN => self.take_fin_ack(Some(header.block_id), header.s2)?,
-            ACK_OF_SYNACK => {
+    fn take_ack(&mut self, now: Time, ack: &Ack) -> Result<(), PushError> {
+        match *ack {
+            Ack::OfFin { end, proof } => self.take_fin_ack(Some(end), proof)?,
+            Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
-                if let Some(sample) = self.handshake.rtt(now, header.s2).filter(|_| !self.rtt.is_known()) {
+                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !self.rtt.is_known()) {
                     self.rtt.guess(sample);
                 }
                 self.reporter.on_urgent(now);
             }
-            _ => self.reporter.on_arrival(now),
+            Ack::KeepAlive => self.reporter.on_arrival(now),
+            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
+                return Err(Dropped::Unexpected.into());
+            }
         }
         Ok(())
     }
@@ -267,12 +257,11 @@ impl Session {
         Ok(())
     }
 
-    fn take_fin(&mut self, now: Time, segment: &Segment<'_>) -> Result<(), PushError> {
-        let end = segment.header.block_id;
-        self.recv.set_end(end).map_err(PushError::Misbehaved)?;
-        self.closing.on_peer_fin(end);
-        if segment.header.flags.contains(Flags::ACK) {
-            self.take_fin_ack(None, segment.header.s2)?;
+    fn take_fin(&mut self, now: Time, fin: &Fin) -> Result<(), PushError> {
+        self.recv.set_end(fin.end).map_err(PushError::Misbehaved)?;
+        self.closing.on_peer_fin(fin.end);
+        if let Some(proof) = fin.ack_proof {
+            self.take_fin_ack(None, proof)?;
         }
         self.reporter.on_arrival(now);
         Ok(())

@@ -3,11 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use dfcp_wire::{Flags, peek};
+use dfcp_wire::segment::{Ack, Address, Envelope, KeyEpoch, Reset, Segment};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, ToSeal, Unverified};
 
 use super::*;
 use crate::endpoint::{Accept, Cookies, Endpoint, Routed};
 use crate::security::{Ciphers, Credentials, PeerKey, Verifier};
+use crate::session::test_datagrams::{datagram, renew_crc};
 use crate::shared::DATAGRAM_BUFFER_BYTES;
 use crate::shared::Read;
 use dfcp_secure::{Cipher, Pattern, PreSharedKey, StaticKey};
@@ -36,7 +38,7 @@ struct World {
     adversary: fn(&mut Vec<u8>) -> bool,
     received: Vec<u8>,
     /// Epoch bits of sealed datagrams seen, and how many datagrams went to each address.
-    epochs: BTreeSet<u8>,
+    epochs: BTreeSet<u64>,
     sent_to: Vec<(Time, SocketAddr, usize)>,
 }
 
@@ -77,9 +79,8 @@ impl World {
     }
 
     fn push(&mut self, from: SocketAddr, to: SocketAddr, mut bytes: Vec<u8>) {
-        let header = dfcp_wire::Segment::decode(&bytes).unwrap().header;
-        if header.flags.contains(Flags::SEC) {
-            self.epochs.insert(header.epoch);
+        if let Unverified::Sealed(header) = Unverified::read(&bytes).unwrap() {
+            self.epochs.extend((0..4).filter(|&epoch| header.epoch() == KeyEpoch::of(epoch)));
         }
         self.sent_to.push((self.now, to, bytes.len()));
         if (self.adversary)(&mut bytes) {
@@ -208,7 +209,7 @@ fn keys_change_in_the_middle_of_a_transfer() {
     for epoch in 1..=4_u64 {
         world.client.numbers.jump_to((epoch << 28) - 50);
         world.transfer(200_000);
-        assert!(world.epochs.contains(&((epoch & 3) as u8)), "{:?}", world.epochs);
+        assert!(world.epochs.contains(&(epoch & 3)), "{:?}", world.epochs);
     }
     assert_eq!(world.servers[0].stats().segments_forged, 0);
 }
@@ -262,12 +263,10 @@ fn whoever_is_not_the_expected_one_is_refused_with_the_reason() {
 #[test]
 fn nobody_on_the_path_changes_what_the_syn_offers() {
     let shrink: fn(&mut Vec<u8>) -> bool = |datagram| {
-        if peek(datagram).unwrap().flags == Flags::SYN {
+        if matches!(Unverified::read(datagram), Ok(Unverified::Clear(header)) if header.is_syn()) {
             let at = datagram.windows(4).position(|window| window == [4, 2, 0x05, 0x8c]).unwrap();
             datagram[at + 3] = 0x80;
-            let end = datagram.len() - 4;
-            let crc = crc_fast::crc32_iscsi(&datagram[..end]);
-            datagram[end..].copy_from_slice(&crc.to_be_bytes());
+            renew_crc(datagram);
         }
         true
     };
@@ -284,12 +283,12 @@ fn a_forged_refusal_does_not_keep_a_genuine_answer_away() {
     let [(_, client, server), ..] = ways();
     let mut world = World::new(client, server);
     world.step();
-    for reason in 0..4 {
-        let header = dfcp_wire::Header { s1: reason, ..dfcp_wire::Header::modern(Flags::RST) };
-        let mut out = [0; 100];
-        let header = header.with_connection_id(world.client.local_id());
-        let length = dfcp_wire::encode(&mut out, &header, &dfcp_wire::Options::default(), &[]).unwrap();
-        world.client.handle_datagram(world.now, at_server(), &mut out[..length]);
+    for s1 in 0_u32..4 {
+        let address = Address::Connection(world.client.local_id());
+        let mut forged = datagram(Segment::Reset(Reset { reason: ResetReason::Unspecified }), address, &[]);
+        forged[8..12].copy_from_slice(&s1.to_be_bytes());
+        renew_crc(&mut forged);
+        world.client.handle_datagram(world.now, at_server(), &mut forged);
     }
     world.transfer(10_000);
 }
@@ -315,10 +314,13 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let mut world = World::new(client, server);
     world.transfer(50_000);
     let before = world.servers[0].stats();
-    let header = dfcp_wire::Header { s3: 3, ..dfcp_wire::Header::modern(Flags::SEC) };
-    let header = header.with_connection_id(world.servers[0].local_id());
-    let mut out = [0; 200];
-    let length = dfcp_wire::encode(&mut out, &header, &dfcp_wire::Options::default(), &[7; 100]).unwrap();
+    let address = Address::Connection(world.servers[0].local_id());
+    let mut out = [7; DATAGRAM_BYTES_MAX];
+    let keep_alive = Segment::Ack(Ack::KeepAlive);
+    let mut draft = keep_alive.begin(&Envelope { address, number: 3, seal: Some(KeyEpoch::of(0)) }, &mut out);
+    draft.payload(84).unwrap();
+    let Finished::ToSeal(forged) = draft.finish() else { panic!("it is not sealed") };
+    let length = forged.datagram_bytes();
     for _ in 0..10 {
         let now = world.now;
         world.servers[0].handle_datagram(now, at_client(), &mut out[..length].to_vec());
@@ -326,4 +328,30 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let after = world.servers[0].stats();
     assert_eq!(after.segments_dropped, before.segments_dropped + 10);
     assert_eq!((after.received, after.segments_forged), (before.received, before.segments_forged));
+}
+
+/// [state-1]: the peer has sealed it, so its tag is right, and still it is no segment.
+#[test]
+fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
+    let [(_, client, server), ..] = ways();
+    let mut world = World::new(client, server);
+    world.transfer(50_000);
+    let (number, now) = (world.client.numbers.take(), world.now + STEP);
+    let address = Address::Connection(world.servers[0].local_id());
+    let envelope = Envelope { address, number: number as u32, seal: Some(KeyEpoch::of(dfcp_secure::epoch_of(number))) };
+    let mut out = [0; DATAGRAM_BYTES_MAX];
+    let Finished::ToSeal(bare) = Segment::Ack(Ack::KeepAlive).begin(&envelope, &mut out).finish() else { panic!() };
+    let mut header = bare.header.to_vec();
+    header[11] = 5; // S1: there is no such ACK
+    let mut tag = [0; 16];
+    let Seal::On(protection) = &mut world.client.seal else { panic!("it has no keys") };
+    protection.seal(number, ToSeal { header: &header, payload: &mut [], tag: &mut tag }).unwrap();
+    let server = &mut world.servers[0];
+    let (before, arrived, heard) = (server.stats(), server.arrivals.received(), server.last_heard);
+    server.handle_datagram(now, ([203, 0, 113, 9], 5_555).into(), &mut [&header[..], &tag].concat());
+    let after = server.stats();
+    assert_eq!(after.segments_dropped, before.segments_dropped + 1);
+    assert_eq!(after.segments_forged, before.segments_forged, "its tag is right");
+    assert_eq!((server.arrivals.received(), server.last_heard), (arrived, heard));
+    assert_eq!(server.paths.due_at(), None, "its address is no candidate");
 }

@@ -1,8 +1,6 @@
 //! What a modern connection may send on credit: the account knows bytes and rates, the sender blocks and symbols.
 
-use dfcp_secure::TAG_BYTES;
 use dfcp_time::Time;
-use dfcp_wire::{CRC_BYTES, HEADER_BYTES};
 
 use crate::config::Rate;
 use crate::limits;
@@ -45,8 +43,8 @@ impl Session {
 
     /// IP bytes of a data datagram besides its symbol.
     fn data_overhead_bytes(&self) -> u64 {
-        let trailer = if matches!(self.seal, Seal::On(_)) { TAG_BYTES } else { CRC_BYTES };
-        u64::from(self.overhead_bytes) + (HEADER_BYTES + trailer) as u64
+        let is_sealed = matches!(self.seal, Seal::On(_));
+        u64::from(self.overhead_bytes) + dfcp_wire::overhead_bytes(is_sealed) as u64
     }
 }
 

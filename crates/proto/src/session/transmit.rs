@@ -2,44 +2,45 @@
 
 use std::net::SocketAddr;
 
-use dfcp_secure::{SealError, TAG_BYTES};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
-use dfcp_wire::{Flags, Header, Options, Profile, finish, write_header};
+use dfcp_wire::DatagramBuffer;
+use dfcp_wire::feedback::Report;
+use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Reset, Segment, Syn, SynAck};
 
-use crate::error::ConnectionError;
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
-use crate::session::handshake::{ACK_KEEP_ALIVE, ACK_OF_FIN, ACK_OF_SYNACK, ACK_PATH_CHALLENGE, ACK_PATH_RESPONSE};
-use crate::session::noise::syn_options;
+use crate::session::emit::{Control, EmitError};
+use crate::session::handshake::syn_options;
 use crate::session::paths::PathMessage;
-use crate::session::{Phase, Seal, Session, protection};
+use crate::session::{Phase, Seal, Session};
 use crate::shared::state::State;
-use crate::shared::{DATAGRAM_BUFFER_BYTES, Data, Role, Transmit};
-
-/// What may follow a payload: a tag, or a CRC.
-const TRAILER_BYTES_MAX: usize = TAG_BYTES;
-
-/// A report has room for so many bytes of its list however small the symbols are.
-const LIST_BYTES_MIN: usize = 24;
+use crate::shared::{Data, Role, Transmit};
 
 impl Session {
-    /// Writes the next datagram to send at `now` into `out`, which must hold [`DATAGRAM_BUFFER_BYTES`]; `None` if there is
-    /// nothing to send before [`next_timeout`](Self::next_timeout).
+    /// Writes the next datagram to send at `now` into `out`, which must hold
+    /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES); `None` if there is nothing to send before
+    /// [`next_timeout`](Self::next_timeout).
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
-        if out.len() < DATAGRAM_BUFFER_BYTES {
-            return None;
+        match self.next_datagram(now, out.first_chunk_mut()?) {
+            Ok(transmit) => transmit,
+            Err(error) => {
+                self.on_emit_error(error);
+                None
+            }
         }
+    }
+
+    fn next_datagram(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Transmit>, EmitError> {
         let mut remote = self.paths.active();
-        let control = self
-            .reset_segment(out)
-            .or_else(|| self.handshake_segment(now, out))
-            .or_else(|| self.path_segment(now, out, &mut remote))
-            .or_else(|| self.report_segment(now, out))
-            .or_else(|| self.fin_ack_segment(out))
-            .or_else(|| self.fin_segment(now, out));
-        let data = if control.is_none() { self.data_segment(now, out) } else { None };
+        let (length, data) = if let Some(control) = self.control(now, &mut remote) {
+            (self.write_control(now, &control, out)?, None)
+        } else if let Some(data) = self.data_segment(now, out)? {
+            (data.length, Some(data))
+        } else if let Some(segment) = self.keep_alive_segment(now) {
+            (self.write_control(now, &Control::Bare(segment), out)?, None)
+        } else {
+            return Ok(None);
+        };
         let elided_bytes = data.map_or(0, |data| data.elided_bytes);
-        let length = control.or_else(|| data.map(|data| data.length)).or_else(|| self.keep_alive_segment(now, out))?;
         let overhead_bytes = u64::from(self.overhead_bytes);
         let ip_bytes = length as u64 + u64::from(elided_bytes) + overhead_bytes;
         if data.is_some() {
@@ -51,7 +52,18 @@ impl Session {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
-        Some(Transmit { length, remote, elided_bytes })
+        Ok(Some(Transmit { length, remote, elided_bytes }))
+    }
+
+    /// What goes before data. `remote` is changed if it goes elsewhere than these.
+    fn control(&mut self, now: Time, remote: &mut SocketAddr) -> Option<Control> {
+        let first = self.reset_segment().map(Control::Bare);
+        first
+            .or_else(|| self.handshake_segment(now).map(Control::Handshake))
+            .or_else(|| self.path_segment(now, remote).map(Control::Bare))
+            .or_else(|| self.report(now))
+            .or_else(|| self.fin_ack_segment().map(Control::Bare))
+            .or_else(|| self.fin_segment(now).map(Control::Bare))
     }
 
     /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
@@ -60,137 +72,50 @@ impl Session {
         self.paths.active()
     }
 
-    /// A header from us to the peer, numbered.
-    fn header(&mut self, flags: Flags, block_id: u32) -> Header {
-        let mut header = Header {
-            source_port: self.ports.local,
-            destination_port: self.ports.remote,
-            block_id,
-            s1: 0,
-            flags,
-            profile: Profile::Modern,
-            epoch: 0,
-            s2: 0,
-            s3: 0,
-        };
-        let number = self.numbers.take();
-        if let Some(id) = self.handshake.peer_id {
-            header = header.with_connection_id(id);
-        }
-        header.s3 = number as u32;
-        if matches!(self.seal, Seal::On(_)) {
-            header.flags |= Flags::SEC;
-            header.epoch = protection::epoch_bits(number);
-        }
-        header
-    }
-
-    /// The header of a sealed connection's SYN or of its ACK with the third message, which are not sealed themselves.
-    pub(super) fn handshake_header(&mut self, flags: Flags) -> Header {
-        let header = Header {
-            source_port: self.ports.local,
-            destination_port: self.ports.remote,
-            s3: self.handshake.next_number(),
-            ..Header::modern(flags)
-        };
-        self.handshake.peer_id.map_or(header, |id| header.with_connection_id(id))
-    }
-
-    /// Writes a segment without options; the buffer has room for every segment we make.
-    fn emit(&mut self, out: &mut [u8], header: &Header, payload: &[u8]) -> Option<usize> {
-        let offset = write_header(out, header, &Options::default()).ok()?;
-        let end = offset + payload.len();
-        out.get_mut(offset..end)?.copy_from_slice(payload);
-        self.complete(out, offset, end)
-    }
-
-    /// Completes the segment whose header ends at `offset` and whose payload ends at `end`, the one that was numbered
-    /// last: checksum, CRC or seal.
-    fn complete(&mut self, out: &mut [u8], offset: usize, end: usize) -> Option<usize> {
-        let end = finish(out, end).ok()?;
-        let Seal::On(protection) = &mut self.seal else { return Some(end) };
-        match protection.seal(self.numbers.last(), out, offset, end) {
-            Ok(length) => Some(length),
-            Err(error) => {
-                debug_assert!(error == SealError::Cipher, "{error}");
-                self.close(Some(ConnectionError::CipherFailed));
-                None
-            }
-        }
-    }
-
-    fn reset_segment(&mut self, out: &mut [u8]) -> Option<usize> {
+    fn reset_segment(&mut self) -> Option<Segment> {
         let reason = self.reset.take()?;
-        if matches!(self.seal, Seal::Opening(_)) {
-            // Nobody would believe it, nor is anybody's id known.
-            return None;
-        }
-        let mut header = self.header(Flags::RST, 0);
-        header.s1 = reason;
-        self.emit(out, &header, &[])
+        // An initiator's would not be believed before there are keys, nor does it know the peer's id.
+        let is_known = !matches!(self.seal, Seal::Opening(_));
+        is_known.then_some(Segment::Reset(Reset { reason }))
     }
 
-    fn handshake_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn handshake_segment(&mut self, now: Time) -> Option<Segment> {
         let repeat = self.handshake.timer.is_some_and(|timer| timer.is_due(now));
         if !repeat && !self.handshake.owes() {
             return None;
         }
-        match (&self.phase, self.handshake.role) {
-            (Phase::SynSent, _) if matches!(self.seal, Seal::Opening(_)) => self.sealed_syn(now, out),
-            (Phase::Open, Role::Initiator) if self.handshake.third.is_some() => self.third_message(now, out),
-            (Phase::Open, _) if matches!(self.seal, Seal::On(_)) => self.handshake_ack(now, out),
-            (Phase::SynSent, _) => self.syn(now, Flags::SYN, out),
-            (Phase::SynReceived, _) => self.syn(now, Flags::SYN | Flags::ACK, out),
-            // The initiator is open; the acceptor may not have heard so.
-            (Phase::Open, Role::Initiator) => self.handshake_ack(now, out),
-            (Phase::Open, Role::Acceptor) if self.handshake.owes() => self.syn(now, Flags::SYN | Flags::ACK, out),
-            (Phase::Open, Role::Acceptor) | (Phase::Closed(_), _) => None,
-        }
+        let is_unsealed = matches!(self.seal, Seal::Off);
+        let options = Some(syn_options(self.symbol_size));
+        let echo = self.handshake.echo();
+        let segment = match (&self.phase, self.handshake.role) {
+            (Phase::SynSent, _) => Segment::Syn(Syn { options }),
+            (Phase::SynReceived, _) => Segment::SynAck(SynAck { echo, options }),
+            (Phase::Open, Role::Initiator) if self.handshake.third.is_some() => Segment::Ack(Ack::Noise),
+            (Phase::Open, Role::Acceptor) if is_unsealed && self.handshake.owes() => {
+                Segment::SynAck(SynAck { echo, options })
+            }
+            (Phase::Open, Role::Acceptor) if is_unsealed => return None,
+            // The other end may not have heard that this one is open.
+            (Phase::Open, _) => Segment::Ack(Ack::OfSynAck { echo }),
+            (Phase::Closed(_), _) => return None,
+        };
+        self.handshake.on_answer();
+        Some(segment)
     }
 
-    pub(super) fn note_handshake_sent(&mut self, now: Time, header: &Header) {
-        self.handshake.on_sent(now, header.s3);
-        if let Some(timer) = self.handshake.timer.as_mut().filter(|timer| timer.is_due(now)) {
-            timer.on_sent(now);
-        }
-    }
-
-    fn syn(&mut self, now: Time, flags: Flags, out: &mut [u8]) -> Option<usize> {
-        let mut header = self.header(flags, 0);
-        let echo = self.handshake.answer();
-        self.note_handshake_sent(now, &header);
-        header.s2 = echo;
-        let mut payload = [0; 128];
-        let length = self.own_parameters().encode(&mut payload).ok()?;
-        dfcp_wire::encode(out, &header, &syn_options(self.symbol_size), payload.get(..length)?).ok()
-    }
-
-    fn handshake_ack(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        let mut header = self.header(Flags::ACK, 0);
-        self.note_handshake_sent(now, &header);
-        self.handshake.answer();
-        header.s1 = ACK_OF_SYNACK;
-        header.s2 = self.handshake.echo();
-        self.emit(out, &header, &[])
-    }
-
-    fn path_segment(&mut self, now: Time, out: &mut [u8], remote: &mut SocketAddr) -> Option<usize> {
+    fn path_segment(&mut self, now: Time, remote: &mut SocketAddr) -> Option<Segment> {
         if self.phase != Phase::Open {
             return None;
         }
         let (to, message) = self.paths.next_message(now)?;
         *remote = to;
-        let (what, number) = match message {
-            PathMessage::Challenge(number) => (ACK_PATH_CHALLENGE, number),
-            PathMessage::Response(number) => (ACK_PATH_RESPONSE, number),
-        };
-        let mut header = self.header(Flags::ACK, (number >> 32) as u32);
-        header.s1 = what;
-        header.s2 = number as u32;
-        self.emit(out, &header, &[])
+        Some(Segment::Ack(match message {
+            PathMessage::Challenge(token) => Ack::PathChallenge { token },
+            PathMessage::Response(token) => Ack::PathResponse { token },
+        }))
     }
 
-    fn report_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn report(&mut self, now: Time) -> Option<Control> {
         if self.report_due_at().is_none_or(|due| now < due) {
             return None;
         }
@@ -214,75 +139,59 @@ impl Session {
             proof_cumulative: receiver.proof(),
             proof_listed: 0, // known when the list is written
         };
-        let block_id = receiver.next_needed();
+        let header = ReportHeader { next_needed: receiver.next_needed(), receive_queue_kib: self.receive_queue_kib() };
         self.reported_window = (report.window_blocks, report.window_bytes);
-        let mut header = self.header(Flags::FBK, block_id);
-        header.s1 = self.receive_queue();
-        let offset = write_header(out, &header, &Options::default()).ok()?;
-        let room = (offset + usize::from(self.symbol_size)).min(out.len() - TRAILER_BYTES_MAX);
-        let mut writer =
-            ReportWriter::new(out.get_mut(offset..room.max(offset + REPORT_BYTES + LIST_BYTES_MIN))?, &report).ok()?;
-        self.recv.write_runs(&mut writer);
-        let length = writer.finish();
         self.reporter.on_sent(now);
         if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
             self.reporter.again_at(at);
         }
         self.arrivals.decay();
         self.counters.acks_sent += 1;
-        self.complete(out, offset, offset + length)
+        Some(Control::Report(header, report))
     }
 
     /// What our system holds of what arrives, as reports tell it: 0 for unknown.
-    fn receive_queue(&self) -> u32 {
+    fn receive_queue_kib(&self) -> u32 {
         u32::try_from(self.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
     }
 
-    fn fin_ack_segment(&mut self, out: &mut [u8]) -> Option<usize> {
+    fn fin_ack_segment(&mut self) -> Option<Segment> {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
-        let mut header = self.header(Flags::ACK, end);
-        [header.s1, header.s2] = [ACK_OF_FIN, self.recv.proof()];
-        self.emit(out, &header, &[])
+        Some(Segment::Ack(Ack::OfFin { end, proof: self.recv.proof() }))
     }
 
-    fn fin_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn fin_segment(&mut self, now: Time) -> Option<Segment> {
         if self.phase != Phase::Open {
             return None;
         }
         let end = self.closing.due_fin(now)?;
         self.closing.on_fin_sent(now);
         // A FINACK also acknowledges the peer's FIN (thesis §3.11).
-        let flags = if self.closing.is_peer_done() { Flags::FIN | Flags::ACK } else { Flags::FIN };
-        let mut header = self.header(flags, end);
-        if flags.contains(Flags::ACK) {
-            header.s2 = self.recv.proof();
-        }
-        self.emit(out, &header, &[])
+        let ack_proof = self.closing.is_peer_done().then(|| self.recv.proof());
+        Some(Segment::Fin(Fin { end, ack_proof }))
     }
 
-    fn keep_alive_segment(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+    fn keep_alive_segment(&mut self, now: Time) -> Option<Segment> {
         if self.keep_alive_at().is_none_or(|at| now < at) {
             return None;
         }
         self.last_keep_alive = now;
-        let mut header = self.header(Flags::ACK, 0);
-        header.s1 = ACK_KEEP_ALIVE;
-        self.emit(out, &header, &[])
+        Some(Segment::Ack(Ack::KeepAlive))
     }
 
-    fn data_segment(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
+    fn data_segment(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         if self.phase != Phase::Open || self.state() == State::TimeWait {
-            return None;
+            return Ok(None);
         }
         if self.was_idle {
             self.pacer.resume(now);
         }
         if self.pacer.ready_at() > now {
             self.may_send = true;
-            return None;
+            return Ok(None);
         }
-        let data = self.next_data(now, out);
+        let data = self.next_data(now, out)?;
         self.may_send = data.is_some();
         self.was_idle = data.is_none();
         self.sender_asked_at = now;
@@ -291,25 +200,21 @@ impl Session {
         if self.was_idle || !self.closing.is_started() {
             self.update_closing(now);
         }
-        data
+        Ok(data)
     }
 
-    fn next_data(&mut self, now: Time, out: &mut [u8]) -> Option<Data> {
+    fn next_data(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         let spending = self.spending();
-        let symbol = self.send.next_symbol(now, &self.rtt, spending)?;
-        let mut header = self.header(Flags::default(), symbol.block_id);
-        header.s1 = symbol.esi;
-        header.s2 = symbol.info.to_s2();
-        let number = self.numbers.last();
-        let offset = write_header(out, &header, &Options::default()).ok()?;
-        let end = offset + symbol.payload_bytes;
-        if !self.send.stream.write_symbol(symbol, out.get_mut(offset..end)?) {
-            return None;
+        let Some(symbol) = self.send.next_symbol(now, &self.rtt, spending) else { return Ok(None) };
+        let data = segment::Data { block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let mut numbered = self.begin(&Segment::Data(data), out);
+        if !self.send.stream.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
+            return Ok(None);
         }
-        self.send.on_sent(now, symbol, number);
-        let length = self.complete(out, offset, end)?;
+        self.send.on_sent(now, symbol, numbered.number);
+        let length = self.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
         self.credit.on_sent(now, length as u64 + u64::from(elided_bytes) + u64::from(self.overhead_bytes));
-        Some(Data { length, elided_bytes })
+        Ok(Some(Data { length, elided_bytes }))
     }
 }

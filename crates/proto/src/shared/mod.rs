@@ -29,6 +29,18 @@ pub struct Ports {
     pub remote: u16,
 }
 
+impl Ports {
+    /// As the segments which we send have them.
+    pub(crate) fn outgoing(self) -> dfcp_wire::Ports {
+        dfcp_wire::Ports { source: self.local, destination: self.remote }
+    }
+
+    /// As a segment which came from the peer has them.
+    pub(crate) fn of_received(ports: dfcp_wire::Ports) -> Self {
+        Self { local: ports.destination, remote: ports.source }
+    }
+}
+
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {

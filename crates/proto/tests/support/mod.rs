@@ -9,9 +9,12 @@ use dfcp_proto::{Accept, Config, Connection, DATAGRAM_BUFFER_BYTES, Endpoint, En
 use dfcp_testkit::{Host, Received};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
-use dfcp_wire::{BlockInfo, Flags, Header, Options, Profile, Segment};
+use dfcp_wire::segment::{self, Ack, Address, Clear, Data, Segment, Syn, SynOptions};
+use dfcp_wire::{BlockInfo, Ports, SymbolSize, Unverified, VERSION, classic};
 
 pub(crate) const SYMBOL_SIZE: u16 = 1420;
+
+const PORTS: Ports = Ports { source: 4_000, destination: 9_000 };
 
 /// The `n`th address of somebody.
 pub(crate) fn address(n: u32) -> SocketAddr {
@@ -93,25 +96,24 @@ impl Rogue {
 
     /// Opens a modern connection; whether it was taken in.
     pub(crate) fn open(&mut self, server: &mut Server) -> bool {
-        let syn = self.syn(&modern_options());
+        let syn = self.syn();
         self.handle = server.take(self.address, &syn).0;
         let Some(handle) = self.handle else { return false };
         self.server_id = server.connection(handle).local_id().unwrap();
         server.sent(handle);
-        let ack = self.segment(Flags::ACK, 0, 2, 0, &[]);
+        let ack = self.segment(Segment::Ack(Ack::OfSynAck { echo: 0 }), &[]);
         server.take(self.address, &ack);
         server.host.endpoint.established(handle);
         true
     }
 
-    pub(crate) fn syn(&mut self, options: &Options) -> Vec<u8> {
+    pub(crate) fn syn(&mut self) -> Vec<u8> {
         let offer =
             Offer { window_blocks: u32::MAX, receive_memory_bytes: u64::MAX, rate_max_bps: 0, idle_timeout_ms: 0 };
         let mut payload = [0; 64];
         let length = Parameters { connection_id: self.id, offer }.encode(&mut payload).unwrap();
-        let mut header = header(Flags::SYN, Profile::Modern);
-        (header.source_port, header.destination_port, header.s3) = (4_000, 9_000, self.next());
-        encode(&header, options, &payload[..length])
+        let syn = Segment::Syn(Syn { options: Some(syn_options(SYMBOL_SIZE)) });
+        encode(&syn, Address::Ports(PORTS), self.next(), &payload[..length])
     }
 
     fn next(&mut self) -> u32 {
@@ -119,10 +121,8 @@ impl Rogue {
         self.number - 1
     }
 
-    pub(crate) fn segment(&mut self, flags: Flags, block_id: u32, s1: u32, s2: u32, payload: &[u8]) -> Vec<u8> {
-        let s3 = self.next();
-        let header = Header { block_id, s1, s2, s3, ..header(flags, Profile::Modern) };
-        encode(&header.with_connection_id(self.server_id), &Options::default(), payload)
+    pub(crate) fn segment(&mut self, segment: Segment, payload: &[u8]) -> Vec<u8> {
+        encode(&segment, Address::Connection(self.server_id), self.next(), payload)
     }
 
     /// An encoding symbol of a block of K symbols of full size. The content is nonsense, which nobody can tell.
@@ -132,7 +132,8 @@ impl Rogue {
     }
 
     pub(crate) fn data(&mut self, server: &mut Server, block_id: u32, info: BlockInfo, esi: u32, bytes: usize) {
-        let datagram = self.segment(Flags::default(), block_id, esi, info.to_s2(), &vec![esi as u8; bytes]);
+        let data = Segment::Data(Data { block_id, esi, block: info });
+        let datagram = self.segment(data, &vec![esi as u8; bytes]);
         server.take(self.address, &datagram);
     }
 
@@ -181,49 +182,67 @@ impl ClassicRogue {
     }
 
     pub(crate) fn open(&mut self, server: &mut Server) -> bool {
-        let syn = self.segment(Flags::SYN, 0, [4_097, 4_098, 4_099], &[]);
+        let syn = classic_datagram(&classic::Segment::Syn { initial: [4_097, 4_098, 4_099] }, &[]);
         self.handle = server.take(self.address, &syn).0;
         let Some(handle) = self.handle else { return false };
         let answer = server.sent(handle).pop().unwrap();
-        let answer = Segment::decode(&answer).unwrap().header;
-        let ack = self.segment(Flags::ACK, 0, [answer.s1, answer.s2, answer.s3], &[]);
+        let Ok(Unverified::Classic(header)) = Unverified::read(&answer) else { panic!("{answer:?}") };
+        let segment = header.verify(&answer).unwrap().segment;
+        let classic::Segment::SynAck { initial } = segment else { panic!("{segment:?}") };
+        let ack = classic_datagram(&classic::Segment::HandshakeAck { echo: initial }, &[]);
         server.take(self.address, &ack);
         server.host.endpoint.established(handle);
         true
-    }
-
-    fn segment(&self, flags: Flags, block_id: u32, [s1, s2, s3]: [u32; 3], payload: &[u8]) -> Vec<u8> {
-        let header = Header { block_id, s1, s2, s3, ..header(flags, Profile::Classic) };
-        let header = Header { source_port: 4_000, destination_port: 9_000, ..header };
-        encode(&header, &Options::default(), payload)
     }
 
     /// A segment of a state which was never used before.
     pub(crate) fn data(&mut self, server: &mut Server, block_id: u32) {
         self.seed += 1;
         let states = [1 << 20, 1 << 21, 1 << 22].map(|base| base + self.seed * 64);
-        let datagram = self.segment(Flags::default(), block_id, states, &[self.seed as u8; 1_420]);
+        let data = classic::Segment::Data { block_id, state: states, block_length: None };
+        let datagram = classic_datagram(&data, &[self.seed as u8; 1_420]);
         server.take(self.address, &datagram);
     }
 }
 
-pub(crate) fn modern_options() -> Options {
-    Options {
-        version: Some(dfcp_wire::VERSION),
-        profile: Some(Profile::Modern),
-        code: Some(1),
-        symbol_size: Some(SYMBOL_SIZE),
-        ..Options::default()
-    }
+pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
+    SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(symbol_size).unwrap() }
 }
 
-pub(crate) fn header(flags: Flags, profile: Profile) -> Header {
-    Header { source_port: 0, destination_port: 0, block_id: 0, s1: 0, flags, profile, epoch: 0, s2: 0, s3: 0 }
-}
-
-pub(crate) fn encode(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
+/// A modern datagram in the clear.
+pub(crate) fn encode(segment: &Segment, address: Address, number: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = [0; DATAGRAM_BUFFER_BYTES];
-    let length = dfcp_wire::encode(&mut out, header, options, payload).unwrap();
+    let mut draft = segment.begin_clear(address, number, &mut out);
+    draft.payload(payload.len()).unwrap().copy_from_slice(payload);
+    let length = draft.finish();
+    out[..length].to_vec()
+}
+
+/// The header of a modern datagram in the clear, and what it says.
+pub(crate) fn decode(datagram: &[u8]) -> (Clear, segment::Received<'_>) {
+    let Ok(Unverified::Clear(header)) = Unverified::read(datagram) else { panic!("it is not in the clear") };
+    (header, header.verify(datagram).unwrap())
+}
+
+/// The same datagram with another segment, or payload, in it.
+pub(crate) fn rewritten(datagram: &[u8], segment: &Segment, payload: &[u8]) -> Vec<u8> {
+    let (header, segment::Received { number, .. }) = decode(datagram);
+    let address =
+        if header.is_syn() { Address::Ports(header.ports()) } else { Address::Connection(header.connection_id()) };
+    encode(segment, address, number, payload)
+}
+
+/// The datagram has been changed; its CRC follows.
+pub(crate) fn renew_crc(datagram: &mut [u8]) {
+    let (covered, crc) = datagram.split_last_chunk_mut().unwrap();
+    *crc = crc_fast::crc32_iscsi(covered).to_be_bytes();
+}
+
+pub(crate) fn classic_datagram(segment: &classic::Segment, payload: &[u8]) -> Vec<u8> {
+    let mut out = [0; DATAGRAM_BUFFER_BYTES];
+    let mut draft = segment.begin(PORTS, &mut out);
+    draft.payload(payload.len()).unwrap().copy_from_slice(payload);
+    let length = draft.finish();
     out[..length].to_vec()
 }
 

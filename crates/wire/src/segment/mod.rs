@@ -25,9 +25,11 @@ pub use report::ReportHeader;
 pub use reset::{Reset, ResetReason};
 pub use syn::{Syn, SynAck, SynOptions};
 
-use crate::draft::{Draft, Trailer};
+use crate::draft::{Crc, Draft, Trailer};
+use crate::header::Header;
+use crate::options::Options;
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, TAG_BYTES};
-use crate::{DecodeError, Flags, Header, Options};
+use crate::{DecodeError, Flags};
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,20 +65,33 @@ impl Segment {
     /// the buffer has room. SYN, SYNACK and [`Ack::Noise`] stay in the clear whatever the envelope says.
     #[inline]
     pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
+        let seal = envelope.seal.filter(|_| self.can_be_sealed());
+        let payload_start = self.write_header(envelope.address, envelope.number, seal, out);
+        let (trailer, trailer_bytes) =
+            if seal.is_some() { (Trailer::Tag, TAG_BYTES) } else { (Trailer::Crc, CRC_BYTES) };
+        Draft::new(out, payload_start, trailer_bytes, trailer)
+    }
+
+    /// As [`begin`](Self::begin), for a segment which will not be sealed whatever it is.
+    pub fn begin_clear<'a>(&self, address: Address, number: u32, out: &'a mut DatagramBuffer) -> Draft<'a, Crc> {
+        let payload_start = self.write_header(address, number, None, out);
+        Draft::new(out, payload_start, CRC_BYTES, Crc)
+    }
+
+    /// Returns where the payload starts.
+    #[inline]
+    fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2 } = self.fields();
-        let (flags, epoch, trailer, trailer_bytes) = match envelope.seal.filter(|_| self.can_be_sealed()) {
-            None => (flags, 0, Trailer::Crc, CRC_BYTES),
-            Some(epoch) => (flags.union(Flags::SEC), epoch.bits(), Trailer::Tag, TAG_BYTES),
-        };
+        let (flags, epoch) = seal.map_or((flags, 0), |epoch| (flags.union(Flags::SEC), epoch.bits()));
         let options = self.options().map(SynOptions::to_bytes);
         let payload_start = HEADER_BYTES + options.map_or(0, |options| options.len());
-        let header = Header { block_id, s1, epoch, s2, s3: envelope.number, ..Header::modern(flags) }
-            .with_connection_id(envelope.address.to_word());
+        let header = Header { block_id, s1, epoch, s2, s3: number, ..Header::modern(flags) }
+            .with_connection_id(address.to_word());
         out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
         if let Some(options) = options {
             out[HEADER_BYTES..HEADER_BYTES + SynOptions::BYTES].copy_from_slice(&options);
         }
-        Draft::new(out, payload_start, trailer_bytes, trailer)
+        payload_start
     }
 
     fn fields(&self) -> Fields {
@@ -91,8 +106,10 @@ impl Segment {
         }
     }
 
-    /// What carries a Noise message, or may, comes before the keys (`spec/security.md` \[seal-1\]).
-    const fn can_be_sealed(&self) -> bool {
+    /// Whether it is sealed where there are keys. What carries a Noise message, or may, comes before them
+    /// (`spec/security.md` \[seal-1\]).
+    #[must_use]
+    pub const fn can_be_sealed(&self) -> bool {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise))
     }
 

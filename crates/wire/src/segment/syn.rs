@@ -1,7 +1,8 @@
 //! SYN and SYNACK: the two segments which open a connection.
 
 use super::Fields;
-use crate::{Flags, Options, Profile, SymbolSize};
+use crate::options::Options;
+use crate::{Flags, Profile, SymbolSize};
 
 /// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,9 @@
 //! Datagrams which nobody vouches for: noise, damaged copies, and segments with an id that was guessed or overheard.
 
-use dfcp_wire::{Flags, Header, Options, Profile, encode};
+use dfcp_testkit::raw::{self, Header};
+use dfcp_wire::{Flags, Profile};
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
-
-use crate::puppet::header;
 
 /// The longest datagram which is sent: longer than any that is taken.
 pub const LENGTH_MAX: usize = 2_000;
@@ -69,11 +68,9 @@ pub fn mutated(random: &mut Pcg64Mcg, genuine: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Lets the last four bytes be the CRC of those before, as unsealed modern segments have it.
+/// Lets the last four bytes be the CRC of those before, as unsealed modern segments have it, or the checksum fit.
 pub fn fit_crc(bytes: &mut [u8]) {
-    let Some(end) = bytes.len().checked_sub(dfcp_wire::CRC_BYTES).filter(|end| *end >= 24) else { return };
-    bytes[14..16].fill(0);
-    let _no_header = dfcp_wire::finish(bytes, end);
+    raw::renew(bytes);
 }
 
 /// An unsealed segment, or one with SEC and a tag of random bytes, to the connection `id`.
@@ -83,7 +80,7 @@ pub fn spoofed(random: &mut Pcg64Mcg, id: u32, flags: Flags) -> Vec<u8> {
         s1: random.random_range(0..5),
         s2: random.random(),
         s3: random.random_range(0..100_000),
-        ..header(flags, id)
+        ..Header::modern(flags, id)
     };
     if random.random_bool(0.05) {
         head.profile = Profile::Classic;
@@ -92,9 +89,5 @@ pub fn spoofed(random: &mut Pcg64Mcg, id: u32, flags: Flags) -> Vec<u8> {
     let mut payload = [0; 1_400];
     let length = random.random_range(0..payload.len());
     random.fill_bytes(&mut payload[..length]);
-    let mut out = [0; 1_500];
-    match encode(&mut out, &head, &Options::default(), &payload[..length]) {
-        Ok(length) => out[..length].to_vec(),
-        Err(_) => Vec::new(),
-    }
+    raw::write(&head, &[], &payload[..length])
 }

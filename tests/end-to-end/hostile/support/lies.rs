@@ -9,11 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::limits::{CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
 use dfcp_proto::{Config, PeerKey, Rate};
+use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, Run, Wasted};
 use dfcp_wire::handshake::Offer;
-use dfcp_wire::{BlockInfo, Flags, Header, Segment};
+use dfcp_wire::{BlockInfo, Flags};
 use serde::Serialize;
 
 use crate::puppet::{MODEST, Opened, boundless_report};
@@ -418,7 +419,7 @@ fn late_but_honest(lie: Lie, rate_bps: u64, config: Config) -> Result<Drawn> {
     let keep = Rc::clone(&held);
     world.tap = Box::new(move |_, packet| {
         let is_report = packet.to == server_address()
-            && Segment::decode(&packet.bytes).is_ok_and(|segment| segment.header.flags.contains(Flags::FBK));
+            && raw::read(&packet.bytes).is_some_and(|raw| raw.header.flags.contains(Flags::FBK));
         if !is_report {
             return vec![packet];
         }

@@ -1,11 +1,13 @@
 //! A peer which holds keys and says what it is told to: who attacks as an authenticated peer needs no more than this.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use dfcp_proto::{Cipher, Pattern, PublicKey, StaticKey};
 use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES};
+use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::{Flags, Header, Options, Profile, Segment, VERSION, encode, option_bytes, write_header};
+use dfcp_wire::segment::{Ack, Address, Segment, Syn, SynOptions};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, SymbolSize, Unverified, VERSION};
 
 /// The code id of the random linear fountain.
 const CODE_RANDOM_LINEAR: u8 = 1;
@@ -40,12 +42,6 @@ pub struct Opened {
     pub payload: Vec<u8>,
 }
 
-/// A header to the connection `id`.
-#[must_use]
-pub fn header(flags: Flags, id: u32) -> Header {
-    Header::modern(flags).with_connection_id(id)
-}
-
 /// Keys with which a stranger opens a connection to a server which it has never seen.
 #[must_use]
 pub fn first_contact(seed: u8) -> InitiatorKeys {
@@ -58,19 +54,15 @@ pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
     InitiatorKeys::Pinned { own: StaticKey::from_seed(&[seed; 32]), responder }
 }
 
-fn syn_options() -> Options {
-    Options {
-        version: Some(VERSION),
-        profile: Some(Profile::Modern),
-        code: Some(CODE_RANDOM_LINEAR),
-        symbol_size: Some(1420),
-        ..Options::default()
-    }
+fn syn_options() -> SynOptions {
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(1420) }
 }
 
-fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Result<Vec<u8>> {
-    let mut out = [0; 1500];
-    let length = encode(&mut out, header, options, payload)?;
+fn datagram(segment: Segment, id: u32, payload: &[u8]) -> Result<Vec<u8>> {
+    let mut out = [0; DATAGRAM_BYTES_MAX];
+    let mut draft = segment.begin_clear(Address::Connection(id), 0, &mut out);
+    draft.payload(payload.len())?.copy_from_slice(payload);
+    let length = draft.finish();
     Ok(out[..length].to_vec())
 }
 
@@ -89,9 +81,7 @@ impl Puppet {
     /// Only if the cryptography fails.
     pub fn with_extra(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer, extra_bytes: usize) -> Result<Self> {
         let pattern = keys.pattern();
-        let bare = datagram(&header(Flags::SYN, 0), &syn_options(), &[])?;
-        let options = option_bytes(&bare).context("a SYN has options")?;
-        let prologue = [b"DFCP 1".as_slice(), options, &id.to_be_bytes()].concat();
+        let prologue = [b"DFCP 1".as_slice(), &syn_options().to_bytes(), &id.to_be_bytes()].concat();
         let mut noise = Initiator::new(keys, &prologue, seed)?;
         let ciphers: Vec<u8> = Cipher::ALL.into_iter().map(Cipher::id).collect();
         let padding_bytes = (extra_bytes > 0).then_some(extra_bytes);
@@ -117,7 +107,7 @@ impl Puppet {
         };
         let mut bytes = [0; 1500];
         let length = payload.encode(&mut bytes)?;
-        datagram(&header(Flags::SYN, 0), &syn_options(), &bytes[..length])
+        datagram(Segment::Syn(Syn { options: Some(syn_options()) }), 0, &bytes[..length])
     }
 
     /// Changes the end of the first message, so that nobody can read it: another number makes another message.
@@ -130,8 +120,7 @@ impl Puppet {
     /// The cookie which a SYNACK asks for, if it does.
     #[must_use]
     pub fn cookie(answer: &[u8]) -> Option<Vec<u8>> {
-        let segment = Segment::decode(answer).ok()?;
-        let payload = Payload::decode(segment.payload).ok()?;
+        let payload = Payload::decode(raw::read(answer)?.payload).ok()?;
         payload.noise.is_none().then_some(payload.cookie?.to_vec())
     }
 
@@ -140,10 +129,11 @@ impl Puppet {
     /// # Errors
     /// If it is no answer to this puppet.
     pub fn take_answer(&mut self, answer: &[u8]) -> Result<Option<Vec<u8>>> {
-        let segment = Segment::decode(answer)?;
-        ensure!(segment.header.flags == Flags::SYN | Flags::ACK, "the answer is {:?}", segment.header.flags);
-        ensure!(segment.header.connection_id() == self.id, "the answer is for another connection");
-        let (_, message) = Payload::decode(segment.payload)?.noise.context("the answer has no Noise message")?;
+        let Unverified::Clear(header) = Unverified::read(answer)? else { bail!("the answer is not in the clear") };
+        let received = header.verify(answer)?;
+        ensure!(matches!(received.segment, Segment::SynAck(_)), "the answer is {:?}", received.segment);
+        ensure!(header.connection_id() == self.id, "the answer is for another connection");
+        let (_, message) = Payload::decode(received.payload)?.noise.context("the answer has no Noise message")?;
         let mut noise = self.noise.take().context("the handshake is over")?;
         let mut plain = [0; MESSAGE_BYTES_MAX];
         let length = noise.read_second(message, &mut plain)?;
@@ -170,7 +160,7 @@ impl Puppet {
         let payload = Payload { noise: Some((Pattern::FirstContact.id(), message)), ..Payload::default() };
         let mut bytes = [0; 1500];
         let length = payload.encode(&mut bytes)?;
-        datagram(&header(Flags::ACK, self.peer_id), &Options::default(), &bytes[..length])
+        datagram(Segment::Ack(Ack::Noise), self.peer_id, &bytes[..length])
     }
 
     /// Seals a segment: `say` fills in what the header says beyond flags, id and number.
@@ -178,16 +168,12 @@ impl Puppet {
     /// # Errors
     /// Before the handshake is done, or if it does not fit.
     pub fn seal(&mut self, flags: Flags, say: impl FnOnce(&mut Header), payload: &[u8]) -> Result<Vec<u8>> {
-        let mut head = header(flags | Flags::SEC, self.peer_id);
+        let mut head = Header::modern(flags | Flags::SEC, self.peer_id);
         say(&mut head);
         head.s3 = self.next_number as u32;
-        let mut out = vec![0; 1500];
-        let offset = write_header(&mut out, &head, &Options::default())?;
-        let end = offset + payload.len();
-        ensure!(end + TAG_BYTES <= out.len(), "{} bytes are too long to be sealed", payload.len());
-        out.truncate(end + TAG_BYTES);
-        out[offset..end].copy_from_slice(payload);
-        let (head, rest) = out.split_at_mut(offset);
+        let mut out = raw::write(&head, &[], &[payload, &[0; TAG_BYTES]].concat());
+        ensure!(out.len() <= DATAGRAM_BYTES_MAX, "{} bytes are too long to be sealed", payload.len());
+        let (head, rest) = out.split_at_mut(HEADER_BYTES);
         let (body, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().context("there is room for a tag")?;
         let (seal, _) = self.keys.as_mut().context("no keys yet")?;
         seal.seal(self.next_number, head, body, tag)?;
@@ -197,10 +183,8 @@ impl Puppet {
 
     /// Opens what the victim has sealed; `None` for anything else.
     pub fn open(&mut self, datagram: &[u8]) -> Option<Opened> {
-        let segment = Segment::decode(datagram).ok()?;
-        let header = segment.header;
-        let offset = datagram.len() - segment.payload.len();
-        let (head, sealed) = datagram.split_at(offset);
+        let raw::Raw { header, payload: sealed, .. } = raw::read(datagram)?;
+        let head = datagram.strip_suffix(sealed)?;
         let mut payload = sealed.to_vec();
         let (_, open) = self.keys.as_mut()?;
         let length = open.open(header.s3.into(), head, &mut payload).ok()?;

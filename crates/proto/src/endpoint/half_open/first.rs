@@ -3,7 +3,8 @@
 use dfcp_secure::{Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_MAX, Pattern, Responder};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
-use dfcp_wire::{CRC_BYTES, HEADER_BYTES, option_bytes};
+use dfcp_wire::segment::ResetReason;
+use dfcp_wire::{DatagramBuffer, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -13,7 +14,8 @@ use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::address_bytes;
 use crate::endpoint::rate_limit::share_of;
 use crate::limits;
-use crate::session::noise::{RST_CANNOT_READ, RST_NOT_ADMITTED, SYMBOL_SIZE_MAX, prologue};
+use crate::session::handshake::symbol_size_max;
+use crate::session::noise::prologue;
 
 /// The payload of a second message: five parameters of an offer, and a cipher, a symbol size and an echo.
 const REPLY_BYTES: usize = PARAMETERS_BYTES + 3 * PARAMETER_HEADER_BYTES + 1 + 2 + 4;
@@ -38,7 +40,7 @@ impl First<'_> {
 
     /// Whether it can be answered within the limits, whatever it says.
     fn is_answerable(&self, syn: &Syn<'_>) -> bool {
-        HEADER_BYTES + self.answer_bytes() + CRC_BYTES <= syn.datagram.len()
+        overhead_bytes(false) + self.answer_bytes() <= syn.bytes
             && self.half_open_bytes() <= limits::HALF_OPEN_BYTES_MAX
     }
 
@@ -81,12 +83,10 @@ impl HalfOpens {
         syn: &Syn<'_>,
         is_taken: impl Fn(u32) -> bool,
         random: &mut ChaCha20Rng,
-        out: &mut [u8],
+        out: &mut DatagramBuffer,
     ) -> Verdict {
         self.expire(now);
-        let (Some(initiator_id), Some((pattern, message))) = (syn.payload.connection_id, syn.payload.noise) else {
-            return Verdict::Drop;
-        };
+        let &Syn { initiator_id, pattern, message, cookie, .. } = syn;
         let local_id = self.local_id(syn, initiator_id, message);
         if let Some(half_open) = self.table.get_mut(&local_id) {
             return half_open.answer_again(syn, out);
@@ -95,7 +95,7 @@ impl HalfOpens {
         let (Some(pattern), false) = (Pattern::from_id(pattern), is_taken(local_id)) else { return Verdict::Drop };
         let address = address_bytes(syn.remote);
         let step = cookie_step(now);
-        let shown = syn.payload.cookie.is_some_and(|it| self.jar.verify(step, &address, initiator_id, message, it));
+        let shown = cookie.is_some_and(|it| self.jar.verify(step, &address, initiator_id, message, it));
         let failing = self.failed.0 == step && self.failed.1 >= limits::FIRST_MESSAGES_FAILED_MAX;
         let full = failing
             || self.table.len() >= self.without_cookie_max
@@ -105,7 +105,7 @@ impl HalfOpens {
             self.cookies_sent += 1;
             let payload = Payload { cookie: Some(&cookie), ..Payload::default() };
             let mut bytes = [0; 64];
-            let length = payload.encode(&mut bytes).unwrap_or_default();
+            let Ok(length) = payload.encode(&mut bytes) else { return Verdict::Drop };
             return write_synack(syn, initiator_id, 0, &bytes[..length], out);
         }
         // An honest initiator completes the handshake within a round trip; one that does not is displaced, but only after
@@ -113,8 +113,7 @@ impl HalfOpens {
         if self.places(syn.remote) >= share_of(2 * self.without_cookie_max) || !self.can_make_room(now) {
             return Verdict::Drop;
         }
-        let Some(options) = option_bytes(syn.datagram) else { return Verdict::Drop };
-        let prologue = prologue(options, initiator_id);
+        let prologue = prologue(syn.option_bytes, initiator_id);
         let first = First { local_id, initiator_id, pattern, message, prologue, is_proven: shown };
         if !first.is_answerable(syn) {
             return Verdict::Drop;
@@ -137,7 +136,7 @@ impl HalfOpens {
         syn: &Syn<'_>,
         first: &First<'_>,
         seed: [u8; 32],
-        out: &mut [u8],
+        out: &mut DatagramBuffer,
     ) -> Verdict {
         let (hash, prefix) = (self.jar.message_hash(&first.prologue, first.message), syn.remote.into());
         if let Some(verdict) = self.refused.verdict(hash) {
@@ -145,7 +144,7 @@ impl HalfOpens {
         }
         if first.is_proven && !self.first_messages.permits(now, prefix) {
             // An honest initiator then asks for the key, by a first message which costs nothing if it is senseless.
-            return Verdict::Refuse(RST_CANNOT_READ);
+            return Verdict::Refuse(ResetReason::CannotRead);
         }
         self.first_messages_computed += 1;
         let verdict = self.open(now, config, syn, first, seed, out);
@@ -170,18 +169,20 @@ impl HalfOpens {
         let mut plain = [0; MESSAGE_BYTES_MAX];
         let read = Responder::read_first(&self.keys, pattern, prologue, seed, message, &mut plain);
         let (responder, length) = read.map_err(|error| match error {
-            HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared) => Verdict::Refuse(RST_CANNOT_READ),
-            HandshakeError::NoKey(_) => Verdict::Refuse(RST_NOT_ADMITTED),
+            HandshakeError::Refused | HandshakeError::NoKey(Pattern::PreShared) => {
+                Verdict::Refuse(ResetReason::CannotRead)
+            }
+            HandshakeError::NoKey(_) => Verdict::Refuse(ResetReason::NotAdmitted),
             _ => Verdict::Drop,
         })?;
         if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
-            return Err(Verdict::Refuse(RST_NOT_ADMITTED));
+            return Err(Verdict::Refuse(ResetReason::NotAdmitted));
         }
         let inner = Payload::decode(&plain[..length]).map_err(|_| Verdict::Drop)?;
         let (Ok(offer), Some(ciphers)) = (inner.offer(), inner.ciphers) else { return Err(Verdict::Drop) };
-        let cipher = credentials.ciphers.choose(ciphers).ok_or(Verdict::Refuse(0))?;
-        let offered = syn.segment.options.symbol_size.unwrap_or(config.symbol_size);
-        let symbol_size = config.symbol_size.min(offered).min(SYMBOL_SIZE_MAX);
+        let cipher = credentials.ciphers.choose(ciphers).ok_or(Verdict::Refuse(ResetReason::Unspecified))?;
+        let offered = syn.options.map_or(config.symbol_size, |options| options.symbol_size.bytes());
+        let symbol_size = config.symbol_size.min(offered).min(symbol_size_max(true));
         Ok(Agreed { responder, offer, cipher, symbol_size })
     }
 
@@ -193,7 +194,7 @@ impl HalfOpens {
         syn: &Syn<'_>,
         first: &First<'_>,
         seed: [u8; 32],
-        out: &mut [u8],
+        out: &mut DatagramBuffer,
     ) -> Verdict {
         let &First { local_id, initiator_id, pattern, .. } = first;
         let bytes = first.half_open_bytes();
@@ -205,7 +206,7 @@ impl HalfOpens {
             connection_id: Some(local_id),
             ciphers: Some(&[cipher.id()]),
             symbol_size: Some(symbol_size),
-            echo: Some(syn.segment.header.s3),
+            echo: Some(syn.number),
             ..Payload::default()
         };
         let mut plain = [0; MESSAGE_BYTES_MAX];

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use dfcp_proto::StaticKey;
-use dfcp_wire::{Flags, peek};
+use dfcp_testkit::raw;
+use dfcp_wire::Flags;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -123,7 +124,8 @@ pub(super) fn attack(
     captured: &[Vec<u8>],
     mut look: impl FnMut(u64),
 ) -> Result<Sent> {
-    let mut ids: Vec<u32> = captured.iter().filter_map(|datagram| peek(datagram)).map(|it| it.connection_id).collect();
+    let mut ids: Vec<u32> =
+        captured.iter().filter_map(|it| raw::read(it)).map(|it| it.header.connection_id()).collect();
     ids.sort_unstable();
     ids.dedup();
     let keys = match attack {
@@ -278,9 +280,9 @@ impl Attacker<'_> {
         let mut buffer = [0; 2_048];
         while let Ok((length, _)) = self.sockets[place].recv_from(&mut buffer) {
             self.sent.answers += 1;
-            let Some(answer) = peek(&buffer[..length]) else { continue };
+            let Some(answer) = raw::read(&buffer[..length]).map(|it| it.header) else { continue };
             if let Some(cookie) = Puppet::cookie(&buffer[..length]) {
-                self.begin_with(answer.connection_id);
+                self.begin_with(answer.connection_id());
                 let syn = self.puppet.syn(Some(&cookie), 150)?;
                 self.send(place, &syn);
             } else if self.attack == Attack::ForgedProofs
