@@ -1,6 +1,7 @@
 //! The command line.
 
 mod listen;
+mod parameters;
 mod trust;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use dfcp_secure::Cipher;
 
 pub use self::listen::ListenArg;
+pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{
     MTU_DEFAULT_BYTES, MTU_MIN_BYTES, PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT,
@@ -94,6 +96,9 @@ pub struct PathArgs {
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_unsealed: bool,
+    /// What classic connections start with; the commands that take `--set` fill it in.
+    #[arg(skip)]
+    pub parameters: Parameters,
 }
 
 /// `dfcp send`
@@ -229,9 +234,13 @@ Examples:
   dfcp perf server --listen 5201 --rate 500mbit
   dfcp perf server --listen 5201 --allow-any
   sudo dfcp perf server --listen 5201 --carrier raw-ip
+  dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
 
 What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Who may measure: as in \
-`dfcp receive`.")]
+`dfcp receive`.
+
+With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
+--set decoding=0. With --set coding=0 it can only send: clients give --reverse --set decoding=0.")]
 pub struct PerfServerArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
     #[arg(long, value_name = "[HOST:]PORT")]
@@ -248,6 +257,9 @@ pub struct PerfServerArgs {
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
+    /// How classic connections work.
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
@@ -260,9 +272,13 @@ Examples:
   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
   dfcp perf client 192.0.2.7:5201 --reverse --json
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
+  dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
 
 Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
-datagrams sent which arrived and were not needed.")]
+datagrams sent which arrived and were not needed.
+
+With --set coding=0 (the first block's segments serve for all) or --set decoding=0, the receiving side counts data without \
+decoding it, whichever side that is. With --reverse, coding=0 is for the server, and the figures of the path are shown there only.")]
 pub struct PerfClientArgs {
     /// Where `dfcp perf server` listens
     #[arg(value_name = "HOST:PORT", value_parser = host_port)]
@@ -282,6 +298,9 @@ pub struct PerfClientArgs {
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,
+    /// How classic connections work.
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
     /// Print one JSON object at the end
     #[arg(long)]
     pub json: bool,
@@ -341,15 +360,19 @@ impl PathArgs {
         }
     }
 
-    /// The rate to use.
+    /// The rate to use. A token bucket is a limit of its own: without `--rate`, nothing else limits.
     pub fn rate(&self) -> RateArg {
-        self.rate.unwrap_or(RateArg::Bps(RATE_DEFAULT_BPS))
+        let default = if self.parameters.has_bucket() { RateArg::Line } else { RateArg::Bps(RATE_DEFAULT_BPS) };
+        self.rate.unwrap_or(default)
     }
 
     /// The rate and whether a breaker guards it, for people.
     pub fn describe_rate(&self) -> String {
         // Classic has no breaker, and `line` asks for none.
         let breaker = if self.insecure_classic || self.rate() == RateArg::Line { "off" } else { "on" };
+        if let Some(bucket) = self.parameters.describe_bucket() {
+            return format!("rate {}, {bucket} (circuit breaker {breaker})", self.rate());
+        }
         match self.rate {
             None => {
                 let rate = units::human_rate(RATE_DEFAULT_BPS as f64);

@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use anyhow::Context;
 use dfcp::{
-    Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Rate, Security, Stream,
+    Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
+    ParameterError, Rate, Security, Stream,
 };
 use serde_json::json;
 
@@ -22,11 +23,14 @@ use crate::seal::Seal;
 use crate::transport::{Acceptor, DataDatagrams, PathSample, Transport, Wasted};
 use crate::units::RateArg;
 
-/// Says on standard error what the user should know before anything runs: rate and carrier, unless a program reads
+/// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
 /// along, and in any case that nothing protects the connection, if that was asked for.
 pub fn announce(args: &PathArgs, json: bool) {
     if !json {
         output::note(&args.describe_rate());
+        if let Some(parameters) = args.parameters.describe() {
+            output::note(&format!("parameters: {parameters}"));
+        }
         if args.carrier != CarrierArg::Udp {
             output::note(&format!("carrier: {}", carrier(args)));
         }
@@ -45,7 +49,7 @@ pub fn announce(args: &PathArgs, json: bool) {
 /// The name has no address, none of its addresses answers, or what answers is not the host.
 pub async fn connect(host_port: &str, args: &PathArgs, host: &HostArgs) -> anyhow::Result<Connected> {
     let Some(mut contact) = Contact::prepare(host_port, host, args).await? else {
-        let plain = dial(host_port, args, plain_config(args)).await;
+        let plain = dial(host_port, args, plain_config(args)?).await;
         let (stream, peer) = plain.map_err(|error| explain_plain(error, host_port, args))?;
         return Ok(Connected { stream, peer, contact: None });
     };
@@ -142,17 +146,15 @@ fn advice(carrier: Carrier) -> String {
 /// # Errors
 /// The address cannot be used, or the carrier not without more rights.
 pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> anyhow::Result<Server> {
-    let config = ways.map_or_else(
-        || plain_config(args),
-        |ways| {
-            Config::sealed(Credentials {
-                key: Some(ways.own.clone()),
-                pre_shared: ways.pre_shared.clone(),
-                peer: ways.peer_key(),
-                ciphers: ciphers(args),
-            })
-        },
-    );
+    let config = match ways {
+        Some(ways) => Config::sealed(Credentials {
+            key: Some(ways.own.clone()),
+            pre_shared: ways.pre_shared.clone(),
+            peer: ways.peer_key(),
+            ciphers: ciphers(args),
+        }),
+        None => plain_config(args)?,
+    };
     let config = with_rate(config, args);
     let carrier = carrier(args);
     // A raw socket for IPv6 carries no IPv4.
@@ -205,8 +207,10 @@ fn ciphers(args: &PathArgs) -> Ciphers {
     args.cipher.map_or(Ciphers::Fastest, Ciphers::Only)
 }
 
-fn plain_config(args: &PathArgs) -> Config {
-    if args.insecure_classic { Config::danger_classic() } else { Config::danger_unsealed() }
+fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
+    let mut config = if args.insecure_classic { Config::danger_classic() } else { Config::danger_unsealed() };
+    args.parameters.apply(&mut config)?;
+    Ok(config)
 }
 
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
@@ -294,5 +298,9 @@ impl Transport for Stream {
             handshake_hash: identity.handshake_hash,
             cipher: identity.cipher,
         })
+    }
+
+    fn stop_decoding(&self) -> Result<(), ParameterError> {
+        self.set(Parameter::Decoding, 0)
     }
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use dfcp::ParameterError;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -197,6 +198,15 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn seal(&self) -> Option<Seal> {
         None
     }
+
+    /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
+    /// 3.2). Where there is no codec, nothing changes.
+    ///
+    /// # Errors
+    /// The connection is not of the classic profile.
+    fn stop_decoding(&self) -> Result<(), ParameterError> {
+        Ok(())
+    }
 }
 
 impl Transport for tokio::io::DuplexStream {}
@@ -238,6 +248,14 @@ impl<T: Transport> Handle<T> {
     /// See [`Transport::path_sample`].
     pub fn path_sample(&self) -> Option<PathSample> {
         self.lock().transport.path_sample()
+    }
+
+    /// See [`Transport::stop_decoding`].
+    ///
+    /// # Errors
+    /// The transport's.
+    pub fn stop_decoding(&self) -> Result<(), ParameterError> {
+        self.lock().transport.stop_decoding()
     }
 
     /// Bytes written by any handle.

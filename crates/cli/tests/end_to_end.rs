@@ -61,6 +61,29 @@ fn the_classic_profile_crosses_when_both_sides_ask_for_it() {
 }
 
 #[test]
+fn parameters_of_the_thesis_reach_a_classic_measurement() {
+    let site = Site::new();
+    let common = ["--insecure-classic", "--set", "decoding=0"];
+    let server = site.start(&[&["perf", "server", "--listen", "127.0.0.1:0", "--once"][..], &common].concat());
+    let tokens = ["--set", "inctokens=14200", "--set", "maxtokens=28400", "--bytes", "100000"];
+    let client = [&["perf", "client", &server.address][..], &common, &tokens].concat();
+    let said = site.run(&[&client[..], &["--json"]].concat()).ok();
+    assert!(server.succeeded());
+    let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let expected = serde_json::json!({ "Decoding": 0, "Maxtokens": 28_400, "Inctokens": 14_200 });
+    assert_eq!((&json["parameters"], &json["bytes"], &json["raw"]), (&expected, &100_000.into(), &true.into()));
+
+    let server = site.start(&[&["perf", "server", "--listen", "127.0.0.1:0", "--once"][..], &common].concat());
+    let said = site.run(&[&["perf", "client", &server.address, "--insecure-classic"][..], &tokens].concat());
+    said.refused(&[
+        "rate line, limited by the token bucket to 28.4 Mbit/s",
+        "Maxtokens 28400, Inctokens 14200",
+        "--set decoding=0",
+    ]);
+    assert!(!server.succeeded());
+}
+
+#[test]
 fn an_existing_file_is_not_overwritten_without_force() {
     let site = Site::new();
     site.write("output/small.txt", "old");

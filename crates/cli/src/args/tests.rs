@@ -55,6 +55,24 @@ fn packets_have_1500_bytes_unless_told_otherwise() {
 }
 
 #[test]
+fn a_token_bucket_takes_the_place_of_the_default_rate() {
+    let parse = |more: &[&str]| {
+        let cli = Cli::try_parse_from([&["dfcp", "perf", "client", "host:1", "--insecure-classic"], more].concat());
+        let Command::Perf(PerfArgs { side: PerfSide::Client(mut client) }) = cli.unwrap().command else {
+            panic!("not perf client")
+        };
+        client.path.parameters = client.parameters.parameters().unwrap();
+        (client.path.rate(), client.path.describe_rate())
+    };
+    let tokens = ["--set", "inctokens=52428", "--set", "maxtokens=104856"];
+    let (rate, said) = parse(&tokens);
+    assert!(rate == RateArg::Line && said.contains("rate line, limited by the token bucket to 105 Mbit/s"), "{said}");
+    let (rate, said) = parse(&[&tokens[..], &["--rate", "20mbit"]].concat());
+    assert!(rate == RateArg::Bps(20_000_000) && said.contains("rate 20.0 Mbit/s, limited by"), "{said}");
+    assert_eq!(parse(&["--set", "redundancy=70000"]).0, RateArg::Bps(RATE_DEFAULT_BPS));
+}
+
+#[test]
 fn durations_have_bounds() {
     assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
     assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::*;
-use crate::args::CarrierArg;
+use crate::args::{CarrierArg, Parameters};
 use crate::limits::MTU_DEFAULT_BYTES;
 
 fn contact(directory: &std::path::Path, expected: Expected) -> Contact {
@@ -62,6 +62,7 @@ async fn insecure_connections_have_no_contact() {
         cipher: None,
         insecure_classic,
         insecure_unsealed: !insecure_classic,
+        parameters: Parameters::default(),
     };
     for insecure_classic in [true, false] {
         let contact = Contact::prepare("there:1", &HostArgs::default(), &path(insecure_classic)).await.unwrap();

@@ -6,8 +6,8 @@ use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::wire::Request;
-use super::{Measured, sink, source};
+use super::wire::{PERF_RAW, Request};
+use super::{Measured, next_frame, sink, source, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
@@ -29,14 +29,14 @@ const REST_S: f64 = 0.125;
 ///
 /// # Errors
 /// The server cannot be reached, is not the right one, or does not admit this side; or the measurement broke.
-pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
+    let request = prepare(&mut args)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
     let (seal, json) = (stream.seal(), args.json);
     if let (Some(seal), false) = (&seal, json) {
         output::note(&format!("{peer}: {}", seal.describe()));
     }
-    let request = Request { reverse: args.reverse, duration: args.duration, bytes_max: args.bytes };
     let mut intervals = Intervals::default();
     let measured = session(stream, &request, |measured| {
         if let Some(text) = intervals.advance(measured)
@@ -50,6 +50,7 @@ pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
     let rest = intervals.finish(&measured);
     if json {
         let mut object = summary(&peer, &request, &measured, &intervals.finished);
+        object["parameters"] = args.path.parameters.to_json();
         Seal::add_to(seal.as_ref(), &mut object);
         output::json(&object);
     } else {
@@ -62,6 +63,19 @@ pub async fn run(args: PerfClientArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Turns the arguments into a request, and hands the parameters to the settings of the path, from which connections are made.
+pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
+    let parameters = args.parameters.parameters()?;
+    // The counts, too, would be encoded as the first block.
+    anyhow::ensure!(
+        !(args.reverse && parameters.is_coding_off()),
+        "with --reverse the server sends: start it with --set coding=0, and give --set decoding=0 here"
+    );
+    let raw = parameters.is_coding_off() || parameters.is_decoding_off();
+    args.path.parameters = parameters;
+    Ok(Request { reverse: args.reverse, raw, duration: args.duration, bytes_max: args.bytes })
 }
 
 /// The part after connecting; `on_count` hears the counts as they come.
@@ -84,9 +98,22 @@ pub async fn session<T: Transport>(
         .await
         .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
     if request.reverse {
-        sink::sink(&handle, reader, request.duration, on_count).await
+        if request.raw {
+            await_raw(&mut reader).await?;
+            handle.stop_decoding()?;
+        }
+        sink::sink(&handle, reader, request, on_count).await
     } else {
         source::source(&handle, reader, request, on_count).await
+    }
+}
+
+/// Waits for the server to say that raw data follows.
+async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), TransferError> {
+    let mut body = Vec::new();
+    match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
+        PERF_RAW if body.is_empty() => Ok(()),
+        other => Err(unexpected(other, &body)),
     }
 }
 
@@ -96,7 +123,7 @@ fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Meas
         .map(|part| json!({ "bytes": part.bytes, "seconds": part.seconds, "goodput_bps": part.goodput_bps(), "path": part.path }))
         .collect();
     json!({
-        "peer": peer, "reverse": request.reverse, "bytes": measured.bytes, "seconds": measured.seconds,
+        "peer": peer, "reverse": request.reverse, "raw": request.raw, "bytes": measured.bytes, "seconds": measured.seconds,
         "goodput_bps": measured.goodput_bps(), "path": measured.path,
         "overhead": measured.path.and_then(|path| path.overhead()),
         "waste": measured.path.and_then(|path| path.waste()), "intervals": intervals,

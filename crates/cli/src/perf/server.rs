@@ -1,19 +1,21 @@
 //! `dfcp perf server`.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::wire::Request;
+use super::wire::{PERF_RAW, Request};
 use super::{Measured, sink, source};
 use crate::admission::{Admission, Ways};
-use crate::args::PerfServerArgs;
+use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
-use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{Service, kind, read_frame, read_preamble};
+use crate::transfer::error::{Failure, FailureCode, ProtocolError, TransferError};
+use crate::transfer::frame::{Service, ToSender, kind, read_frame, read_preamble, with_header};
 use crate::transport::{Handle, Transport};
 use crate::{net, output};
 
@@ -21,46 +23,54 @@ use crate::{net, output};
 ///
 /// # Errors
 /// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
-pub async fn run(args: PerfServerArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
+    args.path.parameters = args.parameters.parameters()?;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let mut stats = StatsLine::new(server.endpoint(), args.json);
     net::announce(&args.path, args.json);
     let address = server.local_address()?;
     if args.json {
-        output::json(&json!({ "event": "listening", "address": address }));
+        output::json(
+            &json!({ "event": "listening", "address": address, "parameters": args.path.parameters.to_json() }),
+        );
     } else {
         output::note(&format!("listening on {address}; Ctrl-C ends"));
     }
     let open = |ways| Admission::open(ways, address, Service::Perf, args.once, args.json);
     let admission = ways.map(open).transpose()?;
     let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
-    let json = args.json;
+    let (json, parameters) = (args.json, Arc::new(args.path.parameters));
     let measured = stats
-        .during(serve(server, serving, admission, &Stop::never(), move |connection, peer| async move {
-            let outcome = session(connection).await;
-            report(&peer, &outcome, json);
-            outcome.is_ok()
+        .during(serve(server, serving, admission, &Stop::never(), move |connection, peer| {
+            let parameters = Arc::clone(&parameters);
+            async move {
+                let outcome = session(connection, &parameters).await;
+                report(&peer, &outcome, json);
+                outcome.is_ok()
+            }
         }))
         .await?;
     anyhow::ensure!(measured, "the measurement broke; see the message above and start it again");
     Ok(())
 }
 
-/// One client: reads what it wants and does it.
+/// One client: reads what it wants and does it, if a server with these `parameters` can.
 ///
 /// # Errors
-/// The connection broke or the client left the protocol.
-pub async fn session<T: Transport>(connection: T) -> Result<(Request, Measured), TransferError> {
+/// The connection broke, the client left the protocol, or it asks for what this server was not started for.
+pub async fn session<T: Transport>(
+    connection: T,
+    parameters: &Parameters,
+) -> Result<(Request, Measured), TransferError> {
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
-    let mut writer = handle.clone();
-    writer.write_all(&Service::Perf.preamble()).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    // The answer goes out together with the preamble: with Coding off, only the first block can be decoded.
+    let mut answer = Service::Perf.preamble().to_vec();
     if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf)).await.map_err(silent)? {
-        // An orderly end lets a client of another version read ours and say so. One that is gone needs no telling.
-        let _ = timeout(CLOSE_WAIT_MAX, writer.shutdown()).await;
+        // An orderly end lets a client of another version read ours and say so.
+        close_with(handle, &answer).await;
         return Err(error);
     }
     let mut body = Vec::new();
@@ -70,18 +80,58 @@ pub async fn session<T: Transport>(connection: T) -> Result<(Request, Measured),
         Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
         None => return Err(TransferError::PeerClosed),
     };
+    if let Err(why) = prepare(&handle, &request, parameters) {
+        ToSender::Refused(Failure::new(FailureCode::Unsuited, why.clone())).encode(&mut answer);
+        close_with(handle, &answer).await;
+        return Err(TransferError::Unsuited(why));
+    }
+    if request.raw && request.reverse {
+        with_header(PERF_RAW, &mut answer, |_| {});
+    }
+    let mut writer = handle.clone();
+    writer.write_all(&answer).await.map_err(TransferError::Connection)?;
+    writer.flush().await.map_err(TransferError::Connection)?;
     let measured = if request.reverse {
         source::source(&handle, reader, &request, |_| {}).await?
     } else {
-        sink::sink(&handle, reader, request.duration, |_| {}).await?
+        sink::sink(&handle, reader, &request, |_| {}).await?
     };
     Ok((request, measured))
+}
+
+/// Writes the last answer and closes this direction in order. A client that is gone needs no telling.
+async fn close_with<T: Transport>(mut writer: Handle<T>, answer: &[u8]) {
+    let farewell = async {
+        writer.write_all(answer).await?;
+        writer.shutdown().await
+    };
+    let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
+}
+
+/// Makes the connection ready for the request, or says why this server cannot serve it and what to do. Raw data is never
+/// decoded, because the server does not know the client's *Coding*.
+fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Parameters) -> Result<(), String> {
+    let unsuited = |why: &str| Err(why.to_owned());
+    match request {
+        Request { raw, reverse, .. } if parameters.is_coding_off() && !(*raw && *reverse) => unsuited(
+            "the server was started with --set coding=0, so that nothing it says but data gets through: give the client \
+             --reverse --set decoding=0",
+        ),
+        Request { raw: false, .. } if parameters.is_decoding_off() => unsuited(
+            "the server was started with --set decoding=0 and counts data without decoding it: give the client --set \
+             decoding=0, too",
+        ),
+        Request { raw: true, reverse: false, .. } => {
+            handle.stop_decoding().map_err(|error| TransferError::AlwaysDecoded(error).to_string())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json: bool) {
     match outcome {
         Ok((request, measured)) if json => output::json(&json!({
-            "event": "measured", "peer": peer, "reverse": request.reverse, "measured": measured,
+            "event": "measured", "peer": peer, "reverse": request.reverse, "raw": request.raw, "measured": measured,
             "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
         })),
         Ok((request, measured)) => {

@@ -8,33 +8,37 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::wire::{Count, PERF_PATH, Stage, decode_path};
+use super::wire::{Count, PERF_PATH, Request, Stage, decode_path};
 use super::{Measured, unexpected};
 use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{kind, read_exact, read_header};
 use crate::transport::{Handle, PathSample, Transport};
 
-/// Counts what comes for `duration`, or until the peer's end if that is earlier, and reports it to the peer. `on_count`
-/// hears each interim count.
+/// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
+/// `on_count` hears each interim count. If the data is raw, decoding has been stopped: the first report, at once, says so.
 ///
 /// # Errors
 /// The connection broke or the peer left the protocol, before the time was up.
 pub async fn sink<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
-    duration: Duration,
+    request: &Request,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
-    let tally = Shared(Mutex::new(Tally { duration, ..Tally::default() }));
+    let tally = Shared(Mutex::new(Tally { duration: request.duration, ..Tally::default() }));
     let (ended_in, ended_out) = oneshot::channel();
     let mut absorb = Box::pin(async {
-        absorb(&mut reader, &tally).await?;
+        if request.raw {
+            absorb_raw(&mut reader, &tally).await?;
+        } else {
+            absorb(&mut reader, &tally).await?;
+        }
         // Without a listener the final count is on its way already.
         let _ = ended_in.send(());
         Ok(())
     });
-    let mut report = Box::pin(report(handle.clone(), &tally, ended_out, on_count));
+    let mut report = Box::pin(report(handle.clone(), &tally, request.raw, ended_out, on_count));
     let count = tokio::select! {
         counted = &mut report => {
             let count = counted?;
@@ -113,17 +117,18 @@ impl Shared {
     }
 }
 
-/// Tells the peer what has come, every now and then and finally; then closes our direction.
+/// Tells the peer what has come, `at_once` if it waits for that, every now and then and finally; then closes our direction.
 async fn report<T: Transport>(
     mut writer: Handle<T>,
     tally: &Shared,
+    mut at_once: bool,
     mut ended: oneshot::Receiver<()>,
     mut on_count: impl FnMut(&Measured),
 ) -> Result<Count, TransferError> {
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     let started = Instant::now();
     loop {
-        let due = tally.lock().report_due(started);
+        let due = if std::mem::take(&mut at_once) { started } else { tally.lock().report_due(started) };
         // Ending only between two reports: one cut in half would spoil the final one.
         tokio::select! {
             biased;
@@ -173,6 +178,22 @@ async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared)
             }
             other => return Err(unexpected(other, &body)),
         }
+    }
+}
+
+/// Counts everything up to the end of the stream as data.
+async fn absorb_raw<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    loop {
+        let ready = timeout(SENDER_SILENCE_MAX, reader.fill_buf()).await.map_err(silent)?;
+        let ready_bytes = ready.map_err(TransferError::Connection)?.len();
+        let (now, mut tally) = (Instant::now(), tally.lock());
+        if ready_bytes == 0 {
+            tally.end(now);
+            return Ok(());
+        }
+        tally.add(now, ready_bytes as u64);
+        reader.consume(ready_bytes);
     }
 }
 

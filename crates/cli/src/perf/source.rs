@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::wire::{Count, Request, Stage, encode_path};
@@ -77,6 +78,8 @@ struct Progress {
     is_closed: AtomicBool,
     /// The peer wants no more.
     is_time_up: AtomicBool,
+    /// A count has come. The first one says that the peer is ready for data which it does not decode.
+    counted: Notify,
 }
 
 /// Waits for `next`. Twice as long as it takes otherwise, and then as often as that, tells how long nothing has come.
@@ -122,6 +125,7 @@ async fn listen<T: Transport>(
         if !is_possible {
             return Err(ProtocolError::Summary.into());
         }
+        progress.counted.notify_one();
         if count.stage != Stage::Running {
             return Ok(measured);
         }
@@ -129,14 +133,29 @@ async fn listen<T: Transport>(
     }
 }
 
-/// Writes data frames until the peer says that the time is up or the bytes are used up, then the end.
+/// A data frame with a body of so many bytes, or the body alone if the data is raw.
+fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
+    frame.clear();
+    if raw {
+        frame.extend(Noise(0).take(body_bytes));
+    } else {
+        with_header(kind::DATA, frame, |frame| frame.extend(Noise(0).take(body_bytes)));
+    }
+}
+
+/// Writes data until the peer says that the time is up or the bytes are used up, then the end.
 async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
+    if request.raw {
+        // What comes before the peer has switched Decoding off is decoded, at the codec's cost and maybe into garbage.
+        progress.counted.notified().await;
+    }
     let started = Instant::now();
     let mut frame = Vec::with_capacity(HEADER_BYTES + FRAME_BYTES);
-    with_header(kind::DATA, &mut frame, |frame| frame.extend(Noise(0).take(FRAME_BYTES)));
+    data_frame(FRAME_BYTES, request.raw, &mut frame);
     let mut left_bytes = request.bytes_max.unwrap_or(u64::MAX);
     let mut path_due = REPORT_INTERVAL;
     let mut control = Vec::new();
+    let tells_path = request.reverse && !request.raw;
     let is_over =
         || progress.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX;
     while left_bytes > 0 && !is_over() {
@@ -146,27 +165,27 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
         }
         if left_bytes < FRAME_BYTES as u64 {
             // The last one; less than the limit, so the conversion holds.
-            frame.clear();
-            let len = usize::try_from(left_bytes).unwrap_or(FRAME_BYTES);
-            with_header(kind::DATA, &mut frame, |frame| frame.extend(Noise(0).take(len)));
+            data_frame(usize::try_from(left_bytes).unwrap_or(FRAME_BYTES), request.raw, &mut frame);
         }
-        let body_bytes = (frame.len() - HEADER_BYTES) as u64;
+        let body_bytes = left_bytes.min(FRAME_BYTES as u64);
         left_bytes -= body_bytes;
         progress.data_bytes.fetch_add(body_bytes, Ordering::Relaxed);
         handle.write_all(&frame).await?;
-        if request.reverse && started.elapsed() >= path_due {
+        if tells_path && started.elapsed() >= path_due {
             path_due = started.elapsed() + REPORT_INTERVAL;
             write_path(&mut handle, &mut control).await?;
         }
     }
     progress.is_ended.store(true, Ordering::Relaxed);
-    if request.reverse {
+    if tells_path {
         settle(&mut handle).await?;
         write_path(&mut handle, &mut control).await?;
     }
-    control.clear();
-    ToReceiver::End { entries: 0 }.encode(&mut control);
-    handle.write_all(&control).await?;
+    if !request.raw {
+        control.clear();
+        ToReceiver::End { entries: 0 }.encode(&mut control);
+        handle.write_all(&control).await?;
+    }
     handle.flush().await?;
     handle.shutdown().await?;
     progress.is_closed.store(true, Ordering::Relaxed);

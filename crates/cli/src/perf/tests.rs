@@ -11,33 +11,40 @@ use tokio::sync::mpsc;
 
 use super::wire::{Count, Request, Stage, decode_path, encode_path};
 use super::{Measured, client, server};
+use crate::args::Parameters;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
 use crate::transfer::error::{Failure, FailureCode, TransferError};
 use crate::transfer::frame::{HEADER_BYTES, Service, kind};
 use crate::transfer::receive::refuse;
 use crate::transport::{DataDatagrams, PathSample, Transport, Wasted};
 
+mod parameters;
+
 fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
+/// A server which was started without `--set`.
+async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), TransferError> {
+    server::session(connection, &Parameters::default()).await
+}
+
 /// Ends by its bytes, far before its duration.
 fn request(reverse: bool, bytes: u64) -> Request {
-    Request { reverse, duration: Duration::from_secs(3600), bytes_max: Some(bytes) }
+    Request { reverse, raw: false, duration: Duration::from_secs(3600), bytes_max: Some(bytes) }
 }
 
 #[test]
 fn both_sides_agree_on_what_arrived_in_either_direction() {
-    for reverse in [false, true] {
+    for (reverse, raw) in [(false, false), (false, true), (true, false), (true, true)] {
         for bytes in [0, 1, 262_144, 1_000_001] {
             let (here, there) = duplex(10_000);
-            let request = request(reverse, bytes);
-            let (client, server) =
-                run(async { tokio::join!(client::session(here, &request, |_| {}), server::session(there)) });
+            let request = Request { raw, ..request(reverse, bytes) };
+            let (client, server) = run(async { tokio::join!(client::session(here, &request, |_| {}), serve(there)) });
             let (asked, served) = server.unwrap();
             assert_eq!(asked, request);
-            assert_eq!(client.unwrap().bytes, bytes, "reverse {reverse}");
-            assert_eq!(served.bytes, bytes, "reverse {reverse}");
+            assert_eq!(client.unwrap().bytes, bytes, "reverse {reverse}, raw {raw}");
+            assert_eq!(served.bytes, bytes, "reverse {reverse}, raw {raw}");
         }
     }
 }
@@ -52,7 +59,7 @@ fn a_peer_that_dies_is_an_error_on_both_sides() {
             let (mut here, there) = duplex(10_000);
             here.write_all(&opening[..cut]).await.unwrap();
             drop(here);
-            assert!(server::session(there).await.is_err(), "cut at {cut}");
+            assert!(serve(there).await.is_err(), "cut at {cut}");
         }
         let (here, mut there) = duplex(10_000);
         let respond = async {
@@ -84,18 +91,20 @@ fn a_server_which_claims_other_bytes_is_not_believed() {
 
 #[test]
 fn a_busy_server_says_so() {
-    let (here, there) = duplex(1000);
-    let request = request(false, 1_000_000);
-    let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
-    let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), busy) });
-    assert!(matches!(&client, Err(TransferError::Refused(why)) if why == "busy"), "{client:?}");
+    for (reverse, raw) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (here, there) = duplex(1000);
+        let request = Request { raw, ..request(reverse, 1_000_000) };
+        let busy = refuse(there, Service::Perf, Failure::new(FailureCode::Busy, "busy"));
+        let (client, ()) = run(async { tokio::join!(client::session(here, &request, |_| {}), busy) });
+        assert!(matches!(&client, Err(TransferError::Refused(why)) if why == "busy"), "{client:?}");
+    }
 }
 
 #[test]
 fn requests_out_of_range_are_refused() {
     for duration in [Duration::from_secs(86_401), Duration::from_secs(u64::MAX / 1000)] {
         let mut bytes = Vec::new();
-        Request { reverse: true, duration, bytes_max: None }.encode(&mut bytes);
+        Request { reverse: true, raw: false, duration, bytes_max: None }.encode(&mut bytes);
         assert!(Request::decode(&bytes[HEADER_BYTES..]).is_err());
     }
 }
@@ -243,21 +252,25 @@ impl Transport for Slow {
 
 #[test]
 fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
-    for (reverse, seconds) in [(false, 1), (false, 7), (true, 7)] {
+    for (reverse, raw, seconds) in
+        [(false, false, 1), (false, false, 7), (true, false, 7), (false, true, 7), (true, true, 7)]
+    {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let (client, server, state, took) = runtime.block_on(async {
             let (slow, other, state) = Slow::new();
-            let request = Request { reverse, duration: Duration::from_secs(seconds), bytes_max: None };
+            let request = Request { reverse, raw, duration: Duration::from_secs(seconds), bytes_max: None };
             let started = tokio::time::Instant::now();
             let (client, server) = if reverse {
-                tokio::join!(client::session(other, &request, |_| {}), server::session(slow))
+                tokio::join!(client::session(other, &request, |_| {}), serve(slow))
             } else {
-                tokio::join!(client::session(slow, &request, |_| {}), server::session(other))
+                tokio::join!(client::session(slow, &request, |_| {}), serve(other))
             };
             (client.unwrap(), server.unwrap().1, state, started.elapsed())
         });
-        let case = format!("reverse {reverse}, {seconds} s: {client:?}");
-        let carried_bps = client.path.and_then(|path| path.carried_rate_bps);
+        let case = format!("reverse {reverse}, raw {raw}, {seconds} s: {client:?}");
+        // Without frames there is no place for the server's figures.
+        let path = if reverse && raw { server.path.filter(|_| client.path.is_none()) } else { client.path };
+        let carried_bps = path.and_then(|path| path.carried_rate_bps);
         assert_eq!(carried_bps, Some(Slow::CARRIED_BPS), "{case}: whichever end sends, the client is told");
         assert_eq!((client.bytes, client.seconds), (server.bytes, seconds as f64), "{case}");
         // The first block starts the clock, and is counted.
@@ -267,7 +280,7 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
         let written_bytes = state.written_bytes.load(Ordering::Relaxed);
         assert!(state.ahead_bytes_max.load(Ordering::Relaxed) <= PERF_AHEAD_BYTES_MIN + 70_000, "{case}");
         assert!(took < Duration::from_secs(seconds + 2), "{case} took {took:?}");
-        let path = client.path.unwrap();
+        let path = path.unwrap();
         assert!(written_bytes - path.bytes_acknowledged < 1000, "{case}: of {written_bytes}");
         assert!((path.overhead().unwrap() - 0.25).abs() < 1e-3, "{case}");
         assert!((path.waste().unwrap().share - 0.1).abs() < 1e-3, "{case}");
@@ -276,7 +289,7 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
 
 #[test]
 fn a_measurement_which_is_over_does_not_wait_for_a_source_without_end() {
-    let request = Request { reverse: true, duration: Duration::from_secs(1), bytes_max: None };
+    let request = Request { reverse: true, raw: false, duration: Duration::from_secs(1), bytes_max: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (here, mut there) = duplex(1000);
@@ -302,7 +315,7 @@ fn a_client_of_another_version_can_read_which_one_is_spoken() {
     let (server, heard) = run(async {
         here.write_all(&opening).await.unwrap();
         let mut heard = Vec::new();
-        let (server, read) = tokio::join!(server::session(there), here.read_to_end(&mut heard));
+        let (server, read) = tokio::join!(serve(there), here.read_to_end(&mut heard));
         read.unwrap();
         (server, heard)
     });
@@ -318,7 +331,7 @@ fn an_empty_data_frame_is_no_data() {
     opening.extend([kind::DATA, 0, 0, 0, 0]);
     let server = run(async {
         here.write_all(&opening).await.unwrap();
-        server::session(there).await
+        serve(there).await
     });
     assert!(matches!(server, Err(TransferError::Protocol(_))), "{server:?}");
 }
@@ -351,7 +364,7 @@ fn a_measurement_says_that_nothing_is_heard() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let lines = runtime.block_on(async {
             let (here, mut there) = duplex(1 << 20);
-            let request = Request { reverse, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
+            let request = Request { reverse, raw: false, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
             let peer = async {
                 there.write_all(&Service::Perf.preamble()).await.unwrap();
                 let mut bytes = [&[kind::DATA, 0, 0, 0, 100][..], &[7; 100]].concat();
@@ -380,6 +393,7 @@ proptest! {
     #[test]
     fn frames_survive_the_wire(
         reverse: bool,
+        raw: bool,
         ms in 1u64..86_400_000,
         bytes in proptest::option::of(0..u64::MAX),
         stage in prop_oneof![Just(Stage::Running), Just(Stage::Ended), Just(Stage::TimeUp)],
@@ -389,7 +403,7 @@ proptest! {
         numbers: [u64; 10],
         carried_rate_bps in proptest::option::of(1_u64..),
     ) {
-        let request = Request { reverse, duration: Duration::from_millis(ms), bytes_max: bytes };
+        let request = Request { reverse, raw, duration: Duration::from_millis(ms), bytes_max: bytes };
         let mut out = Vec::new();
         request.encode(&mut out);
         prop_assert_eq!(Request::decode(&out[HEADER_BYTES..]).unwrap(), request);

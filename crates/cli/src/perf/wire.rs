@@ -7,6 +7,9 @@ use crate::transfer::error::ProtocolError;
 use crate::transfer::frame::{Fields, kind, with_header};
 use crate::transport::{DataDatagrams, PathSample, Wasted};
 
+/// The server's answer to a raw request to send: what follows has no frames. Without a body.
+pub const PERF_RAW: u8 = 0x23;
+
 /// A sender's own figures, sent along with the data when the server sends.
 pub const PERF_PATH: u8 = 0x22;
 
@@ -18,6 +21,8 @@ const PPM: f64 = 1e6;
 pub struct Request {
     /// The server sends.
     pub reverse: bool,
+    /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
+    pub raw: bool,
     /// How long to send; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
     /// Bytes after which to stop earlier.
@@ -29,7 +34,7 @@ impl Request {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let duration_ms = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX).max(1);
         with_header(kind::PERF_REQUEST, out, |out| {
-            out.push(u8::from(self.reverse));
+            out.extend([u8::from(self.reverse), u8::from(self.raw)]);
             out.extend_from_slice(&duration_ms.to_be_bytes());
             out.extend_from_slice(&self.bytes_max.unwrap_or(u64::MAX).to_be_bytes());
         });
@@ -42,15 +47,12 @@ impl Request {
     pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(body);
         let mut decoded = || {
-            let reverse = match fields.array()? {
-                [0] => false,
-                [1] => true,
-                _ => return None,
-            };
+            let [reverse, raw] = fields.array()?;
+            let is_flag = reverse <= 1 && raw <= 1;
             let duration = Duration::from_millis(u64::from_be_bytes(fields.array()?));
             let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
-            let valid = fields.0.is_empty() && !duration.is_zero() && duration <= PERF_DURATION_MAX;
-            valid.then_some(Self { reverse, duration, bytes_max })
+            let valid = is_flag && fields.0.is_empty() && !duration.is_zero() && duration <= PERF_DURATION_MAX;
+            valid.then_some(Self { reverse: reverse == 1, raw: raw == 1, duration, bytes_max })
         };
         decoded().ok_or(ProtocolError::Malformed { frame: "perf request" })
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use dfcp::ParameterError;
+
 use crate::limits::SENTENCE_BYTES_MAX;
 
 /// Why one file or directory was not stored, as it travels in a verdict.
@@ -30,6 +32,8 @@ pub enum FailureCode {
     NotAdmitted = 10,
     /// The receiver's program was told to end.
     Stopped = 11,
+    /// The server was not started for what the client asks. (12 is no failure: unchanged.)
+    Unsuited = 13,
 }
 
 impl FailureCode {
@@ -47,6 +51,7 @@ impl FailureCode {
             9 => Self::Protocol,
             10 => Self::NotAdmitted,
             11 => Self::Stopped,
+            13 => Self::Unsuited,
             _ => return None,
         })
     }
@@ -180,6 +185,12 @@ pub enum TransferError {
     /// The receiver ended the session.
     #[error("the peer ended the session: {}", crate::output::printable(.0))]
     Refused(String),
+    /// This server was not started for what the client asks.
+    #[error("the client was refused: {0}")]
+    Unsuited(String),
+    /// Data is to be left undecoded, which connections of this kind cannot do.
+    #[error("{0}; start both sides with --insecure-classic")]
+    AlwaysDecoded(#[from] ParameterError),
     /// This receiver could not flush what it had stored.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
     Flush(io::Error),
