@@ -66,9 +66,9 @@ mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, AddressPrefix, Cipher, Ciphers, Config, ConfigError, ConnectionError, Cookies, Credentials, EndpointStats,
-    Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey, PreSharedKey, Profile, PublicKey,
-    Rate, Schedule, Security, State, StaticKey, Stats, Traffic, Verifier,
+    Accept, AddressPrefix, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError, Cookies,
+    Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey,
+    PreSharedKey, Profile, PublicKey, Rate, Schedule, Security, State, StaticKey, Stats, Traffic, Verifier,
 };
 pub use endpoint::Endpoint;
 pub use error::ConnectError;
