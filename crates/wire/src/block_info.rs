@@ -39,6 +39,7 @@ impl BlockInfo {
     ///
     /// # Errors
     /// [`DecodeError::BlockInfoSpare`] for a spare bit that is set, [`DecodeError::BlockInfoLength`] for length 0.
+    #[inline]
     pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
         if s2 & SPARE != 0 {
             return Err(DecodeError::BlockInfoSpare { bits: (s2 & SPARE) as u8 });

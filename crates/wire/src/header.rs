@@ -113,6 +113,7 @@ pub(crate) struct RawHeader {
 
 impl RawHeader {
     /// Reads the header of a received datagram, which must not be longer than this version allows.
+    #[inline]
     pub(crate) fn of_datagram(datagram: &[u8]) -> Result<Self, DecodeError> {
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return Err(DecodeError::TooLong { bytes: datagram.len() });
@@ -121,6 +122,7 @@ impl RawHeader {
     }
 
     /// Splits the header off a datagram and checks the fields which stand for themselves.
+    #[inline]
     pub(crate) fn read(datagram: &[u8]) -> Result<Self, DecodeError> {
         let Some(bytes) = datagram.first_chunk::<HEADER_BYTES>() else {
             return Err(DecodeError::TooShort { bytes: datagram.len() });
@@ -147,6 +149,7 @@ impl RawHeader {
     }
 
     /// Options and payload of the datagram of this header, whose payload ends at `end`.
+    #[inline]
     pub(crate) fn body<'a>(&self, datagram: &'a [u8], end: usize) -> Result<(Options, &'a [u8]), DecodeError> {
         let (Some(area), Some(payload)) =
             (datagram.get(HEADER_BYTES..self.data_offset_bytes), datagram.get(self.data_offset_bytes..end))

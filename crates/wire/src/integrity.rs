@@ -11,6 +11,7 @@ impl RawHeader {
     }
 
     /// Verifies the CRC at the datagram's end; returns where it starts, which is where the payload ends.
+    #[inline]
     pub(crate) fn verify_crc(&self, datagram: &[u8]) -> Result<usize, DecodeError> {
         self.check_no_checksum()?;
         let Some((covered, crc)) = datagram.split_last_chunk::<CRC_BYTES>() else {

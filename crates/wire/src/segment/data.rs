@@ -19,6 +19,7 @@ impl Data {
         Fields { flags: Flags::NONE, block_id: self.block_id, s1: self.esi, s2: self.block.to_s2() }
     }
 
+    #[inline]
     pub(super) fn read(fields: Fields) -> Result<Self, DecodeError> {
         Ok(Self { block_id: fields.block_id, esi: fields.s1, block: BlockInfo::from_s2(fields.s2)? })
     }

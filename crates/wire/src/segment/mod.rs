@@ -122,6 +122,7 @@ impl Segment {
     }
 
     /// The segment of a header in the clear, with these options, which has a payload or none.
+    #[inline]
     fn read_clear(header: &Header, options: &Options, has_payload: bool) -> Result<Self, DecodeError> {
         let fields = Fields::of(header);
         match fields.flags {
@@ -137,6 +138,7 @@ impl Segment {
         Self::read(Fields::of(header), false)
     }
 
+    #[inline]
     fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
         match fields.flags {
             Flags::NONE => Data::read(fields).map(Self::Data),

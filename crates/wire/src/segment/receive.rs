@@ -54,6 +54,7 @@ impl Clear {
     ///
     /// # Errors
     /// The first thing found wrong; see [`DecodeError`]. The segment is read after the CRC was verified.
+    #[inline]
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         let end = self.0.verify_crc(datagram)?;
         let (options, payload) = self.0.body(datagram, end)?;
