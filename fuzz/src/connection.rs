@@ -105,7 +105,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     let config = Config {
         rate: input.pick(&[base.rate, Rate::Line, fixed(1_000_000), fixed(10_000_000), fixed(1_000_000_000)]),
         breaker: input.bool(),
-        traffic: input.pick(&[Traffic::Bulk, Traffic::Prompt]),
+        traffic: input.pick(&[Traffic::Bulk, Traffic::LowLatency]),
         symbol_size: input.pick(&[1420, 64, 100, largest, 1412]),
         window_blocks: input.pick(&[base.window_blocks, 1, 2, 5, 40]),
         send_buffer_bytes: input.pick(&[base.send_buffer_bytes, 1, 700, 10_000, 200_000]),

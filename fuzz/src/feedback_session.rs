@@ -49,7 +49,7 @@ fn tell(data: &[u8]) -> Session {
     let config = Config {
         rate: Rate::Fixed { rate_bps },
         breaker: input.bool(),
-        traffic: input.pick(&[Traffic::Bulk, Traffic::Prompt]),
+        traffic: input.pick(&[Traffic::Bulk, Traffic::LowLatency]),
         symbol_size: input.pick(&[1420, 64, 300]),
         window_blocks: input.pick(&[4096, 1, 3, 100]),
         send_buffer_bytes: input.pick(&[32 << 20, 1, 5_000, 300_000]),

@@ -215,7 +215,7 @@ impl Side {
     pub fn set_something(&mut self, input: &mut Input<'_>) {
         let Some((connection, _)) = self.main_mut() else { return };
         match input.below(3) {
-            0 => connection.set_traffic(input.pick(&[Traffic::Bulk, Traffic::Prompt])),
+            0 => connection.set_traffic(input.pick(&[Traffic::Bulk, Traffic::LowLatency])),
             1 => {
                 let rate_bps = input.number();
                 let taken = connection.set_rate(Rate::Fixed { rate_bps }).is_ok();

@@ -88,14 +88,14 @@ pub struct PathArgs {
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,
     /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
-    #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_unsealed"])]
+    #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub cipher: Option<Cipher>,
     /// Speak the classic profile: neither encrypted nor authenticated; the other side needs this flag too
-    #[arg(long, conflicts_with = "insecure_unsealed")]
+    #[arg(long, conflicts_with = "insecure_plaintext")]
     pub insecure_classic: bool,
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
-    pub insecure_unsealed: bool,
+    pub insecure_plaintext: bool,
     /// What classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,
@@ -355,7 +355,7 @@ impl PathArgs {
     pub fn insecure_flag(&self) -> Option<&'static str> {
         match () {
             () if self.insecure_classic => Some("--insecure-classic"),
-            () if self.insecure_unsealed => Some("--insecure-unsealed"),
+            () if self.insecure_plaintext => Some("--insecure-plaintext"),
             () => None,
         }
     }

@@ -196,12 +196,12 @@ fn a_code_comes_from_standard_input_too() {
 fn sealed_and_unsealed_do_not_mix() {
     let (here, there) = two();
     let sealed = there.receive(&["--allow-any"]);
-    here.send(&sealed.address, &["--insecure-unsealed"]).refused(&["--insecure-unsealed", "refused"]);
+    here.send(&sealed.address, &["--insecure-plaintext"]).refused(&["--insecure-plaintext", "refused"]);
     here.send(&sealed.address, &["--insecure-classic"]).refused(&["--insecure-classic", "refused"]);
     drop(sealed);
-    let unsealed = there.receive(&["--insecure-unsealed", "--once"]);
-    here.send(&unsealed.address, &[]).refused(&["refused the sealed connection", "--insecure-unsealed"]);
-    let sent = here.send(&unsealed.address, &["--insecure-unsealed"]).ok();
+    let unsealed = there.receive(&["--insecure-plaintext", "--once"]);
+    here.send(&unsealed.address, &[]).refused(&["refused the sealed connection", "--insecure-plaintext"]);
+    let sent = here.send(&unsealed.address, &["--insecure-plaintext"]).ok();
     assert!(sent.err.contains("warning: neither encrypted nor authenticated"), "{sent:?}");
     assert!(unsealed.succeeded());
 }
@@ -254,7 +254,7 @@ fn a_listener_tells_its_figures_on_a_signal_and_at_its_end() {
     let receiver = there.receive(&["--allow-any", "--once"]);
     receiver.signal("-USR1");
     assert!(receiver.line_with("stats: ").contains("connections 0, half open 0"));
-    here.send(&receiver.address, &["--insecure-unsealed"]).refused(&["refused"]);
+    here.send(&receiver.address, &["--insecure-plaintext"]).refused(&["refused"]);
     here.send(&receiver.address, &[]).ok();
     let last = receiver.line_with("stats: ");
     assert!(last.contains("cookies sent") && !last.contains("refused 0"), "{last}");

@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// Small messages which somebody waits for.
 fn prompt(credentials: impl Into<Credentials>) -> Config {
-    Config { traffic: Traffic::Prompt, ..Config::sealed(credentials) }
+    Config { traffic: Traffic::LowLatency, ..Config::sealed(credentials) }
 }
 
 /// Everybody may come in, and can know who answers.

@@ -46,19 +46,19 @@ pub enum Traffic {
     /// Much data, least waste: repair symbols are sent when a report shows that they are needed.
     Bulk,
     /// Little data, least delay: repair symbols go with every block, so that no round trip is waited for.
-    Prompt,
+    LowLatency,
 }
 
 /// How far ahead of sending the application writes; may be changed while the connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteAhead {
+pub enum SendBuffering {
     /// Up to [`UNSENT_BYTES_MAX`](crate::limits::UNSENT_BYTES_MAX): for an application which may take a while to write more, as
     /// it runs elsewhere.
-    Far,
-    /// A block, or as much as may be sent at once up to [`UNSENT_NEAR_BYTES_MAX`](crate::limits::UNSENT_NEAR_BYTES_MAX): for
+    Deep,
+    /// A block, or as much as may be sent at once up to [`UNSENT_SHALLOW_BYTES_MAX`](crate::limits::UNSENT_SHALLOW_BYTES_MAX): for
     /// an application which runs whenever the connection does not, on the same thread. What is written is then sent while
     /// the processor's caches have it.
-    Near,
+    Shallow,
 }
 
 /// Whether symbols have bytes.
@@ -72,7 +72,7 @@ pub enum Content {
     /// soon as it has had K different symbols (modern), or *Redundancy* bytes of them (classic); what is written is
     /// forgotten, and what is read is zeros. Both ends must have chosen it; not for sealed connections, and never over sockets:
     /// the crate `dfcp` sets `Real`.
-    Counted,
+    Elided,
 }
 
 /// A connection's configuration. Start from [`Config::modern`].
@@ -206,7 +206,7 @@ impl Config {
             (Profile::Classic, Schedule::OpenLoop { .. }) => return Err(ConfigError::Redundancy),
             (profile, schedule) => return Err(ConfigError::ScheduleOfOtherProfile { profile, schedule }),
         }
-        if self.content == Content::Counted && self.credentials().is_some() {
+        if self.content == Content::Elided && self.credentials().is_some() {
             return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate()?;

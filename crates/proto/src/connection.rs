@@ -9,7 +9,7 @@ use dfcp_wire::classic::StateWords;
 
 use crate::classic::ClassicConnection;
 use crate::classic::parameters::Parameter;
-use crate::config::{Config, Rate, Traffic, WriteAhead};
+use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;
 use crate::session::handshake::Opener;
@@ -188,7 +188,7 @@ impl Connection {
 /// The application's stream.
 impl Connection {
     /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`WriteAhead`]); 0 means none, and a [`Writable`](Event::Writable) event will follow. May be
+    /// what is not sent yet ([`SendBuffering`]); 0 means none, and a [`Writable`](Event::Writable) event will follow. May be
     /// called before the handshake is done.
     ///
     /// # Errors
@@ -351,10 +351,10 @@ impl Connection {
         }
     }
 
-    /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
-    pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
+    /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
+    pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
         if let Some(session) = self.modern_mut() {
-            session.set_write_ahead(write_ahead);
+            session.set_send_buffering(send_buffering);
         }
     }
 

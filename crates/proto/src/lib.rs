@@ -25,7 +25,7 @@ mod stream;
 
 pub use classic::inctokens;
 pub use classic::parameters::{Access, ClassicSettings, Parameter};
-pub use config::{Config, Content, Profile, Rate, Schedule, Traffic, WriteAhead};
+pub use config::{Config, Content, Profile, Rate, Schedule, SendBuffering, Traffic};
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};

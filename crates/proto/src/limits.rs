@@ -33,9 +33,9 @@ pub const WINDOW_BYTES_START: u64 = 8 << 20;
 /// before they are sent, and in blocks cut for a loss that is past.
 pub const UNSENT_BYTES_MAX: u64 = 2 << 20;
 
-/// The same where the application writes just in time ([`WriteAhead::Near`](crate::WriteAhead::Near)): a few calls' worth, or
+/// The same where the application writes just in time ([`SendBuffering::Shallow`](crate::SendBuffering::Shallow)): a few calls' worth, or
 /// two blocks where these take more.
-pub const UNSENT_NEAR_BYTES_MAX: u64 = 256 << 10;
+pub const UNSENT_SHALLOW_BYTES_MAX: u64 = 256 << 10;
 
 /// The least receive memory: the two largest blocks, so that the block needed next always has a place.
 pub const RECEIVE_MEMORY_BYTES_MIN: u64 = 2 * BLOCK_BYTES_MAX as u64;

@@ -36,18 +36,18 @@ impl Seekable for ChaCha20Rng {
 }
 
 /// The place in a generator's sequence. The numbers are the same as if the generator were kept.
-pub(crate) struct Draws<G> {
+pub(crate) struct SeekableRng<G> {
     seed: [u8; 32],
     words: u64,
     generator: PhantomData<G>,
 }
 
-impl<G: Seekable> Draws<G> {
+impl<G: Seekable> SeekableRng<G> {
     pub(crate) const fn new(seed: [u8; 32]) -> Self {
         Self { seed, words: 0, generator: PhantomData }
     }
 
-    /// Draws what `draw` does, from where the last draw ended.
+    /// SeekableRng what `draw` does, from where the last draw ended.
     pub(crate) fn with<T>(&mut self, draw: impl FnOnce(&mut G) -> T) -> T {
         let mut generator = G::from_seed(self.seed);
         generator.seek(self.words.into());
@@ -64,10 +64,10 @@ impl<G: Seekable> Draws<G> {
     }
 }
 
-impl<G> fmt::Debug for Draws<G> {
+impl<G> fmt::Debug for SeekableRng<G> {
     /// The seed tells all numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Draws").field("words", &self.words).finish_non_exhaustive()
+        f.debug_struct("SeekableRng").field("words", &self.words).finish_non_exhaustive()
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     fn check<G: Seekable>(seed: [u8; 32], steps: &[(bool, usize)]) -> Result<(), TestCaseError> {
-        let (mut kept, mut draws) = (G::from_seed(seed), Draws::<G>::new(seed));
+        let (mut kept, mut draws) = (G::from_seed(seed), SeekableRng::<G>::new(seed));
         for &(twice, what) in steps {
             let times = 1 + usize::from(twice);
             let expected: Vec<_> = (0..times).map(|_| draw(&mut kept, what)).collect();
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn debug_shows_no_seed() {
-        let mut draws = Draws::<ChaCha20Rng>::new([0x77; 32]);
+        let mut draws = SeekableRng::<ChaCha20Rng>::new([0x77; 32]);
         draws.bytes();
-        assert_eq!(format!("{draws:?}"), "Draws { words: 8, .. }");
+        assert_eq!(format!("{draws:?}"), "SeekableRng { words: 8, .. }");
     }
 }

@@ -111,7 +111,7 @@ impl Observer for Events {
 
 fn dfcp(config: Config) -> Transport {
     let config = Config {
-        content: Content::Counted,
+        content: Content::Elided,
         send_buffer_bytes: DFCP_BUFFER_BYTES,
         receive_memory_bytes: DFCP_BUFFER_BYTES,
         ..config

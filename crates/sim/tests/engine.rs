@@ -111,11 +111,11 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Counted), 0x2FAA_F657_0C0D_8CAA)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0x2FAA_F657_0C0D_8CAA)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("classic, drr", Carrier::Classic(Content::Counted), 0xF4C6_CB8E_11B3_E150)
+            ..base("classic, drr", Carrier::Classic(Content::Elided), 0xF4C6_CB8E_11B3_E150)
         },
     ]
 }
@@ -187,7 +187,7 @@ fn content_which_is_only_counted_takes_the_same_course() {
                 assert!(reports.iter().all(|report| report.confirmed_at.is_some()), "{reports:?}");
                 (simulation.observer().value(), reports)
             };
-            let (counted, real) = (course(Content::Counted), course(Content::Real));
+            let (counted, real) = (course(Content::Elided), course(Content::Real));
             if loss == Loss::None || carrier(Content::Real) == Carrier::Classic(Content::Real) {
                 assert_eq!(counted, real, "{loss:?}");
                 continue;
@@ -208,8 +208,8 @@ fn flows_share_a_fair_queue_and_fill_it() {
     for carrier in [
         Carrier::Tcp(Congestion::Cubic),
         Carrier::Tcp(Congestion::NewReno),
-        Carrier::Modern(Content::Counted),
-        Carrier::Classic(Content::Counted),
+        Carrier::Modern(Content::Elided),
+        Carrier::Classic(Content::Elided),
     ] {
         let scenario = Scenario {
             name: "shares",
@@ -227,11 +227,11 @@ fn flows_share_a_fair_queue_and_fill_it() {
             reports.iter().map(|report| report.delivered_bytes as f64 * 8.0 / 10.0 / MBIT as f64).collect();
         let total: f64 = goodput.iter().sum();
         // The flood sends a block until its ACK has come back, and eight blocks at a time here.
-        let least = if carrier == Carrier::Classic(Content::Counted) { 14.0 } else { 17.0 };
+        let least = if carrier == Carrier::Classic(Content::Elided) { 14.0 } else { 17.0 };
         assert!(total > least && total < 20.0, "{carrier:?}: {goodput:?}");
         let mean = total / 4.0;
         // A flood's waste differs from flow to flow: what is equal is the share of the link.
-        let tolerance = if carrier == Carrier::Classic(Content::Counted) { 0.15 } else { 0.05 };
+        let tolerance = if carrier == Carrier::Classic(Content::Elided) { 0.15 } else { 0.05 };
         assert!(goodput.iter().all(|flow| (flow / mean - 1.0).abs() < tolerance), "{carrier:?}: {goodput:?}");
     }
 }

@@ -91,7 +91,7 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
     match profile {
         Profile::Modern => Config {
             rate: if random.random_bool(0.1) { Rate::Line } else { rate },
-            traffic: pick(random, &[Traffic::Bulk, Traffic::Bulk, Traffic::Prompt]),
+            traffic: pick(random, &[Traffic::Bulk, Traffic::Bulk, Traffic::LowLatency]),
             window_blocks: pick(random, &[1, 2, 10, 4096]),
             receive_memory_bytes: pick(random, &[dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MIN, 4 << 20, 32 << 20]),
             send_buffer_bytes: pick(random, &[20_000, 1 << 20, 32 << 20]),
@@ -119,7 +119,7 @@ fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
 }
 
 impl Scenario {
-    /// Draws a scenario; streams have at most `bytes_max` bytes.
+    /// SeekableRng a scenario; streams have at most `bytes_max` bytes.
     #[must_use]
     pub fn draw(seed: u64, bytes_max: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);

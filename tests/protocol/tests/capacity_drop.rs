@@ -90,7 +90,7 @@ impl CapacityDrop {
         let gap_max = within + self.full_rtt() * 3;
         let second_share_min = match self.traffic {
             Traffic::Bulk => SHARE_MIN,
-            Traffic::Prompt => SHARE_MIN_LOW_LATENCY,
+            Traffic::LowLatency => SHARE_MIN_LOW_LATENCY,
         };
         for step in 0..4 {
             let seen = self.run(step, gap_max);
@@ -139,7 +139,7 @@ fn a_path_which_keeps_a_fiftieth_of_the_rate_delivers_once_the_circuit_breaker_h
 #[test]
 fn low_latency_traffic_goes_on_too() {
     [sixty_to_five(50), hundred_to_three(50)]
-        .map(|drop| CapacityDrop { traffic: Traffic::Prompt, ..drop })
+        .map(|drop| CapacityDrop { traffic: Traffic::LowLatency, ..drop })
         .into_iter()
         .for_each(|drop| drop.check(AT_ONCE));
 }

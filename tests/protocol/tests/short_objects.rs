@@ -28,7 +28,7 @@ fn confirmed_after(seed: u64, loss: f64, traffic: Traffic) -> Duration {
 fn an_object_of_150_kb_needs_two_round_trips_at_any_loss_up_to_five_per_cent() {
     let limit = RTT * 2 + Duration::from_secs_f64(1.3 * SIZE as f64 * 8.0 / RATE_BPS as f64) + Duration::from_millis(5);
     for loss in [0.0, 0.01, 0.05] {
-        for traffic in [Traffic::Bulk, Traffic::Prompt] {
+        for traffic in [Traffic::Bulk, Traffic::LowLatency] {
             let mut times: Vec<_> = (0..1000).map(|seed| confirmed_after(seed, loss, traffic)).collect();
             times.sort_unstable();
             let in_time = times.iter().filter(|&&time| time <= limit).count();

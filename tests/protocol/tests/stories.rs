@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_proto::{
-    ClassicSettings, Config, ConnectionError, Parameter, ParameterError, Rate, State, WriteAhead, inctokens,
+    ClassicSettings, Config, ConnectionError, Parameter, ParameterError, Rate, SendBuffering, State, inctokens,
 };
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
@@ -67,7 +67,7 @@ fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
 }
 
 /// Datagrams which a sender at 200 Mbit/s has sent one second after its start, over a path of 100 ms.
-fn sent_in_a_second(told_bytes: u64, write_ahead: WriteAhead) -> u64 {
+fn sent_in_a_second(told_bytes: u64, send_buffering: SendBuffering) -> u64 {
     let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
     let paced = |job| (Config { rate: Rate::Fixed { rate_bps: 200_000_000 }, ..sealed() }, job);
@@ -75,16 +75,16 @@ fn sent_in_a_second(told_bytes: u64, write_ahead: WriteAhead) -> u64 {
     // When the server's connection is there, and before any report of data.
     pair.run_until(Time::from_ms(1_155));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
-    pair.client.connection_mut().unwrap().set_write_ahead(write_ahead);
+    pair.client.connection_mut().unwrap().set_send_buffering(send_buffering);
     pair.run_until(Time::from_ms(2_000));
     pair.client.stats().sent.total()
 }
 
 #[test]
 fn a_paced_sender_is_not_held_up_by_a_small_queue_at_the_end_of_a_long_path() {
-    let unlimited = sent_in_a_second(0, WriteAhead::Far);
-    for write_ahead in [WriteAhead::Far, WriteAhead::Near] {
-        assert_eq!(sent_in_a_second(200_000, write_ahead), unlimited, "{write_ahead:?}");
+    let unlimited = sent_in_a_second(0, SendBuffering::Deep);
+    for send_buffering in [SendBuffering::Deep, SendBuffering::Shallow] {
+        assert_eq!(sent_in_a_second(200_000, send_buffering), unlimited, "{send_buffering:?}");
     }
 }
 

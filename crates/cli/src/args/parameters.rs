@@ -18,7 +18,7 @@ pub struct ParameterArgs {
     /// data is received: redundancy (--set redundancy=70000) and decoding. On both sides: window-size
     // clap drops a requirement which conflicts with another flag that was given.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
-    #[arg(requires = "insecure_classic", conflicts_with = "insecure_unsealed")]
+    #[arg(requires = "insecure_classic", conflicts_with = "insecure_plaintext")]
     pub set: Vec<(Parameter, u64)>,
 }
 

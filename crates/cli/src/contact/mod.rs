@@ -231,7 +231,7 @@ impl Contact {
                 own.public().fingerprint()
             ),
             (ConnectionError::Refused, _) => anyhow::anyhow!(
-                "{} refused the sealed connection; if it runs with --insecure-unsealed or --insecure-classic, start it \
+                "{} refused the sealed connection; if it runs with --insecure-plaintext or --insecure-classic, start it \
                  without, and else try again later",
                 self.host
             ),

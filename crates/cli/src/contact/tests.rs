@@ -61,7 +61,7 @@ async fn insecure_connections_have_no_contact() {
         mtu: MTU_DEFAULT_BYTES,
         cipher: None,
         insecure_classic,
-        insecure_unsealed: !insecure_classic,
+        insecure_plaintext: !insecure_classic,
         parameters: Parameters::default(),
     };
     for insecure_classic in [true, false] {

@@ -97,7 +97,7 @@ async fn no_datagram_is_larger_than_the_path_takes_whichever_side_knows() {
         if UdpSocket::bind((ip, 0)).is_err() {
             continue; // a machine without this version of IP
         }
-        for unsealed in [&[][..], &["--insecure-unsealed"]] {
+        for unsealed in [&[][..], &["--insecure-plaintext"]] {
             let (small, default) = (path(&[&["--mtu", "1280"], unsealed].concat()), path(unsealed));
             for (here, there) in [(&small, &small), (&small, &default), (&default, &small)] {
                 let packets = largest(ip, here, there).await.map(|bytes| bytes + overhead_bytes);
@@ -131,7 +131,7 @@ fn symbols_follow_from_carrier_ip_version_and_sealing() {
 
 #[tokio::test]
 async fn a_port_alone_listens_for_both_versions_of_ip_and_a_name_on_its_address() {
-    let unsealed = path(&["--insecure-unsealed"]);
+    let unsealed = path(&["--insecure-plaintext"]);
     for (place, hosts) in [("0", &["127.0.0.1", "[::1]"][..]), (":0", &["127.0.0.1"]), ("localhost:0", &["localhost"])]
     {
         let mut server = listen(&place.parse().unwrap(), &unsealed, None).await.unwrap();

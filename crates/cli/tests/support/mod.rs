@@ -72,7 +72,7 @@ impl Site {
 
     /// Sends a small file to `address`. Unless `more` says whom to trust, a new key is accepted.
     pub(crate) fn send(&self, address: &str, more: &[&str]) -> Said {
-        const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-unsealed", "--insecure-classic"];
+        const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-plaintext", "--insecure-classic"];
         let file = self.write("small.txt", "small");
         let trust = if more.iter().any(|flag| TRUST.contains(flag)) { &[][..] } else { &["--accept-new-key"] };
         self.run(&[&["send", &file, address], trust, more].concat())

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use dfcp_proto::{
-    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security, WriteAhead,
+    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security, SendBuffering,
 };
 use tokio::runtime::{self, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
@@ -274,7 +274,7 @@ impl EndpointShared {
     ) -> Arc<Shared> {
         if self.bell.is_of_task() {
             // The application runs whenever the endpoint does not.
-            connection.set_write_ahead(WriteAhead::Near);
+            connection.set_send_buffering(SendBuffering::Shallow);
         }
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
         let path = Path { carrier, remote, local, src_ip: origin.src_ip() };

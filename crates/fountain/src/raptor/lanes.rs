@@ -9,7 +9,7 @@ use super::taus88::{Taus88, step_component};
 /// Stretches drawn side by side.
 const LANES: usize = 8;
 
-/// Draws in a stretch.
+/// SeekableRng in a stretch.
 pub(super) const STRETCH: usize = 24_000;
 
 /// The image of each bit of a component under [`STRETCH`] draws.

@@ -46,11 +46,11 @@ impl PrecodeDraws {
 
 /// The generator's draws modulo 2000, in sequence.
 struct CheckIndices {
-    /// Draws made in advance: `rows[t][lane]` is number `lane · STRETCH + t`.
+    /// SeekableRng made in advance: `rows[t][lane]` is number `lane · STRETCH + t`.
     rows: Vec<[u16; Lanes::COUNT]>,
     next_row: usize,
     lane: usize,
-    /// Draws what comes after `rows`: a block needs more than that only if it has over 1000 repetitions.
+    /// SeekableRng what comes after `rows`: a block needs more than that only if it has over 1000 repetitions.
     later: Taus88,
 }
 

@@ -424,7 +424,7 @@ impl Carrier {
             receive_memory_bytes: memory_bytes,
             // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
             idle_timeout: Duration::from_secs(3600),
-            content: if is_coded { Content::Real } else { Content::Counted },
+            content: if is_coded { Content::Real } else { Content::Elided },
             ..base
         };
         for (name, &value) in &self.parameters {

@@ -47,7 +47,7 @@ impl ClassicConnection {
     }
 
     fn take_open_segment(&mut self, now: Time, segment: &Segment, payload: &[u8]) -> Result<(), Dropped> {
-        if self.config.content == Content::Counted && matches!(segment, Segment::Data { .. }) {
+        if self.config.content == Content::Elided && matches!(segment, Segment::Data { .. }) {
             self.counters.bytes_received += SEGMENT_BYTES as u64;
         }
         self.open_if_proven(now, segment)?;

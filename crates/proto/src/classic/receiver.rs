@@ -179,7 +179,7 @@ impl ClassicReceiver {
 
     /// Bytes of a data segment's payload.
     fn payload_bytes(&self) -> usize {
-        if self.content == Content::Counted { 0 } else { SEGMENT_BYTES }
+        if self.content == Content::Elided { 0 } else { SEGMENT_BYTES }
     }
 
     /// Associates an empty recv_queue with the block if it has none.

@@ -304,7 +304,7 @@ impl ClassicSender {
     }
 
     pub(crate) fn write_segment(&mut self, segment: ClassicSegment, out: &mut [u8]) -> bool {
-        if self.content == Content::Counted {
+        if self.content == Content::Elided {
             return true;
         }
         if !self.coding

@@ -139,7 +139,7 @@ impl ClassicConnection {
         let segment = self.sender.next_segment(now, &self.rtt)?;
         let &ClassicSegment { block_id, state, block_length, .. } = &segment;
         let data = Segment::Data { block_id, state: state.words(), block_length };
-        let payload_bytes = if self.config.content == Content::Counted { 0 } else { SEGMENT_BYTES };
+        let payload_bytes = if self.config.content == Content::Elided { 0 } else { SEGMENT_BYTES };
         let mut draft = data.begin(self.ports.outgoing(), out);
         if !self.sender.write_segment(segment, draft.payload_up_to(payload_bytes)) {
             return None;

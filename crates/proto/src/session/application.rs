@@ -14,7 +14,7 @@ use crate::stats::Stats;
 
 impl Session {
     /// Takes as many bytes of `data` as the send buffer has room for, of which a modern connection keeps only a part for
-    /// what is not sent yet ([`WriteAhead`](crate::WriteAhead)); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
+    /// what is not sent yet ([`SendBuffering`](crate::SendBuffering)); 0 means none, and a [`Writable`](crate::Event::Writable) event will follow. May
     /// be called before the handshake is done.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ use crate::path::credit::Credit;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::pacing::Pacer;
 use crate::path::rtt::RttEstimator;
-use crate::random::Draws;
+use crate::random::SeekableRng;
 use crate::session::handshake::{Handshake, PeerLimits};
 use crate::session::noise::Opening;
 use crate::session::paths::Paths;
@@ -85,7 +85,7 @@ pub struct Session {
     ports: Ports,
     paths: Paths,
     seal: Seal,
-    random: Draws<ChaCha20Rng>,
+    random: SeekableRng<ChaCha20Rng>,
     /// The state during the handshake and after the end; in between, `closing` knows.
     phase: Phase,
     handshake: Handshake,
@@ -176,7 +176,7 @@ impl Session {
         role: Role,
         seed: [u8; 32],
     ) -> Self {
-        let mut random = Draws::<ChaCha20Rng>::new(seed);
+        let mut random = SeekableRng::<ChaCha20Rng>::new(seed);
         let local_id = random.with(|random| random.next_u32().max(1));
         let kernel = Kernel::detect();
         let proofs = config.credentials().is_some().then(|| random.bytes());

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha20Rng;
 use crate::config::Config;
 use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
-use crate::random::Draws;
+use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, symbol_size_max, syn_options};
 use crate::session::protection::Protection;
@@ -62,7 +62,7 @@ impl Opening {
         credentials: &Credentials,
         local_id: u32,
         offer: &Offer,
-        random: &mut Draws<ChaCha20Rng>,
+        random: &mut SeekableRng<ChaCha20Rng>,
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
         let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;

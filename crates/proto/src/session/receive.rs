@@ -158,7 +158,7 @@ impl Session {
     /// Bytes of the symbol which a data segment stands for without having it.
     fn elided_bytes(&self, segment: &Segment) -> usize {
         match segment {
-            Segment::Data(Data { block, .. }) if self.config.content == Content::Counted => {
+            Segment::Data(Data { block, .. }) if self.config.content == Content::Elided => {
                 block.length_bytes.div_ceil(u32::from(block.k)) as usize
             }
             _ => 0,

@@ -3,7 +3,7 @@
 
 use dfcp_time::Time;
 
-use crate::config::WriteAhead;
+use crate::config::SendBuffering;
 use crate::limits::SHORT_PATH_RTT_MAX;
 use crate::session::{Phase, Session};
 
@@ -18,7 +18,7 @@ pub struct Sending {
     /// It keeps to no rate, and its path is short ([`SHORT_PATH_RTT_MAX`](crate::limits::SHORT_PATH_RTT_MAX)): a few blocks are
     /// sent and reported within milliseconds.
     pub takes_turns: bool,
-    /// What [`Session::allow_writing`] allowed has been written, or all that there was.
+    /// What [`Connection::allow_writing`](crate::Connection::allow_writing) allowed has been written, or all that there was.
     pub has_used_allowance: bool,
 }
 
@@ -47,9 +47,9 @@ impl Session {
         self.last_heard
     }
 
-    /// Says how far ahead of sending a modern connection takes what is written; at first [`WriteAhead::Far`].
-    pub fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        self.send.stream.set_write_ahead(write_ahead);
+    /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
+    pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
+        self.send.stream.set_send_buffering(send_buffering);
     }
 
     /// What it has to send. Of a connection which is not modern or not open, nothing.

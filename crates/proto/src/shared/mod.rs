@@ -59,7 +59,7 @@ pub struct Transmit {
     pub length: usize,
     /// Where it goes.
     pub remote: SocketAddr,
-    /// As many bytes more count as sent ([`Content::Counted`](crate::Content::Counted)); otherwise 0.
+    /// As many bytes more count as sent ([`Content::Elided`](crate::Content::Elided)); otherwise 0.
     pub elided_bytes: u32,
 }
 

@@ -91,7 +91,7 @@ impl Source {
         while !rest.is_empty() {
             let (now_in, later) = rest.split_at(self.room(now, rest.len(), target_bytes));
             match self.content {
-                Content::Counted => {}
+                Content::Elided => {}
                 Content::Real if self.proofs => {
                     proof::append(&mut self.filling.laid, self.filling.data_bytes, self.row_bytes, now_in);
                 }
@@ -149,7 +149,7 @@ impl Source {
         let flushed = self.flushed;
         self.waiting_bytes = 0;
         for block in ready.iter().chain([&filling]) {
-            if self.content == Content::Counted {
+            if self.content == Content::Elided {
                 let mut left = block.data_bytes;
                 while left > 0 {
                     let bytes = self.room(now, left, target_bytes);

@@ -62,7 +62,7 @@ proptest! {
     ) {
         let config = Config {
             schedule: Schedule::OpenLoop { redundancy },
-            content: Content::Counted,
+            content: Content::Elided,
             window_blocks: WINDOW_BLOCKS,
             ..Config::danger_classic()
         };
@@ -114,7 +114,7 @@ proptest! {
 fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
     let config = Config {
         schedule: Schedule::OpenLoop { redundancy: 0.05 },
-        content: Content::Counted,
+        content: Content::Elided,
         window_blocks: 100,
         ..Config::danger_classic()
     };

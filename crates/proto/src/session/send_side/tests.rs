@@ -1,7 +1,7 @@
 use dfcp_wire::feedback::{Report, Run};
 
 use super::*;
-use crate::config::WriteAhead;
+use crate::config::SendBuffering;
 use crate::limits;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
@@ -295,9 +295,9 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_write_ahead(WriteAhead::Near);
+    sender.stream.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
-    assert_eq!(sender.write(NOW, &data) as u64, limits::UNSENT_NEAR_BYTES_MAX);
+    assert_eq!(sender.write(NOW, &data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
     sender.stream.flush();
     let mut number = 0;
     let mut send = |sender: &mut SendSide| {
@@ -334,7 +334,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
     let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_write_ahead(WriteAhead::Near);
+    sender.stream.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     let write = |sender: &mut SendSide| {
         let counts = std::iter::from_fn(|| Some(sender.write(NOW, &data)).filter(|&count| count > 0));
@@ -373,7 +373,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
 fn who_writes_near_fills_blocks() {
     let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_write_ahead(WriteAhead::Near);
+    sender.stream.set_send_buffering(SendBuffering::Shallow);
     (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
     assert_eq!(sender.stream.block_bytes(&sender.flight), 256 * 1420);
     assert_eq!(sender.write(NOW, &vec![1; 1 << 20]), 2 * 256 * 1420);

@@ -10,8 +10,8 @@ use crate::spare::SpareBlocks;
 pub(crate) enum Collector {
     /// They have bytes.
     Real(Box<Decoder>),
-    /// They have none ([`Content::Counted`](crate::Content::Counted)).
-    Counted(Count),
+    /// They have none ([`Content::Elided`](crate::Content::Elided)).
+    Elided(Count),
 }
 
 /// Which source symbols have come, and how many repair symbols.
@@ -36,14 +36,14 @@ impl Collector {
     }
 
     pub(crate) fn counted(shape: BlockShape) -> Self {
-        Self::Counted(Count { shape, source: [0; K_MAX / 64], symbols: 0 })
+        Self::Elided(Count { shape, source: [0; K_MAX / 64], symbols: 0 })
     }
 
     /// Takes a symbol. One which is counted must not have come before, but for source symbols.
     pub(crate) fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         match self {
             Self::Real(decoder) => decoder.push(esi, symbol),
-            Self::Counted(count) => Ok(count.push(esi)),
+            Self::Elided(count) => Ok(count.push(esi)),
         }
     }
 
@@ -51,14 +51,14 @@ impl Collector {
     pub(crate) fn missing(&self) -> usize {
         match self {
             Self::Real(decoder) => decoder.missing(),
-            Self::Counted(count) => count.missing(),
+            Self::Elided(count) => count.missing(),
         }
     }
 
     pub(crate) fn is_complete(&self) -> bool {
         match self {
             Self::Real(decoder) => decoder.is_complete(),
-            Self::Counted(count) => count.missing() == 0,
+            Self::Elided(count) => count.missing() == 0,
         }
     }
 
@@ -66,7 +66,7 @@ impl Collector {
     pub(crate) fn available_bytes(&self) -> usize {
         match self {
             Self::Real(decoder) => decoder.available_bytes(),
-            Self::Counted(count) => count.available_bytes(),
+            Self::Elided(count) => count.available_bytes(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Collector {
     pub(crate) fn rows(&self) -> &[u8] {
         match self {
             Self::Real(decoder) => decoder.data(),
-            Self::Counted(_) => &[],
+            Self::Elided(_) => &[],
         }
     }
 
@@ -86,7 +86,7 @@ impl Collector {
                 spare.give_decoder(decoder);
                 rows
             }
-            Self::Counted(_) => Vec::new(),
+            Self::Elided(_) => Vec::new(),
         }
     }
 }

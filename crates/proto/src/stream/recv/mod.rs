@@ -194,7 +194,7 @@ impl RecvStream {
         // it is accounted for.
         let cut = shape.length_bytes().div_ceil(self.symbol_size);
         let layout = Layout::new(shape, self.proofs);
-        let payload_bytes_due = if self.content == Content::Counted { 0 } else { layout.symbol_size() };
+        let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
         if payload_bytes != payload_bytes_due || shape.k() != cut {
             return Err(inconsistent);
         }
@@ -212,7 +212,7 @@ impl RecvStream {
         self.memory_used += memory_bytes(shape);
         let collector = match self.content {
             Content::Real => Collector::real(self.kernel, coded, &self.spare),
-            Content::Counted => Collector::counted(coded),
+            Content::Elided => Collector::counted(coded),
         };
         self.slots[index] = Slot::Open(collector, layout);
         Ok(index)
@@ -317,7 +317,7 @@ impl RecvStream {
             let out = &mut out[copied..];
             let take = match self.content {
                 Content::Real => layout.copy(rows, self.read_offset..known, out),
-                Content::Counted => {
+                Content::Elided => {
                     let take = out.len().min(known - self.read_offset);
                     out[..take].fill(0);
                     take

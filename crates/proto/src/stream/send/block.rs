@@ -16,7 +16,7 @@ pub(crate) enum Rows {
     /// Its bytes.
     Coded(Encoder<Vec<u8>>),
     /// Nothing: they are only counted.
-    Counted,
+    Elided,
     /// The block is acknowledged, while older blocks are still open.
     Acknowledged,
 }
@@ -78,7 +78,7 @@ impl SendBlock {
         self.missing = 0;
         Some(match std::mem::replace(&mut self.rows, Rows::Acknowledged) {
             Rows::Coded(encoder) => encoder.into_block(),
-            Rows::Counted | Rows::Acknowledged => Vec::new(),
+            Rows::Elided | Rows::Acknowledged => Vec::new(),
         })
     }
 
@@ -112,7 +112,7 @@ impl SendBlock {
     /// Symbols to send for what is missing, in the given round (0 is the first).
     pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator) -> u32 {
         let p = match (traffic, round) {
-            (Traffic::Prompt, _) => loss.high(),
+            (Traffic::LowLatency, _) => loss.high(),
             (Traffic::Bulk, 0 | 1) => loss.low(),
             // Two rounds have not sufficed. If the path has become worse, this block may hold up decoded ones behind it.
             (Traffic::Bulk, _) => loss.now(),

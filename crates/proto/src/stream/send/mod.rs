@@ -23,7 +23,7 @@ use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
 use dfcp_wire::BlockInfo;
 
-use crate::config::{Config, Content, Traffic, WriteAhead};
+use crate::config::{Config, Content, SendBuffering, Traffic};
 use crate::limits;
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
@@ -42,8 +42,8 @@ use crate::stream::send::repairs::Repairs;
 use crate::stream::send::symbol::{Reason, Symbol};
 use crate::stream::window::GrowingWindow;
 
-/// Blocks of [`Traffic::Prompt`] streams: long enough for a web object, so that one repair margin covers all of it.
-const PROMPT_BLOCK_SYMBOLS: usize = 128;
+/// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
+const LOW_LATENCY_BLOCK_SYMBOLS: usize = 128;
 
 /// A block may take at most this share of a window, so that even a small window has several blocks under way.
 const BLOCKS_PER_WINDOW_MIN: u64 = 4;
@@ -69,7 +69,7 @@ pub(crate) struct SendStream {
     window_blocks: u32,
     buffer: GrowingWindow,
     traffic: Traffic,
-    write_ahead: WriteAhead,
+    send_buffering: SendBuffering,
     allowance: WriteAllowance,
     content: Content,
     /// The application could not write all it had.
@@ -108,7 +108,7 @@ impl SendStream {
             window_blocks: config.window_blocks,
             buffer: GrowingWindow::new(config.send_buffer_bytes),
             traffic: config.traffic,
-            write_ahead: WriteAhead::Far,
+            send_buffering: SendBuffering::Deep,
             allowance: WriteAllowance::Any,
             content: config.content,
             more_to_come: false,
@@ -235,7 +235,7 @@ impl SendStream {
             end_of_stream: block.end_of_stream,
         };
         let symbol_size = block.layout.symbol_size();
-        let payload_bytes = if matches!(block.rows, Rows::Counted) { 0 } else { symbol_size };
+        let payload_bytes = if matches!(block.rows, Rows::Elided) { 0 } else { symbol_size };
         Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
     }
 
@@ -271,8 +271,8 @@ impl SendStream {
 
     /// What the symbols of a block are made of.
     fn rows(&mut self, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
-        if self.content == Content::Counted {
-            return Some(Rows::Counted);
+        if self.content == Content::Elided {
+            return Some(Rows::Elided);
         }
         let mut rows = layout.lay_out(laid, self.symbol_size);
         self.proofs.seal(layout, &mut rows);
@@ -331,7 +331,7 @@ impl SendStream {
         let Some(block) = self.blocks.get(index) else { return false };
         match &block.rows {
             Rows::Coded(encoder) => self.repairs.write(encoder, symbol, block.target, out),
-            Rows::Counted => true,
+            Rows::Elided => true,
             Rows::Acknowledged => false,
         }
     }

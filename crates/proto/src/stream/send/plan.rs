@@ -19,7 +19,7 @@ pub(crate) fn margin(traffic: Traffic, round: u32) -> f64 {
         (Traffic::Bulk, 0 | 1) => 1.0,
         (Traffic::Bulk, 2 | 3) => 0.0,
         (Traffic::Bulk, _) => -1.0,
-        (Traffic::Prompt, _) => -2.0,
+        (Traffic::LowLatency, _) => -2.0,
     }
 }
 

@@ -9,12 +9,12 @@ use rand_chacha::rand_core::Rng;
 
 use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
-use crate::random::Draws;
+use crate::random::SeekableRng;
 
-/// Draws the secrets of the blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
+/// SeekableRng the secrets of the blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
 /// per block of the window, and one XOR over everything before it. Without proofs it does nothing and believes all.
 pub(crate) struct Proofs {
-    secrets: Option<Draws<ChaCha8Rng>>,
+    secrets: Option<SeekableRng<ChaCha8Rng>>,
     /// XOR of the proofs of the blocks before the window.
     acknowledged: u32,
     /// Those of the blocks in the window, oldest first.
@@ -24,7 +24,7 @@ pub(crate) struct Proofs {
 impl Proofs {
     /// With proofs if there is a `secret`, which nobody else must know and no other connection use.
     pub(crate) fn new(secret: Option<[u8; 32]>) -> Self {
-        Self { secrets: secret.map(Draws::new), acknowledged: 0, window: VecDeque::new() }
+        Self { secrets: secret.map(SeekableRng::new), acknowledged: 0, window: VecDeque::new() }
     }
 
     pub(crate) const fn are_on(&self) -> bool {

@@ -2,8 +2,8 @@
 
 use dfcp_time::Time;
 
-use super::{BLOCKS_PER_WINDOW_MIN, PROMPT_BLOCK_SYMBOLS, SendStream};
-use crate::config::{Traffic, WriteAhead};
+use super::{BLOCKS_PER_WINDOW_MIN, LOW_LATENCY_BLOCK_SYMBOLS, SendStream};
+use crate::config::{SendBuffering, Traffic};
 use crate::limits;
 use crate::path::flight::Flight;
 use crate::session::sharing::WriteAllowance;
@@ -38,12 +38,12 @@ impl SendStream {
 
     /// Written bytes of which no block has been cut yet, at the most.
     fn unsent_bytes_max(&self, flight: &Flight) -> u64 {
-        match self.write_ahead {
-            WriteAhead::Far => limits::UNSENT_BYTES_MAX,
-            WriteAhead::Near => {
+        match self.send_buffering {
+            SendBuffering::Deep => limits::UNSENT_BYTES_MAX,
+            SendBuffering::Shallow => {
                 // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
                 let block_bytes = self.block_bytes(flight) as u64;
-                let most = limits::UNSENT_NEAR_BYTES_MAX.max(2 * block_bytes);
+                let most = limits::UNSENT_SHALLOW_BYTES_MAX.max(2 * block_bytes);
                 most.min((flight.room() * self.symbol_size) as u64).max(block_bytes)
             }
         }
@@ -52,7 +52,7 @@ impl SendStream {
     pub(crate) fn block_bytes(&self, flight: &Flight) -> usize {
         let symbols = match self.traffic {
             Traffic::Bulk => plan::bulk_block_symbols(flight.loss().low()),
-            Traffic::Prompt => PROMPT_BLOCK_SYMBOLS,
+            Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
         let share = self.peer_window_bytes.min(self.buffer.bytes()) / BLOCKS_PER_WINDOW_MIN;
         let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
@@ -68,8 +68,8 @@ impl SendStream {
         self.source.shut_down();
     }
 
-    pub(crate) fn set_write_ahead(&mut self, write_ahead: WriteAhead) {
-        self.write_ahead = write_ahead;
+    pub(crate) fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
+        self.send_buffering = send_buffering;
     }
 
     pub(crate) fn allow(&mut self, allowance: WriteAllowance) {
