@@ -17,13 +17,13 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// `sealed with AES-128-GCM, peer SHA256:...`
+    /// `encrypted with AES-128-GCM, peer SHA256:...`
     #[must_use]
     pub fn describe(&self) -> String {
         let cipher = cipher_name(self.cipher);
         match &self.peer {
-            Some(key) => format!("sealed with {cipher}, peer {}", key.fingerprint()),
-            None => format!("sealed with {cipher}, peer has the pre-shared key"),
+            Some(key) => format!("encrypted with {cipher}, peer {}", key.fingerprint()),
+            None => format!("encrypted with {cipher}, peer has the pre-shared key"),
         }
     }
 
@@ -68,7 +68,7 @@ mod tests {
             handshake_hash: [0; 32],
             cipher: Cipher::ChaCha20Poly1305,
         };
-        assert_eq!(seal.describe(), format!("sealed with ChaCha20-Poly1305, peer {}", key.fingerprint()));
+        assert_eq!(seal.describe(), format!("encrypted with ChaCha20-Poly1305, peer {}", key.fingerprint()));
         let mut object = json!({ "event": "connected" });
         Seal::add_to(Some(&seal), &mut object);
         assert_eq!((object["pattern"].as_str(), object["cipher"].as_str()), (Some("IK"), Some("ChaCha20-Poly1305")));

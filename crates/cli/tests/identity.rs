@@ -31,7 +31,7 @@ fn a_first_contact_is_printed_and_kept_and_a_changed_key_is_refused() {
     let fingerprint = there.id("fingerprint");
     let first = here.send(&receiver.address, &[]).ok();
     assert!(first.err.contains("first contact") && first.err.contains(&fingerprint), "{first:?}");
-    assert!(first.err.contains("sealed with "), "{first:?}");
+    assert!(first.err.contains("encrypted with "), "{first:?}");
     let known = fs::read_to_string(here.config().join("known_hosts")).unwrap();
     assert!(known.contains(&receiver.address) && known.contains(&there.id("public_key")), "{known}");
     let second = here.send(&receiver.address, &["--json"]).ok();
@@ -193,14 +193,14 @@ fn a_code_comes_from_standard_input_too() {
 }
 
 #[test]
-fn sealed_and_unsealed_do_not_mix() {
+fn encrypted_and_plaintext_do_not_mix() {
     let (here, there) = two();
     let sealed = there.receive(&["--allow-any"]);
     here.send(&sealed.address, &["--insecure-plaintext"]).refused(&["--insecure-plaintext", "refused"]);
     here.send(&sealed.address, &["--insecure-classic"]).refused(&["--insecure-classic", "refused"]);
     drop(sealed);
     let unsealed = there.receive(&["--insecure-plaintext", "--once"]);
-    here.send(&unsealed.address, &[]).refused(&["refused the sealed connection", "--insecure-plaintext"]);
+    here.send(&unsealed.address, &[]).refused(&["refused the encrypted connection", "--insecure-plaintext"]);
     let sent = here.send(&unsealed.address, &["--insecure-plaintext"]).ok();
     assert!(sent.err.contains("warning: neither encrypted nor authenticated"), "{sent:?}");
     assert!(unsealed.succeeded());
@@ -226,7 +226,7 @@ fn the_cipher_can_be_chosen_and_both_sides_say_it() {
     let (here, there) = two();
     let receiver = there.receive(&["--allow-any", "--once"]);
     let sent = here.send(&receiver.address, &["--cipher", "chacha20-poly1305"]).ok();
-    assert!(sent.err.contains("sealed with ChaCha20-Poly1305, peer SHA256:"), "{sent:?}");
+    assert!(sent.err.contains("encrypted with ChaCha20-Poly1305, peer SHA256:"), "{sent:?}");
     let admitted = receiver.line_with("admitted (any)");
     assert!(admitted.contains("ChaCha20-Poly1305") && admitted.contains(&here.id("fingerprint")), "{admitted}");
 }

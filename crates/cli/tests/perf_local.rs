@@ -26,12 +26,12 @@ fn number(value: &Value) -> f64 {
 
 /// What a summary says of each round is the quotient of what was measured in it.
 #[track_caller]
-fn assert_quotients(ratio: &Value, sealed: &[&Value], unsealed: &[&Value], key: &str) {
+fn assert_quotients(ratio: &Value, sealed: &[&Value], plaintext: &[&Value], key: &str) {
     let listed = ratio["rounds"].as_array().unwrap();
     assert_eq!(listed.len(), sealed.len());
-    for (listed, (sealed, unsealed)) in listed.iter().zip(sealed.iter().zip(unsealed)) {
-        assert_eq!(sealed["round"], unsealed["round"]);
-        let quotient = number(&sealed[key]) / number(&unsealed[key]);
+    for (listed, (sealed, plaintext)) in listed.iter().zip(sealed.iter().zip(plaintext)) {
+        assert_eq!(sealed["round"], plaintext["round"]);
+        let quotient = number(&sealed[key]) / number(&plaintext[key]);
         assert!((number(listed) / quotient - 1.0).abs() < 1e-9, "{key}: {listed} is not {quotient}");
     }
 }
@@ -40,7 +40,7 @@ fn assert_quotients(ratio: &Value, sealed: &[&Value], unsealed: &[&Value], key: 
 fn every_round_measures_with_and_without_a_seal_in_turn() {
     let json = measured(&["--rounds", "2", "--cipher", "chacha20-poly1305"]);
     let order: Vec<_> = json["measurements"].as_array().unwrap().iter().map(|one| &one["protection"]).collect();
-    assert_eq!(order, ["ChaCha20-Poly1305", "unsealed", "ChaCha20-Poly1305", "unsealed"]);
+    assert_eq!(order, ["ChaCha20-Poly1305", "plaintext", "ChaCha20-Poly1305", "plaintext"]);
     for measurement in json["measurements"].as_array().unwrap() {
         assert!(number(&measurement["goodput_bps"]) > 0.0, "{measurement}");
         assert!(number(&measurement["seconds"]) >= 0.1, "{measurement}");
@@ -51,15 +51,15 @@ fn every_round_measures_with_and_without_a_seal_in_turn() {
             assert!((number(&measurement["cpu_ns_per_data_datagram"]) / per_datagram_ns - 1.0).abs() < 1e-9);
         }
     }
-    let (sealed, unsealed) = (rounds(&json, "ChaCha20-Poly1305"), rounds(&json, "unsealed"));
+    let (sealed, plaintext) = (rounds(&json, "ChaCha20-Poly1305"), rounds(&json, "plaintext"));
     assert_eq!(
         (&json["summary"][0]["protection"], &json["summary"][1]["protection"]),
-        (&unsealed[0]["protection"], &sealed[0]["protection"])
+        (&plaintext[0]["protection"], &sealed[0]["protection"])
     );
-    let ratio = &json["summary"][1]["ratio_to_unsealed"];
-    assert_quotients(&ratio["goodput"], &sealed, &unsealed, "goodput_bps");
+    let ratio = &json["summary"][1]["ratio_to_plaintext"];
+    assert_quotients(&ratio["goodput"], &sealed, &plaintext, "goodput_bps");
     if cfg!(target_os = "linux") {
-        assert_quotients(&ratio["cpu_per_data_datagram"], &sealed, &unsealed, "cpu_ns_per_data_datagram");
+        assert_quotients(&ratio["cpu_per_data_datagram"], &sealed, &plaintext, "cpu_ns_per_data_datagram");
     }
 }
 
@@ -69,7 +69,7 @@ fn without_a_cipher_it_is_the_one_which_connections_choose_here() {
     let sealed = json["summary"][1]["protection"].as_str().unwrap();
     let fastest = if dfcp_secure::Cipher::cpu_has_aes() { "AES-128-GCM" } else { "ChaCha20-Poly1305" };
     assert_eq!(sealed, fastest);
-    assert_eq!((rounds(&json, sealed).len(), rounds(&json, "unsealed").len()), (1, 1));
+    assert_eq!((rounds(&json, sealed).len(), rounds(&json, "plaintext").len()), (1, 1));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn people_get_a_line_for_each_measurement_and_a_table_which_says_what_is_in_it()
     let said = Site::new().run(&["perf", "local", "--duration", "100ms", "--rounds", "1"]).ok();
     assert!(said.err.contains("over loopback") && said.err.lines().count() == 1, "{said:?}");
     let lines: Vec<_> = said.out.lines().collect();
-    assert!(lines[0].starts_with("round 1 of 1") && lines[1].starts_with("round 1 of 1  unsealed"), "{said:?}");
-    assert!(lines[3].starts_with("protection") && lines[4].starts_with("unsealed"), "{said:?}");
+    assert!(lines[0].starts_with("round 1 of 1") && lines[1].starts_with("round 1 of 1  plaintext"), "{said:?}");
+    assert!(lines[3].starts_with("protection") && lines[4].starts_with("plaintext"), "{said:?}");
     assert!(said.out.contains("counts both ends together"), "{said:?}");
 }

@@ -143,7 +143,7 @@ pub enum NotAdmitted {
     #[error("it said nothing")]
     Silent,
     /// The connection has no seal, so nothing is known of the peer.
-    #[error("the connection is not sealed")]
+    #[error("the connection is not encrypted")]
     Unsealed,
     /// Its key is not known here and it did not try a code.
     #[error("it has no code, and its key {0} is not authorized; to admit it, add that to authorized_keys")]

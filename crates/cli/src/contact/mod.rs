@@ -135,7 +135,7 @@ impl Contact {
     /// It is not, or nobody says that it is; the key cannot be written down; or the connection broke.
     pub async fn confirm<T: Transport>(&self, connection: &mut T) -> anyhow::Result<Next> {
         let Proof::Static { expected, .. } = &self.proof else { return Ok(Next::GoOn) };
-        let seal = connection.seal().context("the connection is not sealed, please report this as a bug")?;
+        let seal = connection.seal().context("the connection is not encrypted, please report this as a bug")?;
         let key = seal.peer.context("the peer has shown no key, please report this as a bug")?;
         match expected {
             Expected::Known(_) => Ok(Next::GoOn),
@@ -231,7 +231,7 @@ impl Contact {
                 own.public().fingerprint()
             ),
             (ConnectionError::Refused, _) => anyhow::anyhow!(
-                "{} refused the sealed connection; if it runs with --insecure-plaintext or --insecure-classic, start it \
+                "{} refused the encrypted connection; if it runs with --insecure-plaintext or --insecure-classic, start it \
                  without, and else try again later",
                 self.host
             ),

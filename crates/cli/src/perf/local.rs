@@ -50,7 +50,7 @@ async fn protections(asked: &[Cipher]) -> anyhow::Result<Vec<Protection>> {
     if ciphers.is_empty() {
         ciphers.push(measure::negotiated(Ciphers::Fastest).await?);
     }
-    Ok(ciphers.into_iter().map(Protection::Sealed).chain([Protection::Unsealed]).collect())
+    Ok(ciphers.into_iter().map(Protection::Sealed).chain([Protection::Plaintext]).collect())
 }
 
 fn describe(args: &PerfLocalArgs, protections: &[Protection]) -> String {
@@ -88,7 +88,7 @@ impl Protection {
     const fn name(self) -> &'static str {
         match self {
             Self::Sealed(cipher) => seal::cipher_name(cipher),
-            Self::Unsealed => "unsealed",
+            Self::Plaintext => "plaintext",
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Protection {
     /// A sealed connection with this cipher.
     Sealed(Cipher),
     /// No encryption and no authentication.
-    Unsealed,
+    Plaintext,
 }
 
 /// What was measured.
@@ -76,7 +76,7 @@ impl Figures {
 /// There is no connection.
 pub(super) async fn negotiated(ciphers: Ciphers) -> anyhow::Result<Cipher> {
     let (near, far) = timeout(PERF_LOCAL_OVERTIME_MAX, connect(Some(ciphers))).await.context(STALLED)??;
-    let identity = near.identity().context("the connection to this machine is not sealed as asked; report this")?;
+    let identity = near.identity().context("the connection to this machine is not encrypted as asked; report this")?;
     near.abort();
     far.abort();
     Ok(identity.cipher)
@@ -94,12 +94,12 @@ pub(super) async fn measure(
 ) -> anyhow::Result<Figures> {
     let ciphers = match protection {
         Protection::Sealed(cipher) => Some(Ciphers::Only(cipher)),
-        Protection::Unsealed => None,
+        Protection::Plaintext => None,
     };
     let session = async {
         let (near, far) = connect(ciphers).await?;
         let cipher = near.identity().map(|identity| identity.cipher);
-        let is_as_asked = cipher.map_or(Protection::Unsealed, Protection::Sealed) == protection;
+        let is_as_asked = cipher.map_or(Protection::Plaintext, Protection::Sealed) == protection;
         ensure!(is_as_asked, "the connection to this machine is not protected as asked; report this");
         transfer(near, far, duration, on_progress).await
     };
@@ -109,7 +109,7 @@ pub(super) async fn measure(
 
 const STALLED: &str = "a connection of this machine to itself stalled; try again when it is less busy";
 
-/// The two ends of a connection over loopback, each of which knows the other's key; `None` leaves it unsealed.
+/// The two ends of a connection over loopback, each of which knows the other's key; `None` leaves it plaintext.
 async fn connect(ciphers: Option<Ciphers>) -> anyhow::Result<(Stream, Stream)> {
     let (listening, connecting) = configs(ciphers)?;
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), listening)

@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// The quotients sealed by unsealed, one of each round and together.
+/// The quotients sealed by plaintext, one of each round and together.
 #[derive(Debug, Clone, PartialEq)]
 struct Ratio {
     rounds: Vec<f64>,
@@ -48,9 +48,9 @@ struct Ratio {
 
 impl Ratio {
     /// `None` unless every round has both.
-    fn of(sealed: &[f64], unsealed: &[f64]) -> Option<Self> {
-        let is_complete = sealed.len() == unsealed.len() && unsealed.iter().all(|value| *value > 0.0);
-        let rounds: Vec<_> = sealed.iter().zip(unsealed).map(|(sealed, unsealed)| sealed / unsealed).collect();
+    fn of(sealed: &[f64], plaintext: &[f64]) -> Option<Self> {
+        let is_complete = sealed.len() == plaintext.len() && plaintext.iter().all(|value| *value > 0.0);
+        let rounds: Vec<_> = sealed.iter().zip(plaintext).map(|(sealed, plaintext)| sealed / plaintext).collect();
         let spread = Spread::of(&rounds).filter(|_| is_complete)?;
         Some(Self { rounds, spread })
     }
@@ -72,7 +72,7 @@ pub(super) struct Summary {
     data_datagrams: u64,
     repair_datagrams: u64,
     wasted: u64,
-    /// Of goodput and of CPU time per datagram, to unsealed.
+    /// Of goodput and of CPU time per datagram, to plaintext.
     ratios: [Option<Ratio>; 2],
 }
 
@@ -81,10 +81,10 @@ impl Summary {
         let goodputs_bps = goodputs_bps(measured, protection);
         let cpus_ns = cpus_ns(measured, protection);
         let ratios = match protection {
-            Protection::Unsealed => [None, None],
+            Protection::Plaintext => [None, None],
             Protection::Sealed(_) => [
-                Ratio::of(&goodputs_bps, &self::goodputs_bps(measured, Protection::Unsealed)),
-                Ratio::of(&cpus_ns, &self::cpus_ns(measured, Protection::Unsealed)),
+                Ratio::of(&goodputs_bps, &self::goodputs_bps(measured, Protection::Plaintext)),
+                Ratio::of(&cpus_ns, &self::cpus_ns(measured, Protection::Plaintext)),
             ],
         };
         let own = || rounds_of(measured, protection);
@@ -138,8 +138,8 @@ impl Summary {
             "protection": self.protection.name(), "goodput_bps": self.goodput_bps,
             "cpu_ns_per_data_datagram": self.cpu_ns, "data_datagrams": self.data_datagrams,
             "repair_share": self.repair_share(), "waste_share": self.waste_share(),
-            "ratio_to_unsealed": match self.protection {
-                Protection::Unsealed => Value::Null,
+            "ratio_to_plaintext": match self.protection {
+                Protection::Plaintext => Value::Null,
                 Protection::Sealed(_) => json!({
                     "goodput": Ratio::json(goodput.as_ref()), "cpu_per_data_datagram": Ratio::json(cpu.as_ref()),
                 }),
@@ -160,9 +160,9 @@ fn cpus_ns(measured: &[Figures], protection: Protection) -> Vec<f64> {
     rounds_of(measured, protection).filter_map(Figures::cpu_ns_per_datagram).collect()
 }
 
-/// One for each protection: unsealed, to which the others are compared, and those in the order of their first measurement.
+/// One for each protection: plaintext, to which the others are compared, and those in the order of their first measurement.
 pub(super) fn summaries(measured: &[Figures]) -> Vec<Summary> {
-    let mut protections = vec![Protection::Unsealed];
+    let mut protections = vec![Protection::Plaintext];
     for figures in measured {
         if !protections.contains(&figures.protection) {
             protections.push(figures.protection);
@@ -193,21 +193,21 @@ pub(super) fn notes(summaries: &[Summary]) -> String {
         "and decrypting, and the system's network stack as far as it works in this program's name.",
         "goodput: what the receiving end read. CPU: by data datagrams sent; handshake and end are left out.",
         "repair: repair datagrams of all data datagrams; nothing is lost on loopback but what the receiving end is too slow",
-        "to take. waste: those which arrived and were not needed. ratio: sealed by unsealed in the same round.",
+        "to take. waste: those which arrived and were not needed. ratio: encrypted by plaintext in the same round.",
     ]
     .map(str::to_owned)
     .to_vec();
     if summaries.iter().all(|summary| summary.cpu_ns.is_none()) {
         lines.push("CPU time: this system does not tell it.".to_owned());
     }
-    let unsealed = summaries.iter().find(|summary| summary.protection == Protection::Unsealed);
-    for (summary, unsealed) in summaries.iter().filter_map(|summary| Some((summary, unsealed?))) {
-        if (summary.repair_share() - unsealed.repair_share()).abs() > REPAIR_DIFFERENCE_MAX {
+    let plaintext = summaries.iter().find(|summary| summary.protection == Protection::Plaintext);
+    for (summary, plaintext) in summaries.iter().filter_map(|summary| Some((summary, plaintext?))) {
+        if (summary.repair_share() - plaintext.repair_share()).abs() > REPAIR_DIFFERENCE_MAX {
             lines.push(format!(
-                "{}: repaired {:.1} %, unsealed {:.1} %; the ratios show that difference, too, not encryption alone.",
+                "{}: repaired {:.1} %, plaintext {:.1} %; the ratios show that difference, too, not encryption alone.",
                 summary.protection.name(),
                 100.0 * summary.repair_share(),
-                100.0 * unsealed.repair_share(),
+                100.0 * plaintext.repair_share(),
             ));
         }
     }

@@ -11,13 +11,13 @@ use crate::transport::{DataDatagrams, PathSample, Wasted};
 
 const SEALED: Protection = Protection::Sealed(Cipher::Aes128Gcm);
 
-/// One second which brought `bytes` with `datagrams`, of which a tenth was wasted, and unsealed a fifth was
+/// One second which brought `bytes` with `datagrams`, of which a tenth was wasted, and plaintext a fifth was
 /// repair.
 fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: Option<Duration>) -> Figures {
     let path = PathSample {
         data_datagrams: match protection {
             Protection::Sealed(_) => DataDatagrams { source: datagrams, ..DataDatagrams::default() },
-            Protection::Unsealed => {
+            Protection::Plaintext => {
                 let repair = datagrams / 5;
                 DataDatagrams { source: datagrams - repair, repair, ..DataDatagrams::default() }
             }
@@ -34,15 +34,15 @@ fn figures(protection: Protection, round: u32, bytes: u64, datagrams: u64, cpu: 
     }
 }
 
-/// Rounds of 1, 2 and 4 GB/s unsealed, at 1000 ns each; sealed at a half, three quarters and a quarter of that, at twice
+/// Rounds of 1, 2 and 4 GB/s plaintext, at 1000 ns each; sealed at a half, three quarters and a quarter of that, at twice
 /// the CPU time or as given.
 fn three_rounds(sealed_cpu: Option<Duration>) -> Vec<Figures> {
     let rounds = [(1, 1_000, 500), (2, 2_000, 1_500), (3, 4_000, 1_000)];
-    let measured = rounds.into_iter().flat_map(|(round, unsealed_mb, sealed_mb)| {
-        let unsealed_cpu = sealed_cpu.map(|_| Duration::from_secs(1));
+    let measured = rounds.into_iter().flat_map(|(round, plaintext_mb, sealed_mb)| {
+        let plaintext_cpu = sealed_cpu.map(|_| Duration::from_secs(1));
         [
             figures(SEALED, round, sealed_mb * 1_000_000, 1_000_000, sealed_cpu),
-            figures(Protection::Unsealed, round, unsealed_mb * 1_000_000, 1_000_000, unsealed_cpu),
+            figures(Protection::Plaintext, round, plaintext_mb * 1_000_000, 1_000_000, plaintext_cpu),
         ]
     });
     measured.collect()
@@ -59,14 +59,14 @@ fn json(measured: &[Figures]) -> Value {
 #[test]
 fn ratios_are_those_of_the_rounds_not_of_the_medians() {
     let json = json(&three_rounds(Some(Duration::from_secs(2))));
-    let [unsealed, sealed] = &json["summary"].as_array().unwrap()[..] else { panic!("not two: {json}") };
-    assert_eq!((&unsealed["protection"], &sealed["protection"]), (&"unsealed".into(), &"AES-128-GCM".into()));
+    let [plaintext, sealed] = &json["summary"].as_array().unwrap()[..] else { panic!("not two: {json}") };
+    assert_eq!((&plaintext["protection"], &sealed["protection"]), (&"plaintext".into(), &"AES-128-GCM".into()));
     // The medians' own quotient is a half: 8 by 16 Gbit/s.
     assert_eq!(
-        (unsealed["goodput_bps"]["median"].as_f64(), sealed["goodput_bps"]["median"].as_f64()),
+        (plaintext["goodput_bps"]["median"].as_f64(), sealed["goodput_bps"]["median"].as_f64()),
         (Some(16e9), Some(8e9))
     );
-    let ratio = &sealed["ratio_to_unsealed"];
+    let ratio = &sealed["ratio_to_plaintext"];
     assert_eq!(ratio["goodput"]["rounds"], serde_json::json!([0.5, 0.75, 0.25]));
     assert_eq!(ratio["goodput"]["min"], 0.25);
     assert_eq!(ratio["goodput"]["median"], 0.5);
@@ -74,7 +74,7 @@ fn ratios_are_those_of_the_rounds_not_of_the_medians() {
     assert_eq!(ratio["cpu_per_data_datagram"]["median"], 2.0);
     assert_eq!(sealed["cpu_ns_per_data_datagram"]["max"], 2000.0);
     assert_eq!((&sealed["data_datagrams"], &sealed["waste_share"]), (&3_000_000.into(), &0.1.into()));
-    assert!(unsealed["ratio_to_unsealed"].is_null());
+    assert!(plaintext["ratio_to_plaintext"].is_null());
     assert_eq!(json["measurements"].as_array().unwrap().len(), 6);
 }
 
@@ -82,7 +82,7 @@ fn ratios_are_those_of_the_rounds_not_of_the_medians() {
 fn the_median_of_an_even_number_is_between_the_middle_two() {
     let two = json(&three_rounds(None)[..4]);
     let sealed = &two["summary"][1];
-    assert_eq!(sealed["ratio_to_unsealed"]["goodput"]["median"], 0.625);
+    assert_eq!(sealed["ratio_to_plaintext"]["goodput"]["median"], 0.625);
     assert_eq!(sealed["goodput_bps"]["median"], 8e9);
 }
 
@@ -94,10 +94,10 @@ fn the_table_has_a_line_for_each_protection_and_a_range_from_two_rounds_on() {
         .lines()
         .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>())
         .collect();
-    let [head, unsealed, sealed] = &lines[..] else { panic!("not three lines: {text}") };
+    let [head, plaintext, sealed] = &lines[..] else { panic!("not three lines: {text}") };
     assert_eq!(head.len(), 8);
-    assert_eq!(unsealed[..3], ["unsealed", "16000 (8000–32000)", "1000 (1000–1000)"]);
-    assert_eq!(unsealed[3..], ["3000000", "20.0 %", "10.0 %", "-", "-"]);
+    assert_eq!(plaintext[..3], ["plaintext", "16000 (8000–32000)", "1000 (1000–1000)"]);
+    assert_eq!(plaintext[3..], ["3000000", "20.0 %", "10.0 %", "-", "-"]);
     assert_eq!(sealed[4..], ["0.0 %", "10.0 %", "0.50 (0.25–0.75)", "2.00 (2.00–2.00)"]);
     let once = table::table(&table::summaries(&measured[..2]));
     assert!(once.contains("0.50") && !once.contains('('), "{once}");
@@ -107,9 +107,9 @@ fn the_table_has_a_line_for_each_protection_and_a_range_from_two_rounds_on() {
 fn a_comparison_of_unequal_repair_says_so() {
     let notes = |measured: &[Figures]| table::notes(&table::summaries(measured));
     let measured = three_rounds(None);
-    assert!(notes(&measured).contains("AES-128-GCM: repaired 0.0 %, unsealed 20.0 %"));
+    assert!(notes(&measured).contains("AES-128-GCM: repaired 0.0 %, plaintext 20.0 %"));
     assert!(!notes(&measured[1..2]).contains("repaired"));
-    let equal = [figures(SEALED, 1, 1, 100, None), Figures { protection: Protection::Unsealed, ..measured[0] }];
+    let equal = [figures(SEALED, 1, 1, 100, None), Figures { protection: Protection::Plaintext, ..measured[0] }];
     assert!(!notes(&equal).contains("repaired"));
 }
 
@@ -119,7 +119,7 @@ fn a_system_without_cpu_times_leaves_them_out_and_says_so() {
     let json = json(&measured);
     let sealed = &json["summary"][1];
     assert!(
-        sealed["cpu_ns_per_data_datagram"].is_null() && sealed["ratio_to_unsealed"]["cpu_per_data_datagram"].is_null()
+        sealed["cpu_ns_per_data_datagram"].is_null() && sealed["ratio_to_plaintext"]["cpu_per_data_datagram"].is_null()
     );
     assert!(json["measurements"][0]["cpu_seconds"].is_null());
     let summaries = table::summaries(&measured);
@@ -133,5 +133,5 @@ fn each_cipher_is_measured_once_a_round_and_no_encryption_last() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked = [Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
     let [chacha, aes] = [Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm].map(Protection::Sealed);
-    assert_eq!(runtime.block_on(protections(&asked)).unwrap(), [chacha, aes, Protection::Unsealed]);
+    assert_eq!(runtime.block_on(protections(&asked)).unwrap(), [chacha, aes, Protection::Plaintext]);
 }
