@@ -76,8 +76,9 @@ pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
 /// How long a full socket is waited for before timers are looked after.
 pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
 
-/// How long the last datagrams of an endpoint wait for room in its socket.
-pub(crate) const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// How long an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must
+/// not hold it for ever.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection which has just sent all that its pacer allowed is not served again before this much later, unless
 /// something happens to it: what may leave meanwhile leaves together.

@@ -31,9 +31,10 @@ pub(super) struct Driver {
     receives: bool,
     /// The socket had no room: nothing is sent before it has, or until then.
     blocked_until: Option<Time>,
-    /// Receiving failed: nothing is received until then.
-    deaf_until: Option<Time>,
-    /// All is over but for what the socket had no room for; that is not waited for any longer than until then.
+    /// Receiving failed. The driver does not receive before this time, so that a persistent error does not keep it busy.
+    recv_backoff_until: Option<Time>,
+    /// All is over, except for datagrams which the socket had no room for. The driver stops at this time even if they are
+    /// still unsent.
     ends_at: Option<Time>,
 }
 
@@ -60,7 +61,7 @@ impl Driver {
             called: Vec::new(),
             receives: true,
             blocked_until: None,
-            deaf_until: None,
+            recv_backoff_until: None,
             ends_at: None,
             shared,
         }
@@ -115,7 +116,7 @@ impl Driver {
     fn take_in(&mut self) -> bool {
         let now = self.shared.clock.now();
         self.blocked_until = self.blocked_until.filter(|&until| now < until);
-        self.deaf_until = self.deaf_until.filter(|&until| now < until);
+        self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
         self.receive();
         self.intake.has_woken()
     }
@@ -129,9 +130,10 @@ impl Driver {
         (is_looked_at || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
 
-    /// Whether all is over, and the last words have left, such as an RST.
+    /// Whether all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer
+    /// waits for them.
     fn is_over(&mut self, now: Time) -> bool {
-        let ends_at = *self.ends_at.get_or_insert(now + limits::LAST_WORDS_MAX);
+        let ends_at = *self.ends_at.get_or_insert(now + limits::DRAIN_TIMEOUT);
         let is_over = self.shared.is_over();
         if !is_over {
             self.ends_at = None;
@@ -140,7 +142,7 @@ impl Driver {
     }
 
     fn receive(&mut self) {
-        if self.deaf_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
+        if self.recv_backoff_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
             return;
         }
         match self.intake.receive(&self.shared, &mut self.agenda, &mut self.peers) {
@@ -149,7 +151,7 @@ impl Driver {
             // else: the connections' own timeouts decide.
             Err(error) => {
                 tracing::debug!(%error, "receiving failed");
-                self.deaf_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
+                self.recv_backoff_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
             }
         }
     }
@@ -208,8 +210,8 @@ impl Driver {
 
     /// What to wait for, and how long, if there is nothing to do now.
     fn rest(&mut self) -> Option<(Interest, Duration)> {
-        let (is_blocked, is_deaf) = (self.blocked_until.is_some(), self.deaf_until.is_some());
-        let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_deaf);
+        let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
+        let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
         let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.agenda));
         if !is_idle || !self.shared.bell.may_sleep() {
             // Whether there is room again costs one call; nobody waits for it.
@@ -217,7 +219,7 @@ impl Driver {
             return None;
         }
         self.intake.release();
-        Some((Interest { receive: !is_deaf, send: is_blocked }, self.timeout()))
+        Some((Interest { receive: !is_backing_off, send: is_blocked }, self.timeout()))
     }
 
     /// Something has ended the waiting.
@@ -229,7 +231,7 @@ impl Driver {
     }
 
     fn timeout(&self) -> Duration {
-        let until = [self.agenda.next_due(), self.blocked_until, self.deaf_until].into_iter().flatten().min();
+        let until = [self.agenda.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
         until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
     }
 }
