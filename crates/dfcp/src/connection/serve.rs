@@ -89,7 +89,7 @@ impl Shared {
         let filled = outbox.map_or_else(Filled::default, |outbox| {
             let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
             if filled.something {
-                outbox.sign(self);
+                outbox.record_sender(self);
             }
             filled
         });
