@@ -24,15 +24,15 @@ pub(crate) enum Next {
     Done,
 }
 
-/// Where datagrams go in.
+/// Where datagrams enter a locked connection. All of them arrived at the same time.
 #[derive(Debug)]
-pub(crate) struct Intake<'a> {
+pub(crate) struct DatagramSink<'a> {
     connection: &'a mut Connection,
     now: Time,
 }
 
-impl Intake<'_> {
-    /// Decrypts it in place.
+impl DatagramSink<'_> {
+    /// Handles one datagram, which is decrypted in place.
     pub(crate) fn datagram(&mut self, remote: SocketAddr, datagram: &mut [u8]) {
         self.connection.handle_datagram(self.now, remote, datagram);
     }
@@ -59,11 +59,11 @@ impl Shared {
         &self,
         at: Time,
         queue_bytes: impl FnOnce() -> u64,
-        take_in: impl FnOnce(&mut Intake<'_>),
+        take_in: impl FnOnce(&mut DatagramSink<'_>),
     ) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
-        take_in(&mut Intake { connection: &mut inner.connection, now });
+        take_in(&mut DatagramSink { connection: &mut inner.connection, now });
         if inner.connection.last_heard() == now {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }

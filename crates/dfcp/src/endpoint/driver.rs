@@ -10,7 +10,7 @@ use dfcp_time::Time;
 use crate::connection::Next;
 use crate::endpoint::EndpointShared;
 use crate::endpoint::agenda::Agenda;
-use crate::endpoint::intake::Intake;
+use crate::endpoint::datagram_receiver::DatagramReceiver;
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
 use crate::endpoint::waiting::{Interest, Ready, wait};
@@ -22,7 +22,7 @@ use crate::limits;
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<EndpointShared>,
-    intake: Intake,
+    receiver: DatagramReceiver,
     agenda: Agenda,
     peers: Peers,
     outbox: Outbox,
@@ -54,7 +54,7 @@ impl Drop for Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
         Self {
-            intake: Intake::new(&shared.socket, shared.bell.is_of_task()),
+            receiver: DatagramReceiver::new(&shared.socket, shared.bell.is_of_task()),
             agenda: Agenda::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
@@ -118,7 +118,7 @@ impl Driver {
         self.blocked_until = self.blocked_until.filter(|&until| now < until);
         self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
         self.receive();
-        self.intake.has_woken()
+        self.receiver.has_woken()
     }
 
     /// Serves who has called or is due, and sends; whether all is over.
@@ -145,7 +145,7 @@ impl Driver {
         if self.recv_backoff_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
             return;
         }
-        match self.intake.receive(&self.shared, &mut self.agenda, &mut self.peers) {
+        match self.receiver.receive(&self.shared, &mut self.agenda, &mut self.peers) {
             Ok(is_drained) => self.receives = !is_drained,
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
@@ -218,7 +218,7 @@ impl Driver {
             self.blocked_until = None;
             return None;
         }
-        self.intake.release();
+        self.receiver.release();
         Some((Interest { receive: !is_backing_off, send: is_blocked }, self.timeout()))
     }
 

@@ -3,8 +3,8 @@
 mod activity;
 mod agenda;
 mod bell;
+mod datagram_receiver;
 mod driver;
-mod intake;
 mod outbox;
 mod peers;
 mod turns;

@@ -1,5 +1,5 @@
-//! What the endpoint's thread does with what arrives: each datagram finds its connection, and is decrypted and decoded in
-//! the buffer which it was received into.
+//! Receives datagrams and hands each to its connection. A datagram is decrypted and decoded in the buffer which it was
+//! received into.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,27 +17,26 @@ use crate::endpoint::{EndpointShared, Origin, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
-/// Takes in what arrives.
+/// The receiving half of an endpoint's driver.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct DatagramReceiver {
     buffers: ReceiveBuffers,
     activity: Activity,
     todo: Todo,
-    /// Whoever waits for what comes is woken before anything is sent.
+    /// Waiting tasks are woken before anything is sent, so that what they write leaves with it.
     wakes_first: bool,
     has_woken: bool,
 }
 
-/// What is to be done without the table's lock.
+/// Work which is found under the table's lock and done after its release.
 #[derive(Debug, Default)]
 struct Todo {
-    /// Answers which need no connection.
     replies: Vec<Reply>,
     opened: Vec<Arc<Shared>>,
     deliveries: Vec<Delivery>,
 }
 
-/// An answer without a connection, which goes back the way that its question came.
+/// An answer which needs no connection. It goes back to the address that the question came from.
 #[derive(Debug)]
 struct Reply {
     destination: SocketAddr,
@@ -53,25 +52,30 @@ struct Delivery {
     arrival: Arrival,
 }
 
-impl Intake {
-    /// `wakes_first`: whoever waits for what comes is woken as soon as it is taken in, and not when the connection is served.
+impl DatagramReceiver {
+    /// With `wakes_first`, waiting tasks are woken as soon as datagrams have been taken in, and not when the connection is
+    /// served.
     pub(super) fn new(socket: &Socket, wakes_first: bool) -> Self {
         let activity = Activity::new(socket.receive_queue_bytes());
         let buffers = ReceiveBuffers::new(socket);
         Self { buffers, activity, todo: Todo::default(), wakes_first, has_woken: false }
     }
 
-    /// Whether somebody has been woken since this was asked last.
+    /// Whether a task has been woken since the last call.
     pub(super) fn has_woken(&mut self) -> bool {
         std::mem::take(&mut self.has_woken)
     }
 
-    /// Nothing is received for a while.
+    /// Gives the buffers back: the driver is about to wait.
     pub(super) fn release(&mut self) {
         self.buffers.release();
     }
 
-    /// Receives until nothing is there, which is `true`, or for a while; who gets something is on the agenda then.
+    /// Receives until the socket is empty, which returns `true`, or for [`limits::RECEIVE_CALLS_PER_TURN`] calls. Connections
+    /// which got datagrams are on the agenda afterwards.
+    ///
+    /// # Errors
+    /// Any error of the socket's except refused, reset and interrupted, which are skipped.
     pub(super) fn receive(
         &mut self,
         shared: &EndpointShared,
@@ -148,12 +152,9 @@ fn deliver<'a>(
     first: &'a Delivery,
     group: &[Delivery],
 ) -> Waiters<'a> {
-    first.connection.take_in(at, queue_bytes, |intake| {
+    first.connection.take_in(at, queue_bytes, |sink| {
         for Delivery { remote, arrival, .. } in group {
-            buffers
-                .bytes_mut(arrival)
-                .chunks_mut(arrival.stride)
-                .for_each(|datagram| intake.datagram(*remote, datagram));
+            buffers.bytes_mut(arrival).chunks_mut(arrival.stride).for_each(|datagram| sink.datagram(*remote, datagram));
         }
     })
 }
@@ -254,7 +255,7 @@ mod tests {
                 counted += 1;
                 1_000
             };
-            drop(server.take_in(now, count, |intake| intake.datagram(CLIENT.into(), &mut datagram)));
+            drop(server.take_in(now, count, |sink| sink.datagram(CLIENT.into(), &mut datagram)));
             counted == 1
         };
         let at = Time::from_s(1);
