@@ -11,8 +11,8 @@ use quinn_udp::Transmit;
 
 use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
-use crate::endpoint::agenda::Agenda;
 use crate::endpoint::peers::Peers;
+use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::{EndpointShared, Origin, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
@@ -72,14 +72,14 @@ impl DatagramReceiver {
     }
 
     /// Receives until the socket is empty, which returns `true`, or for [`limits::RECEIVE_CALLS_PER_TURN`] calls. Connections
-    /// which got datagrams are on the agenda afterwards.
+    /// which got datagrams are ready in the run queue afterwards.
     ///
     /// # Errors
     /// Any error of the socket's except refused, reset and interrupted, which are skipped.
     pub(super) fn receive(
         &mut self,
         shared: &EndpointShared,
-        agenda: &mut Agenda,
+        run_queue: &mut RunQueue,
         peers: &mut Peers,
     ) -> io::Result<bool> {
         for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
@@ -96,7 +96,7 @@ impl DatagramReceiver {
                     route(shared, &mut table, now, &arrival, self.buffers.bytes(&arrival), &mut self.todo);
                 }
             }
-            self.carry_out(shared, now, agenda, peers);
+            self.carry_out(shared, now, run_queue, peers);
             if !self.buffers.were_all_filled(count) {
                 return Ok(true);
             }
@@ -104,8 +104,8 @@ impl DatagramReceiver {
         Ok(false)
     }
 
-    fn carry_out(&mut self, shared: &EndpointShared, now: Time, agenda: &mut Agenda, peers: &mut Peers) {
-        self.todo.opened.drain(..).for_each(|connection| agenda.now(connection));
+    fn carry_out(&mut self, shared: &EndpointShared, now: Time, run_queue: &mut RunQueue, peers: &mut Peers) {
+        self.todo.opened.drain(..).for_each(|connection| run_queue.schedule_now(connection));
         for Reply { destination, src_ip, contents } in self.todo.replies.drain(..) {
             let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
             if let Err(error) = shared.socket.try_send(&transmit) {
@@ -119,7 +119,7 @@ impl DatagramReceiver {
             let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
             let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
             self.has_woken |= self.wakes_first && waiters.wake();
-            agenda.now(Arc::clone(&first.connection));
+            run_queue.schedule_now(Arc::clone(&first.connection));
             rest = later;
         }
         self.todo.deliveries.clear();

@@ -9,10 +9,10 @@ use dfcp_time::Time;
 
 use crate::connection::Next;
 use crate::endpoint::EndpointShared;
-use crate::endpoint::agenda::Agenda;
 use crate::endpoint::datagram_receiver::DatagramReceiver;
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
+use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::waiting::{Interest, Ready, wait};
 #[cfg(unix)]
 use crate::endpoint::watched::Watched;
@@ -23,7 +23,7 @@ use crate::limits;
 pub(super) struct Driver {
     shared: Arc<EndpointShared>,
     receiver: DatagramReceiver,
-    agenda: Agenda,
+    run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
     called: Vec<Handle>,
@@ -55,7 +55,7 @@ impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
         Self {
             receiver: DatagramReceiver::new(&shared.socket, shared.bell.is_of_task()),
-            agenda: Agenda::default(),
+            run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
             called: Vec::new(),
@@ -125,7 +125,7 @@ impl Driver {
     fn work(&mut self) -> bool {
         let now = self.shared.clock.now();
         let is_looked_at = self.answer();
-        self.agenda.advance(self.shared.clock.now());
+        self.run_queue.advance(self.shared.clock.now());
         let some_ended = self.serve();
         (is_looked_at || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
@@ -142,10 +142,10 @@ impl Driver {
     }
 
     fn receive(&mut self) {
-        if self.recv_backoff_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
+        if self.recv_backoff_until.is_some() || !(self.receives || self.run_queue.ready_count() > 0) {
             return;
         }
-        match self.receiver.receive(&self.shared, &mut self.agenda, &mut self.peers) {
+        match self.receiver.receive(&self.shared, &mut self.run_queue, &mut self.peers) {
             Ok(is_drained) => self.receives = !is_drained,
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
@@ -156,7 +156,7 @@ impl Driver {
         }
     }
 
-    /// Puts who has called on the agenda; whether the endpoint itself is meant, too.
+    /// Makes those who have called ready in the run queue; whether the endpoint itself is meant, too.
     fn answer(&mut self) -> bool {
         let is_looked_at = self.shared.bell.answer(&mut self.called);
         if !self.called.is_empty() {
@@ -164,7 +164,7 @@ impl Driver {
             for handle in self.called.drain(..) {
                 // Who is over by now needs nothing.
                 let connection = table.connections.get(handle.index()).and_then(Option::as_ref);
-                connection.into_iter().for_each(|connection| self.agenda.now(Arc::clone(connection)));
+                connection.into_iter().for_each(|connection| self.run_queue.schedule_now(Arc::clone(connection)));
             }
         }
         is_looked_at
@@ -174,14 +174,14 @@ impl Driver {
     /// has no room they are served, too, but for sending.
     fn serve(&mut self) -> bool {
         let (mut some_ended, mut batches) = (false, 0);
-        for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
-            let Some(connection) = self.agenda.next() else { break };
+        for _ in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
+            let Some(connection) = self.run_queue.next() else { break };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
             match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).turns) {
-                Next::Again => self.agenda.now(Arc::clone(&connection)),
-                Next::Sleep(until) => self.agenda.at(Arc::clone(&connection), until),
+                Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
+                Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {
-                    self.agenda.now(Arc::clone(&connection));
+                    self.run_queue.schedule_now(Arc::clone(&connection));
                     self.send();
                     batches += 1;
                 }
@@ -190,7 +190,7 @@ impl Driver {
                     some_ended = true;
                 }
             }
-            self.peers.pass_on(&connection, &mut self.agenda);
+            self.peers.pass_on(&connection, &mut self.run_queue);
             if batches == limits::BATCHES_PER_TURN {
                 break;
             }
@@ -211,8 +211,8 @@ impl Driver {
     /// What to wait for, and how long, if there is nothing to do now.
     fn rest(&mut self) -> Option<(Interest, Duration)> {
         let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
-        let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
-        let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.agenda));
+        let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
+        let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
         if !is_idle || !self.shared.bell.may_sleep() {
             // Whether there is room again costs one call; nobody waits for it.
             self.blocked_until = None;
@@ -231,7 +231,8 @@ impl Driver {
     }
 
     fn timeout(&self) -> Duration {
-        let until = [self.agenda.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
+        let until =
+            [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
         until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
     }
 }

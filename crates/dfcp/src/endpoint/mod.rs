@@ -1,12 +1,12 @@
 //! One socket and all its connections.
 
 mod activity;
-mod agenda;
 mod bell;
 mod datagram_receiver;
 mod driver;
 mod outbox;
 mod peers;
+mod run_queue;
 mod turns;
 mod waiting;
 #[cfg(unix)]

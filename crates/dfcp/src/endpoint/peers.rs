@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::connection::Shared;
-use crate::endpoint::agenda::Agenda;
+use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::turns::Turns;
 
 /// The peers with which there are connections, by the address at which each was first.
@@ -29,12 +29,12 @@ impl Peers {
         self.by_address.entry(connection.path.remote).or_default()
     }
 
-    /// A connection has been served, and is on the agenda if it is not over: the places which are free now are given to those
-    /// who wait.
-    pub(super) fn pass_on(&mut self, connection: &Shared, agenda: &mut Agenda) {
+    /// Gives free places to waiting connections, after `connection` has been served. It is in the run queue again by then if it
+    /// is not over.
+    pub(super) fn pass_on(&mut self, connection: &Shared, run_queue: &mut RunQueue) {
         let turns = &mut self.of(connection).turns;
         while let Some(waiting) = turns.pop(false) {
-            begin_turn(waiting, turns, agenda);
+            begin_turn(waiting, turns, run_queue);
         }
         let (is_crowded, is_over) = (turns.is_crowded(), turns.is_empty());
         if is_over {
@@ -45,10 +45,10 @@ impl Peers {
     }
 
     /// There is nothing to do now. Whether that gives one of those who wait a place.
-    pub(super) fn use_idle_time(&mut self, agenda: &mut Agenda) -> bool {
+    pub(super) fn use_idle_time(&mut self, run_queue: &mut RunQueue) -> bool {
         let Some(peer) = self.crowded.and_then(|address| self.by_address.get_mut(&address)) else { return false };
         while let Some(waiting) = peer.turns.pop(true) {
-            if begin_turn(waiting, &mut peer.turns, agenda) {
+            if begin_turn(waiting, &mut peer.turns, run_queue) {
                 return true;
             }
         }
@@ -58,11 +58,11 @@ impl Peers {
 }
 
 /// Whether it has something to send.
-fn begin_turn(connection: Arc<Shared>, turns: &mut Turns<Arc<Shared>>, agenda: &mut Agenda) -> bool {
+fn begin_turn(connection: Arc<Shared>, turns: &mut Turns<Arc<Shared>>, run_queue: &mut RunQueue) -> bool {
     let begins = connection.begin_turn(turns);
     if begins {
         // It has an end, at which the connection is to be served.
-        agenda.now(connection);
+        run_queue.schedule_now(connection);
     }
     begins
 }
