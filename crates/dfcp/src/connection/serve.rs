@@ -18,7 +18,7 @@ pub(crate) enum Next {
     Again,
     /// The outbox is full: it must be sent, then there may be more to do.
     Send,
-    /// Nothing is to be done before this time or a call.
+    /// Nothing is to be done before this time or a wake-up.
     Sleep(Time),
     /// It is over.
     Done,

@@ -214,7 +214,7 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::Path;
-    use crate::endpoint::Bell;
+    use crate::endpoint::WakeQueue;
 
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
@@ -247,7 +247,7 @@ mod tests {
         let mut now = Time::from_s(1);
         let (mut client, handle, connection) = sealed_pair(now);
         let path = Path { carrier: Carrier::Udp, remote: CLIENT.into(), local: SERVER.into(), src_ip: None };
-        let server = Shared::new(connection, Clock::start(), Arc::new(Bell::of_task()), handle, path, true);
+        let server = Shared::new(connection, Clock::start(), Arc::new(WakeQueue::of_task()), handle, path, true);
         let mut heard = |mut datagram: Vec<u8>| {
             now += Duration::from_millis(10);
             let mut counted = 0;

@@ -13,9 +13,9 @@ use crate::endpoint::datagram_receiver::DatagramReceiver;
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
 use crate::endpoint::run_queue::RunQueue;
-use crate::endpoint::waiting::{Interest, Ready, wait};
 #[cfg(unix)]
-use crate::endpoint::watched::Watched;
+use crate::endpoint::tokio_reactor::TokioReactor;
+use crate::endpoint::waiting::{Interest, Ready, wait};
 use crate::limits;
 
 /// Drives all connections of an endpoint.
@@ -26,7 +26,8 @@ pub(super) struct Driver {
     run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
-    called: Vec<Handle>,
+    /// Empty between two drains, and kept for its capacity.
+    wake_ups: Vec<Handle>,
     /// There may be something to receive.
     receives: bool,
     /// The socket had no room: nothing is sent before it has, or until then.
@@ -54,11 +55,11 @@ impl Drop for Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
         Self {
-            receiver: DatagramReceiver::new(&shared.socket, shared.bell.is_of_task()),
+            receiver: DatagramReceiver::new(&shared.socket, shared.wake_queue.is_of_task()),
             run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
-            called: Vec::new(),
+            wake_ups: Vec::new(),
             receives: true,
             blocked_until: None,
             recv_backoff_until: None,
@@ -70,10 +71,10 @@ impl Driver {
     /// Runs on this thread until the application has let go of the endpoint and no connection is left.
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
-        let Some(line) = shared.bell.line() else { return };
+        let Some(waker) = shared.wake_queue.poll_waker() else { return };
         while !self.turn() {
             let Some((interest, timeout)) = self.rest() else { continue };
-            let waited = wait(&shared.socket, line, interest, timeout);
+            let waited = wait(&shared.socket, waker, interest, timeout);
             let ready = waited.unwrap_or_else(|error| {
                 // A signal, or the system is short of memory: everything is looked at.
                 if error.kind() != io::ErrorKind::Interrupted {
@@ -88,7 +89,7 @@ impl Driver {
 
     /// The same as a task, on the thread of the runtime's which it shares with the application.
     #[cfg(unix)]
-    pub(super) async fn run_as_task(mut self, mut watched: Watched) {
+    pub(super) async fn run_as_task(mut self, mut reactor: TokioReactor) {
         loop {
             if self.take_in() {
                 // Who has been woken may answer: that is sent together with what is due anyway, and not after it.
@@ -101,7 +102,7 @@ impl Driver {
                 tokio::task::yield_now().await;
                 continue;
             };
-            let ready = watched.wait(self.shared.bell.as_ref(), interest, timeout).await;
+            let ready = reactor.wait(self.shared.wake_queue.as_ref(), interest, timeout).await;
             self.resume(ready);
         }
     }
@@ -121,13 +122,13 @@ impl Driver {
         self.receiver.has_woken()
     }
 
-    /// Serves who has called or is due, and sends; whether all is over.
+    /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
     fn work(&mut self) -> bool {
         let now = self.shared.clock.now();
-        let is_looked_at = self.answer();
+        let endpoint_woken = self.drain_wake_queue();
         self.run_queue.advance(self.shared.clock.now());
         let some_ended = self.serve();
-        (is_looked_at || some_ended || self.ends_at.is_some()) && self.is_over(now)
+        (endpoint_woken || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
 
     /// Whether all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer
@@ -156,18 +157,18 @@ impl Driver {
         }
     }
 
-    /// Makes those who have called ready in the run queue; whether the endpoint itself is meant, too.
-    fn answer(&mut self) -> bool {
-        let is_looked_at = self.shared.bell.answer(&mut self.called);
-        if !self.called.is_empty() {
+    /// Makes woken connections ready in the run queue. Returns whether the endpoint itself has been woken.
+    fn drain_wake_queue(&mut self) -> bool {
+        let endpoint_woken = self.shared.wake_queue.drain(&mut self.wake_ups);
+        if !self.wake_ups.is_empty() {
             let table = self.shared.table();
-            for handle in self.called.drain(..) {
-                // Who is over by now needs nothing.
+            for handle in self.wake_ups.drain(..) {
+                // A connection may have ended since it was pushed.
                 let connection = table.connections.get(handle.index()).and_then(Option::as_ref);
                 connection.into_iter().for_each(|connection| self.run_queue.schedule_now(Arc::clone(connection)));
             }
         }
-        is_looked_at
+        endpoint_woken
     }
 
     /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended. While the socket
@@ -213,7 +214,7 @@ impl Driver {
         let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
         let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
         let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
-        if !is_idle || !self.shared.bell.may_sleep() {
+        if !is_idle || !self.shared.wake_queue.may_sleep() {
             // Whether there is room again costs one call; nobody waits for it.
             self.blocked_until = None;
             return None;
@@ -224,7 +225,7 @@ impl Driver {
 
     /// Something has ended the waiting.
     fn resume(&mut self, ready: Ready) {
-        self.shared.bell.awake();
+        self.shared.wake_queue.awake();
         self.receives |= ready.receive;
         // A task does not learn of both at once.
         self.blocked_until = self.blocked_until.filter(|_| !ready.send && !ready.receive);

@@ -94,17 +94,17 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::Path;
-    use crate::endpoint::Bell;
+    use crate::endpoint::WakeQueue;
     use dfcp_proto::{Config, Endpoint};
 
     fn connections<const N: usize>() -> [Arc<Shared>; N] {
-        let (clock, bell) = (Clock::start(), Arc::new(Bell::of_task()));
+        let (clock, wake_queue) = (Clock::start(), Arc::new(WakeQueue::of_task()));
         let mut endpoint = Endpoint::new(1, None, [0; 32]);
         std::array::from_fn(|_| {
             let remote = ([192, 0, 2, 1], 1).into();
             let (handle, connection) = endpoint.connect(clock.now(), remote, Config::danger_unsealed()).unwrap();
             let path = Path { carrier: Carrier::Udp, remote, local: remote, src_ip: None };
-            Shared::new(connection, clock, Arc::clone(&bell), handle, path, false)
+            Shared::new(connection, clock, Arc::clone(&wake_queue), handle, path, false)
         })
     }
 
