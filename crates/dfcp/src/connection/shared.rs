@@ -11,7 +11,7 @@ use tokio::io::ReadBuf;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::endpoint::{Standing, WakeQueue};
+use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 
@@ -69,8 +69,8 @@ pub(crate) struct Inner {
     /// The driver does not serve it before this time unless woken. `Time::ZERO` if it will be served anyway: no wake-up is
     /// pushed then.
     pub(super) sleeps_until: Time,
-    /// Among the connections with its peer.
-    pub(super) standing: Standing,
+    /// Its state in the scheduler of its peer.
+    pub(super) scheduler_state: SchedulerState,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
 }
@@ -159,7 +159,7 @@ impl Shared {
             shut_down: false,
             linger_until: None,
             sleeps_until: Time::ZERO,
-            standing: Standing::default(),
+            scheduler_state: SchedulerState::default(),
             send_error: None,
         });
         Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })

@@ -178,7 +178,7 @@ impl Driver {
         for _ in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.run_queue.next() else { break };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).turns) {
+            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).scheduler) {
                 Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
                 Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {

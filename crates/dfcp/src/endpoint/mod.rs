@@ -4,11 +4,11 @@ mod activity;
 mod datagram_receiver;
 mod driver;
 mod outbox;
+mod peer_scheduler;
 mod peers;
 mod run_queue;
 #[cfg(unix)]
 mod tokio_reactor;
-mod turns;
 mod waiting;
 mod wake_queue;
 
@@ -33,9 +33,9 @@ use crate::stream::Stream;
 use crate::{limits, memory};
 use driver::Driver;
 pub(crate) use outbox::{Filled, Outbox};
+pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
 #[cfg(unix)]
 use tokio_reactor::TokioReactor;
-pub(crate) use turns::{Standing, Turns};
 pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
