@@ -38,11 +38,11 @@ impl DatagramSink<'_> {
     }
 }
 
-/// A connection which has taken something in.
+/// A locked connection which has taken datagrams in, with the tasks that wait for them.
 pub(crate) struct Waiters<'a>(MutexGuard<'a, Inner>);
 
 impl Waiters<'_> {
-    /// Wakes at once who waits for what has come; whether that is anybody.
+    /// Releases the lock and wakes the waiting tasks. Returns whether there was one.
     pub(crate) fn wake(mut self) -> bool {
         let wakers = self.0.drain_events();
         drop(self.0);
@@ -51,10 +51,10 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which came at `at`. If the peer was heard among them, `queue_bytes` counts that, and
-    /// says how much the system keeps of what comes from there: a forged datagram with the connection's id must count for
-    /// nothing. Returns who waits for what has come, and is else woken when the connection is served, which is next: once,
-    /// however much has come.
+    /// Lets `take_in` hand over datagrams which arrived at `at`. `queue_bytes` is called only if the peer was heard among them:
+    /// it counts that, and returns how much the system keeps of what comes from there. A forged datagram with the connection's
+    /// id must not count. Returns the waiting tasks; those that are not woken now are woken when the connection
+    /// is served next, once for all datagrams.
     pub(crate) fn take_in(
         &self,
         at: Time,
