@@ -57,18 +57,19 @@ pub(crate) const BATCHES_PER_TURN: usize = 4;
 /// Bytes sent with one call at most: a buffer, and behind it must be room for one datagram more.
 pub(crate) const TRANSMIT_BYTES_MAX: usize = BUFFER_BYTES - dfcp_proto::DATAGRAM_BUFFER_BYTES;
 
-/// Connections with one peer which send at a time, if they take turns.
-pub(crate) const TURNS_AT_ONCE: usize = 16;
+/// Scheduled connections with one peer which send at a time. With more, their data leaves the processor's caches between turns
+/// (`docs/decisions/0017`).
+pub(crate) const ACTIVE_CONNECTIONS_MAX: usize = 16;
 
-/// The same when the endpoint has nothing else to do.
-pub(crate) const TURNS_AT_ONCE_IDLE: usize = 32;
+/// The same when the endpoint has nothing else to do: fewer would leave it waiting for reports.
+pub(crate) const ACTIVE_CONNECTIONS_MAX_IDLE: usize = 32;
 
-/// Bytes which may be written in a turn, and what is then missing of a block: a few blocks, and with all who send at a time
-/// about as much as the peer's socket buffer holds.
-pub(crate) const TURN_BYTES: u64 = 160 << 10;
+/// Bytes that an application may write in a turn; it may also complete the last block. A quantum is a few blocks. The quanta of
+/// all active connections are about as much as the peer's socket buffer holds.
+pub(crate) const QUANTUM_BYTES: u64 = 160 << 10;
 
-/// The longest turn while others wait.
-pub(crate) const TURN_MAX: Duration = Duration::from_millis(20);
+/// How long a turn lasts if the application writes less than its quantum while others wait.
+pub(crate) const QUANTUM_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// How long a connection whose stream was dropped after `shutdown` waits for the peer to end its half.
 pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
@@ -76,8 +77,9 @@ pub(crate) const LINGER_MAX: Duration = Duration::from_secs(60);
 /// How long a full socket is waited for before timers are looked after.
 pub(crate) const BLOCKED_MAX: Duration = Duration::from_millis(100);
 
-/// How long the last datagrams of an endpoint wait for room in its socket.
-pub(crate) const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// How long an endpoint which is over keeps its driver to send the last datagrams. A socket which never has room again must
+/// not hold it for ever.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection which has just sent all that its pacer allowed is not served again before this much later, unless
 /// something happens to it: what may leave meanwhile leaves together.

@@ -2,9 +2,9 @@
 
 use dfcp_time::Time;
 
-use crate::agenda::Slot;
 use crate::dfcp::DfcpConfig;
 use crate::end::End;
+use crate::event_queue::Slot;
 use crate::quic::{QuicConfig, QuicError};
 use crate::simulation::LinkId;
 use crate::tcp;

@@ -6,9 +6,9 @@
 
 #![forbid(unsafe_code)]
 
-mod agenda;
 mod dfcp;
 mod end;
+mod event_queue;
 mod flow;
 mod observer;
 mod packet;

@@ -3,8 +3,8 @@
 use dfcp_netem::{ConfigError, Link, LinkConfig, LinkStats, Loss};
 use dfcp_time::Time;
 
-use crate::agenda::{Agenda, Slot};
 use crate::end::{End, Scratch};
+use crate::event_queue::{EventQueue, Slot};
 use crate::flow::{Flow, FlowConfig, FlowError, FlowReport};
 use crate::observer::{Nobody, Observer};
 use crate::packet::Packet;
@@ -33,7 +33,7 @@ impl FlowId {
     }
 }
 
-/// What a slot of the agenda stands for.
+/// Which link or end a slot of the event queue belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Link(u32),
@@ -46,7 +46,7 @@ enum Source {
 pub struct Simulation<O = Nobody> {
     now: Time,
     seed: u64,
-    agenda: Agenda,
+    event_queue: EventQueue,
     sources: Vec<Source>,
     links: Vec<(Link<Packet>, Slot)>,
     flows: Vec<Flow>,
@@ -63,7 +63,7 @@ impl<O: Observer> Simulation<O> {
         Self {
             now: Time::ZERO,
             seed,
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             sources: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
@@ -76,7 +76,7 @@ impl<O: Observer> Simulation<O> {
 
     fn add_slot(&mut self, source: Source) -> Slot {
         self.sources.push(source);
-        self.agenda.add_slot()
+        self.event_queue.add_slot()
     }
 
     /// A seed for something random, different for each `what` and place.
@@ -116,7 +116,7 @@ impl<O: Observer> Simulation<O> {
         let id = FlowId(self.flows.len() as u32);
         let seed = self.seed_of(2, id.index());
         let slots = [false, true].map(|is_receiver| self.add_slot(Source::End { flow: id.0, is_receiver }));
-        self.agenda.set(slots[0], Some(config.start.max(self.now)));
+        self.event_queue.set(slots[0], Some(config.start.max(self.now)));
         self.flows.push(Flow::new(config, seed, slots)?);
         Ok(id)
     }
@@ -174,7 +174,7 @@ impl<O: Observer> Simulation<O> {
     pub fn set_rate_bps(&mut self, link: LinkId, rate_bps: Option<u64>) -> Result<(), ConfigError> {
         let (link, slot) = &mut self.links[link.index()];
         link.set_rate_bps(self.now, rate_bps)?;
-        self.agenda.set(*slot, link.next_time());
+        self.event_queue.set(*slot, link.next_time());
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<O: Observer> Simulation<O> {
     pub fn set_delay(&mut self, link: LinkId, delay: std::time::Duration) {
         let (link, slot) = &mut self.links[link.index()];
         link.set_delay(self.now, delay);
-        self.agenda.set(*slot, link.next_time());
+        self.event_queue.set(*slot, link.next_time());
     }
 
     /// Changes the loss of `link` for packets which leave from now on.
@@ -195,7 +195,7 @@ impl<O: Observer> Simulation<O> {
 
     /// Lets everything happen up to and including `until`.
     pub fn run_until(&mut self, until: Time) {
-        while let Some((time, slot)) = self.agenda.first() {
+        while let Some((time, slot)) = self.event_queue.first() {
             if time > until {
                 break;
             }
@@ -213,7 +213,7 @@ impl<O: Observer> Simulation<O> {
         loop {
             let next = self.links[index].0.next_time();
             if next.is_none_or(|at| at > self.now) {
-                return self.agenda.set_again(slot, next);
+                return self.event_queue.set_again(slot, next);
             }
             // None arrives if it was lost behind the transmitter.
             if let Some(packet) = self.links[index].0.pop(self.now) {
@@ -251,7 +251,7 @@ impl<O: Observer> Simulation<O> {
         let (link, slot) = &mut self.links[to.index()];
         self.observer.offered(self.now, to, &packet);
         link.push(self.now, packet);
-        self.agenda.set(*slot, link.next_time());
+        self.event_queue.set(*slot, link.next_time());
     }
 
     /// Lets an end send what it may, and says when it wants to be asked again.
@@ -287,7 +287,7 @@ impl<O: Observer> Simulation<O> {
             let ready = self.links[uplink.index()].0.sent_at();
             wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
         }
-        self.agenda.set_again(self.flows[index].slots[side], wake);
+        self.event_queue.set_again(self.flows[index].slots[side], wake);
     }
 
     /// Whether `end` of a flow is what it says; for tests and reports which look inside.

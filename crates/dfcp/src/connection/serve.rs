@@ -8,7 +8,7 @@ use dfcp_proto::{Connection, Read, State};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Shared};
-use crate::endpoint::{EndpointShared, Filled, Outbox, Standing, Turns};
+use crate::endpoint::{EndpointShared, Filled, Outbox, PeerScheduler, SchedulerState};
 use crate::limits;
 
 /// What is to be done for it next.
@@ -18,31 +18,31 @@ pub(crate) enum Next {
     Again,
     /// The outbox is full: it must be sent, then there may be more to do.
     Send,
-    /// Nothing is to be done before this time or a call.
+    /// Nothing is to be done before this time or a wake-up.
     Sleep(Time),
     /// It is over.
     Done,
 }
 
-/// Where datagrams go in.
+/// Where datagrams enter a locked connection. All of them arrived at the same time.
 #[derive(Debug)]
-pub(crate) struct Intake<'a> {
+pub(crate) struct DatagramSink<'a> {
     connection: &'a mut Connection,
     now: Time,
 }
 
-impl Intake<'_> {
-    /// Decrypts it in place.
+impl DatagramSink<'_> {
+    /// Handles one datagram, which is decrypted in place.
     pub(crate) fn datagram(&mut self, remote: SocketAddr, datagram: &mut [u8]) {
         self.connection.handle_datagram(self.now, remote, datagram);
     }
 }
 
-/// A connection which has taken something in.
+/// A locked connection which has taken datagrams in, with the tasks that wait for them.
 pub(crate) struct Waiters<'a>(MutexGuard<'a, Inner>);
 
 impl Waiters<'_> {
-    /// Wakes at once who waits for what has come; whether that is anybody.
+    /// Releases the lock and wakes the waiting tasks. Returns whether there was one.
     pub(crate) fn wake(mut self) -> bool {
         let wakers = self.0.drain_events();
         drop(self.0);
@@ -51,19 +51,19 @@ impl Waiters<'_> {
 }
 
 impl Shared {
-    /// Lets `take_in` hand over datagrams which came at `at`. If the peer was heard among them, `queue_bytes` counts that, and
-    /// says how much the system keeps of what comes from there: a forged datagram with the connection's id must count for
-    /// nothing. Returns who waits for what has come, and is else woken when the connection is served, which is next: once,
-    /// however much has come.
+    /// Lets `take_in` hand over datagrams which arrived at `at`. `queue_bytes` is called only if the peer was heard among them:
+    /// it counts that, and returns how much the system keeps of what comes from there. A forged datagram with the connection's
+    /// id must not count. Returns the waiting tasks; those that are not woken now are woken when the connection
+    /// is served next, once for all datagrams.
     pub(crate) fn take_in(
         &self,
         at: Time,
         queue_bytes: impl FnOnce() -> u64,
-        take_in: impl FnOnce(&mut Intake<'_>),
+        take_in: impl FnOnce(&mut DatagramSink<'_>),
     ) -> Waiters<'_> {
         let mut inner = self.lock();
         let now = inner.tick(at);
-        take_in(&mut Intake { connection: &mut inner.connection, now });
+        take_in(&mut DatagramSink { connection: &mut inner.connection, now });
         if inner.connection.last_heard() == now {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }
@@ -71,25 +71,24 @@ impl Shared {
         Waiters(inner)
     }
 
-    /// Does what is due, and puts what is to be sent into `outbox`, if that can be sent at present. `turns` are those of its
-    /// peer.
+    /// Does what is due, and fills `outbox`, which is `None` while the socket has no room. `scheduler` is its peer's.
     pub(crate) fn serve(
         self: &Arc<Self>,
         endpoint: &EndpointShared,
         outbox: Option<&mut Outbox>,
-        turns: &mut Turns<Arc<Self>>,
+        scheduler: &mut PeerScheduler<Arc<Self>>,
     ) -> Next {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
         inner.connection.handle_timeout(now);
         linger(&mut inner, now);
-        let standing = turns.on_serving(now, inner.standing, inner.connection.sending(), || Arc::clone(self));
-        inner.stand(standing, turns.sharers(now, standing));
+        let state = scheduler.on_serving(now, inner.scheduler_state, inner.connection.sending(), || Arc::clone(self));
+        inner.set_scheduler_state(state, scheduler.sharers(now, state));
         let segments_max = endpoint.socket.segments_max();
         let filled = outbox.map_or_else(Filled::default, |outbox| {
             let filled = outbox.fill(segments_max, self.path.src_ip, |out| inner.connection.poll_transmit(now, out));
             if filled.something {
-                outbox.sign(self);
+                outbox.record_sender(self);
             }
             filled
         });
@@ -101,7 +100,7 @@ impl Shared {
         let next = if filled.is_full { Next::Send } else { after(&inner, now) };
         inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };
         if let Next::Done = next {
-            inner.standing = turns.leave(inner.standing);
+            inner.scheduler_state = scheduler.leave(inner.scheduler_state);
         }
         drop(inner);
         if newly_connected {
@@ -111,16 +110,16 @@ impl Shared {
         next
     }
 
-    /// There is a place for one which has waited; whether its turn begins.
-    pub(crate) fn begin_turn(&self, turns: &mut Turns<Arc<Self>>) -> bool {
+    /// Gives a free place to a connection which has waited. Returns whether its turn begins.
+    pub(crate) fn begin_turn(&self, scheduler: &mut PeerScheduler<Arc<Self>>) -> bool {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
-        let standing = turns.begin(now, inner.standing, inner.connection.sending());
-        inner.stand(standing, turns.sharers(now, standing));
+        let state = scheduler.begin(now, inner.scheduler_state, inner.connection.sending());
+        inner.set_scheduler_state(state, scheduler.sharers(now, state));
         let wakers = inner.drain_events();
         drop(inner);
         wakers.wake();
-        matches!(standing, Standing::Turn { .. })
+        matches!(state, SchedulerState::Turn { .. })
     }
 
     /// The system has refused to send something of it.
@@ -137,13 +136,13 @@ impl Shared {
 }
 
 impl Inner {
-    /// From here on it stands so among the connections with its peer, of which so many send at a time.
-    fn stand(&mut self, standing: Standing, sharers: usize) {
+    /// Enters a scheduler state: it decides the share of the peer's queue and what the application may write.
+    fn set_scheduler_state(&mut self, state: SchedulerState, sharers: usize) {
         self.connection.set_queue_sharers(sharers);
-        if let Some(allowance) = standing.allowance(self.standing) {
+        if let Some(allowance) = state.allowance(self.scheduler_state) {
             self.connection.allow_writing(allowance);
         }
-        self.standing = standing;
+        self.scheduler_state = state;
     }
 }
 
@@ -154,7 +153,7 @@ fn after(inner: &Inner, now: Time) -> Next {
         return Next::Done;
     }
     let timeout = timeout.unwrap_or(Time::MAX).min(inner.linger_until.unwrap_or(Time::MAX));
-    let timeout = inner.standing.ends_at().filter(|&end| end > now).map_or(timeout, |end| timeout.min(end));
+    let timeout = inner.scheduler_state.ends_at().filter(|&end| end > now).map_or(timeout, |end| timeout.min(end));
     if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
 }
 

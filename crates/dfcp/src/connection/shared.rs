@@ -11,7 +11,7 @@ use tokio::io::ReadBuf;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
-use crate::endpoint::{Bell, Standing};
+use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
 
@@ -30,7 +30,7 @@ pub(crate) struct Path {
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
-    bell: Arc<Bell>,
+    wake_queue: Arc<WakeQueue>,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
@@ -66,10 +66,11 @@ pub(crate) struct Inner {
     shut_down: bool,
     /// No handle is left; the peer's half is waited for until then.
     pub(super) linger_until: Option<Time>,
-    /// Nothing is done for it until then, unless it calls; `Time::ZERO` if it is to be served anyway.
+    /// The driver does not serve it before this time unless woken. `Time::ZERO` if it will be served anyway: no wake-up is
+    /// pushed then.
     pub(super) sleeps_until: Time,
-    /// Among the connections with its peer.
-    pub(super) standing: Standing,
+    /// Its state in the scheduler of its peer.
+    pub(super) scheduler_state: SchedulerState,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
 }
@@ -141,7 +142,7 @@ impl Shared {
     pub(crate) fn new(
         connection: Connection,
         clock: Clock,
-        bell: Arc<Bell>,
+        wake_queue: Arc<WakeQueue>,
         handle: Handle,
         path: Path,
         accepted: bool,
@@ -158,10 +159,10 @@ impl Shared {
             shut_down: false,
             linger_until: None,
             sleeps_until: Time::ZERO,
-            standing: Standing::default(),
+            scheduler_state: SchedulerState::default(),
             send_error: None,
         });
-        Arc::new(Self { inner, bell, clock, handle, path, accepted })
+        Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
@@ -169,19 +170,19 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the connection served, unless it will be anyway.
-    fn call(&self, inner: &mut Inner) {
+    /// Has the driver serve the connection, unless it will anyway.
+    fn wake_driver(&self, inner: &mut Inner) {
         if inner.sleeps_until > Time::ZERO {
             inner.sleeps_until = Time::ZERO;
-            self.bell.call(self.handle);
+            self.wake_queue.push(self.handle);
         }
     }
 
-    /// Has the connection served if that would otherwise be too late.
-    fn call_if_due(&self, inner: &mut Inner, now: Time) {
+    /// Has the driver serve the connection if it would sleep past the next timeout.
+    fn wake_driver_if_due(&self, inner: &mut Inner, now: Time) {
         let Some((at, _)) = inner.connection.next_timeout(now) else { return };
         if at <= now || at.max(now + limits::SLOT) < inner.sleeps_until {
-            self.call(inner);
+            self.wake_driver(inner);
         }
     }
 
@@ -213,7 +214,7 @@ impl Shared {
         match inner.connection.read(now, out.initialize_unfilled_to(count_max)) {
             Ok(Read::Bytes(count)) => {
                 out.advance(count);
-                self.call_if_due(&mut inner, now);
+                self.wake_driver_if_due(&mut inner, now);
                 Poll::Ready(Ok(()))
             }
             Ok(Read::End) => Poll::Ready(Ok(())),
@@ -239,7 +240,7 @@ impl Shared {
                 Poll::Pending
             }
             Ok(count) => {
-                self.call_if_due(&mut inner, now);
+                self.wake_driver_if_due(&mut inner, now);
                 Poll::Ready(Ok(count))
             }
             Err(error) => Poll::Ready(Err(write_error(error))),
@@ -253,7 +254,7 @@ impl Shared {
         }
         let now = inner.tick(self.clock.now());
         inner.connection.flush();
-        self.call_if_due(&mut inner, now);
+        self.wake_driver_if_due(&mut inner, now);
         Ok(())
     }
 
@@ -273,7 +274,7 @@ impl Shared {
             inner.shut_down = true;
             let now = inner.tick(self.clock.now());
             inner.connection.shutdown(now);
-            self.call(&mut inner);
+            self.wake_driver(&mut inner);
         }
         register(&mut inner.writer, cx);
         Poll::Pending
@@ -297,7 +298,7 @@ impl Shared {
         let mut inner = self.lock();
         inner.connection.abort();
         let wakers = inner.drain_events();
-        self.call(&mut inner);
+        self.wake_driver(&mut inner);
         drop(inner);
         wakers.wake();
     }
@@ -308,7 +309,7 @@ impl Shared {
         if inner.shut_down {
             let now = inner.tick(self.clock.now());
             inner.linger_until = Some(now + limits::LINGER_MAX);
-            self.call(&mut inner);
+            self.wake_driver(&mut inner);
         } else if inner.connection.state() != State::Closed {
             drop(inner);
             self.abort();
@@ -339,7 +340,7 @@ impl Shared {
     pub(crate) fn configure<T>(&self, change: impl FnOnce(&mut Connection) -> T) -> T {
         let mut inner = self.lock();
         let result = change(&mut inner.connection);
-        self.call(&mut inner);
+        self.wake_driver(&mut inner);
         result
     }
 }

@@ -9,31 +9,33 @@ use dfcp_time::Time;
 
 use crate::connection::Next;
 use crate::endpoint::EndpointShared;
-use crate::endpoint::agenda::Agenda;
-use crate::endpoint::intake::Intake;
+use crate::endpoint::datagram_receiver::DatagramReceiver;
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
-use crate::endpoint::waiting::{Interest, Ready, wait};
+use crate::endpoint::run_queue::RunQueue;
 #[cfg(unix)]
-use crate::endpoint::watched::Watched;
+use crate::endpoint::tokio_reactor::TokioReactor;
+use crate::endpoint::waiting::{Interest, Ready, wait};
 use crate::limits;
 
 /// Drives all connections of an endpoint.
 #[derive(Debug)]
 pub(super) struct Driver {
     shared: Arc<EndpointShared>,
-    intake: Intake,
-    agenda: Agenda,
+    receiver: DatagramReceiver,
+    run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
-    called: Vec<Handle>,
+    /// Empty between two drains, and kept for its capacity.
+    wake_ups: Vec<Handle>,
     /// There may be something to receive.
     receives: bool,
     /// The socket had no room: nothing is sent before it has, or until then.
     blocked_until: Option<Time>,
-    /// Receiving failed: nothing is received until then.
-    deaf_until: Option<Time>,
-    /// All is over but for what the socket had no room for; that is not waited for any longer than until then.
+    /// Receiving failed. The driver does not receive before this time, so that a persistent error does not keep it busy.
+    recv_backoff_until: Option<Time>,
+    /// All is over, except for datagrams which the socket had no room for. The driver stops at this time even if they are
+    /// still unsent.
     ends_at: Option<Time>,
 }
 
@@ -53,14 +55,14 @@ impl Drop for Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<EndpointShared>) -> Self {
         Self {
-            intake: Intake::new(&shared.socket, shared.bell.is_of_task()),
-            agenda: Agenda::default(),
+            receiver: DatagramReceiver::new(&shared.socket, shared.wake_queue.is_of_task()),
+            run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
-            called: Vec::new(),
+            wake_ups: Vec::new(),
             receives: true,
             blocked_until: None,
-            deaf_until: None,
+            recv_backoff_until: None,
             ends_at: None,
             shared,
         }
@@ -69,10 +71,10 @@ impl Driver {
     /// Runs on this thread until the application has let go of the endpoint and no connection is left.
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
-        let Some(line) = shared.bell.line() else { return };
+        let Some(waker) = shared.wake_queue.poll_waker() else { return };
         while !self.turn() {
             let Some((interest, timeout)) = self.rest() else { continue };
-            let waited = wait(&shared.socket, line, interest, timeout);
+            let waited = wait(&shared.socket, waker, interest, timeout);
             let ready = waited.unwrap_or_else(|error| {
                 // A signal, or the system is short of memory: everything is looked at.
                 if error.kind() != io::ErrorKind::Interrupted {
@@ -87,7 +89,7 @@ impl Driver {
 
     /// The same as a task, on the thread of the runtime's which it shares with the application.
     #[cfg(unix)]
-    pub(super) async fn run_as_task(mut self, mut watched: Watched) {
+    pub(super) async fn run_as_task(mut self, mut reactor: TokioReactor) {
         loop {
             if self.take_in() {
                 // Who has been woken may answer: that is sent together with what is due anyway, and not after it.
@@ -100,7 +102,7 @@ impl Driver {
                 tokio::task::yield_now().await;
                 continue;
             };
-            let ready = watched.wait(self.shared.bell.as_ref(), interest, timeout).await;
+            let ready = reactor.wait(self.shared.wake_queue.as_ref(), interest, timeout).await;
             self.resume(ready);
         }
     }
@@ -115,23 +117,24 @@ impl Driver {
     fn take_in(&mut self) -> bool {
         let now = self.shared.clock.now();
         self.blocked_until = self.blocked_until.filter(|&until| now < until);
-        self.deaf_until = self.deaf_until.filter(|&until| now < until);
+        self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
         self.receive();
-        self.intake.has_woken()
+        self.receiver.has_woken()
     }
 
-    /// Serves who has called or is due, and sends; whether all is over.
+    /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
     fn work(&mut self) -> bool {
         let now = self.shared.clock.now();
-        let is_looked_at = self.answer();
-        self.agenda.advance(self.shared.clock.now());
+        let endpoint_woken = self.drain_wake_queue();
+        self.run_queue.advance(self.shared.clock.now());
         let some_ended = self.serve();
-        (is_looked_at || some_ended || self.ends_at.is_some()) && self.is_over(now)
+        (endpoint_woken || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
 
-    /// Whether all is over, and the last words have left, such as an RST.
+    /// Whether all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer
+    /// waits for them.
     fn is_over(&mut self, now: Time) -> bool {
-        let ends_at = *self.ends_at.get_or_insert(now + limits::LAST_WORDS_MAX);
+        let ends_at = *self.ends_at.get_or_insert(now + limits::DRAIN_TIMEOUT);
         let is_over = self.shared.is_over();
         if !is_over {
             self.ends_at = None;
@@ -140,46 +143,46 @@ impl Driver {
     }
 
     fn receive(&mut self) {
-        if self.deaf_until.is_some() || !(self.receives || self.agenda.ready_count() > 0) {
+        if self.recv_backoff_until.is_some() || !(self.receives || self.run_queue.ready_count() > 0) {
             return;
         }
-        match self.intake.receive(&self.shared, &mut self.agenda, &mut self.peers) {
+        match self.receiver.receive(&self.shared, &mut self.run_queue, &mut self.peers) {
             Ok(is_drained) => self.receives = !is_drained,
             // What a router or a peer's system says by ICMP about one datagram is no reason to stop, nor is anything
             // else: the connections' own timeouts decide.
             Err(error) => {
                 tracing::debug!(%error, "receiving failed");
-                self.deaf_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
+                self.recv_backoff_until = Some(self.shared.clock.now() + limits::RECEIVE_ERROR_PAUSE);
             }
         }
     }
 
-    /// Puts who has called on the agenda; whether the endpoint itself is meant, too.
-    fn answer(&mut self) -> bool {
-        let is_looked_at = self.shared.bell.answer(&mut self.called);
-        if !self.called.is_empty() {
+    /// Makes woken connections ready in the run queue. Returns whether the endpoint itself has been woken.
+    fn drain_wake_queue(&mut self) -> bool {
+        let endpoint_woken = self.shared.wake_queue.drain(&mut self.wake_ups);
+        if !self.wake_ups.is_empty() {
             let table = self.shared.table();
-            for handle in self.called.drain(..) {
-                // Who is over by now needs nothing.
+            for handle in self.wake_ups.drain(..) {
+                // A connection may have ended since it was pushed.
                 let connection = table.connections.get(handle.index()).and_then(Option::as_ref);
-                connection.into_iter().for_each(|connection| self.agenda.now(Arc::clone(connection)));
+                connection.into_iter().for_each(|connection| self.run_queue.schedule_now(Arc::clone(connection)));
             }
         }
-        is_looked_at
+        endpoint_woken
     }
 
     /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended. While the socket
     /// has no room they are served, too, but for sending.
     fn serve(&mut self) -> bool {
         let (mut some_ended, mut batches) = (false, 0);
-        for _ in 0..self.agenda.ready_count().max(limits::BATCHES_PER_TURN) {
-            let Some(connection) = self.agenda.next() else { break };
+        for _ in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
+            let Some(connection) = self.run_queue.next() else { break };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).turns) {
-                Next::Again => self.agenda.now(Arc::clone(&connection)),
-                Next::Sleep(until) => self.agenda.at(Arc::clone(&connection), until),
+            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).scheduler) {
+                Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
+                Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {
-                    self.agenda.now(Arc::clone(&connection));
+                    self.run_queue.schedule_now(Arc::clone(&connection));
                     self.send();
                     batches += 1;
                 }
@@ -188,7 +191,7 @@ impl Driver {
                     some_ended = true;
                 }
             }
-            self.peers.pass_on(&connection, &mut self.agenda);
+            self.peers.pass_on(&connection, &mut self.run_queue);
             if batches == limits::BATCHES_PER_TURN {
                 break;
             }
@@ -208,28 +211,29 @@ impl Driver {
 
     /// What to wait for, and how long, if there is nothing to do now.
     fn rest(&mut self) -> Option<(Interest, Duration)> {
-        let (is_blocked, is_deaf) = (self.blocked_until.is_some(), self.deaf_until.is_some());
-        let is_busy = (self.agenda.ready_count() > 0 && !is_blocked) || (self.receives && !is_deaf);
-        let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.agenda));
-        if !is_idle || !self.shared.bell.may_sleep() {
+        let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
+        let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
+        let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
+        if !is_idle || !self.shared.wake_queue.may_sleep() {
             // Whether there is room again costs one call; nobody waits for it.
             self.blocked_until = None;
             return None;
         }
-        self.intake.release();
-        Some((Interest { receive: !is_deaf, send: is_blocked }, self.timeout()))
+        self.receiver.release();
+        Some((Interest { receive: !is_backing_off, send: is_blocked }, self.timeout()))
     }
 
     /// Something has ended the waiting.
     fn resume(&mut self, ready: Ready) {
-        self.shared.bell.awake();
+        self.shared.wake_queue.awake();
         self.receives |= ready.receive;
         // A task does not learn of both at once.
         self.blocked_until = self.blocked_until.filter(|_| !ready.send && !ready.receive);
     }
 
     fn timeout(&self) -> Duration {
-        let until = [self.agenda.next_due(), self.blocked_until, self.deaf_until].into_iter().flatten().min();
+        let until =
+            [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
         until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
     }
 }

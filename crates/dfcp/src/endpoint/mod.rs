@@ -1,16 +1,16 @@
 //! One socket and all its connections.
 
 mod activity;
-mod agenda;
-mod bell;
+mod datagram_receiver;
 mod driver;
-mod intake;
 mod outbox;
+mod peer_scheduler;
 mod peers;
-mod turns;
-mod waiting;
+mod run_queue;
 #[cfg(unix)]
-mod watched;
+mod tokio_reactor;
+mod waiting;
+mod wake_queue;
 
 use std::future::poll_fn;
 use std::io;
@@ -31,12 +31,12 @@ use crate::error::ConnectError;
 use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::{limits, memory};
-pub(crate) use bell::Bell;
 use driver::Driver;
 pub(crate) use outbox::{Filled, Outbox};
-pub(crate) use turns::{Standing, Turns};
+pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
 #[cfg(unix)]
-use watched::Watched;
+use tokio_reactor::TokioReactor;
+pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
 ///
@@ -58,7 +58,7 @@ struct User {
 impl Drop for User {
     fn drop(&mut self) {
         self.shared.table().released = true;
-        self.shared.bell.call_endpoint();
+        self.shared.wake_queue.push_endpoint();
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct EndpointShared {
     pub(crate) socket: Socket,
     clock: Clock,
     table: Mutex<Table>,
-    bell: Arc<Bell>,
+    wake_queue: Arc<WakeQueue>,
     /// Wakes those who wait until no connection is left.
     idle: Notify,
 }
@@ -154,12 +154,12 @@ impl Endpoint {
             Carrier::RawIp { .. } => dfcp_proto::Endpoint::on_raw_ip(port, accept, seed),
         };
         let (sender, receiver) = mpsc::channel(limits::ACCEPT_BACKLOG_MAX);
-        let bell = if runtime.is_some() { Bell::of_task() } else { Bell::of_thread()? };
+        let wake_queue = if runtime.is_some() { WakeQueue::of_task() } else { WakeQueue::of_thread()? };
         let shared = Arc::new(EndpointShared {
             socket,
             clock: Clock::start(),
             table: Mutex::new(Table { proto, connections: Vec::new(), released: false, backlog: Some(sender) }),
-            bell: Arc::new(bell),
+            wake_queue: Arc::new(wake_queue),
             idle: Notify::new(),
         });
         drive(&shared, runtime)?;
@@ -204,7 +204,7 @@ impl Endpoint {
         };
         // Dropped on the way, this aborts.
         let stream = Stream::new(StreamHandle(connection));
-        shared.bell.call(stream.shared().handle);
+        shared.wake_queue.push(stream.shared().handle);
         poll_fn(|cx| stream.shared().poll_connected(cx)).await?;
         Ok(stream)
     }
@@ -272,14 +272,14 @@ impl EndpointShared {
         remote: SocketAddr,
         origin: Origin,
     ) -> Arc<Shared> {
-        if self.bell.is_of_task() {
+        if self.wake_queue.is_of_task() {
             // The application runs whenever the endpoint does not.
             connection.set_send_buffering(SendBuffering::Shallow);
         }
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
         let path = Path { carrier, remote, local, src_ip: origin.src_ip() };
-        let bell = Arc::clone(&self.bell);
-        let shared = Shared::new(connection, self.clock, bell, handle, path, origin != Origin::OpenedHere);
+        let wake_queue = Arc::clone(&self.wake_queue);
+        let shared = Shared::new(connection, self.clock, wake_queue, handle, path, origin != Origin::OpenedHere);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }
@@ -338,7 +338,7 @@ fn drive(shared: &Arc<EndpointShared>, runtime: Option<runtime::Handle>) -> io::
     let driver = Driver::new(Arc::clone(shared));
     match runtime {
         #[cfg(unix)]
-        Some(runtime) => drop(runtime.spawn(driver.run_as_task(Watched::new(&shared.socket)?))),
+        Some(runtime) => drop(runtime.spawn(driver.run_as_task(TokioReactor::new(&shared.socket)?))),
         _ => drop(thread::Builder::new().name("dfcp".to_owned()).spawn(move || driver.run())?),
     }
     Ok(())

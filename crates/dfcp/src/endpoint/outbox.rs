@@ -15,22 +15,25 @@ use crate::socket::Socket;
 /// What became of a batch.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// All of it was given to the system. What it refused for good counts as lost on the way.
+    /// All of it was given to the system. What it refused for good counts as lost on the path.
     All,
     /// The socket is full; the rest is kept.
     Blocked,
 }
 
-/// What takes batches: a socket, and in tests what stands for one.
-pub(super) trait Exit {
-    /// Datagrams which it takes with one call.
+/// A socket that takes a batch of datagrams with one call. It is a trait so that tests can script what the system answers.
+pub(super) trait BatchSocket {
+    /// The most datagrams that one call takes. Over UDP it drops to 1 when the system turns out not to have GSO.
     fn segments_max(&self) -> usize;
 
-    /// Takes so many bytes, in whole datagrams, or says `WouldBlock`.
+    /// Sends whole datagrams and returns how many bytes they were.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket has no room; otherwise what the system says.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize>;
 }
 
-impl Exit for Socket {
+impl BatchSocket for Socket {
     fn segments_max(&self) -> usize {
         self.segments_max()
     }
@@ -49,20 +52,20 @@ pub(crate) struct Filled {
     pub(crate) is_full: bool,
 }
 
-/// From where to where.
+/// The addresses of a datagram. One GSO call takes one of each, so a batch has one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct Route {
     src_ip: Option<IpAddr>,
     destination: SocketAddr,
 }
 
-/// Consecutive datagrams of equal size on one way, of which the last may be shorter; and one more which did not fit in.
-/// They may be several connections'.
+/// A batch: consecutive datagrams of equal size on one route, of which the last may be shorter, and one more which did not
+/// fit in. Several connections may share it.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// While there is anything in it.
     buffer: Option<Buffer>,
-    way: Way,
+    route: Route,
     segment_size: usize,
     segments: usize,
     start: usize,
@@ -70,17 +73,17 @@ pub(crate) struct Outbox {
     /// Nothing can follow.
     closed: bool,
     /// The datagram behind `end` which belongs to the next batch.
-    carried: Option<(Way, usize)>,
-    /// Whose datagrams these are.
+    carried: Option<(Route, usize)>,
+    /// The connections whose datagrams these are. Each is told if the system refuses the batch.
     senders: Vec<Arc<Shared>>,
 }
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        let way = Way { src_ip: None, destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0) };
+        let route = Route { src_ip: None, destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0) };
         Self {
             buffer: None,
-            way,
+            route,
             segment_size: 0,
             segments: 0,
             start: 0,
@@ -113,17 +116,17 @@ impl Outbox {
                 self.release();
                 return Filled { something, is_full: false };
             };
-            self.add(Way { src_ip, destination: datagram.remote }, datagram.length);
+            self.add(Route { src_ip, destination: datagram.remote }, datagram.length);
             something = true;
         }
     }
 
     /// Takes in the datagram which has been written behind the end.
-    fn add(&mut self, way: Way, length: usize) {
+    fn add(&mut self, route: Route, length: usize) {
         if self.segments == 0 {
-            (self.way, self.segment_size) = (way, length);
-        } else if length > self.segment_size || way != self.way {
-            (self.carried, self.closed) = (Some((way, length)), true);
+            (self.route, self.segment_size) = (route, length);
+        } else if length > self.segment_size || route != self.route {
+            (self.carried, self.closed) = (Some((route, length)), true);
             return;
         }
         self.end += length;
@@ -131,21 +134,21 @@ impl Outbox {
         self.closed = length < self.segment_size;
     }
 
-    /// Remembers who has put something in.
-    pub(crate) fn sign(&mut self, sender: &Arc<Shared>) {
+    /// Records that `sender` has added datagrams, so that it learns of a refusal.
+    pub(crate) fn record_sender(&mut self, sender: &Arc<Shared>) {
         self.senders.push(Arc::clone(sender));
     }
 
     /// Sends the batch, or until the socket is full; what was carried over begins the next one.
-    pub(super) fn send(&mut self, socket: &impl Exit) -> Sent {
+    pub(super) fn send(&mut self, socket: &impl BatchSocket) -> Sent {
         let sent = self.send_batch(socket);
-        // Who carries over was the last to sign.
+        // The datagram carried over is the last recorded sender's, which therefore stays for the next batch.
         let gone = self.senders.len().saturating_sub(usize::from(self.carried.is_some()));
         match sent {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
             Err(error) => {
-                tracing::debug!(%error, to = %self.way.destination, "the system refused to send");
+                tracing::debug!(%error, to = %self.route.destination, "the system refused to send");
                 self.senders.iter().take(gone).for_each(|sender| sender.refused(&error));
             }
         }
@@ -155,8 +158,8 @@ impl Outbox {
     }
 
     /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
-    fn send_batch(&mut self, socket: &impl Exit) -> io::Result<()> {
-        let Way { src_ip, destination } = self.way;
+    fn send_batch(&mut self, socket: &impl BatchSocket) -> io::Result<()> {
+        let Route { src_ip, destination } = self.route;
         let mut result = Ok(());
         while self.start < self.end {
             let segments = socket.segments_max();
@@ -184,11 +187,11 @@ impl Outbox {
     fn open_next(&mut self) {
         let behind = self.end;
         (self.start, self.end, self.segments, self.closed) = (0, 0, 0, false);
-        if let Some((way, length)) = self.carried.take()
+        if let Some((route, length)) = self.carried.take()
             && let Some(buffer) = &mut self.buffer
         {
             buffer.copy_within(behind..behind + length, 0);
-            self.add(way, length);
+            self.add(route, length);
         }
         self.release();
     }
@@ -240,7 +243,7 @@ mod tests {
 
     /// As if the batch had been sent.
     fn sent(outbox: &mut Outbox) -> (usize, usize, u16) {
-        let state = (outbox.end, outbox.segment_size, outbox.way.destination.port());
+        let state = (outbox.end, outbox.segment_size, outbox.route.destination.port());
         outbox.start = outbox.end;
         outbox.open_next();
         state
@@ -277,7 +280,7 @@ mod tests {
         assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1); 2]), FULL);
         assert_eq!(add(&mut outbox, 64, other, &mut vec![(1_000, 1)]), Filled { something: false, is_full: true });
         assert_eq!(sent(&mut outbox), (5_000, 1_000, 1));
-        assert_eq!((outbox.way.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
+        assert_eq!((outbox.route.src_ip, sent(&mut outbox)), (other, (1_000, 1_000, 1)));
         assert!(outbox.is_empty());
     }
 
@@ -321,7 +324,7 @@ mod tests {
         }
     }
 
-    impl Exit for Scripted {
+    impl BatchSocket for Scripted {
         fn segments_max(&self) -> usize {
             if self.is_without_gso && self.answers.borrow().is_empty() { 1 } else { 64 }
         }

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::connection::Shared;
-use crate::endpoint::agenda::Agenda;
-use crate::endpoint::turns::Turns;
+use crate::endpoint::peer_scheduler::PeerScheduler;
+use crate::endpoint::run_queue::RunQueue;
 
 /// The peers with which there are connections, by the address at which each was first.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     by_address: HashMap<SocketAddr, Peer>,
-    /// One with which connections wait for their turn, as far as is known.
+    /// The peer which was last seen with waiting connections. They may have gone since.
     crowded: Option<SocketAddr>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Peers {
 pub(super) struct Peer {
     /// The latest period in which something authentic came from there, as [`Activity`](super::activity::Activity) counts them.
     pub(super) heard_in: u32,
-    pub(super) turns: Turns<Arc<Shared>>,
+    pub(super) scheduler: PeerScheduler<Arc<Shared>>,
 }
 
 impl Peers {
@@ -29,14 +29,14 @@ impl Peers {
         self.by_address.entry(connection.path.remote).or_default()
     }
 
-    /// A connection has been served, and is on the agenda if it is not over: the places which are free now are given to those
-    /// who wait.
-    pub(super) fn pass_on(&mut self, connection: &Shared, agenda: &mut Agenda) {
-        let turns = &mut self.of(connection).turns;
-        while let Some(waiting) = turns.pop(false) {
-            begin_turn(waiting, turns, agenda);
+    /// Gives free places to waiting connections, after `connection` has been served. It is in the run queue again by then if it
+    /// is not over.
+    pub(super) fn pass_on(&mut self, connection: &Shared, run_queue: &mut RunQueue) {
+        let scheduler = &mut self.of(connection).scheduler;
+        while let Some(waiting) = scheduler.pop(false) {
+            begin_turn(waiting, scheduler, run_queue);
         }
-        let (is_crowded, is_over) = (turns.is_crowded(), turns.is_empty());
+        let (is_crowded, is_over) = (scheduler.is_crowded(), scheduler.is_empty());
         if is_over {
             self.by_address.remove(&connection.path.remote);
         } else if is_crowded {
@@ -44,11 +44,11 @@ impl Peers {
         }
     }
 
-    /// There is nothing to do now. Whether that gives one of those who wait a place.
-    pub(super) fn use_idle_time(&mut self, agenda: &mut Agenda) -> bool {
+    /// Gives a waiting connection one of the extra places of an idle endpoint. Returns whether a turn begins.
+    pub(super) fn use_idle_time(&mut self, run_queue: &mut RunQueue) -> bool {
         let Some(peer) = self.crowded.and_then(|address| self.by_address.get_mut(&address)) else { return false };
-        while let Some(waiting) = peer.turns.pop(true) {
-            if begin_turn(waiting, &mut peer.turns, agenda) {
+        while let Some(waiting) = peer.scheduler.pop(true) {
+            if begin_turn(waiting, &mut peer.scheduler, run_queue) {
                 return true;
             }
         }
@@ -57,12 +57,12 @@ impl Peers {
     }
 }
 
-/// Whether it has something to send.
-fn begin_turn(connection: Arc<Shared>, turns: &mut Turns<Arc<Shared>>, agenda: &mut Agenda) -> bool {
-    let begins = connection.begin_turn(turns);
+/// Makes the connection ready if its turn begins. Returns whether it does.
+fn begin_turn(connection: Arc<Shared>, scheduler: &mut PeerScheduler<Arc<Shared>>, run_queue: &mut RunQueue) -> bool {
+    let begins = connection.begin_turn(scheduler);
     if begins {
-        // It has an end, at which the connection is to be served.
-        agenda.now(connection);
+        // Serving it also sets the timer that ends the turn.
+        run_queue.schedule_now(connection);
     }
     begins
 }

@@ -1,4 +1,4 @@
-//! How a thread waits: for its socket, for a call, for a time.
+//! How a driver with a thread of its own waits: by `poll`, for its socket, a wake-up or a timeout.
 
 use std::io;
 use std::time::Duration;
@@ -24,18 +24,18 @@ pub(super) struct Ready {
 }
 
 /// Waits until something is ready, or for `timeout`.
-pub(super) fn wait(socket: &Socket, line: &Line, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+pub(super) fn wait(socket: &Socket, waker: &PollWaker, interest: Interest, timeout: Duration) -> io::Result<Ready> {
     let mut wanted = PollFlags::empty();
     wanted.set(PollFlags::IN, interest.receive);
     wanted.set(PollFlags::OUT, interest.send);
-    let mut both = [PollFd::new(line.descriptor(), PollFlags::IN), PollFd::new(socket.descriptor(), wanted)];
+    let mut both = [PollFd::new(waker.descriptor(), PollFlags::IN), PollFd::new(socket.descriptor(), wanted)];
     // An error of the socket's ends every waiting until it has been read.
     let watched = if wanted.is_empty() { 1 } else { 2 };
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     poll(both.get_mut(..watched).unwrap_or_default(), Some(&timeout))?;
-    let [has_rung, socket] = both.map(|one| one.revents());
-    if !has_rung.is_empty() {
-        line.clear();
+    let [woken, socket] = both.map(|one| one.revents());
+    if !woken.is_empty() {
+        waker.clear();
     }
     let failed = PollFlags::ERR | PollFlags::HUP;
     Ok(Ready {
@@ -44,31 +44,31 @@ pub(super) fn wait(socket: &Socket, line: &Line, interest: Interest, timeout: Du
     })
 }
 
-pub(super) use line::Line;
+pub(super) use poll_waker::PollWaker;
 
 #[cfg(target_os = "linux")]
-mod line {
+mod poll_waker {
     use std::io;
     use std::os::fd::OwnedFd;
 
     use rustix::event::{EventfdFlags, eventfd};
 
-    /// A thread can be woken through it by another.
+    /// Wakes a thread which waits in `poll`. On Linux it is an eventfd.
     #[derive(Debug)]
-    pub(in crate::endpoint) struct Line(OwnedFd);
+    pub(in crate::endpoint) struct PollWaker(OwnedFd);
 
-    impl Line {
+    impl PollWaker {
         pub(in crate::endpoint) fn new() -> io::Result<Self> {
             Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
         }
 
-        pub(in crate::endpoint) fn ring(&self) {
+        pub(in crate::endpoint) fn wake(&self) {
             if let Err(error) = rustix::io::write(&self.0, &1_u64.to_ne_bytes()) {
-                tracing::debug!(%error, "no ring: the thread wakes later, for a timer");
+                tracing::debug!(%error, "no wake-up: the thread wakes later, for a timer");
             }
         }
 
-        /// Forgets all rings; whether there was one.
+        /// Clears all wake-ups. Returns whether there was one.
         pub(in crate::endpoint) fn clear(&self) -> bool {
             rustix::io::read(&self.0, &mut [0; 8]).is_ok()
         }
@@ -80,15 +80,15 @@ mod line {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod line {
+mod poll_waker {
     use std::io;
     use std::net::{Ipv4Addr, UdpSocket};
 
-    /// A thread can be woken through it by another: a socket which is connected with itself.
+    /// Wakes a thread which waits in `poll`. Without eventfd it is a UDP socket which is connected to itself.
     #[derive(Debug)]
-    pub(in crate::endpoint) struct Line(UdpSocket);
+    pub(in crate::endpoint) struct PollWaker(UdpSocket);
 
-    impl Line {
+    impl PollWaker {
         pub(in crate::endpoint) fn new() -> io::Result<Self> {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             socket.connect(socket.local_addr()?)?;
@@ -96,13 +96,13 @@ mod line {
             Ok(Self(socket))
         }
 
-        pub(in crate::endpoint) fn ring(&self) {
+        pub(in crate::endpoint) fn wake(&self) {
             if let Err(error) = self.0.send(&[0]) {
-                tracing::debug!(%error, "no ring: it is full of them, or the thread wakes later, for a timer");
+                tracing::debug!(%error, "no wake-up: the socket is full of them, or the thread wakes later, for a timer");
             }
         }
 
-        /// Forgets all rings; whether there was one.
+        /// Clears all wake-ups. Returns whether there was one.
         pub(in crate::endpoint) fn clear(&self) -> bool {
             let mut any = false;
             while self.0.recv(&mut [0]).is_ok() {

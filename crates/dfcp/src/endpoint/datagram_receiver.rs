@@ -1,5 +1,5 @@
-//! What the endpoint's thread does with what arrives: each datagram finds its connection, and is decrypted and decoded in
-//! the buffer which it was received into.
+//! Receives datagrams and hands each to its connection. A datagram is decrypted and decoded in the buffer which it was
+//! received into.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,33 +11,32 @@ use quinn_udp::Transmit;
 
 use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
-use crate::endpoint::agenda::Agenda;
 use crate::endpoint::peers::Peers;
+use crate::endpoint::run_queue::RunQueue;
 use crate::endpoint::{EndpointShared, Origin, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
-/// Takes in what arrives.
+/// The receiving half of an endpoint's driver.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct DatagramReceiver {
     buffers: ReceiveBuffers,
     activity: Activity,
     todo: Todo,
-    /// Whoever waits for what comes is woken before anything is sent.
+    /// Waiting tasks are woken before anything is sent, so that what they write leaves with it.
     wakes_first: bool,
     has_woken: bool,
 }
 
-/// What is to be done without the table's lock.
+/// Work which is found under the table's lock and done after its release.
 #[derive(Debug, Default)]
 struct Todo {
-    /// Answers which need no connection.
     replies: Vec<Reply>,
     opened: Vec<Arc<Shared>>,
     deliveries: Vec<Delivery>,
 }
 
-/// An answer without a connection, which goes back the way that its question came.
+/// An answer which needs no connection. It goes back to the address that the question came from.
 #[derive(Debug)]
 struct Reply {
     destination: SocketAddr,
@@ -53,29 +52,34 @@ struct Delivery {
     arrival: Arrival,
 }
 
-impl Intake {
-    /// `wakes_first`: whoever waits for what comes is woken as soon as it is taken in, and not when the connection is served.
+impl DatagramReceiver {
+    /// With `wakes_first`, waiting tasks are woken as soon as datagrams have been taken in, and not when the connection is
+    /// served.
     pub(super) fn new(socket: &Socket, wakes_first: bool) -> Self {
         let activity = Activity::new(socket.receive_queue_bytes());
         let buffers = ReceiveBuffers::new(socket);
         Self { buffers, activity, todo: Todo::default(), wakes_first, has_woken: false }
     }
 
-    /// Whether somebody has been woken since this was asked last.
+    /// Whether a task has been woken since the last call.
     pub(super) fn has_woken(&mut self) -> bool {
         std::mem::take(&mut self.has_woken)
     }
 
-    /// Nothing is received for a while.
+    /// Gives the buffers back: the driver is about to wait.
     pub(super) fn release(&mut self) {
         self.buffers.release();
     }
 
-    /// Receives until nothing is there, which is `true`, or for a while; who gets something is on the agenda then.
+    /// Receives until the socket is empty, which returns `true`, or for [`limits::RECEIVE_CALLS_PER_TURN`] calls. Connections
+    /// which got datagrams are ready in the run queue afterwards.
+    ///
+    /// # Errors
+    /// Any error of the socket's except refused, reset and interrupted, which are skipped.
     pub(super) fn receive(
         &mut self,
         shared: &EndpointShared,
-        agenda: &mut Agenda,
+        run_queue: &mut RunQueue,
         peers: &mut Peers,
     ) -> io::Result<bool> {
         for _ in 0..limits::RECEIVE_CALLS_PER_TURN {
@@ -92,7 +96,7 @@ impl Intake {
                     route(shared, &mut table, now, &arrival, self.buffers.bytes(&arrival), &mut self.todo);
                 }
             }
-            self.carry_out(shared, now, agenda, peers);
+            self.carry_out(shared, now, run_queue, peers);
             if !self.buffers.were_all_filled(count) {
                 return Ok(true);
             }
@@ -100,8 +104,8 @@ impl Intake {
         Ok(false)
     }
 
-    fn carry_out(&mut self, shared: &EndpointShared, now: Time, agenda: &mut Agenda, peers: &mut Peers) {
-        self.todo.opened.drain(..).for_each(|connection| agenda.now(connection));
+    fn carry_out(&mut self, shared: &EndpointShared, now: Time, run_queue: &mut RunQueue, peers: &mut Peers) {
+        self.todo.opened.drain(..).for_each(|connection| run_queue.schedule_now(connection));
         for Reply { destination, src_ip, contents } in self.todo.replies.drain(..) {
             let transmit = Transmit { destination, ecn: None, contents: &contents, segment_size: None, src_ip };
             if let Err(error) = shared.socket.try_send(&transmit) {
@@ -115,7 +119,7 @@ impl Intake {
             let queue_bytes = || activity.on_received(now, &mut peer.heard_in);
             let waiters = deliver(&mut self.buffers, queue_bytes, now, first, group);
             self.has_woken |= self.wakes_first && waiters.wake();
-            agenda.now(Arc::clone(&first.connection));
+            run_queue.schedule_now(Arc::clone(&first.connection));
             rest = later;
         }
         self.todo.deliveries.clear();
@@ -148,12 +152,9 @@ fn deliver<'a>(
     first: &'a Delivery,
     group: &[Delivery],
 ) -> Waiters<'a> {
-    first.connection.take_in(at, queue_bytes, |intake| {
+    first.connection.take_in(at, queue_bytes, |sink| {
         for Delivery { remote, arrival, .. } in group {
-            buffers
-                .bytes_mut(arrival)
-                .chunks_mut(arrival.stride)
-                .for_each(|datagram| intake.datagram(*remote, datagram));
+            buffers.bytes_mut(arrival).chunks_mut(arrival.stride).for_each(|datagram| sink.datagram(*remote, datagram));
         }
     })
 }
@@ -213,7 +214,7 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::Path;
-    use crate::endpoint::Bell;
+    use crate::endpoint::WakeQueue;
 
     const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 1], 40_000);
     const SERVER: ([u8; 4], u16) = ([192, 0, 2, 2], 9_000);
@@ -246,7 +247,7 @@ mod tests {
         let mut now = Time::from_s(1);
         let (mut client, handle, connection) = sealed_pair(now);
         let path = Path { carrier: Carrier::Udp, remote: CLIENT.into(), local: SERVER.into(), src_ip: None };
-        let server = Shared::new(connection, Clock::start(), Arc::new(Bell::of_task()), handle, path, true);
+        let server = Shared::new(connection, Clock::start(), Arc::new(WakeQueue::of_task()), handle, path, true);
         let mut heard = |mut datagram: Vec<u8>| {
             now += Duration::from_millis(10);
             let mut counted = 0;
@@ -254,7 +255,7 @@ mod tests {
                 counted += 1;
                 1_000
             };
-            drop(server.take_in(now, count, |intake| intake.datagram(CLIENT.into(), &mut datagram)));
+            drop(server.take_in(now, count, |sink| sink.datagram(CLIENT.into(), &mut datagram)));
             counted == 1
         };
         let at = Time::from_s(1);

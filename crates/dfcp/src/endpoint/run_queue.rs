@@ -1,4 +1,4 @@
-//! Which connection is served next.
+//! The order in which connections are served: those that are ready, and those that wait for a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use dfcp_time::Time;
 
 use crate::connection::Shared;
 
-/// Connections which are to be served at once, in turns, and those which are at a certain time.
+/// Connections to be served: a round-robin queue of those that are ready, and a timer queue of those that sleep. A connection
+/// is in at most one of the two, and once.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct RunQueue {
     ready: VecDeque<Arc<Shared>>,
-    /// By time, and by the index of the handle.
+    /// By time. The index of the handle keeps connections of equal time apart.
     due: BTreeMap<(Time, usize), Arc<Shared>>,
     /// By the index of the handle.
     places: Vec<Place>,
 }
 
-/// Where a connection is.
+/// Where a connection is in the queue, so that it is found without a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -26,7 +27,7 @@ enum Place {
     Due(Time),
 }
 
-impl Agenda {
+impl RunQueue {
     fn place(&mut self, connection: &Shared) -> &mut Place {
         let index = connection.handle.index();
         if self.places.len() <= index {
@@ -36,8 +37,8 @@ impl Agenda {
         &mut self.places[index]
     }
 
-    /// To be served when those which are ready already have been.
-    pub(super) fn now(&mut self, connection: Arc<Shared>) {
+    /// Puts `connection` behind those that are ready, unless it is ready itself.
+    pub(super) fn schedule_now(&mut self, connection: Arc<Shared>) {
         let index = connection.handle.index();
         let before = std::mem::replace(self.place(&connection), Place::Ready);
         if let Place::Due(at) = before {
@@ -48,8 +49,9 @@ impl Agenda {
         }
     }
 
-    /// To be served at `at`, or never if that is the end of time; unless it is to be at once.
-    pub(super) fn at(&mut self, connection: Arc<Shared>, at: Time) {
+    /// Has `connection` served at `at`, unless it is ready. [`Time::MAX`] means never: only
+    /// [`schedule_now`](Self::schedule_now) makes it ready then.
+    pub(super) fn schedule_at(&mut self, connection: Arc<Shared>, at: Time) {
         let index = connection.handle.index();
         if *self.place(&connection) == Place::Ready {
             return;
@@ -60,7 +62,7 @@ impl Agenda {
         }
     }
 
-    /// Moves what is due at `now` to what is ready.
+    /// Makes those ready whose time has come.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let connection = entry.remove();
@@ -69,7 +71,7 @@ impl Agenda {
         }
     }
 
-    /// Who is served next; it is on the agenda no more.
+    /// Takes out the connection to serve next.
     pub(super) fn next(&mut self) -> Option<Arc<Shared>> {
         let connection = self.ready.pop_front()?;
         *self.place(&connection) = Place::Nowhere;
@@ -80,7 +82,7 @@ impl Agenda {
         self.ready.len()
     }
 
-    /// When the next connection is due which is not ready.
+    /// The earliest time in the timer queue.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
@@ -92,48 +94,48 @@ mod tests {
     use crate::carrier::Carrier;
     use crate::clock::Clock;
     use crate::connection::Path;
-    use crate::endpoint::Bell;
+    use crate::endpoint::WakeQueue;
     use dfcp_proto::{Config, Endpoint};
 
     fn connections<const N: usize>() -> [Arc<Shared>; N] {
-        let (clock, bell) = (Clock::start(), Arc::new(Bell::of_task()));
+        let (clock, wake_queue) = (Clock::start(), Arc::new(WakeQueue::of_task()));
         let mut endpoint = Endpoint::new(1, None, [0; 32]);
         std::array::from_fn(|_| {
             let remote = ([192, 0, 2, 1], 1).into();
             let (handle, connection) = endpoint.connect(clock.now(), remote, Config::danger_unsealed()).unwrap();
             let path = Path { carrier: Carrier::Udp, remote, local: remote, src_ip: None };
-            Shared::new(connection, clock, Arc::clone(&bell), handle, path, false)
+            Shared::new(connection, clock, Arc::clone(&wake_queue), handle, path, false)
         })
     }
 
-    fn ready(agenda: &mut Agenda) -> Vec<usize> {
-        std::iter::from_fn(|| agenda.next()).map(|connection| connection.handle.index()).collect()
+    fn ready(run_queue: &mut RunQueue) -> Vec<usize> {
+        std::iter::from_fn(|| run_queue.next()).map(|connection| connection.handle.index()).collect()
     }
 
     #[test]
     fn each_is_served_when_it_is_due() {
         let [a, b, c] = connections();
-        let mut agenda = Agenda::default();
-        agenda.at(Arc::clone(&a), Time::from_ms(20));
-        agenda.at(Arc::clone(&b), Time::from_ms(10));
-        agenda.at(Arc::clone(&c), Time::MAX);
-        assert_eq!(agenda.next_due(), Some(Time::from_ms(10)));
-        agenda.advance(Time::from_ms(19));
-        assert_eq!(ready(&mut agenda), [1]);
-        agenda.now(c);
-        agenda.now(a);
-        assert_eq!(ready(&mut agenda), [2, 0]);
-        assert_eq!(agenda.next_due(), None, "what is served earlier is not due again");
+        let mut run_queue = RunQueue::default();
+        run_queue.schedule_at(Arc::clone(&a), Time::from_ms(20));
+        run_queue.schedule_at(Arc::clone(&b), Time::from_ms(10));
+        run_queue.schedule_at(Arc::clone(&c), Time::MAX);
+        assert_eq!(run_queue.next_due(), Some(Time::from_ms(10)));
+        run_queue.advance(Time::from_ms(19));
+        assert_eq!(ready(&mut run_queue), [1]);
+        run_queue.schedule_now(c);
+        run_queue.schedule_now(a);
+        assert_eq!(ready(&mut run_queue), [2, 0]);
+        assert_eq!(run_queue.next_due(), None, "what is served earlier is not due again");
     }
 
     /// Two entries of one connection would outlive it, and serve whoever has its handle then.
     #[test]
     fn nobody_is_on_it_twice() {
         let [a] = connections();
-        let mut agenda = Agenda::default();
-        agenda.now(Arc::clone(&a));
-        agenda.now(Arc::clone(&a));
-        agenda.at(Arc::clone(&a), Time::from_ms(10));
-        assert_eq!((ready(&mut agenda), agenda.next_due()), (vec![0], None));
+        let mut run_queue = RunQueue::default();
+        run_queue.schedule_now(Arc::clone(&a));
+        run_queue.schedule_now(Arc::clone(&a));
+        run_queue.schedule_at(Arc::clone(&a), Time::from_ms(10));
+        assert_eq!((ready(&mut run_queue), run_queue.next_due()), (vec![0], None));
     }
 }

@@ -1,23 +1,24 @@
-//! What happens next: one place per source of events, in order of time, first in first out among equal times.
+//! The simulator's event queue. Each source of events has one slot, which holds its next event. Events come in order of
+//! time; events of equal time come first in, first out.
 
 use dfcp_time::Time;
 
-/// A source of events: a link, an end of a flow, a sampler. Its next event, if any, is one entry of the [`Agenda`].
+/// A source of events: a link, an end of a flow, a sampler. The [`EventQueue`] holds its next event, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
-/// When and, among equal times, in which order slots have their events. One number, so that comparing needs no branch,
-/// which could not be foretold.
+/// The time of an event and, below it, the order of entry. Both are in one number: a comparison of two fields would need a
+/// branch which the processor cannot predict.
 type Key = u128;
 
-/// Behind every event.
+/// Later than every event.
 const NEVER: Key = Key::MAX;
 
-/// The slots' next events, in place, under a tree in whose nodes the earlier of two wins; so a change costs one
-/// comparison per level, and only as far up as the changed slot wins or has won. Packets are not in it, only what moves
-/// them; so it has a few hundred entries where a hundred thousand packets are on their way.
+/// The next event of every slot, under a tournament tree: each node names the earlier of its two children. A change costs
+/// one comparison per level, and stops where the changed slot neither wins nor has won. The queue holds links and ends,
+/// not packets, so it has a few hundred entries while a hundred thousand packets are in flight.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct EventQueue {
     /// One for every slot, and [`NEVER`] up to a power of two.
     keys: Vec<Key>,
     /// Which slot wins at every node: the children of `n` are `2n` and `2n + 1`, the last half is one leaf for every key.
@@ -26,13 +27,13 @@ pub(crate) struct Agenda {
     entered: u64,
 }
 
-impl Default for Agenda {
+impl Default for EventQueue {
     fn default() -> Self {
         Self { keys: vec![NEVER], winners: vec![0; 2], slots: 0, entered: 0 }
     }
 }
 
-impl Agenda {
+impl EventQueue {
     /// A new slot, without an event.
     pub(crate) fn add_slot(&mut self) -> Slot {
         if self.slots == self.keys.len() {
@@ -100,45 +101,45 @@ mod tests {
 
     #[test]
     fn equal_times_are_first_in_first_out() {
-        let mut agenda = Agenda::default();
-        let slots: Vec<Slot> = (0..9).map(|_| agenda.add_slot()).collect();
+        let mut event_queue = EventQueue::default();
+        let slots: Vec<Slot> = (0..9).map(|_| event_queue.add_slot()).collect();
         for &slot in slots.iter().rev() {
-            agenda.set(slot, Some(Time::from_ns(5)));
+            event_queue.set(slot, Some(Time::from_ns(5)));
         }
         let mut served = Vec::new();
-        while let Some((_, slot)) = agenda.first() {
+        while let Some((_, slot)) = event_queue.first() {
             served.push(slot);
-            agenda.set(slot, None);
+            event_queue.set(slot, None);
         }
         assert!(served.iter().eq(slots.iter().rev()));
     }
 
     #[test]
     fn a_source_which_has_several_events_at_once_lets_others_in_between() {
-        let mut agenda = Agenda::default();
-        let (a, b) = (agenda.add_slot(), agenda.add_slot());
-        agenda.set(a, Some(Time::from_ns(1)));
-        agenda.set(b, Some(Time::from_ns(1)));
-        agenda.set_again(a, Some(Time::from_ns(1)));
-        assert_eq!(agenda.first(), Some((Time::from_ns(1), b)));
+        let mut event_queue = EventQueue::default();
+        let (a, b) = (event_queue.add_slot(), event_queue.add_slot());
+        event_queue.set(a, Some(Time::from_ns(1)));
+        event_queue.set(b, Some(Time::from_ns(1)));
+        event_queue.set_again(a, Some(Time::from_ns(1)));
+        assert_eq!(event_queue.first(), Some((Time::from_ns(1), b)));
     }
 
     proptest! {
         /// The model: a list, searched for the least time and, among equals, the least order of entry.
         #[test]
         fn agrees_with_a_sorted_list(changes in prop::collection::vec((0..20_usize, prop::option::of(0..15_u64), any::<bool>()), 0..300)) {
-            let mut agenda = Agenda::default();
-            let slots: Vec<Slot> = (0..20).map(|_| agenda.add_slot()).collect();
+            let mut event_queue = EventQueue::default();
+            let slots: Vec<Slot> = (0..20).map(|_| event_queue.add_slot()).collect();
             let mut model: Vec<Option<(u64, usize)>> = vec![None; 20];
             for (order, (slot, time, again)) in changes.into_iter().enumerate() {
                 let due = time.map(Time::from_ns);
-                if again { agenda.set_again(slots[slot], due) } else { agenda.set(slots[slot], due) }
+                if again { event_queue.set_again(slots[slot], due) } else { event_queue.set(slots[slot], due) }
                 let keeps = !again && model[slot].is_some_and(|(old, _)| Some(old) == time);
                 if !keeps {
                     model[slot] = time.map(|time| (time, order));
                 }
                 let first = (0..20).filter_map(|slot| model[slot].map(|key| (key, slot))).min();
-                prop_assert_eq!(agenda.first(), first.map(|((time, _), slot)| (Time::from_ns(time), slots[slot])));
+                prop_assert_eq!(event_queue.first(), first.map(|((time, _), slot)| (Time::from_ns(time), slots[slot])));
             }
         }
     }

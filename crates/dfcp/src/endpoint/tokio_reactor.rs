@@ -1,4 +1,4 @@
-//! How a task waits: for its socket, for a call, for a time.
+//! How a driver which is a task waits: by tokio's reactor, for its socket, a wake-up or a timeout.
 
 mod timer;
 
@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::io::Interest as Watch;
 use tokio::io::unix::AsyncFd;
 
-use crate::endpoint::bell::Bell;
 use crate::endpoint::waiting::{Interest, Ready};
+use crate::endpoint::wake_queue::WakeQueue;
 use crate::socket::Socket;
 use timer::Timer;
 
-/// A socket and a timer which the runtime watches.
+/// A socket and a timer which are registered with the runtime's reactor.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct TokioReactor {
     arrivals: AsyncFd<UdpSocket>,
     timer: Timer,
     socket: UdpSocket,
@@ -27,19 +27,19 @@ fn watch<T: std::os::fd::AsRawFd>(inner: T, interest: Watch) -> io::Result<Async
     AsyncFd::with_interest(inner, interest)
 }
 
-impl Watched {
-    /// Must be called within the runtime.
+impl TokioReactor {
+    /// Registers `socket` and a new timer. Must be called within the runtime.
     pub(super) fn new(socket: &Socket) -> io::Result<Self> {
         let clone = || socket.descriptor().try_clone();
         Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new()?, socket: clone()? })
     }
 
-    /// Waits until something is ready, for a call, or for `timeout`.
-    pub(super) async fn wait(&mut self, bell: &Bell, interest: Interest, timeout: Duration) -> Ready {
+    /// Waits until the socket is ready, the driver is woken or `timeout` has passed.
+    pub(super) async fn wait(&mut self, wake_queue: &WakeQueue, interest: Interest, timeout: Duration) -> Ready {
         // An error shows again, and is dealt with, when receiving or sending.
         tokio::select! {
             biased;
-            () = bell.rung() => Ready::default(),
+            () = wake_queue.woken() => Ready::default(),
             () = arrive(&self.arrivals), if interest.receive => Ready { receive: true, send: false },
             () = have_room(&self.socket), if interest.send => Ready { receive: false, send: true },
             () = self.timer.wait(timeout) => Ready::default(),

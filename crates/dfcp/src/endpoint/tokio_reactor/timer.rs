@@ -14,25 +14,25 @@ mod system {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    use crate::endpoint::watched::watch;
+    use crate::endpoint::tokio_reactor::watch;
 
     /// The system's, which is some tens of microseconds late.
     #[derive(Debug)]
-    pub(in crate::endpoint::watched) struct Timer {
+    pub(in crate::endpoint::tokio_reactor) struct Timer {
         timer: AsyncFd<OwnedFd>,
         /// When it expires, unless it has.
         expires: Option<Instant>,
     }
 
     impl Timer {
-        pub(in crate::endpoint::watched) fn new() -> io::Result<Self> {
+        pub(in crate::endpoint::tokio_reactor) fn new() -> io::Result<Self> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
             Ok(Self { timer: watch(timer, Interest::READABLE)?, expires: None })
         }
 
         /// Waits for `timeout` at the most. It may end earlier: a timer which is set is left, which spares most of the
         /// setting.
-        pub(in crate::endpoint::watched) async fn wait(&mut self, timeout: Duration) {
+        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, timeout: Duration) {
             let now = Instant::now();
             let wanted = now + timeout;
             if !self.expires.is_some_and(|at| now < at && at <= wanted) {
@@ -86,14 +86,14 @@ mod system {
 
     /// The runtime's.
     #[derive(Debug)]
-    pub(in crate::endpoint::watched) struct Timer;
+    pub(in crate::endpoint::tokio_reactor) struct Timer;
 
     impl Timer {
-        pub(in crate::endpoint::watched) fn new() -> io::Result<Self> {
+        pub(in crate::endpoint::tokio_reactor) fn new() -> io::Result<Self> {
             Ok(Self)
         }
 
-        pub(in crate::endpoint::watched) async fn wait(&mut self, timeout: Duration) {
+        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, timeout: Duration) {
             tokio::time::sleep(timeout).await;
         }
     }
