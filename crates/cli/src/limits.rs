@@ -181,7 +181,8 @@ pub const COMMENT_BYTES_MAX: usize = 200;
 /// Longest text that is looked at as a pairing code, bytes.
 pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
 
-/// Wrong guesses after which a pairing code is void. With 6 553 600 codes, who guesses has a chance of 1 in 2 million.
+/// Wrong guesses after which a pairing code is void. With 6 553 600 codes, who guesses has a chance of 1 in 2 million
+/// (`spec/pairing.md` \[once-2\]).
 pub const PAIRING_GUESSES_MAX: u8 = 3;
 
 /// Wrong guesses after which a listener makes no more codes, over all codes of its life, whether they were used, expired or
@@ -192,7 +193,7 @@ pub const PAIRING_WRONG_MAX: u32 = 30;
 /// How long a pairing code is good for: to say it on the telephone and type it, not to forget it.
 pub const PAIRING_CODE_AGE_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How long one run of the pairing may take: two round trips, on whatever path.
+/// How long one run of the pairing may take: two round trips, on whatever path (`spec/pairing.md` \[pair-5\]).
 pub const PAIRING_RUN_MAX: Duration = Duration::from_secs(30);
 
 /// Longest line that is read as an answer from a terminal, bytes.

@@ -31,7 +31,7 @@ pub enum Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
-    /// do. Never use it on a path which other people share unless its queues are fair.
+    /// do (`spec/protocol.md` \[rate-2\]). Never use it on a path which other people share unless its queues are fair.
     Line,
     /// At most so many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
     Fixed {

@@ -188,8 +188,8 @@ pub enum ParameterError {
         /// The most it may be.
         max: u64,
     },
-    /// The window of a classic connection is allocated when it is established and cannot change (thesis §3.10.1); nor can
-    /// *Coding*, because blocks under way keep their encoding.
+    /// The window of a classic connection is allocated when it is established and cannot change (thesis §3.10.1,
+    /// `spec/protocol.md` \[window-5\]); nor can *Coding*, because blocks under way keep their encoding.
     #[error("{0} can only be set before the connection is established")]
     TooLate(&'static str),
     /// The table has no parameter of this name.

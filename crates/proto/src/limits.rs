@@ -1,6 +1,7 @@
 //! Every limit which keeps a peer, a path or a caller from making this crate grow without bound.
 //!
-//! A peer can never make us allocate by naming a number: whatever it names is clamped here first.
+//! A peer can never make us allocate by naming a number: whatever it names is clamped here first (`spec/protocol.md`
+//! \[safe-2\]).
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Connections in SYN_RECV which one endpoint keeps. Past it, a new SYN is dropped and counted.
 pub const HALF_OPEN_MAX: usize = 1_024;
 
-/// Blocks which one direction of a modern connection may have open: the span of its window.
+/// Blocks which one direction of a modern connection may have open: the span of its window (`spec/protocol.md`
+/// \[window-4\]).
 pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 
 /// Blocks a *classic* connection may have open. The documents use up to 1000. Each costs a sender about 130 KiB. A
@@ -62,7 +64,8 @@ pub const REORDER_MARKS_MAX: usize = 128;
 /// The longest time for which a late datagram is waited for before it counts as lost.
 pub const REORDER_DELAY_MAX: Duration = Duration::from_millis(250);
 
-/// Encoding symbols of one block which classic keeps at most: four times what ε = 5 % needs.
+/// Encoding symbols of one block which classic keeps at most: four times what ε = 5 % needs (`spec/protocol.md`
+/// \[classic-8\]).
 pub const CLASSIC_SEGMENTS_PER_BLOCK_MAX: usize = 192;
 
 /// The values of *Redundancy*, the threshold in bytes from which classic tries to decode: a segment, and all that is kept.

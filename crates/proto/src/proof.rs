@@ -3,7 +3,7 @@
 //! in memory; [`send::proofs`](crate::stream::send::proofs) draws the secrets and checks what the peer says.
 //!
 //! A block's *rows* are its source symbols one behind the other: T bytes of data, the last row's padded with zeros,
-//! and the secret. Without proofs they are the block's bytes, and nothing else.
+//! and the secret (\[proof-2\]). Without proofs they are the block's bytes, and nothing else.
 
 use std::ops::Range;
 
@@ -92,7 +92,7 @@ impl Layout {
         if bytes < self.data.length_bytes() { bytes } else { self.data.length_bytes() }
     }
 
-    /// The block's proof: the XOR of its secrets.
+    /// The block's proof: the XOR of its secrets (\[proof-3\]).
     pub(crate) fn proof(self, rows: &[u8]) -> u32 {
         if !self.proofs {
             return 0;

@@ -123,7 +123,7 @@ impl Credentials {
 }
 
 impl Ciphers {
-    /// The ciphers, best first.
+    /// The ciphers, best first (\[seal-8\]).
     pub(crate) fn list(self) -> Vec<Cipher> {
         match self {
             Self::Only(cipher) => vec![cipher],

@@ -391,7 +391,8 @@ fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
     assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| reason_of_reset(&answer).is_none()));
 }
 
-/// What the answer tells whoever replays the first message of an initiator that knew the server's key (`SECURITY.md`).
+/// What the answer tells whoever replays the first message of an initiator that knew the server's key ([trust-2],
+/// `SECURITY.md`).
 #[test]
 fn what_a_replayed_first_message_tells() {
     let own = StaticKey::from_seed(&[1; 32]);

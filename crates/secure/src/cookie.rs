@@ -16,8 +16,9 @@ pub type Cookie = [u8; COOKIE_BYTES];
 /// Makes cookies and recognises its own.
 ///
 /// A cookie is bound to the sender's address, the connection id which it chose, and its first handshake message; so it
-/// proves nothing for another address or another attempt. It holds in the time step in which it was made and in the
-/// next. Time steps are the caller's (say, seconds since any epoch divided by 15) and each has a key of its own.
+/// proves nothing for another address or another attempt (`spec/security.md` \[cookie-2\]). It holds in the time step
+/// in which it was made and in the next. Time steps are the caller's (say, seconds since any epoch divided by 15) and
+/// each has a key of its own.
 ///
 /// A replay within that time is possible and harmless: it proves the same address for the same attempt.
 pub struct CookieJar {

@@ -40,7 +40,7 @@ pub struct StaticKey {
 }
 
 impl StaticKey {
-    /// A new key from 32 unpredictable bytes; the same seed gives the same key.
+    /// A new key from 32 unpredictable bytes; the same seed gives the same key (`spec/security.md` \[key-4\]).
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self::from_bytes(&schedule::expand(seed, "static key", &[]))
@@ -143,7 +143,8 @@ impl PreSharedKey {
         Self(*bytes)
     }
 
-    /// From what a key file holds: HKDF-SHA256 of all of it but one line end at its end, which editors add.
+    /// From what a key file holds: HKDF-SHA256 of all of it but one line end at its end, which editors add
+    /// (`spec/security.md` \[key-3\]).
     ///
     /// This is no password hash: at least 32 bytes are asked for, and they must be random.
     ///
@@ -174,7 +175,7 @@ fn base64(bytes: &[u8; 32]) -> String {
     Base64Unpadded::encode_string(bytes)
 }
 
-/// `None` unless `text` is what [`base64`] gives for some 32 bytes; one trailing `=` is ignored.
+/// `None` unless `text` is what [`base64`] gives for some 32 bytes; one trailing `=` is ignored (\[key-2\]).
 fn from_base64(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     let decoded = Base64Unpadded::decode(text.strip_suffix('=').unwrap_or(text), &mut bytes).ok()?;

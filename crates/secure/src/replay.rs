@@ -16,7 +16,8 @@ const WORDS_MIN: usize = 4;
 /// The ring is short until numbers come which do not fit into it, and so takes 32 bytes at first.
 ///
 /// Ask [`check`](ReplayWindow::check) before a datagram is decrypted, and tell it with
-/// [`commit`](ReplayWindow::commit) only after its tag was verified: a forger must not move the window.
+/// [`commit`](ReplayWindow::commit) only after its tag was verified: a forger must not move the window
+/// (`spec/security.md` \[replay-1\]).
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     highest: Option<u64>,

@@ -38,7 +38,7 @@ pub enum Segment {
         /// The block's true length, if that is less than a full block's.
         block_length: Option<BlockLength>,
     },
-    /// Acknowledges a block, or a FIN if the id is one past the last block.
+    /// Acknowledges a block (`spec/protocol.md` \[classic-4\]), or a FIN if the id is one past the last block.
     BlockAck {
         /// The block's id.
         block_id: u32,

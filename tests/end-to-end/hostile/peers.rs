@@ -411,7 +411,7 @@ fn blocks_outside_the_window_or_the_memory_are_dropped() {
     assert_eq!((talk.error(), talk.world.server.read), (None, 0));
 }
 
-/// Whatever an authenticated peer says: an error or nothing, and never more bytes than the rate permits.
+/// [safe-3]: whatever an authenticated peer says, an error or nothing, and never more bytes than the rate permits.
 #[test]
 fn random_sealed_segments_end_in_an_error_or_nothing() {
     for seed in 0..30 {

@@ -222,6 +222,7 @@ fn nobody_answers() {
     assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout)]);
 }
 
+/// [rate-4]
 #[test]
 fn the_documented_parameters_can_be_set_and_read_as_the_table_says() {
     let mut pair = classic(path(0.0, 10), Job::send(100_000), Job::send(0));

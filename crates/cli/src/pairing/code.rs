@@ -22,7 +22,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// A code that nobody can predict.
+    /// A code that nobody can predict (`spec/pairing.md` \[code-2\]).
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -73,7 +73,7 @@ pub enum CodeError {
 impl FromStr for Code {
     type Err = CodeError;
 
-    /// Upper case, blanks and any kind of hyphen are let pass.
+    /// Upper case, blanks and any kind of hyphen are let pass (`spec/pairing.md` \[code-3\]).
     fn from_str(text: &str) -> Result<Self, CodeError> {
         if text.len() > PAIRING_TEXT_BYTES_MAX {
             return Err(CodeError::Form);

@@ -40,8 +40,8 @@ pub struct AwaitReceiver(Agreed);
 pub struct AwaitSender(Agreed);
 
 impl SenderPairing {
-    /// Begins, over a connection with this handshake hash. `seed` must be unpredictable and never serve twice. Returns
-    /// the element to be sent.
+    /// Begins, over a connection with this handshake hash. `seed` must be unpredictable and never serve twice
+    /// (\[pair-1\]). Returns the element to be sent.
     #[must_use]
     pub fn start(code: &Code, handshake_hash: &[u8; 32], seed: &[u8; 32]) -> (Self, [u8; BODY_BYTES]) {
         let (started, element) = Started::new(SIDE_A, code, handshake_hash, seed);
@@ -89,7 +89,7 @@ impl ReceiverPairing {
 
 impl AwaitSender {
     /// Checks the sender's confirmation: this is where a guess is tested. Returns the receiver's, which cannot be had in
-    /// another way.
+    /// another way (`spec/pairing.md` \[pair-3\]).
     ///
     /// # Errors
     /// [`Refusal::WrongCode`].

@@ -134,6 +134,7 @@ mod tests {
         (OneTimeCode::new(Code::from_bits(7), now + LIFE, Arc::default()), now)
     }
 
+    /// [once-1]
     #[test]
     fn one_success_and_no_more() {
         let (code, now) = one_time();
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!(code.attempt(now).err(), Some(Refusal::Guessed));
     }
 
+    /// [once-3]
     #[test]
     fn a_run_under_way_counts_until_it_ends() {
         let (code, now) = one_time();
@@ -162,6 +164,7 @@ mod tests {
         assert_eq!(code.attempt(now).unwrap().settle(true, now), Ok(()));
     }
 
+    /// [once-4]
     #[test]
     fn it_expires_also_under_a_run() {
         let (code, now) = one_time();
@@ -171,6 +174,7 @@ mod tests {
         assert!(code.attempt(now + LIFE - Duration::from_nanos(1)).is_ok());
     }
 
+    /// [once-5]
     #[test]
     fn wrong_guesses_count_over_all_codes_and_so_do_runs_under_way() {
         let (tally, now) = (Arc::new(GuessTally::default()), Instant::now());

@@ -13,7 +13,7 @@ use crate::limits::PAIRING_RUN_MAX;
 
 /// Pairs, over an encrypted connection with this handshake hash, with the receiver who made `code`. `Ok` means: it has
 /// the same code, and its end of the connection is ours. The stream can then be used for anything else; after an
-/// error it must be closed.
+/// error it must be closed (`spec/pairing.md` \[pair-4\]).
 ///
 /// # Errors
 /// The codes differ, the receiver's is void, the peer does something else, or it takes longer than

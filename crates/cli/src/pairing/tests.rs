@@ -208,7 +208,7 @@ async fn something_else_at_the_far_end_is_said() {
             },
             "malformed",
         ),
-        // y = 2 is on no point of the curve.
+        // y = 2 is on no point of the curve ([pair-2]).
         (
             Frame::Element({
                 let mut body = [0; 32];

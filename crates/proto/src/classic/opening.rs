@@ -85,7 +85,7 @@ impl ClassicConnection {
 
     pub(super) fn take_syn(&mut self, now: Time, initial: StateWords) -> Result<(), Dropped> {
         if let Some(known) = self.handshake.peer_initial {
-            // A copy is answered again; a different SYN cannot change what has been agreed.
+            // A copy is answered again; a different SYN cannot change what has been agreed ([open-23]).
             if known.words() != initial {
                 return Err(Dropped::Unexpected);
             }
@@ -107,7 +107,7 @@ impl ClassicConnection {
         match (&self.phase, self.handshake.role) {
             (Phase::SynSent, _) | (Phase::SynReceived, Role::Initiator) => {}
             (Phase::Open, _) => {
-                // Our ACK was lost.
+                // Our ACK was lost ([open-22]).
                 self.handshake.owe_answer();
                 return Ok(());
             }
@@ -158,7 +158,7 @@ impl ClassicConnection {
     }
 
     pub(super) fn take_reset(&mut self, echo: StateWords) -> Result<(), Dropped> {
-        // Only our peer, or someone on the path, knows the state which we sent.
+        // Only our peer, or someone on the path, knows the state which we sent ([rst-2]).
         if echo != self.handshake.local_initial.words() {
             return Err(Dropped::Unexpected);
         }

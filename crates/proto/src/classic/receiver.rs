@@ -16,7 +16,7 @@ use crate::shared::memory::MemoryReservation;
 use crate::stats::ReceivedSymbols;
 
 /// A lost ACK is repeated when further segments of its block arrive, at most this often per block: the thesis sends
-/// one for every such segment, which on a long path would be thousands.
+/// one for every such segment, which on a long path would be thousands (`spec/protocol.md` \[classic-5\]).
 const ACK_SPACING: Duration = Duration::from_millis(10);
 
 /// What a segment of an open block takes: its bytes, and the graph of its neighbours, which may be shared with other
@@ -55,7 +55,7 @@ enum RecvQueue {
         counter: CountingDecoder,
         length_bytes: u32,
     },
-    /// No block if its bytes were only counted.
+    /// No block if its bytes were only counted: zeros are read then (\[classic-9\]).
     Complete {
         block: Option<Vec<u8>>,
         length_bytes: usize,
@@ -136,7 +136,8 @@ impl ClassicReceiver {
         self.decoding = decoding;
     }
 
-    /// Takes in a data segment (thesis fig. 3.14). `Ok(true)` means that its block is decoded now.
+    /// Takes in a data segment (thesis fig. 3.14). `Ok(true)` means that its block, whichever one of the window it is, is
+    /// decoded now (\[classic-10\]).
     pub(crate) fn push(
         &mut self,
         now: Time,
@@ -230,7 +231,7 @@ impl ClassicReceiver {
         }
     }
 
-    /// Stores a segment of an open block, and decodes if there are enough and memory for it.
+    /// Stores a segment of an open block, and decodes if there are enough and memory for it (\[classic-3\]).
     fn collect_segment(
         &mut self,
         index: usize,

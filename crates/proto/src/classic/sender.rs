@@ -16,7 +16,7 @@ use crate::path::rtt::RttEstimator;
 use crate::shared::source::{Cut, Source};
 
 /// How long an open loop waits for the acknowledgement of a block before it sends ε·k more, in RTTs, and at least. More
-/// than was needed costs no more than ε.
+/// than was needed costs no more than ε (`spec/protocol.md` \[classic-2\]).
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
 
@@ -26,7 +26,7 @@ const OVERTAKEN_RTT_PARTS: u32 = 8;
 const OVERTAKEN_MIN: Duration = Duration::from_millis(1);
 
 /// Without an acknowledgement for so long (or 8 RTTs), and after segments enough to decode every open block at 75 % loss,
-/// flooding a vanished peer stops; one segment per probe interval goes on asking.
+/// flooding a vanished peer stops; one segment per probe interval goes on asking (`spec/protocol.md` \[classic-7\]).
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 const SILENCE_SEGMENTS_PER_BLOCK: u64 = 4 * 48;
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
@@ -70,7 +70,7 @@ fn overtaken_margin(rtt: &RttEstimator) -> Duration {
     OVERTAKEN_MIN.max(rtt.smoothed() / OVERTAKEN_RTT_PARTS)
 }
 
-/// An acknowledgement of a block which was never sent.
+/// An acknowledgement of a block which was never sent (\[classic-6\]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NeverSent;
 
@@ -254,6 +254,7 @@ impl ClassicSender {
         self.open_blocks as usize
     }
 
+    /// The block which a flood serves next (\[classic-1\]).
     fn next_round_robin(&self) -> Option<u32> {
         let count = self.queues.len() as u32;
         let start = self.turn.wrapping_sub(self.first_id);

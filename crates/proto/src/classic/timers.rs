@@ -56,7 +56,7 @@ impl ClassicConnection {
     }
 
     /// When silence ends the connection. The documents' own repeats of SYN, SYNACK and FIN take longer than that, and
-    /// end it themselves.
+    /// end it themselves (\[open-6\]).
     fn idle_at(&self) -> Option<Time> {
         let is_repeating = match self.phase {
             Phase::SynSent | Phase::SynReceived => self.handshake.timer.is_some(),

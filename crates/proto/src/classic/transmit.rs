@@ -49,7 +49,7 @@ impl ClassicConnection {
 
     fn reset_segment(&mut self) -> Option<Segment> {
         self.reset.take()?;
-        // A peer which has announced no state yet cannot tell our RST from anyone's; it drops this one.
+        // A peer which has announced no state yet cannot tell our RST from anyone's; it drops this one ([rst-1]).
         let echo = self.handshake.peer_initial.map_or(NO_STATE, |peer| peer.words());
         Some(Segment::Reset { echo })
     }

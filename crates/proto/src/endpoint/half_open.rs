@@ -228,7 +228,8 @@ impl HalfOpens {
         Some(half_open)
     }
 
-    /// Takes a datagram for the half-open connection `id`. `None` unless it is the proof that was awaited.
+    /// Takes a datagram for the half-open connection `id`. `None` unless it is the proof that was awaited
+    /// (\[open-33\]).
     pub(super) fn take_proof(
         &mut self,
         now: Time,
@@ -282,7 +283,7 @@ impl HalfOpens {
 }
 
 impl HalfOpen {
-    /// A copy of the SYN: answered with a copy of the SYNACK.
+    /// A copy of the SYN: answered with a copy of the SYNACK (\[open-31\]).
     fn answer_again(&mut self, syn: &Syn<'_>, out: &mut DatagramBuffer) -> Verdict {
         self.answers = self.answers.saturating_add(1);
         write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)

@@ -89,7 +89,7 @@ struct Entry {
     ports: Ports,
     /// The id that modern segments to this end carry; `None` in classic, which is known by its ports.
     local_id: Option<u32>,
-    /// The id which the initiator chose, by which copies of its SYN are known.
+    /// The id which the initiator chose, by which copies of its SYN are known (\[open-4\]).
     syn_id: Option<u32>,
     half_open: bool,
     connecting: bool,
@@ -235,8 +235,8 @@ impl Endpoint {
         handle
     }
 
-    /// Finds out where a datagram from `remote` belongs. An answer which needs no connection is written into `reply`,
-    /// which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
+    /// Finds out where a datagram from `remote` belongs (`spec/protocol.md` \[state-3\]). An answer which needs no
+    /// connection is written into `reply`, which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
         let Ok(header) = Unverified::read(datagram) else { return Routed::Dropped };
         let id = match header {
@@ -364,7 +364,7 @@ impl Endpoint {
         }
         let config = match syn {
             UnsealedSyn::Classic { .. } => self.classic.clone(),
-            // Who accepts sealed connections takes no others.
+            // Who accepts sealed connections takes no others ([open-1]).
             UnsealedSyn::Modern { .. } => self.modern.clone().filter(|config| config.credentials().is_none()),
         };
         let Some(config) = config else { return self.refuse_unsealed(ports, syn, reply) };
@@ -408,7 +408,8 @@ impl Endpoint {
         Some(Handle(index))
     }
 
-    /// Answers by an RST which the initiator can trust: it names the id, or echoes the state, which only the SYN told.
+    /// Answers by an RST which the initiator can trust: it names the id, or echoes the state, which only the SYN told
+    /// (`spec/protocol.md` \[open-3\]).
     fn refuse_unsealed(&mut self, ports: Ports, syn: &UnsealedSyn<'_>, reply: &mut [u8]) -> Routed {
         let initial = match syn {
             UnsealedSyn::Classic { initial } => *initial,

@@ -45,7 +45,7 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Extends a 32-bit number to the 64-bit one nearest to the highest seen.
+    /// Extends a 32-bit number to the 64-bit one nearest to the highest seen (\[data-1\]).
     pub(crate) fn expand(&self, number: u32) -> u64 {
         expand(number, self.highest.map_or(0, |(highest, _)| highest))
     }
@@ -97,8 +97,8 @@ impl Arrivals {
         self.reorder_delay = self.reorder_delay.max(late).min(REORDER_DELAY_MAX);
     }
 
-    /// The highest number whose predecessors have arrived or will not, and when it arrived. Without reordering this is
-    /// the highest number seen.
+    /// The highest number whose predecessors have arrived or will not (\[report-6\]), and when it arrived. Without
+    /// reordering this is the highest number seen.
     pub(crate) fn settled(&self, now: Time) -> Option<(u64, Time)> {
         let (highest, at) = self.highest?;
         if self.reorder_delay.is_zero() || now.since(at) >= self.reorder_delay {
@@ -152,7 +152,7 @@ pub(crate) fn expand(number: u32, reference: u64) -> u64 {
     }
 }
 
-/// Bits per second over the last interval of at least 20 ms, smoothed over a few of them.
+/// Bits per second over the last interval of at least 20 ms, smoothed over a few of them (\[report-8\]).
 #[derive(Debug, Default)]
 struct RateMeter {
     interval_start: Option<Time>,

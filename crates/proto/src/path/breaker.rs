@@ -26,7 +26,8 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// A trial lasts longer when too few datagrams have been sent to judge, but not for ever.
 const TEST_MAX: Duration = Duration::from_secs(5);
 const TEST_DATAGRAMS_MIN: u64 = 200;
-/// So many must have met their fate, or on a full path have arrived, whose number makes the limit.
+/// So many must have met their fate, or on a full path have arrived, whose number makes the limit (`spec/protocol.md`
+/// \[breaker-1\]).
 const SAMPLE_DATAGRAMS_MIN: u64 = 64;
 /// Below this share of the trial's rate the sender was mostly idle: a queue may have taken what the path could not.
 const TRIAL_SHARE_MIN: f64 = 0.5;
@@ -41,7 +42,8 @@ const HEADROOM_GROWING: f64 = 1.25;
 /// A path to which `HEADROOM` is offered lets through 1/1.05 of what survives its own loss: half of the way there, it
 /// counts as full.
 const FULL_BELOW: f64 = 0.975;
-/// What is offered to measure the path's own loss, of the delivered rate divided by one minus that loss as known so far.
+/// What is offered to measure the path's own loss, of the delivered rate divided by one minus that loss as known so far
+/// (\[breaker-5\]).
 const MEASURE_SHARE: f64 = 0.8;
 const MEASURE_DATAGRAMS_MIN: u64 = 500;
 const MEASURE_MAX: Duration = Duration::from_secs(10);
@@ -50,7 +52,7 @@ const MEASURE_SETTLED_MIN: u64 = 32;
 /// A measurement comes after so many times the duration of the last one: it costs about 1 % of the delivered rate.
 const MEASURE_PAUSE: u32 = 30;
 /// A change so large is confirmed at once, with what was delivered in the measurement for the delivered rate: had the loss
-/// been thought too high, or had the path shrunk just then, the measurement itself offered too much.
+/// been thought too high, or had the path shrunk just then, the measurement itself offered too much (\[breaker-6\]).
 const OWN_LOSS_CHANGE: f64 = 0.10;
 /// It comes at once when delivery has fallen so far since the last one. A path of less capacity makes it fall once; one
 /// which loses more by itself, without end.
@@ -60,14 +62,14 @@ const OWN_LOSS_MAX: f64 = 0.95;
 /// How much the path's own loss, which no loss seen is below, may exceed the smoothed one by chance.
 const OWN_LOSS_EXCESS: f64 = 0.10;
 /// The limit is lifted when the whole rate has gone through for so long, but for a tenth and the path's own loss. It must
-/// outlast the filling of a queue.
+/// outlast the filling of a queue (\[breaker-7\]).
 const LIFT_AFTER: Duration = Duration::from_secs(5);
 const LIFT_ABOVE: f64 = 0.9;
 /// The rate is never held below this share of the configured one, nor below this rate: a connection must stay alive.
 const LIMIT_SHARE_MIN: f64 = 0.01;
 const LIMIT_BPS_MIN: f64 = 64_000.0;
 /// How long a path found to be lossy is left alone; doubles with every further test. A test costs half the rate for a
-/// second: less than half a per cent of this pause.
+/// second: less than half a per cent of this pause (\[breaker-4\]).
 const PAUSE_INITIAL: Duration = Duration::from_secs(120);
 const PAUSE_MAX: Duration = Duration::from_secs(960);
 /// A loss so much above the one found innocent re-arms the breaker at once; so much above the path's own, it shows that
@@ -270,7 +272,7 @@ impl Breaker {
             self.state = State::Armed { high: None };
             return;
         }
-        // A path which loses just that much trips by chance otherwise, again and again.
+        // A path which loses just that much trips by chance otherwise, again and again ([breaker-2]).
         let trip_after = if now.is_credit_short { TRIP_AFTER_SHORT_OF_CREDIT } else { TRIP_AFTER };
         let mut high = high.unwrap_or(HighLoss { since: last, later: None });
         if high.later.is_none() && now.at.since(high.since.at) >= trip_after / 2 {
@@ -306,7 +308,7 @@ impl Breaker {
             self.state = State::Armed { high: None };
             return;
         }
-        // Delivery that falls in proportion to the rate means that each datagram fares as before.
+        // Delivery that falls in proportion to the rate means that each datagram fares as before ([breaker-3]).
         let fares_better = (1.0 - tried.loss) > (1.0 - loss) * FARES_BETTER;
         if ended.numbered.saturating_sub(trial.began.numbered) < TEST_DATAGRAMS_MIN {
             self.clear(now, loss);

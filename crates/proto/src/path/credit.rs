@@ -19,7 +19,7 @@ const PROVEN_DENOMINATOR: i64 = 2;
 pub(crate) enum Spending {
     /// Anything.
     Freely,
-    /// What reports have shown to be needed, and new blocks: half of the credit is used up.
+    /// What reports have shown to be needed, and new blocks: half of the credit is used up (\[credit-5\]).
     Needed,
     /// The oldest open block, or a new one if none is open: what is left may be all that this one needs.
     OldestBlock,
@@ -53,7 +53,7 @@ enum Heard {
 /// The account of one connection's sender, in IP bytes of data datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Credit {
-    /// Sent, less what the proofs have paid off.
+    /// Sent, less what the proofs have paid off (\[credit-1\]).
     debt: i64,
     proven: RecentSum,
     heard: Heard,

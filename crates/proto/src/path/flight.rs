@@ -94,8 +94,8 @@ impl Flight {
         Ok(Named { number, highest, is_stale: self.reported.is_some_and(overtaken) })
     }
 
-    /// Takes in what a report says of our datagrams: the fate of all up to the highest is known, and `on_fate` is told of each.
-    /// Returns the RTT sample, if there is one.
+    /// Takes in what a report says of our datagrams: the fate of all up to the highest is known (\[data-4\]), and
+    /// `on_fate` is told of each. Returns the RTT sample, if there is one.
     ///
     /// # Errors
     /// It counts more than were sent.
@@ -118,7 +118,7 @@ impl Flight {
         let age = self.in_flight.age(named.highest, now);
         let passed = numbers.sent_before(named.highest + 1);
         self.settle(Reported { number: named.number, highest: named.highest, passed, received }, on_fate);
-        // A peer that claims to have held it for longer than it was gone says nothing about the path.
+        // A peer that claims to have held it for longer than it was gone says nothing about the path ([report-7]).
         let sample = age.and_then(|age| age.checked_sub(Duration::from_micros(report.hold_us.into())));
         Ok(sample.filter(|sample| !sample.is_zero()))
     }
@@ -141,7 +141,8 @@ impl Flight {
 
     // ---- a peer that says nothing ----
 
-    /// Whether only probes may be sent: too much is in flight, or valid reports have been missing for too long.
+    /// Whether only probes may be sent: too much is in flight (\[plan-6\]), or valid reports have been missing for too
+    /// long (\[silence-1\]).
     pub(crate) fn is_blocked(&self, now: Time, rtt: &RttEstimator) -> bool {
         self.room() == 0 || self.is_silent(now, rtt)
     }
@@ -152,7 +153,7 @@ impl Flight {
         now.since(oldest.max(self.last_report_at)) > patience
     }
 
-    /// When the next probe is due.
+    /// When the next probe is due (\[silence-2\]).
     pub(crate) fn probe_at(&self, rtt: &RttEstimator, spending: Spending) -> Time {
         let wait = rtt.probe_timeout(rtt.report_interval()).saturating_mul(1 << self.probes.min(10));
         let at = self.last_sent.max(self.last_report_at) + wait.min(PROBE_INTERVAL_MAX.max(rtt.smoothed()));

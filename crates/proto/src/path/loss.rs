@@ -1,10 +1,11 @@
 //! The loss estimate p̂: what share of the datagrams sent does not arrive.
 
 /// Datagrams over which the estimate forgets. A longer memory wastes less on estimation error: with 4096 the standard
-/// error at p = 20 % is 0.4 %.
+/// error at p = 20 % is 0.4 % (`spec/protocol.md` \[loss-1\]).
 const MEMORY_DATAGRAMS: f64 = 4096.0;
 
-/// Datagrams over which the second opinion forgets, which notices that the path has changed.
+/// Datagrams over which the second opinion forgets, which notices that the path has changed (`spec/protocol.md`
+/// \[loss-2\]).
 const RECENT_DATAGRAMS: f64 = 256.0;
 
 /// Standard errors by which the second opinion must differ to be heard: on an unchanging path that is rare.

@@ -46,7 +46,8 @@ impl RttEstimator {
         self.smoothed() + (self.variation * 4).max(Duration::from_millis(2)) + report_interval * 2
     }
 
-    /// How often a receiver reports: sixteen times per RTT, at most once per millisecond, at least every 10 ms.
+    /// How often a receiver reports: sixteen times per RTT, at most once per millisecond, at least every 10 ms
+    /// (\[report-2\]).
     pub(crate) fn report_interval(&self) -> Duration {
         self.report_interval_of_much().max(Duration::from_millis(1))
     }

@@ -98,7 +98,8 @@ impl Session {
         self.complete(numbered)
     }
 
-    /// The handshake of a sealed connection has numbers of its own: those of its datagrams begin with the keys.
+    /// The handshake of a sealed connection has numbers of its own: those of its datagrams begin with the keys
+    /// (\[replay-2\]).
     const fn is_before_keys(&self, segment: &Segment) -> bool {
         !segment.can_be_sealed() && !matches!(self.seal, Seal::Off)
     }

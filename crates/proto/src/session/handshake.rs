@@ -31,7 +31,7 @@ pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
     SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(symbol_size) }
 }
 
-/// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak.
+/// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).
 pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
     let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size } = options? else { return None };
     let sizes = SYMBOL_SIZE_MIN..=symbol_size_max(sealed);

@@ -115,7 +115,7 @@ pub struct Session {
     last_heard: Time,
     last_sent: Time,
     last_keep_alive: Time,
-    /// An RST is to be sent, for this reason.
+    /// An RST is to be sent once, for this reason (\[rst-4\]).
     reset: Option<ResetReason>,
     /// Whether the application has been told that it cannot write.
     write_blocked: bool,
@@ -260,7 +260,7 @@ impl Session {
     fn establish(&mut self, now: Time, peer: PeerLimits, symbol_size: u16) {
         self.phase = Phase::Open;
         self.peer_rate_max_bps = peer.rate_max_bps;
-        // A peer which gives up sooner than we would speak must hear of us in time.
+        // A peer which gives up sooner than we would speak must hear of us in time ([idle-3]).
         if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// The rate without the breaker: the smaller of our own and the peer's cap; `None` is the line rate.
+    /// The rate without the breaker: the smaller of our own and the peer's cap (\[open-17\]); `None` is the line rate.
     fn configured_bps(&self) -> Option<u64> {
         let own = match self.config.rate {
             Rate::Line => None,
@@ -333,7 +333,7 @@ impl Session {
             self.reset = Some(ResetReason::Unspecified);
             return self.close(Some(ConnectionError::StreamTooLong));
         }
-        // FIN is repeated as long as there is progress, so it is sent at once.
+        // FIN is repeated as long as there is progress, so it is sent at once ([close-1]).
         if let Some(end) = self.send.stream.end() {
             self.closing.start(now, end, &RetransmitSchedule::MODERN);
         }

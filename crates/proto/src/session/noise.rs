@@ -77,7 +77,8 @@ impl Opening {
         Ok(Self { noise, first: first[..length].into(), cookie: None, cookies_taken: 0, doubt: None })
     }
 
-    /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length.
+    /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length
+    /// (\[noise-2\], \[open-30\]).
     fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let payload = Payload {
             connection_id: Some(local_id),
@@ -175,7 +176,7 @@ pub(crate) struct Proven {
 
 impl Session {
     /// The accepting side's end of a sealed connection: open from the start, or, if the key which the peer has proven is
-    /// not admitted, about to tell it so.
+    /// not admitted, about to tell it so (\[open-35\]).
     pub(crate) fn accept_sealed(
         now: Time,
         config: Arc<Config>,
@@ -228,7 +229,7 @@ impl Session {
         }
     }
 
-    /// A datagram in the clear on a connection which will be sealed: an answer to our SYN, or nothing.
+    /// A datagram in the clear on a connection which will be sealed: an answer to our SYN, or nothing (\[trust-6\]).
     pub(super) fn take_clear(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Dropped> {
         let Received { segment, payload, .. } = header.verify(datagram)?;
         let expected = self.phase == Phase::SynSent && header.connection_id() == self.handshake.local_id;

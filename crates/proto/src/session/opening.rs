@@ -32,12 +32,12 @@ impl Session {
         Some(connection)
     }
 
-    /// In SYN_RECV, a segment which names our id proves the peer's address.
+    /// In SYN_RECV, a segment which names our id proves the peer's address (\[open-13\]).
     pub(super) fn open_if_proven(&mut self, now: Time) -> Result<(), Dropped> {
         match self.phase {
             Phase::Open => {
                 if self.handshake.role == Role::Initiator {
-                    // The acceptor speaks, so it knows: the ACK need not be repeated.
+                    // The acceptor speaks, so it knows: the ACK need not be repeated ([open-12]).
                     self.handshake.timer = None;
                 }
                 Ok(())
@@ -69,7 +69,7 @@ impl Session {
             self.arrivals.observe(now, syn.number.into(), bytes);
         }
         // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
-        // responder, so both repeat their SYNACK.
+        // responder, so both repeat their SYNACK ([open-5]).
         if self.phase == Phase::SynSent {
             self.phase = Phase::SynReceived;
             self.handshake.start_timer(now);
@@ -100,6 +100,7 @@ impl Session {
             Ok(parameters) => parameters,
             Err(error) => {
                 if error == Dropped::Unexpected {
+                    // It asks for what we do not speak ([open-16]).
                     self.close(Some(ConnectionError::Incompatible));
                 }
                 return Err(error);
@@ -117,6 +118,7 @@ impl Session {
         Ok(())
     }
 
+    /// The peer has ended the connection (\[rst-3\]).
     pub(super) fn take_reset(&mut self) {
         let error = match self.phase {
             Phase::SynSent | Phase::SynReceived => ConnectionError::Refused,

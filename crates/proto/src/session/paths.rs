@@ -71,7 +71,7 @@ impl Paths {
         self.candidates.push_back(Candidate { remote, challenge: draw(), owed: true, asked_at: None });
     }
 
-    /// The peer asks whether we receive where it sent this to; the answer goes back to where it came from.
+    /// The peer asks whether we receive where it sent this to; the answer goes back to where it came from (\[path-3\]).
     pub(crate) fn on_challenge(&mut self, remote: SocketAddr, challenge: u64) {
         if self.responses.len() < limits::PATH_RESPONSES_MAX {
             self.responses.push_back((remote, challenge));

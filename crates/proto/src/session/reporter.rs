@@ -25,7 +25,7 @@ const PAUSES_MIN: u8 = 8;
 const SPURT_PAUSES_MAX: u32 = 4;
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
-/// open, and some times more after the last news.
+/// open, and some times more after the last news (`spec/protocol.md` \[report-3\], \[report-4\]).
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     last: Option<Time>,
@@ -47,7 +47,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// A datagram which the peer wants to hear about has arrived.
+    /// A datagram which the peer wants to hear about has arrived (\[report-1\]).
     pub(crate) fn on_arrival(&mut self, now: Time) {
         self.note_pause(now, self.arrived.map_or(Duration::ZERO, |before| now.since(before)));
         self.arrived = Some(now);

@@ -169,6 +169,7 @@ fn ways() -> [(Pattern, Config, Config); 3] {
     ]
 }
 
+/// [trust-3]
 #[test]
 fn data_leave_after_one_round_trip_and_both_ends_know_each_other() {
     for (pattern, client, server) in ways() {

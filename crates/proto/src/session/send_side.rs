@@ -138,7 +138,7 @@ impl SendSide {
         numbers: &DatagramNumbers,
     ) -> Result<Heard, PeerMisbehaved> {
         let named = self.flight.read(number, report, numbers)?;
-        // What an honest peer has outdated may not count against it, nor for it.
+        // What an honest peer has outdated may not count against it, nor for it ([proof-7]).
         if self.stream.is_overtaken(cumulative)? || named.is_stale {
             return Ok(Heard::Stale);
         }

@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// When silence ends the connection.
+    /// When silence ends the connection (\[open-6\], \[idle-1\], \[silence-3\]).
     fn idle_at(&self) -> Option<Time> {
         let is_over = self.closing.time_wait_until().is_some();
         (!is_over).then_some(self.last_heard + self.config.idle_timeout)
@@ -90,7 +90,7 @@ impl Session {
             if self.last_keep_alive <= self.last_heard {
                 return self.last_sent + interval;
             }
-            // Three unanswered ones in an idle timeout are no rarity at 50 % loss.
+            // Three unanswered ones in an idle timeout are no rarity at 50 % loss ([idle-2]).
             self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
         });
         // The report which opens a closed window may have been lost: ask for another.

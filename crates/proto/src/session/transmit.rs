@@ -150,7 +150,7 @@ impl Session {
         Some(Control::Report(header, report))
     }
 
-    /// What our system holds of what arrives, as reports tell it: 0 for unknown.
+    /// What our system holds of what arrives, as reports tell it: 0 for unknown (\[report-11\]).
     fn receive_queue_kib(&self) -> u32 {
         u32::try_from(self.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
     }
@@ -167,7 +167,7 @@ impl Session {
         }
         let end = self.closing.due_fin(now)?;
         self.closing.on_fin_sent(now);
-        // A FINACK also acknowledges the peer's FIN (thesis §3.11).
+        // A FINACK also acknowledges the peer's FIN (thesis §3.11, [close-4]).
         let ack_proof = self.closing.is_peer_done().then(|| self.recv.proof());
         Some(Segment::Fin(Fin { end, ack_proof }))
     }
@@ -181,6 +181,7 @@ impl Session {
     }
 
     fn data_segment(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
+        // No data before the peer's address is proven ([open-2]).
         if self.phase != Phase::Open || self.state() == State::TimeWait {
             return Ok(None);
         }

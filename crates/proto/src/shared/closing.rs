@@ -91,7 +91,7 @@ impl Closing {
         self.peer_done
     }
 
-    /// The FIN to acknowledge now: only once all before it is decoded.
+    /// The FIN to acknowledge now: only once all before it is decoded (\[close-3\]).
     pub(crate) fn due_ack(&self) -> Option<u32> {
         self.peer_end.filter(|_| self.peer_done && self.owed > 0)
     }

@@ -82,7 +82,7 @@ pub(crate) enum Role {
 pub(crate) enum PushError {
     /// Only this segment is of no use.
     Dropped(Dropped),
-    /// The peer has broken the rules.
+    /// The peer has broken the rules, which ends the connection (\[rst-5\]).
     Misbehaved(PeerMisbehaved),
 }
 

@@ -26,7 +26,7 @@ enum GiveUp {
 }
 
 impl RetransmitSchedule {
-    /// Thesis §3.6 and §3.11: 1 s, doubling, given up after five repeats.
+    /// Thesis §3.6 and §3.11: 1 s, doubling, given up after five repeats (`spec/protocol.md` \[open-20\]).
     pub(crate) const CLASSIC: Self = Self {
         early_copies: 1,
         early_wait: Duration::ZERO,

@@ -53,7 +53,7 @@ pub(crate) struct Cut {
 /// The least memory a block begins with; with a second write it gets all that it may need.
 const FIRST_BYTES_MIN: usize = 512;
 
-/// How long a partial block waits for more to be written, if nobody flushes.
+/// How long a partial block waits for more to be written, if nobody flushes (`spec/protocol.md` \[stream-4\]).
 const LINGER: Duration = Duration::from_millis(1);
 
 impl Source {

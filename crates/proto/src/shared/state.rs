@@ -28,7 +28,8 @@ pub enum State {
     Established,
     /// Our FIN has been sent and is not acknowledged.
     FinWait1,
-    /// Our FIN has been acknowledged: the peer has every byte. Its direction is still open.
+    /// Our FIN has been acknowledged: the peer has every byte. Its direction is still open (`spec/protocol.md`
+    /// \[state-2\]).
     FinWait2,
     /// The peer's stream has ended; ours is still open.
     CloseWait,

@@ -11,7 +11,8 @@
 //! authenticated is said at [`Pattern`].
 //!
 //! A damaged, forged or late message is refused with an error and leaves the state as it was: the genuine one can still
-//! be read. Messages are repeated by sending the same bytes again, which the caller keeps; they are never made twice.
+//! be read (\[noise-7\]). Messages are repeated by sending the same bytes again, which the caller keeps; they are never
+//! made twice.
 
 mod initiator;
 mod noise;
@@ -31,7 +32,7 @@ pub use initiator::{Initiator, InitiatorKeys};
 pub(crate) use primitives::public_of;
 pub use responder::{Answered, HalfOpen, Responder, ResponderKeys};
 
-/// No handshake message is longer: it must fit into one datagram.
+/// No handshake message is longer: it must fit into one datagram (`spec/security.md` \[noise-1\]).
 pub const MESSAGE_BYTES_MAX: usize = 1500;
 
 /// Which keys are used how.
@@ -186,7 +187,7 @@ impl Established {
     }
 
     /// The hash of the whole handshake, the same at both ends and at no other connection's: a name to which protocols
-    /// above can bind themselves. Not secret.
+    /// above can bind themselves (`spec/security.md` \[noise-9\]). Not secret.
     #[must_use]
     pub fn handshake_hash(&self) -> [u8; 32] {
         self.handshake_hash

@@ -115,8 +115,8 @@ impl Dh for X25519 {
         self.private.as_ref().map_or(&[], |private| private.as_bytes())
     }
 
-    /// Fails if the shared secret is all zero (RFC 7748 §6.1): the peer's public key was of low order then, and the
-    /// secret would depend on nothing that is secret.
+    /// Fails if the shared secret is all zero (RFC 7748 §6.1, \[noise-6\]): the peer's public key was of low order
+    /// then, and the secret would depend on nothing that is secret.
     fn dh(&self, pubkey: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         let private = self.private.as_ref().ok_or(snow::Error::Dh)?;
         let peer: [u8; BYTES] = *pubkey.first_chunk().ok_or(snow::Error::Dh)?;

@@ -90,7 +90,8 @@ impl Responder {
     }
 
     /// Writes the second message to `out`; returns its length and what is to be kept. The caller keeps the bytes, too:
-    /// a copy of the first message is answered with the same bytes, never with a second encryption.
+    /// a copy of the first message is answered with the same bytes, never with a second encryption (`spec/security.md`
+    /// \[noise-5\]).
     ///
     /// # Errors
     /// [`HandshakeError`], before anything was encrypted: the first message may be read again, even with the same seed.

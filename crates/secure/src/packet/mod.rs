@@ -5,10 +5,10 @@
 //! An AEAD whose nonce repeats under one key loses everything, so this is the argument in full:
 //!
 //! 1. The nonce is the key epoch's initialisation vector XOR the 64-bit datagram number in its last eight bytes. XOR
-//!    with a constant is one to one, so under one key different numbers have different nonces.
+//!    with a constant is one to one, so under one key different numbers have different nonces (\[seal-4\]).
 //! 2. One counter numbers all datagrams of a direction, repeats and control included, and [`SealKeys::seal`] refuses a
-//!    number that is not above the last one it took, whether or not that one was sealed. `SealKeys` is neither `Clone`
-//!    nor built twice from one handshake: `Established::into_keys` consumes the secrets.
+//!    number that is not above the last one it took, whether or not that one was sealed (\[seal-5\]). `SealKeys` is
+//!    neither `Clone` nor built twice from one handshake: `Established::into_keys` consumes the secrets.
 //! 3. The key follows from the traffic secret, the direction, the cipher and the epoch, which is the number divided by
 //!    2²⁸. Each direction has a traffic secret and a label of its own; each connection has fresh ones, because both ends
 //!    put a fresh ephemeral key into the handshake.
@@ -115,7 +115,7 @@ pub(crate) enum Direction {
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret(pub(crate) [u8; 32]);
 
-/// The secrets of one direction: each epoch's gives the next one's, and not the other way round.
+/// The secrets of one direction: each epoch's gives the next one's, and not the other way round (\[seal-3\]).
 struct Chain {
     cipher: Cipher,
     direction: Direction,

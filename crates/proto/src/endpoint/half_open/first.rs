@@ -175,6 +175,7 @@ impl HalfOpens {
             HandshakeError::NoKey(_) => Verdict::Refuse(ResetReason::NotAdmitted),
             _ => Verdict::Drop,
         })?;
+        // Before the SYN is answered ([open-35], [trust-5]).
         if responder.peer().is_some_and(|key| !credentials.admits(pattern, Some(&key))) {
             return Err(Verdict::Refuse(ResetReason::NotAdmitted));
         }

@@ -180,7 +180,7 @@ impl RecvStream {
     /// Makes sure that the block has a slot, opening it if window and memory permit.
     fn open(&mut self, block_id: u32, info: BlockInfo, payload_bytes: usize) -> Result<usize, PushError> {
         let index = (block_id - self.first_id) as usize;
-        // The last id is no block's: the id after a stream's last block must exist.
+        // The last id is no block's: the id after a stream's last block must exist ([stream-6]).
         if index >= self.window_blocks_max as usize || block_id == u32::MAX {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
@@ -190,10 +190,11 @@ impl RecvStream {
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
-        // K = ⌈L/z⌉, so symbols of a block of several have at least half the connection's size: its decoder costs what
-        // it is accounted for.
+        // K = ⌈L/z⌉ ([stream-2]), so symbols of a block of several have at least half the connection's size: its
+        // decoder costs what it is accounted for.
         let cut = shape.length_bytes().div_ceil(self.symbol_size);
         let layout = Layout::new(shape, self.proofs);
+        // Sizes which contradict the payload or the connection's ([stream-3]).
         let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
         if payload_bytes != payload_bytes_due || shape.k() != cut {
             return Err(inconsistent);
@@ -261,7 +262,7 @@ impl RecvStream {
         }
     }
 
-    /// The stream ends before block `end`.
+    /// The stream ends before block `end`, and nowhere else (\[close-5\]).
     pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
         if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
             return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
@@ -303,7 +304,8 @@ impl RecvStream {
         }
     }
 
-    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet.
+    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet
+    /// (\[stream-1\]).
     pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < out.len() {
@@ -354,7 +356,7 @@ impl RecvStream {
         }
     }
 
-    /// Blocks, from the one needed next, which will be accepted.
+    /// Blocks, from the one needed next, which will be accepted (\[window-3\]).
     pub(crate) fn window_blocks(&self) -> u32 {
         self.window_blocks_max.saturating_sub(self.next_needed - self.first_id)
     }
@@ -380,7 +382,7 @@ impl RecvStream {
     }
 
     /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room, and the proof of
-    /// the complete ones among them.
+    /// the complete ones among them (\[report-5\], \[proof-5\]).
     pub(crate) fn write_runs(&self, writer: &mut ReportWriter<'_>) {
         let mut listed = 0;
         let from = (self.next_needed - self.first_id) as usize;

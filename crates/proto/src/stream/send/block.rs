@@ -27,7 +27,7 @@ pub(crate) struct SendBlock {
     pub(crate) rows: Rows,
     pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
-    /// The encoding symbol to send next. Source symbols come first, then repair symbols without end.
+    /// The encoding symbol to send next. Source symbols come first, then repair symbols without end (\[data-3\]).
     pub(crate) next_esi: u32,
     /// Symbols which the receiver still needed according to the latest report about this block.
     pub(crate) missing: u32,
@@ -96,7 +96,8 @@ impl SendBlock {
         self.layout.data().length_bytes() as u64
     }
 
-    /// Whether everything sent for it has met its fate and been reported, yet it lacks symbols: time for a new round.
+    /// Whether everything sent for it has met its fate and been reported, yet it lacks symbols: time for a new round
+    /// (\[plan-2\]).
     pub(crate) fn awaits_round(&self) -> bool {
         self.is_open() && self.target == 0 && self.in_flight == 0 && self.unreported == 0 && self.missing > 0
     }

@@ -239,6 +239,7 @@ impl SendStream {
         Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
     }
 
+    /// Whether the window has room for one more block, of so many bytes (\[window-1\]).
     pub(crate) fn window_is_open(&self, bytes: u64) -> bool {
         (self.blocks.len() as u32) < self.window_blocks.min(self.peer_window_blocks)
             && self.span_bytes + bytes <= self.peer_window_bytes

@@ -42,7 +42,8 @@ pub(crate) fn symbols_per_block_max(k: u32, p: f64) -> u32 {
     (SYMBOLS_PER_BLOCK_FACTOR * f64::from(k) / (1.0 - believed(p))).ceil() as u32
 }
 
-/// The fewest symbols which must be in flight so that a block lacking `missing` decodes with probability ≥ 1 − 10⁻⁶.
+/// The fewest symbols which must be in flight so that a block lacking `missing` decodes with probability ≥ 1 − 10⁻⁶
+/// (\[plan-4\]).
 pub(crate) fn proactive_in_flight(missing: u32, p: f64) -> u32 {
     let p = believed(p);
     let (mut low, mut high) = (missing, symbols_per_block_max(missing, p).max(missing + 24));
@@ -79,7 +80,7 @@ fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
 }
 
 /// Symbols per block for bulk data: short blocks while losses are rare, for a small memory; long ones as the losses
-/// grow, because the overshoot is a share of √K.
+/// grow, because the overshoot is a share of √K (\[stream-5\]).
 pub(crate) fn bulk_block_symbols(p: f64) -> usize {
     match p {
         p if p < 0.15 => 45,

@@ -22,7 +22,7 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    /// With proofs if there is a `secret`, which nobody else must know and no other connection use.
+    /// With proofs if there is a `secret`, which nobody else must know and no other connection use (\[proof-4\]).
     pub(crate) fn new(secret: Option<[u8; 32]>) -> Self {
         Self { secrets: secret.map(SeekableRng::new), acknowledged: 0, window: VecDeque::new() }
     }
@@ -83,7 +83,8 @@ impl Proofs {
         if report.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
     }
 
-    /// Whether `proof` proves that every block before `end`, one past the last of the window, has been decoded.
+    /// Whether `proof` proves that every block before `end`, one past the last of the window, has been decoded
+    /// (\[proof-6\]).
     ///
     /// # Errors
     /// [`PeerMisbehaved::WrongProof`] if it does not.
