@@ -78,12 +78,6 @@ impl Cipher {
         Self::ALL.into_iter().find(|cipher| cipher.id() == id)
     }
 
-    /// The fastest cipher on a machine with or without AES instructions.
-    #[must_use]
-    pub fn preferred(has_aes: bool) -> Self {
-        if has_aes { Self::Aes128Gcm } else { Self::ChaCha20Poly1305 }
-    }
-
     /// Whether this CPU has the instructions which make AES-GCM fast: AES and carry-less multiplication.
     #[must_use]
     pub fn cpu_has_aes() -> bool {
