@@ -1,6 +1,7 @@
 //! How much memory this process may use.
 
-/// Of the memory that this process may use, an endpoint lets received blocks take one part in so many, unless it is told.
+/// Received blocks of an endpoint may take this fraction (one in four) of the memory that the process may use, unless the
+/// application sets `Accept::memory_bytes_max`.
 pub(crate) const ENDPOINT_MEMORY_SHARE: u64 = 4;
 
 /// Bytes of memory that this process may use: the machine's, or less where a control group says so (cgroup v2, as containers

@@ -374,7 +374,7 @@ impl Connection {
         }
     }
 
-    /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
+    /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
         if let Some(session) = self.modern_mut() {

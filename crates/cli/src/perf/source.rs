@@ -133,7 +133,7 @@ async fn listen<T: Transport>(
     }
 }
 
-/// A data frame with a body of so many bytes, or the body alone if the data is raw.
+/// A data frame whose body has this length, or the body alone if the data is raw.
 fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
     frame.clear();
     if raw {

@@ -175,9 +175,7 @@ impl ClassicConnection {
         }
         self.phase = Phase::Closed(error);
         self.may_send = false;
-        self.events.push(EventKind::Readable);
-        self.events.push(EventKind::Writable);
-        self.events.push(EventKind::Closed);
+        self.events.push_end();
     }
 
     /// After anything that can end a direction: reach the states which follow.

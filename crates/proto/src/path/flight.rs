@@ -199,7 +199,7 @@ impl Flight {
         self.receiver.least_rtt()
     }
 
-    /// `sent` datagrams have met their fate, and so many of them have arrived.
+    /// The fate of `sent` datagrams is known: `arrived` of them arrived.
     #[cfg(test)]
     pub(crate) fn observe_loss(&mut self, sent: u64, arrived: u64) {
         self.loss.observe(sent, arrived);

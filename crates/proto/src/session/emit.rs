@@ -9,7 +9,7 @@ use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
 use crate::error::ConnectionError;
 use crate::session::{Seal, Session};
 
-/// A report has room for so many bytes of its list however small the symbols are.
+/// Room that the list of a report always has, however small the symbols are.
 const LIST_BYTES_MIN: usize = 24;
 
 /// What an owner other than the sender has to say.
@@ -19,7 +19,7 @@ pub(super) enum Control {
     Bare(Segment),
     /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
     Handshake(Segment),
-    /// A report, but for its list.
+    /// A report without its list.
     Report(ReportHeader, Report),
 }
 

@@ -313,9 +313,7 @@ impl Session {
         }
         self.phase = Phase::Closed(error);
         self.may_send = false;
-        self.events.push(EventKind::Readable);
-        self.events.push(EventKind::Writable);
-        self.events.push(EventKind::Closed);
+        self.events.push_end();
     }
 
     /// Before the connection is closed: the peer is to be told by an RST, unless that would be more than its SYNs have

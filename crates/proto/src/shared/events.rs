@@ -55,6 +55,11 @@ impl Events {
         }
     }
 
+    /// The connection is over: readers, writers and those that wait for the end are told.
+    pub(crate) fn push_end(&mut self) {
+        [EventKind::Readable, EventKind::Writable, EventKind::Closed].into_iter().for_each(|event| self.push(event));
+    }
+
     /// The oldest.
     pub(crate) fn pop(&mut self) -> Option<EventKind> {
         let oldest = self.0.first_mut()?.take();

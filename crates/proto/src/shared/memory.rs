@@ -62,7 +62,7 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Reserves so many bytes; `None` if not even that is free.
+    /// Reserves `reserve_bytes`; `None` if the budget has less.
     pub(crate) fn open(budget: &Arc<MemoryBudget>, reserve_bytes: u64) -> Option<Self> {
         let taken = budget.take(reserve_bytes, 0);
         taken.then(|| Self { budget: Some(Arc::clone(budget)), reserve_bytes, ..Self::default() })

@@ -44,7 +44,7 @@ impl Ports {
 /// What a read found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes were copied; at least one.
+    /// Bytes copied; at least one.
     Bytes(usize),
     /// Nothing is there yet.
     Blocked,
@@ -55,7 +55,7 @@ pub enum Read {
 /// A datagram to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Its bytes are the first so many of the buffer.
+    /// Length of the datagram, at the front of the buffer.
     pub length: usize,
     /// Where it goes.
     pub remote: SocketAddr,

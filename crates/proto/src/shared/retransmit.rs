@@ -7,7 +7,7 @@ use dfcp_time::Time;
 /// When copies of a segment leave, and when its sender gives up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RetransmitSchedule {
-    /// So many copies leave `early_wait` apart, the first among them.
+    /// Number of copies, the first among them, that leave `early_wait` apart.
     early_copies: u32,
     early_wait: Duration,
     /// The wait after the last of them; each further wait is `growth.0 / growth.1` times as long.
@@ -19,7 +19,7 @@ pub(crate) struct RetransmitSchedule {
 
 #[derive(Debug, PartialEq, Eq)]
 enum GiveUp {
-    /// When the wait after the last of so many copies is over.
+    /// When the wait after the last of this number of copies is over.
     AfterCopies(u32),
     /// So long after the start, or after the last progress.
     AfterSilence(Duration),
