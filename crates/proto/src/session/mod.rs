@@ -54,8 +54,7 @@ use crate::session::reporter::Reporter;
 use crate::session::send_side::SendSide;
 use crate::shared::closing::Closing;
 use crate::shared::counters::Counters;
-use crate::shared::events::Event;
-use crate::shared::events::{EventKind, Events};
+use crate::shared::events::{Event, EventKind, Events};
 use crate::shared::retransmit::RetransmitSchedule;
 use crate::shared::state::State;
 use crate::shared::{Ports, Role};
@@ -134,22 +133,11 @@ enum Phase {
 }
 
 impl Session {
-    /// Opens a connection to `remote`: the SYN is what [`poll_transmit`](Self::poll_transmit) returns first. `seed` must
-    /// be unpredictable to others in real use, and serve once.
+    /// Opens a connection to `remote`, with a configuration which others may share: the SYN is what
+    /// [`poll_transmit`](Self::poll_transmit) returns first. `seed` must be unpredictable to others in real use, and serve once.
     ///
     /// # Errors
     /// It is not said whom to trust.
-    pub fn connect(
-        now: Time,
-        config: Config,
-        ports: Ports,
-        remote: SocketAddr,
-        seed: [u8; 32],
-    ) -> Result<Self, ConfigError> {
-        Self::initiate(now, Arc::new(config), ports, remote, seed)
-    }
-
-    /// As [`connect`](Self::connect), with a configuration which others may share.
     pub(crate) fn initiate(
         now: Time,
         config: Arc<Config>,

@@ -37,7 +37,7 @@ fn verified() -> PeerKey {
 
 fn initiator(credentials: impl Into<Credentials>) -> Session {
     let ports = Ports { local: 4_000, remote: 9 };
-    Session::connect(start(), Config::sealed(credentials.into()), ports, at_server(), [3; 32]).unwrap()
+    Session::initiate(start(), Arc::new(Config::sealed(credentials.into())), ports, at_server(), [3; 32]).unwrap()
 }
 
 fn sent(connection: &mut Session, now: Time) -> Vec<Vec<u8>> {
@@ -349,7 +349,7 @@ fn giving_up_a_connection_whose_peer_has_proven_nothing_sends_nothing() {
     let accept = crate::endpoint::Accept { modern: Some(config.clone()), ..Default::default() };
     let ports = Ports { local: 4_000, remote: 9 };
     for is_proven in [false, true] {
-        let mut client = Session::connect(start(), config.clone(), ports, at_server(), [3; 32]).unwrap();
+        let mut client = Session::initiate(start(), Arc::new(config.clone()), ports, at_server(), [3; 32]).unwrap();
         let mut server = crate::endpoint::Endpoint::new(9, Some(accept.clone()), [4; 32]);
         let syn = sent(&mut client, start()).swap_remove(0);
         let from = ([203, 0, 113, 7], 4_000).into();

@@ -50,6 +50,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -63,7 +64,8 @@ mod tests {
             let now = Time::from_s(1);
             let config = Config { rate, ..Config::sealed(PeerKey::Any) };
             let ports = Ports { local: 1, remote: 2 };
-            let mut connection = Session::connect(now, config, ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();
+            let mut connection =
+                Session::initiate(now, Arc::new(config), ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();
             connection.peer_rate_max_bps = cap_bps;
             connection.credit.on_report(Some(Duration::from_millis(10)));
             connection.credit.on_sent(now, megabytes * 1_000_000);
