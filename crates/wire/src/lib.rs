@@ -32,6 +32,7 @@ mod options;
 mod ports;
 pub mod segment;
 mod sizes;
+mod stream_id;
 mod unverified;
 
 pub use block_info::BlockInfo;
@@ -45,6 +46,7 @@ pub use sizes::{
     CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, overhead_bytes,
     payload_bytes_max, trailer_bytes,
 };
+pub use stream_id::{Opener, STREAM_INDEX_MAX, StreamId, StreamKind, StreamLimits};
 pub use unverified::Unverified;
 
 /// The version of the protocol which this crate speaks, as in [`segment::SynOptions::version`].

@@ -2,4 +2,5 @@
 
 pub(crate) mod recv;
 pub(crate) mod send;
+pub(crate) mod table;
 pub(crate) mod window;
