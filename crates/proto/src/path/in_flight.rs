@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dfcp_time::Time;
+use dfcp_wire::StreamId;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) number: u64,
+    pub(crate) stream: StreamId,
     pub(crate) block_id: u32,
     pub(crate) at: Time,
 }

@@ -218,6 +218,27 @@ impl Source {
         Some(if self.flushed { Time::ZERO } else { self.filling_since + LINGER })
     }
 
+    /// Cuts one symbol off the next block, if that may be cut at `now`.
+    pub(crate) fn take_symbol(&mut self, now: Time) -> Option<Cut> {
+        if self.next_block_bytes(now)? <= self.row_bytes {
+            return self.take_block(now);
+        }
+        let (row_bytes, laid_bytes) = (self.row_bytes, self.laid_bytes(self.row_bytes));
+        let is_real = self.content == Content::Real;
+        let next = self.ready.front_mut().unwrap_or(&mut self.filling);
+        next.data_bytes -= row_bytes;
+        let laid = if is_real { next.laid.drain(..laid_bytes).collect() } else { Vec::new() };
+        self.waiting_bytes -= row_bytes as u64;
+        Some(Cut { laid, data_bytes: row_bytes, end_of_stream: false })
+    }
+
+    /// Drops all that waits.
+    pub(crate) fn discard(&mut self) {
+        self.ready.clear();
+        self.filling = Waiting::default();
+        self.waiting_bytes = 0;
+    }
+
     /// Cuts the next block.
     pub(crate) fn take_block(&mut self, now: Time) -> Option<Cut> {
         self.next_block_bytes(now)?;

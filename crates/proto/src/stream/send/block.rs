@@ -27,6 +27,8 @@ pub(crate) struct SendBlock {
     pub(crate) rows: Rows,
     pub(crate) layout: Layout,
     pub(crate) end_of_stream: bool,
+    /// How many blocks the session had begun before it.
+    pub(crate) begun: u64,
     /// The encoding symbol to send next. Source symbols come first, then repair symbols without end (\[data-3\]).
     pub(crate) next_esi: u32,
     /// Symbols which the receiver still needed according to the latest report about this block.
@@ -48,11 +50,12 @@ pub(crate) struct SendBlock {
 }
 
 impl SendBlock {
-    pub(crate) fn new(rows: Rows, layout: Layout, end_of_stream: bool) -> Self {
+    pub(crate) fn new(rows: Rows, layout: Layout, end_of_stream: bool, begun: u64) -> Self {
         Self {
             rows,
             layout,
             end_of_stream,
+            begun,
             next_esi: 0,
             missing: layout.data().k() as u32,
             fewest_missing: layout.data().k() as u32,

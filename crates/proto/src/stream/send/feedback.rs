@@ -1,29 +1,24 @@
 //! What the sender learns from reports, and what it believes of them.
 
-use dfcp_wire::feedback::{Report, Run};
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Run, StreamState};
 
 use super::SendStream;
+use super::shared::SendShared;
 use crate::error::PeerMisbehaved;
-use crate::limits;
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
 
-/// Symbols of a stream that a report accounts for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Accounted {
-    /// Those which its acknowledged blocks took, and which its open ones have.
-    pub(crate) symbols: u64,
-    /// At most as many more can have come for blocks that are neither acknowledged nor in the list, which may be cut anywhere.
-    pub(crate) unlisted_max: u64,
-}
+/// What reports count read bytes in.
+const KIB_BYTES: u64 = 1024;
 
-/// What the list of a report says.
+/// What the lists of a report say of blocks which are not acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
-struct Listed {
-    /// Symbols which its open blocks have.
-    symbols: u64,
-    /// Symbols which these, and its empty ones, could have.
-    served_max: u32,
+pub(crate) struct Listed {
+    /// Symbols which the open ones have.
+    pub(crate) symbols: u64,
+    /// Symbols which these, and the empty ones, could have.
+    pub(crate) served_max: u64,
 }
 
 impl SendStream {
@@ -39,17 +34,28 @@ impl SendStream {
         Ok(cumulative < self.first_id)
     }
 
-    /// Checks the proofs of a report which is not overtaken.
+    /// Checks what a record says that is not overtaken, before anything of its report is believed.
     ///
     /// # Errors
-    /// It acknowledges what was not decoded.
-    pub(crate) fn check_proofs(
+    /// It acknowledges what was not decoded, or has read what was not sent.
+    pub(crate) fn check_record(
         &self,
-        cumulative: u32,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
     ) -> Result<(), PeerMisbehaved> {
-        self.proofs.check_report(self.first_id, (cumulative - self.first_id) as usize, report, runs)
+        if state.blocks_read > state.next_needed || self.newly_read_bytes(state) > self.held_bytes() {
+            let sent = u64::from(self.next_id());
+            return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: state.blocks_read.into(), sent });
+        }
+        self.proofs.check_report(self.first_id, (state.next_needed - self.first_id) as usize, state, runs)
+    }
+
+    /// What the peer's application has read since the latest record, as flow control counts it. A record has whole KiB, modulo
+    /// 2³².
+    fn newly_read_bytes(&self, state: &StreamState) -> u64 {
+        let known_kib = self.read_cost_bytes / KIB_BYTES;
+        let more_kib = state.kib_read.wrapping_sub(known_kib as u32);
+        if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
     }
 
     /// A report has passed a symbol of this block by: it has arrived or is lost.
@@ -65,27 +71,37 @@ impl SendStream {
     ///
     /// # Errors
     /// It names blocks that were never sent.
-    pub(crate) fn on_report(
+    pub(crate) fn on_record(
         &mut self,
-        cumulative: u32,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
         loss: &LossEstimator,
-    ) -> Result<Accounted, PeerMisbehaved> {
-        self.advance(cumulative);
-        self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
-        self.peer_window_bytes = report.window_bytes;
-        let listed = self.apply(cumulative, runs, loss)?;
+        shared: &mut SendShared,
+    ) -> Result<Listed, PeerMisbehaved> {
+        self.advance(state.next_needed, shared);
+        self.blocks_read = self.blocks_read.max(state.blocks_read);
+        // Nothing is left of what a KiB leaves out once all blocks are read.
+        let is_all_read = self.blocks_read == self.next_id();
+        let read_bytes = if is_all_read { self.held_bytes() } else { self.newly_read_bytes(state) };
+        self.change_held(shared, |it| it.read_cost_bytes += read_bytes);
+        let listed = self.apply(state.next_needed, runs, loss, shared)?;
         self.proactive_from = 0;
-        Ok(Accounted {
-            symbols: self.counters.acknowledged_symbols + listed.symbols,
-            unlisted_max: self.served_max.saturating_sub(listed.served_max).into(),
-        })
+        self.ask_at = None;
+        Ok(listed)
+    }
+
+    /// The newest report says nothing of the stream: if it has passed symbols by whose blocks nobody tells of, the peer is to be
+    /// asked at `at`.
+    pub(crate) fn on_unnamed(&mut self, at: Time) {
+        if self.ask_at.is_none() && self.blocks.iter().any(|block| block.is_open() && block.unreported > 0) {
+            self.ask_at = Some(at);
+        }
     }
 
     /// The peer has decoded the whole stream.
-    pub(crate) fn on_finished(&mut self) {
-        self.advance(self.next_id());
+    pub(crate) fn on_finished(&mut self, shared: &mut SendShared) {
+        self.advance(self.next_id(), shared);
+        self.release(shared);
     }
 
     /// Checks the proof of an acknowledgement of our FIN, if that names our `end`, or whichever it is.
@@ -97,14 +113,13 @@ impl SendStream {
     }
 
     /// All blocks before `cumulative` are acknowledged.
-    fn advance(&mut self, cumulative: u32) {
+    fn advance(&mut self, cumulative: u32, shared: &mut SendShared) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { return };
             let served_max = block.served_max();
             if let Some(memory) = block.complete() {
-                self.on_acknowledged(block.layout, served_max, memory);
+                self.on_acknowledged(block.layout, served_max, memory, shared);
             }
-            self.span_bytes -= block.length_bytes();
             self.proofs.advance();
             self.active.remove(self.first_id);
             self.first_id += 1;
@@ -115,11 +130,13 @@ impl SendStream {
         }
     }
 
-    fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>) {
-        self.served_max -= served_max;
-        self.open_bytes -= layout.data().length_bytes() as u64;
-        self.buffer.on_carried(layout.data().length_bytes() as u64);
-        self.counters.on_acknowledged(layout);
+    fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>, shared: &mut SendShared) {
+        let bytes = layout.data().length_bytes() as u64;
+        shared.served_max -= u64::from(served_max);
+        shared.buffer.on_carried(bytes);
+        shared.counters.on_acknowledged(layout);
+        self.change_buffered(shared, |it| it.open_bytes -= bytes);
+        self.acknowledged_symbols += layout.data().k() as u64;
         self.source.recycle(memory);
     }
 
@@ -128,6 +145,7 @@ impl SendStream {
         cumulative: u32,
         runs: impl Iterator<Item = Run>,
         loss: &LossEstimator,
+        shared: &mut SendShared,
     ) -> Result<Listed, PeerMisbehaved> {
         let mut index = (cumulative - self.first_id) as usize;
         let mut listed = Listed::default();
@@ -139,7 +157,7 @@ impl SendStream {
                         return Err(self.unsent(end));
                     }
                     for i in index..end {
-                        self.complete_at(i);
+                        self.complete_at(i, shared);
                     }
                     index = end;
                 }
@@ -147,7 +165,7 @@ impl SendStream {
                     // The receiver ends its list with blocks it has heard nothing of, sent or not.
                     let end = (index + blocks as usize).min(self.blocks.len());
                     for i in index..end {
-                        self.report_missing(i, None, loss, &mut listed);
+                        self.report_missing(i, None, (loss, shared), &mut listed);
                     }
                     index += blocks as usize;
                 }
@@ -155,7 +173,7 @@ impl SendStream {
                     if index >= self.blocks.len() {
                         return Err(self.unsent(index + 1));
                     }
-                    self.report_missing(index, Some(missing.into()), loss, &mut listed);
+                    self.report_missing(index, Some(missing.into()), (loss, shared), &mut listed);
                     index += 1;
                 }
             }
@@ -168,20 +186,26 @@ impl SendStream {
         PeerMisbehaved::ReportOfUnsentBlocks { claimed, sent: self.next_id().into() }
     }
 
-    fn complete_at(&mut self, index: usize) {
+    fn complete_at(&mut self, index: usize, shared: &mut SendShared) {
         let Some(block) = self.blocks.get_mut(index) else { return };
         let (layout, served_max, Some(memory)) = (block.layout, block.served_max(), block.complete()) else { return };
-        self.on_acknowledged(layout, served_max, memory);
+        self.on_acknowledged(layout, served_max, memory, shared);
         self.active.remove(self.first_id + index as u32);
     }
 
     /// Block `index` lacks `missing` symbols, or all of them; unless it is acknowledged, `listed` counts it.
-    fn report_missing(&mut self, index: usize, missing: Option<u32>, loss: &LossEstimator, listed: &mut Listed) {
-        let traffic = self.round_traffic();
+    fn report_missing(
+        &mut self,
+        index: usize,
+        missing: Option<u32>,
+        (loss, shared): (&LossEstimator, &SendShared),
+        listed: &mut Listed,
+    ) {
+        let traffic = self.round_traffic(shared);
         let Some(block) = self.blocks.get_mut(index).filter(|block| block.is_open()) else { return };
         block.on_missing(missing);
         listed.symbols += u64::from(block.k() - block.missing);
-        listed.served_max += block.served_max();
+        listed.served_max += u64::from(block.served_max());
         let id = self.first_id + index as u32;
         if block.awaits_round() {
             block.target = block.round_size(traffic, block.round, loss);

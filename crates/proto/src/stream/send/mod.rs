@@ -8,39 +8,37 @@
 pub(crate) mod active_blocks;
 pub(crate) mod block;
 pub(crate) mod counters;
+pub(crate) mod ending;
 pub(crate) mod feedback;
 pub(crate) mod plan;
 pub(crate) mod proofs;
 pub(crate) mod repair_targets;
 pub(crate) mod repairs;
+pub(crate) mod shared;
 pub(crate) mod symbol;
 mod writing;
 
 use std::collections::VecDeque;
 
-use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
-use dfcp_wire::BlockInfo;
+use dfcp_wire::{BlockInfo, StreamId};
 
-use crate::config::{Config, Content, SendBuffering, Traffic};
+use crate::config::{Content, Traffic};
 use crate::limits;
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
 use crate::path::loss::LossEstimator;
 use crate::path::rtt::RttEstimator;
-use crate::proof::{self, Layout};
-use crate::session::sharing::WriteAllowance;
+use crate::proof::Layout;
 use crate::shared::source::{Cut, Source};
-use crate::spare::SpareBlocks;
 use crate::stream::send::active_blocks::ActiveBlocks;
 use crate::stream::send::block::{Rows, SendBlock};
-use crate::stream::send::counters::SendCounters;
+use crate::stream::send::ending::Ending;
 use crate::stream::send::proofs::Proofs;
-use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::repairs::Repairs;
+use crate::stream::send::shared::{SendShared, block_cost};
 use crate::stream::send::symbol::{Reason, Symbol};
-use crate::stream::window::GrowingWindow;
 
 /// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
 const LOW_LATENCY_BLOCK_SYMBOLS: usize = 128;
@@ -64,16 +62,12 @@ pub(crate) struct SendContext<'a> {
 /// The sending half of one stream.
 #[derive(Debug)]
 pub(crate) struct SendStream {
-    kernel: Kernel,
-    symbol_size: usize,
-    window_blocks: u32,
-    buffer: GrowingWindow,
+    id: StreamId,
     traffic: Traffic,
-    send_buffering: SendBuffering,
-    allowance: WriteAllowance,
-    content: Content,
     /// The application could not write all it had.
     more_to_come: bool,
+    /// It is told once there is room.
+    write_blocked: bool,
     source: Source,
     proofs: Proofs,
     repairs: Repairs,
@@ -82,81 +76,60 @@ pub(crate) struct SendStream {
     first_id: u32,
     /// Blocks whose round has symbols to send.
     active: ActiveBlocks,
-    /// Symbols which can have served unacknowledged blocks, all together ([`SendBlock::served_max`]).
-    served_max: u32,
-    /// Bytes of unacknowledged blocks, and of all in `blocks`.
+    /// Bytes of unacknowledged blocks.
     open_bytes: u64,
-    span_bytes: u64,
-    peer_window_blocks: u32,
-    peer_window_bytes: u64,
-    repair_targets: RepairTargets,
-    /// Half of the credit, or more, is used up.
-    is_thrifty: bool,
+    /// What all blocks so far count in flow control, and those which the peer has read.
+    cut_cost_bytes: u64,
+    read_cost_bytes: u64,
+    blocks_read: u32,
     /// Blocks before this index have all the proactive repair they need.
     proactive_from: usize,
-    counters: SendCounters,
+    /// A report has passed symbols by without telling of their blocks; unless one does until then, the peer is asked.
+    ask_at: Option<Time>,
+    /// Source symbols of its acknowledged blocks.
+    acknowledged_symbols: u64,
+    ending: Ending,
 }
 
 impl SendStream {
-    /// A sender which asks for proofs of decoding if it gets a secret for them ([`Proofs::new`]).
-    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
-        let proofs = Proofs::new(proofs);
-        let symbol_size = proof::data_bytes_max(config.symbol_size, proofs.are_on());
+    pub(crate) fn new(id: StreamId, traffic: Traffic, shared: &SendShared) -> Self {
+        let proofs = Proofs::new(shared.secrets.is_some());
+        let mut source = Source::new(shared.symbol_size, proofs.are_on(), shared.content);
+        source.take_from(shared.spare.clone());
         Self {
-            kernel,
-            symbol_size,
-            window_blocks: config.window_blocks,
-            buffer: GrowingWindow::new(config.send_buffer_bytes),
-            traffic: config.traffic,
-            send_buffering: SendBuffering::Deep,
-            allowance: WriteAllowance::Any,
-            content: config.content,
+            id,
+            traffic,
             more_to_come: false,
-            source: Source::new(symbol_size, proofs.are_on(), config.content),
+            write_blocked: false,
+            source,
             proofs,
             repairs: Repairs::default(),
             blocks: VecDeque::new(),
             first_id: 0,
             active: ActiveBlocks::default(),
-            served_max: 0,
             open_bytes: 0,
-            span_bytes: 0,
-            peer_window_blocks: config.window_blocks,
-            peer_window_bytes: limits::RECEIVE_MEMORY_BYTES_MIN,
-            repair_targets: RepairTargets::default(),
-            is_thrifty: false,
+            cut_cost_bytes: 0,
+            read_cost_bytes: 0,
+            blocks_read: 0,
             proactive_from: 0,
-            counters: SendCounters::default(),
+            ask_at: None,
+            acknowledged_symbols: 0,
+            ending: Ending::default(),
         }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
-    pub(crate) fn establish(
-        &mut self,
-        now: Time,
-        flight: &Flight,
-        symbol_size: u16,
-        window_blocks: u32,
-        window_bytes: u64,
-    ) {
-        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
-        self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
-        self.peer_window_bytes = window_bytes;
-        // What was written before the handshake was cut for the symbol size and window hoped for.
-        self.source.recut(now, self.symbol_size, self.block_bytes(flight));
+    /// The handshake is done: what was written before was cut for the symbol size and window hoped for.
+    pub(crate) fn establish(&mut self, now: Time, flight: &Flight, shared: &SendShared) {
+        self.source.recut(now, shared.symbol_size, self.block_bytes(flight, shared));
     }
 
-    /// Memory of blocks comes from there.
-    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
-        self.source.take_from(spare);
+    /// Memory of blocks comes from where the session's does.
+    pub(crate) fn take_from_shared(&mut self, shared: &SendShared) {
+        self.source.take_from(shared.spare.clone());
     }
 
     pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
         self.traffic = traffic;
-    }
-
-    pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
-        self.window_blocks = window_blocks;
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
@@ -169,14 +142,28 @@ impl SendStream {
     }
 
     /// Whether data wait, nothing is under way which would be answered, and the window is closed.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let next = self.source.next_bytes() as u64;
-        self.blocks.is_empty() && next > 0 && !self.window_is_open(next) && !self.is_exhausted()
+    pub(crate) fn is_stuck(&self, shared: &SendShared) -> bool {
+        self.blocks.is_empty() && self.source.next_bytes() > 0 && !self.may_begin_block(shared) && !self.is_exhausted()
     }
 
     /// Whether data wait for ever because every block id has been used, and what could be delivered has been.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.blocks.is_empty() && self.source.waiting_bytes() > 0 && self.next_id() == u32::MAX
+    }
+
+    /// Whether it is the session's first, whose end is the session's.
+    fn is_first(&self) -> bool {
+        self.id == StreamId::FIRST
+    }
+
+    /// Whether it was reset.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.ending.is_reset()
+    }
+
+    /// When it has to say, perhaps again, where it ends.
+    pub(crate) fn ending_at(&self) -> Option<Time> {
+        self.ending.due_at()
     }
 
     /// Whether everything written so far has been acknowledged.
@@ -190,34 +177,29 @@ impl SendStream {
 
     // ---- sending ----
 
-    /// Half of the session's credit, or more, is used up, or not.
-    pub(crate) fn set_thrifty(&mut self, is_thrifty: bool) {
-        self.is_thrifty = is_thrifty;
-    }
-
     /// A symbol that a round still owes, or the first of a new block.
-    pub(crate) fn round_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
+    pub(crate) fn round_symbol(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Option<Symbol> {
         let may_begin = !context.spending.is_for_oldest_block() || self.blocks.is_empty();
         self.due_symbol(context).or_else(|| {
-            let has_begun = may_begin && self.open_block(context);
+            let has_begun = may_begin && self.open_block(shared, context);
             has_begun.then(|| self.due_symbol(context)).flatten()
         })
     }
 
     /// When a partial block will be cut by itself.
-    pub(crate) fn cut_at(&self) -> Option<Time> {
+    pub(crate) fn cut_at(&self, shared: &SendShared) -> Option<Time> {
         // Exact enough: a wake-up for nothing is harmless.
-        self.source.cut_at().filter(|_| self.window_is_open(1))
-    }
-
-    /// Bytes of data in a symbol of a full block.
-    pub(crate) fn symbol_size(&self) -> usize {
-        self.symbol_size
+        self.source.cut_at().filter(|_| self.window_is_open(1, shared))
     }
 
     /// Whether no block is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.blocks.is_empty()
+    }
+
+    /// Whether data wait, or rounds are not sent.
+    pub(crate) fn has_data_to_send(&self) -> bool {
+        self.source.waiting_bytes() > 0 || self.active.iter().next().is_some()
     }
 
     fn due_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
@@ -236,59 +218,97 @@ impl SendStream {
         };
         let symbol_size = block.layout.symbol_size();
         let payload_bytes = if matches!(block.rows, Rows::Elided) { 0 } else { symbol_size };
-        Some(Symbol { block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
+        Some(Symbol { stream: self.id, block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
+    }
+
+    /// What its blocks, the peer's application having read some, count in flow control.
+    fn held_bytes(&self) -> u64 {
+        self.cut_cost_bytes - self.read_cost_bytes
+    }
+
+    /// What it takes of the peer's memory besides its own place.
+    fn shared_held_bytes(held_bytes: u64, shared: &SendShared) -> u64 {
+        held_bytes.saturating_sub(shared.own_place_bytes())
     }
 
     /// Whether the window has room for one more block, of so many bytes (\[window-1\]).
-    pub(crate) fn window_is_open(&self, bytes: u64) -> bool {
-        (self.blocks.len() as u32) < self.window_blocks.min(self.peer_window_blocks)
-            && self.span_bytes + bytes <= self.peer_window_bytes
-            && self.next_id() < u32::MAX
+    pub(crate) fn window_is_open(&self, bytes: u64, shared: &SendShared) -> bool {
+        let blocks = self.next_id() - self.blocks_read;
+        if blocks >= shared.window_blocks.min(shared.peer_window_blocks) || self.next_id() == u32::MAX {
+            return false;
+        }
+        let held = self.held_bytes();
+        let before = Self::shared_held_bytes(held, shared);
+        let after = Self::shared_held_bytes(held + block_cost(bytes), shared);
+        // What fits into its own place needs no room in what is shared.
+        after == before || shared.peer_memory.has_room(before, after - before)
+    }
+
+    /// Whether the next block, however small it is cut, fits.
+    pub(crate) fn may_begin_block(&self, shared: &SendShared) -> bool {
+        let next = self.source.next_bytes();
+        self.window_is_open(next as u64, shared) || (self.held_bytes() == 0 && self.window_is_open(1, shared))
     }
 
     /// Cuts the next block from what the application wrote, if there is any and the window permits it.
-    fn open_block(&mut self, context: &SendContext<'_>) -> bool {
+    fn open_block(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> bool {
         let Some(bytes) = self.source.next_block_bytes(context.now) else { return false };
-        if !self.window_is_open(bytes as u64) {
-            return false;
-        }
-        let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(context.now) else { return false };
-        let Ok(shape) = BlockShape::for_length(data_bytes, self.symbol_size) else { return false };
+        let cut = if self.window_is_open(bytes as u64, shared) {
+            self.source.take_block(context.now)
+        } else if self.held_bytes() == 0 && self.window_is_open(1, shared) {
+            // Others hold what is shared: one symbol has a place of its own ([window-2]).
+            self.source.take_symbol(context.now)
+        } else {
+            None
+        };
+        let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return false };
+        let Ok(shape) = BlockShape::for_length(data_bytes, shared.symbol_size) else { return false };
         let layout = Layout::new(shape, self.proofs.are_on());
-        let Some(rows) = self.rows(layout, laid) else { return false };
-        let mut block = SendBlock::new(rows, layout, end_of_stream);
-        block.target = block.round_size(self.round_traffic(), 0, context.flight.loss());
+        let Some(rows) = self.rows(shared, layout, laid) else { return false };
+        let mut block = SendBlock::new(rows, layout, end_of_stream, shared.blocks_begun);
+        shared.blocks_begun += 1;
+        block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss());
         block.round = 1;
-        self.open_bytes += bytes as u64;
-        self.span_bytes += bytes as u64;
+        self.open_bytes += data_bytes as u64;
+        self.change_held(shared, |it| it.cut_cost_bytes += block_cost(data_bytes as u64));
         self.active.insert(self.next_id());
         if self.blocks.capacity() == 0 {
-            // Many connections never have more than one block under way.
+            // Many streams never have more than one block under way.
             self.blocks.reserve_exact(1);
         }
         self.blocks.push_back(block);
+        if end_of_stream {
+            self.ending.on_last_block();
+        }
         true
     }
 
+    /// Changes what it holds of the peer's memory, and the session's sum with it.
+    fn change_held(&mut self, shared: &mut SendShared, change: impl FnOnce(&mut Self)) {
+        shared.peer_memory.held_bytes -= Self::shared_held_bytes(self.held_bytes(), shared);
+        change(self);
+        shared.peer_memory.held_bytes += Self::shared_held_bytes(self.held_bytes(), shared);
+    }
+
     /// What the symbols of a block are made of.
-    fn rows(&mut self, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
-        if self.content == Content::Elided {
+    fn rows(&mut self, shared: &mut SendShared, layout: Layout, laid: Vec<u8>) -> Option<Rows> {
+        if shared.content == Content::Elided {
             return Some(Rows::Elided);
         }
-        let mut rows = layout.lay_out(laid, self.symbol_size);
-        self.proofs.seal(layout, &mut rows);
-        Encoder::new(self.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
+        let mut rows = layout.lay_out(laid, shared.symbol_size);
+        self.proofs.seal(shared.secrets.as_mut(), layout, &mut rows);
+        Encoder::new(shared.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
     }
 
     /// With nothing else to send, makes it improbable that any open block needs another round trip.
-    pub(crate) fn proactive_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
+    pub(crate) fn proactive_symbol(&mut self, shared: &mut SendShared, context: &SendContext<'_>) -> Option<Symbol> {
         // While data wait for window, or to be written, bulk traffic spends nothing on blocks whose turn may yet do.
         let more = self.source.waiting_bytes() > 0 || self.more_to_come;
         let stragglers_only = more && self.traffic == Traffic::Bulk;
         let p = context.flight.loss().high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
             let eligible = !is_held_back(block, context) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
-            if eligible && block.proactive_deficit(p, &mut self.repair_targets) > 0 {
+            if eligible && block.proactive_deficit(p, &mut shared.repair_targets) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
             self.proactive_from += 1;
@@ -296,20 +316,17 @@ impl SendStream {
         None
     }
 
-    /// A symbol of the oldest open block, to make a silent peer speak, if that is due.
-    pub(crate) fn probe_symbol(&mut self, context: &SendContext<'_>) -> Option<Symbol> {
-        if self.blocks.is_empty() || context.now < context.flight.probe_at(context.rtt, context.spending) {
-            return None;
-        }
+    /// A symbol of the oldest open block, to make the peer speak.
+    pub(crate) fn probe_symbol(&self) -> Option<Symbol> {
         let open = self.blocks.iter().position(SendBlock::is_open)?;
         self.symbol(self.first_id + open as u32, Reason::Probe)
     }
 
     /// `symbol` has been sent, while p̂ high was `loss`.
-    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, loss: f64) {
+    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, loss: f64, shared: &mut SendShared) {
         let index = (symbol.block_id - self.first_id) as usize;
         let Some(block) = self.blocks.get_mut(index) else { return };
-        self.served_max += u32::from(block.next_esi < block.k());
+        shared.served_max += u64::from(block.next_esi < block.k());
         block.next_esi = block.next_esi.saturating_add(1);
         block.in_flight += 1;
         block.expected_arrivals += plan::expected_arrival(loss) as f32;
@@ -321,9 +338,10 @@ impl SendStream {
                     self.active.remove(symbol.block_id);
                 }
             }
-            Reason::Proactive | Reason::Probe => {}
+            Reason::Proactive => {}
+            Reason::Probe => self.ask_at = None,
         }
-        self.counters.on_sent(symbol);
+        shared.counters.on_sent(symbol);
     }
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
@@ -338,8 +356,8 @@ impl SendStream {
     }
 
     /// What a round is planned for: surplus that saves round trips is left out while credit is short.
-    fn round_traffic(&self) -> Traffic {
-        if self.is_thrifty { Traffic::Bulk } else { self.traffic }
+    fn round_traffic(&self, shared: &SendShared) -> Traffic {
+        if shared.is_thrifty { Traffic::Bulk } else { self.traffic }
     }
 
     fn get(&self, id: u32) -> Option<&SendBlock> {
@@ -360,8 +378,19 @@ impl SendStream {
         self.blocks.iter().filter(|block| block.is_open()).count()
     }
 
-    pub(crate) fn counters(&self) -> &SendCounters {
-        &self.counters
+    /// When the oldest open block was begun; nothing without one.
+    pub(crate) fn oldest_begun(&self) -> Option<u64> {
+        self.blocks.front().map(|block| block.begun)
+    }
+
+    /// When the peer is to be asked for what it has.
+    pub(crate) fn ask_at(&self) -> Option<Time> {
+        self.ask_at
+    }
+
+    /// Bytes which the application wrote and the peer has not acknowledged.
+    fn buffered_bytes(&self) -> u64 {
+        self.open_bytes + self.source.waiting_bytes()
     }
 }
 
@@ -375,14 +404,6 @@ fn is_held_back(block: &SendBlock, context: &SendContext<'_>) -> bool {
 impl SendStream {
     /// As if all blocks before had been acknowledged.
     pub(crate) fn start_at(&mut self, first_id: u32) {
-        self.first_id = first_id;
-    }
-
-    pub(crate) fn served_max(&self) -> u32 {
-        self.served_max
-    }
-
-    pub(crate) fn set_peer_window_blocks(&mut self, blocks: u32) {
-        self.peer_window_blocks = blocks;
+        (self.first_id, self.blocks_read) = (first_id, first_id);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use dfcp_wire::feedback::{Report, Run};
+use dfcp_wire::feedback::{Run, StreamState};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -11,10 +11,27 @@ use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
 use crate::random::SeekableRng;
 
-/// SeekableRng the secrets of the blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
-/// per block of the window, and one XOR over everything before it. Without proofs it does nothing and believes all.
+/// Where the secrets of all blocks of a session come from, whichever stream they belong to: none is drawn twice, or one
+/// decoded stream would prove others.
+pub(crate) struct Secrets(SeekableRng<ChaCha8Rng>);
+
+impl Secrets {
+    /// From a `seed` which nobody else must know and no other session use (\[proof-4\]).
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
+        Self(SeekableRng::new(seed))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// Remembers the proof of each of a stream's blocks until all before it are acknowledged, too: 4 bytes per block of the
+/// window, and one XOR over everything before it. Without proofs it remembers nothing and believes all.
 pub(crate) struct Proofs {
-    secrets: Option<SeekableRng<ChaCha8Rng>>,
+    are_on: bool,
     /// XOR of the proofs of the blocks before the window.
     acknowledged: u32,
     /// Those of the blocks in the window, oldest first.
@@ -22,18 +39,17 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    /// With proofs if there is a `secret`, which nobody else must know and no other connection use (\[proof-4\]).
-    pub(crate) fn new(secret: Option<[u8; 32]>) -> Self {
-        Self { secrets: secret.map(SeekableRng::new), acknowledged: 0, window: VecDeque::new() }
+    pub(crate) const fn new(are_on: bool) -> Self {
+        Self { are_on, acknowledged: 0, window: VecDeque::new() }
     }
 
     pub(crate) const fn are_on(&self) -> bool {
-        self.secrets.is_some()
+        self.are_on
     }
 
     /// Puts secrets into the `rows` of the block which is cut next.
-    pub(crate) fn seal(&mut self, layout: Layout, rows: &mut [u8]) {
-        if let Some(secrets) = &mut self.secrets {
+    pub(crate) fn seal(&mut self, secrets: Option<&mut Secrets>, layout: Layout, rows: &mut [u8]) {
+        if let Some(Secrets(secrets)) = secrets {
             let proof = secrets.with(|secrets| layout.fill(rows, || secrets.next_u32()));
             self.window.push_back(proof);
         }
@@ -44,7 +60,7 @@ impl Proofs {
         self.acknowledged ^= self.window.pop_front().unwrap_or_default();
     }
 
-    /// Whether a report proves that `blocks` of the window, from its `first_id` on, and the complete ones in the list
+    /// Whether a stream's record proves that `blocks` of the window, from its `first_id` on, and the complete ones in the list
     /// behind them have been decoded.
     ///
     /// # Errors
@@ -53,7 +69,7 @@ impl Proofs {
         &self,
         first_id: u32,
         blocks: usize,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
     ) -> Result<(), PeerMisbehaved> {
         if !self.are_on() {
@@ -64,7 +80,7 @@ impl Proofs {
             let last = (first_id as usize).saturating_add(end).saturating_sub(1);
             PeerMisbehaved::WrongProof { block_id: u32::try_from(last).unwrap_or(u32::MAX) }
         };
-        if report.proof_cumulative != self.acknowledged ^ self.xor(0, blocks) {
+        if state.proof_cumulative != self.acknowledged ^ self.xor(0, blocks) {
             return Err(wrong(blocks));
         }
         let (mut listed, mut named, mut at) = (0, blocks, blocks);
@@ -80,7 +96,7 @@ impl Proofs {
                 Run::Open { .. } => 1,
             };
         }
-        if report.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
+        if state.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
     }
 
     /// Whether `proof` proves that every block before `end`, one past the last of the window, has been decoded

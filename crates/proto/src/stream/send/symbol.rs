@@ -1,6 +1,6 @@
 //! A modern data segment which is to be sent, and why.
 
-use dfcp_wire::BlockInfo;
+use dfcp_wire::{BlockInfo, StreamId};
 
 /// Why a symbol is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,7 @@ pub(crate) enum Reason {
 /// A data segment which is to be sent now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
+    pub(crate) stream: StreamId,
     pub(crate) block_id: u32,
     pub(crate) esi: u32,
     pub(crate) info: BlockInfo,

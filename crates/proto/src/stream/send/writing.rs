@@ -2,6 +2,7 @@
 
 use dfcp_time::Time;
 
+use super::shared::SendShared;
 use super::{BLOCKS_PER_WINDOW_MIN, LOW_LATENCY_BLOCK_SYMBOLS, SendStream};
 use crate::config::{SendBuffering, Traffic};
 use crate::limits;
@@ -10,21 +11,35 @@ use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
 
 impl SendStream {
-    pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight) -> usize {
-        let taken = self.source.write(now, data, self.space_bytes(flight), self.block_bytes(flight));
+    /// Takes as much of `data` as there is room for; returns how much.
+    pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight, shared: &mut SendShared) -> usize {
+        let (space, block_bytes) = (self.space_bytes(flight, shared), self.block_bytes(flight, shared));
+        let taken = self.change_buffered(shared, |it| it.source.write(now, data, space, block_bytes));
         self.more_to_come = taken < data.len();
-        if let WriteAllowance::Bytes(left_bytes) = &mut self.allowance {
+        self.write_blocked = self.more_to_come;
+        if let WriteAllowance::Bytes(left_bytes) = &mut shared.allowance {
             *left_bytes = left_bytes.saturating_sub(taken as u64);
         }
         taken
     }
 
+    /// Changes what it has in the send buffer, and the session's sums with it.
+    pub(super) fn change_buffered<T>(&mut self, shared: &mut SendShared, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.buffered_bytes();
+        let result = change(self);
+        let after = self.buffered_bytes();
+        shared.buffered_bytes = shared.buffered_bytes - before + after;
+        shared.busy_streams = shared.busy_streams + u64::from(after > 0) - u64::from(before > 0);
+        result
+    }
+
     /// Bytes which a write could take now.
-    pub(crate) fn space_bytes(&self, flight: &Flight) -> u64 {
-        let waiting = self.source.waiting_bytes();
-        let kept = self.buffer.bytes().saturating_sub(self.open_bytes + waiting);
-        let space = kept.min(self.unsent_bytes_max(flight).saturating_sub(waiting));
-        match self.allowance {
+    pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
+        let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
+        // Whatever others have in the buffer, who has nothing in it may write a symbol.
+        let least = (shared.symbol_size as u64).saturating_sub(own);
+        let space = shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
+        match shared.allowance {
             WriteAllowance::Any => space,
             // A block which cannot be filled would wait until it is cut for its age.
             WriteAllowance::Bytes(left_bytes) => space.min(left_bytes.max(self.source.room_in_begun_block() as u64)),
@@ -32,71 +47,70 @@ impl SendStream {
     }
 
     /// Whether a writer who waits is to be woken, as it is worth it.
-    pub(crate) fn asks_for_more(&self, flight: &Flight) -> bool {
-        self.source.waiting_bytes() <= self.unsent_bytes_max(flight) / 2 && self.space_bytes(flight) > 0
+    pub(crate) fn asks_for_more(&self, flight: &Flight, shared: &SendShared) -> bool {
+        self.source.waiting_bytes() <= self.unsent_bytes_max(flight, shared) / 2 && self.space_bytes(flight, shared) > 0
+    }
+
+    /// Tells once that there is room again, to a writer who found none.
+    pub(crate) fn wakes_writer(&mut self, flight: &Flight, shared: &SendShared) -> bool {
+        let wakes = self.write_blocked && self.asks_for_more(flight, shared);
+        self.write_blocked &= !wakes;
+        wakes
+    }
+
+    pub(crate) fn is_write_blocked(&self) -> bool {
+        self.write_blocked
     }
 
     /// Written bytes of which no block has been cut yet, at the most.
-    fn unsent_bytes_max(&self, flight: &Flight) -> u64 {
-        match self.send_buffering {
+    fn unsent_bytes_max(&self, flight: &Flight, shared: &SendShared) -> u64 {
+        match shared.send_buffering {
             SendBuffering::Deep => limits::UNSENT_BYTES_MAX,
             SendBuffering::Shallow => {
                 // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
-                let block_bytes = self.block_bytes(flight) as u64;
+                let block_bytes = self.block_bytes(flight, shared) as u64;
                 let most = limits::UNSENT_SHALLOW_BYTES_MAX.max(2 * block_bytes);
-                most.min((flight.room() * self.symbol_size) as u64).max(block_bytes)
+                most.min((flight.room() * shared.symbol_size) as u64).max(block_bytes)
             }
         }
     }
 
-    pub(crate) fn block_bytes(&self, flight: &Flight) -> usize {
+    pub(crate) fn block_bytes(&self, flight: &Flight, shared: &SendShared) -> usize {
         let symbols = match self.traffic {
             Traffic::Bulk => plan::bulk_block_symbols(flight.loss().low()),
             Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
-        let share = self.peer_window_bytes.min(self.buffer.bytes()) / BLOCKS_PER_WINDOW_MIN;
-        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
-        symbols.min(symbols_max).max(1) * self.symbol_size
+        // What several streams have under way at once must fit into the same windows.
+        let parts = BLOCKS_PER_WINDOW_MIN * shared.busy_streams.max(1);
+        let share = shared.peer_memory.bytes.min(shared.buffer.bytes()) / parts;
+        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / shared.symbol_size;
+        symbols.min(symbols_max).max(1) * shared.symbol_size
     }
 
     pub(crate) fn flush(&mut self) {
         self.source.flush();
     }
 
-    pub(crate) fn shut_down(&mut self) {
-        self.more_to_come = false;
-        self.source.shut_down();
-    }
-
-    pub(crate) fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
-        self.send_buffering = send_buffering;
-    }
-
-    pub(crate) fn allow(&mut self, allowance: WriteAllowance) {
-        self.allowance = allowance;
-    }
-
-    /// Whether more datagrams are in flight or wait to be, as far as the window permits it, than always may be in flight.
-    pub(crate) fn is_under_way(&self, flight: &Flight) -> bool {
-        let least = limits::PEER_QUEUE_DATAGRAMS_MIN as u64;
-        let waiting_bytes = if self.may_begin_block() { self.source.waiting_bytes() } else { 0 };
-        let mut datagrams = flight.len() as u64 + waiting_bytes.div_ceil(self.symbol_size as u64);
+    /// Datagrams which wait to be sent, as far as the window permits it; counted no further than past `enough`.
+    pub(crate) fn waiting_datagrams(&self, enough: u64, shared: &SendShared) -> u64 {
+        let waiting_bytes = if self.next_fits(shared) { self.source.waiting_bytes() } else { 0 };
+        let mut datagrams = waiting_bytes.div_ceil(shared.symbol_size as u64);
         for block in self.active.iter().map_while(|id| self.get(id)) {
-            if datagrams > least {
+            if datagrams > enough {
                 break;
             }
             datagrams += u64::from(block.target);
         }
-        datagrams > least
+        datagrams
     }
 
     /// Whether the window has room for what was written next, if anything was.
-    pub(crate) fn may_begin_block(&self) -> bool {
-        self.window_is_open(self.source.next_bytes() as u64)
+    pub(crate) fn next_fits(&self, shared: &SendShared) -> bool {
+        self.window_is_open(self.source.next_bytes() as u64, shared)
     }
 
-    /// Whether all that may be written has been, or all that there was.
-    pub(crate) fn has_used_allowance(&self) -> bool {
-        self.allowance == WriteAllowance::Bytes(0) || !self.more_to_come
+    /// Whether its writer has more than it could write.
+    pub(crate) fn has_more_to_come(&self) -> bool {
+        self.more_to_come
     }
 }

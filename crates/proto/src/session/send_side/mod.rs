@@ -1,0 +1,228 @@
+//! The sending side of a session: its streams' sending halves, which of them sends next, and the datagrams in flight.
+
+mod reports;
+mod scheduler;
+mod streams;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_time::Time;
+use dfcp_wire::StreamId;
+use dfcp_wire::feedback::Wasted;
+use dfcp_wire::segment::Segment;
+
+pub(crate) use self::reports::Heard;
+pub use self::scheduler::Priority;
+use self::scheduler::{Scheduler, Work};
+pub(crate) use self::streams::SendEvent;
+use crate::config::Config;
+use crate::path::credit::Spending;
+use crate::path::flight::Flight;
+use crate::path::in_flight::Sent;
+use crate::path::rtt::RttEstimator;
+use crate::stats::WastedSymbols;
+use crate::stream::send::shared::SendShared;
+use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::send::{SendContext, SendStream};
+use crate::stream::table::StreamTable;
+
+/// What a session sends, and what it knows of it.
+#[derive(Debug)]
+pub(crate) struct SendSide {
+    pub(crate) flight: Flight,
+    shared: SendShared,
+    streams: StreamTable<SendStream>,
+    scheduler: Scheduler,
+    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end.
+    timed: Vec<StreamId>,
+    /// Streams that have data, but the windows had no room for them, or all had been sent for now: a report may change that.
+    waiting: Vec<StreamId>,
+    /// Streams whose symbols the report at hand has passed by.
+    passed: Vec<StreamId>,
+    /// What applications are to be told of them.
+    events: std::collections::VecDeque<(StreamId, SendEvent)>,
+    /// The number of the newest datagram of the peer's that told of what it has.
+    told_by: Option<u64>,
+    waste: WasteCounters,
+}
+
+/// What the peer has reported as waste, in all.
+#[derive(Debug, Default)]
+struct WasteCounters {
+    total: WastedSymbols,
+    /// The newest report's counts, which wrap.
+    reported: Wasted,
+}
+
+impl WasteCounters {
+    fn on_report(&mut self, now: Wasted) {
+        let more = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+        let before = std::mem::replace(&mut self.reported, now);
+        self.total.dependent += more(now.dependent, before.dependent);
+        self.total.late += more(now.late, before.late);
+        self.total.refused += more(now.refused, before.refused);
+    }
+}
+
+impl SendSide {
+    /// Asks for proofs of decoding if it gets a secret for them.
+    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
+        let shared = SendShared::new(config, kernel, proofs);
+        let first = SendStream::new(StreamId::FIRST, config.traffic, &shared);
+        Self {
+            flight: Flight::default(),
+            shared,
+            streams: StreamTable::with_first(first),
+            scheduler: Scheduler::new(),
+            timed: Vec::new(),
+            waiting: Vec::new(),
+            passed: Vec::new(),
+            events: std::collections::VecDeque::new(),
+            told_by: None,
+            waste: WasteCounters::default(),
+        }
+    }
+
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
+    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+        self.flight.establish(now);
+        self.shared.establish(symbol_size, window_blocks, window_bytes);
+        for (id, stream) in self.streams.iter_mut() {
+            stream.establish(now, &self.flight, &self.shared);
+            self.scheduler.wake(id);
+        }
+    }
+
+    // ---- sending ----
+
+    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]).
+    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+        if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
+            return None;
+        }
+        self.wake_timed(now);
+        self.shared.is_thrifty = spending != Spending::Freely;
+        let context = SendContext { now, flight: &self.flight, rtt, spending };
+        if self.flight.is_blocked(now, rtt) {
+            return self.probe(&context);
+        }
+        let asked = self.question(now);
+        if asked.is_some() {
+            return asked;
+        }
+        let context = SendContext { now, flight: &self.flight, rtt, spending };
+        if spending.is_for_oldest_block()
+            && let Some(id) = self.oldest_stream()
+        {
+            let stream = self.streams.get_mut(id)?;
+            return stream.round_symbol(&mut self.shared, &context).or_else(|| self.probe(&context));
+        }
+        while let Some((id, work)) = self.scheduler.next() {
+            let symbol = self.streams.get_mut(id).and_then(|stream| match work {
+                Work::Rounds => stream.round_symbol(&mut self.shared, &context),
+                Work::Proactive if spending == Spending::Freely => stream.proactive_symbol(&mut self.shared, &context),
+                Work::Proactive => None,
+            });
+            if symbol.is_some() {
+                return symbol;
+            }
+            self.scheduler.on_nothing(id, work);
+            if work == Work::Rounds {
+                self.note_waiting(id);
+            }
+        }
+        self.probe(&context)
+    }
+
+    /// Streams whose partial block is due to be cut get their turn.
+    fn wake_timed(&mut self, now: Time) {
+        for &id in &self.timed {
+            if self.streams.get(id).and_then(|it| it.cut_at(&self.shared)).is_some_and(|at| at <= now) {
+                self.scheduler.wake(id);
+            }
+        }
+    }
+
+    /// A stream has nothing that may be sent now: what may change that?
+    fn note_waiting(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(id) else { return };
+        if stream.has_data_to_send() && !self.waiting.contains(&id) {
+            self.waiting.push(id);
+        }
+        if stream.cut_at(&self.shared).is_some() && !self.timed.contains(&id) {
+            self.timed.push(id);
+        }
+    }
+
+    /// A symbol that asks a peer who has not told of a stream's newest blocks.
+    fn question(&mut self, now: Time) -> Option<Symbol> {
+        let is_due = |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ask_at).is_some_and(|at| at <= now);
+        let id = *self.timed.iter().find(is_due)?;
+        self.streams.get(id)?.probe_symbol()
+    }
+
+    /// A symbol to make a silent peer speak, if that is due.
+    fn probe(&self, context: &SendContext<'_>) -> Option<Symbol> {
+        if context.now < context.flight.probe_at(context.rtt, context.spending) {
+            return None;
+        }
+        self.streams.get(self.oldest_stream()?)?.probe_symbol()
+    }
+
+    /// The stream whose oldest block was begun before all others' ([credit-2]).
+    fn oldest_stream(&self) -> Option<StreamId> {
+        let begun = self.streams.iter().filter_map(|(id, stream)| Some((stream.oldest_begun()?, id)));
+        begun.min().map(|(_, id)| id)
+    }
+
+    /// When [`next_symbol`](Self::next_symbol) or [`next_ending`](Self::next_ending), which had nothing at `asked`, may have
+    /// something, reports apart.
+    pub(crate) fn next_timeout(&self, asked: Time, rtt: &RttEstimator, spending: Spending) -> Option<Time> {
+        let probe = (!self.is_idle()).then(|| self.flight.probe_at(rtt, spending));
+        let trickle = match spending {
+            Spending::Trickle { not_before } => Some(not_before),
+            Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
+        };
+        let timed = self.timed.iter().filter_map(|&id| self.streams.get(id));
+        let timed = timed.flat_map(|it| [it.cut_at(&self.shared), it.ask_at(), it.ending_at()]).flatten();
+        probe.into_iter().chain(trickle).chain(timed).filter(|&at| at > asked).min()
+    }
+
+    /// `symbol` has been sent as datagram `number`.
+    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
+        let id = symbol.stream;
+        let loss = self.flight.loss().high();
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.on_sent(now, symbol, loss, &mut self.shared);
+        }
+        self.scheduler.on_sent(id, symbol.symbol_size);
+        let sent = Sent { number, stream: id, block_id: symbol.block_id, at: now };
+        self.flight.on_sent(sent, symbol.reason == Reason::Probe);
+        self.tell_if_writable(id);
+    }
+
+    /// Writes the symbol's payload; `out` has room for it, and no more.
+    pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> bool {
+        self.streams.get_mut(symbol.stream).is_some_and(|stream| stream.write_symbol(symbol, out))
+    }
+
+    /// What a stream has to say of its end at `now`.
+    pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
+        let is_due = |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
+        let id = *self.timed.iter().find(is_due)?;
+        self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()))
+    }
+
+    /// Symbols which the oldest open block may take on credit ([credit-2]), and the bytes of one; 0 without an open block.
+    pub(crate) fn oldest_block_symbols(&self) -> (u64, u64) {
+        let oldest = self.oldest_stream().and_then(|id| self.streams.get(id));
+        oldest.map_or((0, 0), |stream| stream.oldest_block_symbols(self.flight.loss()))
+    }
+
+    /// What the peer has reported as waste, in all.
+    pub(crate) fn wasted(&self) -> WastedSymbols {
+        self.waste.total
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What a session's sending side learns from reports, and what it believes of them.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Record, Records, Report, Run, Runs, StreamState};
+use dfcp_wire::{StreamId, StreamLimits};
+
+use super::SendSide;
+use crate::error::PeerMisbehaved;
+use crate::path::numbers::DatagramNumbers;
+use crate::path::receiver_flow_control::QueueReport;
+use crate::path::rtt::RttEstimator;
+use crate::stream::send::feedback::Listed;
+
+/// What a report was worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A later one has come before it: nothing has changed.
+    Stale,
+    /// It was the newest.
+    News {
+        /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
+        rtt_sample: Option<Duration>,
+    },
+}
+
+impl SendSide {
+    /// Takes in the report that came as datagram `number`; `numbers` are those of our datagrams.
+    ///
+    /// # Errors
+    /// It says what no correct peer says.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Time,
+        number: u64,
+        (report, records): (&Report, &Records<'_>),
+        numbers: &DatagramNumbers,
+        rtt: &RttEstimator,
+    ) -> Result<Heard, PeerMisbehaved> {
+        let named = self.flight.read(number, report, numbers)?;
+        // What an honest peer has outdated may not count against it, nor for it ([proof-7]).
+        if self.told_by.is_some_and(|told_by| number < told_by) || self.is_overtaken(records)? || named.is_stale {
+            return Ok(Heard::Stale);
+        }
+        for (state, runs) in stream_records(records) {
+            if let Some(stream) = self.streams.get(state.stream).filter(|stream| !stream.is_reset()) {
+                stream.check_record(&state, runs)?;
+            }
+        }
+        self.passed.clear();
+        let (streams, passed) = (&mut self.streams, &mut self.passed);
+        let sample = self.flight.on_report(now, named, report, numbers, |sent| {
+            if let Some(stream) = streams.get_mut(sent.stream) {
+                stream.on_fate(sent.block_id);
+                if passed.last() != Some(&sent.stream) {
+                    passed.push(sent.stream);
+                }
+            }
+        })?;
+        self.waste.on_report(report.wasted);
+        self.shared.on_report(report);
+        let listed = self.take_records(records)?;
+        self.note_unnamed(now + rtt.probe_timeout(rtt.report_interval()));
+        self.check_counts(listed, numbers.sent_before(numbers.end()))?;
+        self.wake_waiting();
+        self.forget_if_idle();
+        Ok(Heard::News { rtt_sample: sample })
+    }
+
+    /// Whether a report names as needed next, in any stream, what another has said to be there.
+    ///
+    /// # Errors
+    /// The block lies past the last one sent, or nothing was ever sent on the stream.
+    fn is_overtaken(&self, records: &Records<'_>) -> Result<bool, PeerMisbehaved> {
+        for (state, _) in stream_records(records) {
+            if let Some(stream) = self.streams.get(state.stream).filter(|stream| !stream.is_reset())
+                && stream.is_overtaken(state.next_needed)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes in what the records say, the proofs of which are right. What is said of streams that are gone here is outdated.
+    fn take_records(&mut self, records: &Records<'_>) -> Result<Listed, PeerMisbehaved> {
+        let mut all = Listed::default();
+        for record in records.clone() {
+            match record {
+                Record::Stream(state, runs) => self.take_record(&state, runs, &mut all)?,
+                Record::Unseen(first) => self.take_unseen(first, &mut all)?,
+            }
+        }
+        Ok(all)
+    }
+
+    fn take_record(
+        &mut self,
+        state: &StreamState,
+        runs: impl Iterator<Item = Run>,
+        all: &mut Listed,
+    ) -> Result<(), PeerMisbehaved> {
+        let id = state.stream;
+        let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_reset()) else { return Ok(()) };
+        let listed = stream.on_record(state, runs, self.flight.loss(), &mut self.shared)?;
+        all.symbols += listed.symbols;
+        all.served_max += listed.served_max;
+        if stream.is_delivered() && id != StreamId::FIRST {
+            self.finish(id);
+        } else if !stream.is_idle() || stream.has_data_to_send() {
+            self.scheduler.wake(id);
+        }
+        Ok(())
+    }
+
+    /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will.
+    fn take_unseen(&mut self, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
+        let (Some(opener), passed) = (self.opener, std::mem::take(&mut self.passed)) else { return Ok(()) };
+        for &id in &passed {
+            let first = match id.kind() {
+                dfcp_wire::StreamKind::Bidirectional => first.bidirectional,
+                dfcp_wire::StreamKind::OneWay => first.one_way,
+            };
+            if id.opener() == opener && id != StreamId::FIRST && id.index() >= first {
+                let nothing = StreamState { stream: id, ..StreamState::default() };
+                self.take_record(&nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
+            }
+        }
+        self.passed = passed;
+        Ok(())
+    }
+
+    /// Streams whose symbols the report has passed by, and which it does not name, ask for themselves at `at`.
+    fn note_unnamed(&mut self, at: Time) {
+        let passed = std::mem::take(&mut self.passed);
+        for &id in &passed {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.on_unnamed(at);
+                if stream.ask_at().is_some() {
+                    self.note_timed(id);
+                }
+            }
+        }
+        self.passed = passed;
+    }
+
+    /// What a report counts must be what it accounts for ([report-12]), over all streams: each symbol which served or was wasted
+    /// has come in a datagram, and each data datagram that has come did one of the two. `sent` counts all our datagrams.
+    fn check_counts(&self, listed: Listed, sent: u64) -> Result<(), PeerMisbehaved> {
+        let shared = &self.shared;
+        let received = self.flight.reported().map_or(0, |reported| reported.received);
+        let control = sent.saturating_sub(shared.counters.sent.total());
+        let served = shared.counters.acknowledged_symbols + shared.reset_symbols + listed.symbols;
+        let least = served + self.waste.total.total();
+        // A list may be cut anywhere, and not every stream is named.
+        let unlisted_max = shared.served_max.saturating_sub(listed.served_max) + shared.unproven_max;
+        if (least..=least + control + unlisted_max).contains(&received) {
+            return Ok(());
+        }
+        Err(PeerMisbehaved::InconsistentReport { received, accounted: least })
+    }
+
+    /// Windows may have opened, and time has passed: who waited is asked again.
+    fn wake_waiting(&mut self) {
+        for id in self.waiting.drain(..) {
+            self.scheduler.wake(id);
+        }
+        let (streams, shared) = (&self.streams, &self.shared);
+        self.timed.retain(|&id| {
+            let stream = streams.get(id);
+            stream.is_some_and(|it| it.cut_at(shared).or(it.ask_at()).or(it.ending_at()).is_some())
+        });
+        self.wake_writers();
+    }
+
+    /// What the same report says of the queue in front of the receiver.
+    pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
+        self.flight.on_queue(now, self.shared.symbol_size, queue);
+    }
+}
+
+/// The records of streams, without others.
+fn stream_records<'a>(records: &Records<'a>) -> impl Iterator<Item = (StreamState, Runs<'a>)> + use<'a> {
+    records.clone().filter_map(|record| match record {
+        Record::Stream(state, runs) => Some((state, runs)),
+        Record::Unseen(_) => None,
+    })
+}

@@ -1,0 +1,259 @@
+//! Which stream sends next (`spec/protocol.md` §5.4): the most urgent ones, as RFC 9218 has it, and among equals each as much
+//! as its weight says, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use dfcp_wire::StreamId;
+
+use crate::stream::table::StreamTable;
+
+/// How a stream is served beside others of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    /// 0, the most urgent, to 7 (RFC 9218 §4.1): while a more urgent stream can send, a less urgent one does not.
+    pub urgency: u8,
+    /// Whether it shares its turn with others of its urgency (RFC 9218 §4.2); if not, they are served one after the other, in
+    /// the order of their ids, and before those which do.
+    pub incremental: bool,
+    /// Its part among those which share: 1 to 256.
+    pub weight: u16,
+}
+
+/// The least urgent.
+const URGENCY_MAX: u8 = 7;
+/// The greatest weight.
+const WEIGHT_MAX: u16 = 256;
+/// Virtual time per byte of a stream of weight 1: every weight divides it nearly without rest.
+const TIME_PER_BYTE: u64 = 1 << 16;
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: true, weight: 16 }
+    }
+}
+
+impl Priority {
+    /// With each value in its range.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        Self { urgency: self.urgency.min(URGENCY_MAX), weight: self.weight.clamp(1, WEIGHT_MAX), ..self }
+    }
+}
+
+/// What a stream sends in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Work {
+    /// What rounds owe, and new blocks.
+    Rounds,
+    /// Repair which nobody has asked for yet: before the rounds of less urgent streams.
+    Proactive,
+}
+
+/// A stream's place in the queue: what compares least is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    urgency: u8,
+    work: Work,
+    is_shared: bool,
+    /// Where its turn starts in virtual time; the streams that do not share go by their ids.
+    start: u64,
+    id: StreamId,
+}
+
+/// What the scheduler remembers of a stream.
+#[derive(Debug, Default)]
+struct Share {
+    priority: Priority,
+    /// Where in virtual time what it was served last ends.
+    finish: u64,
+    /// Its turn in the queue, if it has one. Others of it there are void.
+    turn: Option<Turn>,
+}
+
+/// The queue of streams that may have something to send.
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    shares: StreamTable<Share>,
+    turns: BinaryHeap<Reverse<Turn>>,
+    /// Where the turn that was served last started.
+    now: u64,
+}
+
+impl Scheduler {
+    pub(super) fn new() -> Self {
+        Self { shares: StreamTable::with_first(Share::default()), turns: BinaryHeap::new(), now: 0 }
+    }
+
+    pub(super) fn add(&mut self, id: StreamId) {
+        self.shares.insert(id, Share::default());
+    }
+
+    pub(super) fn remove(&mut self, id: StreamId) {
+        self.shares.remove(id);
+    }
+
+    pub(super) fn set_priority(&mut self, id: StreamId, priority: Priority) {
+        let Some(share) = self.shares.get_mut(id) else { return };
+        share.priority = priority.clamped();
+        if let Some(Turn { work, .. }) = share.turn.take() {
+            self.enqueue(id, work);
+        }
+    }
+
+    /// The stream may have something to send again: its rounds are looked at first.
+    pub(super) fn wake(&mut self, id: StreamId) {
+        if self.shares.get(id).is_some_and(|share| share.turn.is_none_or(|turn| turn.work != Work::Rounds)) {
+            self.enqueue(id, Work::Rounds);
+        }
+    }
+
+    /// Whose turn it is, and for what.
+    pub(super) fn next(&mut self) -> Option<(StreamId, Work)> {
+        loop {
+            let &Reverse(turn) = self.turns.peek()?;
+            if self.shares.get(turn.id).is_some_and(|share| share.turn == Some(turn)) {
+                return Some((turn.id, turn.work));
+            }
+            self.turns.pop();
+        }
+    }
+
+    /// The stream whose turn it was had no more of that work.
+    pub(super) fn on_nothing(&mut self, id: StreamId, work: Work) {
+        let Some(share) = self.shares.get_mut(id) else { return };
+        share.turn = None;
+        if work == Work::Rounds {
+            self.enqueue(id, Work::Proactive);
+        }
+    }
+
+    /// The stream has sent a datagram of so many bytes.
+    pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
+        let Some(share) = self.shares.get_mut(id) else { return };
+        let turn = share.turn.take();
+        let start = turn.filter(|turn| turn.is_shared).map_or(share.finish.max(self.now), |turn| turn.start);
+        share.finish = start + bytes as u64 * TIME_PER_BYTE / u64::from(share.priority.weight);
+        self.now = start;
+        if let Some(turn) = turn {
+            self.enqueue(id, turn.work);
+        }
+    }
+
+    fn enqueue(&mut self, id: StreamId, work: Work) {
+        let Some(share) = self.shares.get_mut(id) else { return };
+        let Priority { urgency, incremental, .. } = share.priority;
+        let start = if incremental { share.finish.max(self.now) } else { u64::from(id.to_word()) };
+        let turn = Turn { urgency, work, is_shared: incremental, start, id };
+        share.turn = Some(turn);
+        // What is void goes when it comes to the front; a queue of mostly void turns is made anew before that.
+        if self.turns.len() > 2 * self.shares.len() + VOID_TURNS_MAX {
+            let shares = &self.shares;
+            self.turns.retain(|Reverse(turn)| shares.get(turn.id).is_some_and(|share| share.turn == Some(*turn)));
+        }
+        self.turns.push(Reverse(turn));
+    }
+}
+
+/// So many void turns are kept at least, however few streams there are.
+const VOID_TURNS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use dfcp_wire::{Opener, StreamKind};
+
+    use super::*;
+
+    fn id(index: u32) -> StreamId {
+        StreamId::new(Opener::Initiator, StreamKind::Bidirectional, index).unwrap()
+    }
+
+    fn with(priorities: &[Priority]) -> Scheduler {
+        let mut scheduler = Scheduler::new();
+        for (index, &priority) in (1..).zip(priorities) {
+            scheduler.add(id(index));
+            scheduler.set_priority(id(index), priority);
+            scheduler.wake(id(index));
+        }
+        scheduler
+    }
+
+    /// Serves `datagrams` of which all streams have as many as wanted; how many each has sent.
+    fn serve(scheduler: &mut Scheduler, datagrams: usize, streams: usize, bytes: impl Fn(u32) -> usize) -> Vec<usize> {
+        let mut sent = vec![0; streams];
+        for _ in 0..datagrams {
+            let (next, work) = scheduler.next().unwrap();
+            assert_eq!(work, Work::Rounds);
+            scheduler.on_sent(next, bytes(next.index()));
+            sent[next.index() as usize - 1] += 1;
+        }
+        sent
+    }
+
+    fn weighing(weight: u16) -> Priority {
+        Priority { weight, ..Priority::default() }
+    }
+
+    #[test]
+    fn each_gets_its_weight_to_a_datagram() {
+        let mut scheduler = with(&[256, 128, 1].map(weighing));
+        for datagrams in [86, 385, 385] {
+            let sent = serve(&mut scheduler, datagrams, 3, |_| 1420);
+            for (weight, sent) in [256, 128, 1].into_iter().zip(sent) {
+                let due = datagrams as f64 * f64::from(weight) / 385.0;
+                assert!((sent as f64 - due).abs() <= 2.0, "{sent} of {datagrams}, due {due}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_are_of_bytes_and_not_of_datagrams() {
+        let mut scheduler = with(&[weighing(16), weighing(16)]);
+        let sent = serve(&mut scheduler, 1_100, 2, |index| if index == 1 { 1_000 } else { 100 });
+        assert!((99..=101).contains(&sent[0]), "{sent:?}");
+    }
+
+    #[test]
+    fn who_paused_does_not_catch_up() {
+        let mut scheduler = with(&[weighing(16)]);
+        serve(&mut scheduler, 1_000, 1, |_| 1420);
+        scheduler.add(id(2));
+        scheduler.wake(id(2));
+        let sent = serve(&mut scheduler, 100, 2, |_| 1420);
+        assert!((49..=51).contains(&sent[0]), "{sent:?}");
+    }
+
+    #[test]
+    fn urgency_goes_before_weight_and_whole_before_shared_turns() {
+        let mut scheduler = with(&[
+            Priority { urgency: 4, ..weighing(256) },
+            Priority { urgency: 2, ..weighing(1) },
+            Priority { incremental: false, urgency: 2, ..weighing(1) },
+            Priority { incremental: false, urgency: 2, ..weighing(1) },
+        ]);
+        for expected in [3, 4, 2, 1] {
+            assert_eq!(serve(&mut scheduler, 10, 4, |_| 1420)[expected as usize - 1], 10);
+            scheduler.on_nothing(id(expected), Work::Rounds);
+            assert_eq!(scheduler.next(), Some((id(expected), Work::Proactive)), "its repair is as urgent");
+            scheduler.on_nothing(id(expected), Work::Proactive);
+        }
+        assert_eq!(scheduler.next(), None);
+    }
+
+    #[test]
+    fn a_queue_does_not_grow_with_wakes_and_changes() {
+        let mut scheduler = with(&[weighing(16); 4]);
+        for step in 0..10_000 {
+            scheduler.set_priority(id(1 + step % 4), weighing(1 + step as u16 % 256));
+            scheduler.wake(id(1 + step % 4));
+        }
+        assert!(scheduler.turns.len() <= 2 * 5 + VOID_TURNS_MAX + 1);
+    }
+
+    #[test]
+    fn who_is_gone_has_no_turn() {
+        let mut scheduler = with(&[weighing(16); 2]);
+        scheduler.remove(id(1));
+        assert_eq!(serve(&mut scheduler, 3, 2, |_| 1)[1], 3);
+    }
+}

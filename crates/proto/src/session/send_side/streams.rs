@@ -1,0 +1,288 @@
+//! What the application does with the streams that a session sends.
+
+use dfcp_time::Time;
+use dfcp_wire::StreamId;
+
+use super::{Priority, SendSide};
+use crate::config::{SendBuffering, Traffic};
+use crate::error::PeerMisbehaved;
+use crate::limits::PEER_QUEUE_DATAGRAMS_MIN;
+use crate::session::sharing::WriteAllowance;
+use crate::spare::SpareBlocks;
+use crate::stream::send::SendStream;
+use crate::stream::send::counters::SendCounters;
+
+/// What an application is told of a stream which it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendEvent {
+    /// There is room to write again.
+    Writable,
+    /// The peer has all, and has proven it.
+    Finished,
+    /// The peer wants no more of it, for this reason of its application's.
+    Stopped(u32),
+}
+
+impl SendSide {
+    /// A stream begins.
+    pub(crate) fn open(&mut self, id: StreamId, traffic: Traffic) {
+        self.streams.insert(id, SendStream::new(id, traffic, &self.shared));
+        self.scheduler.add(id);
+    }
+
+    /// Whether there is such a stream, and it has not ended.
+    pub(crate) fn has(&self, id: StreamId) -> bool {
+        self.streams.get(id).is_some()
+    }
+
+    /// Takes as much of `data` as there is room for; `None` without such a stream, or if nothing may be written to it any more.
+    pub(crate) fn write(&mut self, now: Time, id: StreamId, data: &[u8]) -> Option<usize> {
+        let stream = self.streams.get_mut(id).filter(|stream| !stream.is_shut_down())?;
+        let taken = stream.write(now, data, &self.flight, &mut self.shared);
+        if taken > 0 {
+            self.scheduler.wake(id);
+        }
+        Some(taken)
+    }
+
+    /// Sends what has been written without waiting for a full block.
+    pub(crate) fn flush(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.flush();
+            self.scheduler.wake(id);
+        }
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn shut_down(&mut self, now: Time, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.shut_down(now);
+            self.scheduler.wake(id);
+            self.note_timed(id);
+        }
+    }
+
+    /// Drops what has not been delivered, and tells the peer why.
+    pub(crate) fn reset(&mut self, now: Time, id: StreamId, error: u32) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.reset(now, error, &mut self.shared);
+            self.note_timed(id);
+        }
+    }
+
+    /// How it is served beside the others.
+    pub(crate) fn set_priority(&mut self, id: StreamId, priority: Priority) {
+        self.scheduler.set_priority(id, priority);
+    }
+
+    /// The next thing that an application is to be told.
+    pub(crate) fn poll_event(&mut self) -> Option<(StreamId, SendEvent)> {
+        self.events.pop_front()
+    }
+
+    // ---- what the peer says of ends ----
+
+    /// The peer acknowledges an end before block `end`, with the proof of all blocks, in its datagram `number`.
+    ///
+    /// # Errors
+    /// The proof is wrong.
+    pub(crate) fn on_end_acknowledged(
+        &mut self,
+        (id, end, proof): (StreamId, u32, u32),
+        number: u64,
+    ) -> Result<(), PeerMisbehaved> {
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(()) };
+        if stream.on_end_acknowledged(end, proof, &mut self.shared)? {
+            self.note_told(number);
+            self.finish(id);
+        }
+        Ok(())
+    }
+
+    /// The peer has dropped a stream that we have reset; so many of its symbols have served.
+    ///
+    /// # Errors
+    /// So many cannot have.
+    pub(crate) fn on_reset_acknowledged(
+        &mut self,
+        (id, served): (StreamId, u32),
+        number: u64,
+    ) -> Result<(), PeerMisbehaved> {
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(()) };
+        if stream.on_reset_acknowledged(served, &mut self.shared)? {
+            self.note_told(number);
+            self.remove(id);
+        }
+        Ok(())
+    }
+
+    /// The peer wants no more of a stream: what is not delivered is dropped.
+    pub(crate) fn on_stopped(&mut self, now: Time, id: StreamId, error: u32) {
+        let Some(stream) = self.streams.get(id).filter(|stream| !stream.is_reset()) else { return };
+        if !stream.is_drained() || stream.end().is_none() {
+            self.events.push_back((id, SendEvent::Stopped(error)));
+        }
+        self.reset(now, id, error);
+    }
+
+    /// The peer knows nothing of a stream any more. Without the proof of its end this is none.
+    pub(crate) fn on_gone(&mut self, id: StreamId, number: u64) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        let was_delivered = stream.is_drained() && stream.end().is_some();
+        if !stream.is_reset() {
+            let event = if was_delivered { SendEvent::Finished } else { SendEvent::Stopped(0) };
+            self.events.push_back((id, event));
+        }
+        stream.on_gone(&mut self.shared);
+        self.note_told(number);
+        self.remove(id);
+    }
+
+    /// The peer has all of a stream.
+    pub(super) fn finish(&mut self, id: StreamId) {
+        if id != StreamId::FIRST {
+            self.events.push_back((id, SendEvent::Finished));
+            self.remove(id);
+        }
+        self.forget_if_idle();
+    }
+
+    fn remove(&mut self, id: StreamId) {
+        self.streams.remove(id);
+        self.scheduler.remove(id);
+        self.gone.push(id);
+        self.forget_if_idle();
+    }
+
+    /// The next stream whose sending half has ended.
+    pub(crate) fn take_gone(&mut self) -> Option<StreamId> {
+        self.gone.pop()
+    }
+
+    /// A lost symbol of a decoded block must not make the peer look silent when the next block is sent.
+    pub(super) fn forget_if_idle(&mut self) {
+        if self.is_idle() {
+            self.flight.forget();
+        }
+    }
+
+    /// What the datagram with this number told counts, and what was sent before it is stale.
+    fn note_told(&mut self, number: u64) {
+        self.told_by = self.told_by.max(Some(number));
+    }
+
+    // ---- the first stream, whose end is the session's ----
+
+    pub(crate) fn first(&self) -> Option<&SendStream> {
+        self.streams.get(StreamId::FIRST)
+    }
+
+    /// Whether every other stream has ended.
+    pub(crate) fn is_only_first(&self) -> bool {
+        self.streams.len() == 1
+    }
+
+    // ---- all streams together ----
+
+    /// Whether no block is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.blocks_open == 0
+    }
+
+    /// Whether everything written so far has been acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.shared.busy_streams == 0
+    }
+
+    /// Whether a stream has used up its block ids.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.streams.iter().any(|(_, stream)| stream.is_exhausted())
+    }
+
+    /// A stream that waits for room, with nothing under way that would be answered.
+    pub(crate) fn stuck(&self) -> Option<StreamId> {
+        let stuck = |id: &&StreamId| self.streams.get(**id).is_some_and(|it| it.is_stuck(&self.shared));
+        self.waiting.iter().find(stuck).copied()
+    }
+
+    /// Blocks which the peer has not acknowledged.
+    pub(crate) fn open_blocks(&self) -> usize {
+        self.streams.iter().map(|(_, stream)| stream.open_blocks()).sum()
+    }
+
+    pub(crate) fn counters(&self) -> &SendCounters {
+        &self.shared.counters
+    }
+
+    /// Notes that a stream may have to wait for a time.
+    pub(super) fn note_timed(&mut self, id: StreamId) {
+        if !self.timed.contains(&id) {
+            self.timed.push(id);
+        }
+    }
+
+    /// Tells the writer of a stream once that there is room again.
+    pub(super) fn tell_if_writable(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.wakes_writer(&self.flight, &self.shared) {
+            self.events.push_back((id, SendEvent::Writable));
+        }
+    }
+
+    /// The same for all.
+    pub(crate) fn wake_writers(&mut self) {
+        for (id, stream) in self.streams.iter_mut() {
+            if stream.wakes_writer(&self.flight, &self.shared) {
+                self.events.push_back((id, SendEvent::Writable));
+            }
+        }
+    }
+
+    /// Memory of blocks comes from `spare`.
+    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
+        self.shared.spare = spare;
+        for (_, stream) in self.streams.iter_mut() {
+            stream.take_from_shared(&self.shared);
+        }
+    }
+
+    pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
+        self.streams.iter_mut().for_each(|(_, stream)| stream.set_traffic(traffic));
+    }
+
+    pub(crate) fn set_window_blocks(&mut self, window_blocks: u32) {
+        self.shared.window_blocks = window_blocks;
+    }
+
+    pub(crate) fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
+        self.shared.send_buffering = send_buffering;
+    }
+
+    pub(crate) fn allow(&mut self, allowance: WriteAllowance) {
+        self.shared.allowance = allowance;
+    }
+
+    /// Whether all that may be written has been, or all that there was.
+    pub(crate) fn has_used_allowance(&self) -> bool {
+        self.shared.allowance == WriteAllowance::Bytes(0)
+            || !self.streams.iter().any(|(_, stream)| stream.has_more_to_come())
+    }
+
+    /// Whether an application waits to write to a stream which may begin a block.
+    pub(crate) fn is_writer_held_up(&self) -> bool {
+        self.streams.iter().any(|(_, stream)| stream.is_write_blocked() && stream.next_fits(&self.shared))
+    }
+
+    /// Whether more datagrams are in flight, or wait to be as far as the windows permit it, than always may be in flight.
+    pub(crate) fn is_under_way(&self) -> bool {
+        let least = PEER_QUEUE_DATAGRAMS_MIN as u64;
+        let mut datagrams = self.flight.len() as u64;
+        for (_, stream) in self.streams.iter() {
+            if datagrams > least {
+                break;
+            }
+            datagrams += stream.waiting_datagrams(least - datagrams, &self.shared);
+        }
+        datagrams > least
+    }
+}

@@ -1,0 +1,153 @@
+//! What the streams of a session send with together: the peer's memory, the send buffer, and the counts.
+
+use dfcp_fountain::kernel::Kernel;
+
+use crate::config::{Config, Content, SendBuffering};
+use crate::limits;
+use crate::proof;
+use crate::session::sharing::WriteAllowance;
+use crate::spare::SpareBlocks;
+use crate::stream::send::counters::SendCounters;
+use crate::stream::send::proofs::Secrets;
+use crate::stream::send::repair_targets::RepairTargets;
+use crate::stream::window::GrowingWindow;
+
+/// A block counts for at least so many bytes in flow control, so that many short ones cannot take what nobody counts
+/// (`spec/protocol.md` \[window-8\]).
+pub(crate) const BLOCK_COST_BYTES_MIN: u64 = 256;
+
+/// A stream leaves at least one part in so many, less one, of what it holds to the others: one alone takes seven eighths of
+/// all that there is, and stalled ones never take all.
+const SHARE_PARTS: u64 = 8;
+
+/// What a block of so many bytes counts in flow control.
+pub(crate) fn block_cost(length_bytes: u64) -> u64 {
+    length_bytes.max(BLOCK_COST_BYTES_MIN)
+}
+
+/// How much more one may take who has `own` of what is shared, when `free` of it is left.
+pub(crate) fn share(free: u64, own: u64) -> u64 {
+    (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
+}
+
+/// The memory which the peer lends to all streams together ([window-1]).
+#[derive(Debug)]
+pub(crate) struct PeerMemory {
+    /// What the newest report told, bytes.
+    pub(crate) bytes: u64,
+    /// What the streams hold of it, each less its own place.
+    pub(crate) held_bytes: u64,
+}
+
+impl PeerMemory {
+    fn free_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.held_bytes)
+    }
+
+    /// Whether a stream which holds `own` of it may hold `more`.
+    pub(crate) fn has_room(&self, own: u64, more: u64) -> bool {
+        more <= share(self.free_bytes(), own)
+    }
+}
+
+/// What all streams of a session share when they send.
+#[derive(Debug)]
+pub(crate) struct SendShared {
+    pub(crate) kernel: Kernel,
+    pub(crate) content: Content,
+    pub(crate) secrets: Option<Secrets>,
+    pub(crate) spare: SpareBlocks,
+    /// Bytes of data in a symbol of a full block.
+    pub(crate) symbol_size: usize,
+    pub(crate) window_blocks: u32,
+    pub(crate) peer_window_blocks: u32,
+    pub(crate) peer_memory: PeerMemory,
+    pub(crate) buffer: GrowingWindow,
+    /// Bytes written to any stream and not acknowledged.
+    pub(crate) buffered_bytes: u64,
+    pub(crate) send_buffering: SendBuffering,
+    pub(crate) allowance: WriteAllowance,
+    /// Streams with data that wait or are under way.
+    pub(crate) busy_streams: u64,
+    /// Blocks begun by all of them.
+    pub(crate) blocks_begun: u64,
+    /// Half of the credit, or more, is used up.
+    pub(crate) is_thrifty: bool,
+    /// Symbols which can have served unacknowledged blocks, all together
+    /// ([`SendBlock::served_max`](crate::stream::send::block::SendBlock::served_max)).
+    pub(crate) served_max: u64,
+    /// Symbols of streams that were reset which served although their blocks were not acknowledged.
+    pub(crate) reset_symbols: u64,
+    /// Symbols of streams that ended without a proof, which may have served.
+    pub(crate) unproven_max: u64,
+    pub(crate) repair_targets: RepairTargets,
+    pub(crate) counters: SendCounters,
+}
+
+impl SendShared {
+    /// Asks for proofs of decoding if it gets a secret for them.
+    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
+        let secrets = proofs.map(Secrets::new);
+        Self {
+            kernel,
+            content: config.content,
+            symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()),
+            secrets,
+            spare: SpareBlocks::default(),
+            window_blocks: config.window_blocks,
+            peer_window_blocks: config.window_blocks,
+            peer_memory: PeerMemory { bytes: limits::RECEIVE_MEMORY_BYTES_MIN, held_bytes: 0 },
+            buffer: GrowingWindow::new(config.send_buffer_bytes),
+            buffered_bytes: 0,
+            send_buffering: SendBuffering::Deep,
+            allowance: WriteAllowance::Any,
+            busy_streams: 0,
+            blocks_begun: 0,
+            is_thrifty: false,
+            served_max: 0,
+            reset_symbols: 0,
+            unproven_max: 0,
+            repair_targets: RepairTargets::default(),
+            counters: SendCounters::default(),
+        }
+    }
+
+    /// Each stream's own place in the peer's memory: one symbol, which the others' blocks cannot take ([window-2]).
+    pub(crate) fn own_place_bytes(&self) -> u64 {
+        block_cost(self.symbol_size as u64)
+    }
+
+    /// Bytes of the send buffer which a stream that has `own` in it may fill.
+    pub(crate) fn buffer_room(&self, own: u64) -> u64 {
+        share(self.buffer.bytes().saturating_sub(self.buffered_bytes), own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_alone_takes_seven_eighths() {
+        assert_eq!(share(800, 0), 700);
+        assert_eq!(share(100, 700), 0);
+        assert_eq!(share(200, 0), 175);
+    }
+
+    proptest! {
+        /// However many take as much as they may, and in whatever order: there is always something left for a newcomer, until
+        /// so little is left that its eighth is less than a byte.
+        #[test]
+        fn nobody_takes_all(size in 0_u64..1 << 40, takers in proptest::collection::vec(1_u64..=8, 0..40)) {
+            let mut free = size;
+            for part in takers {
+                let taken = share(free, 0) / part;
+                prop_assert!(taken <= free);
+                free -= taken;
+                prop_assert!(share(free, taken) <= free && (free > 0 || size == 0));
+            }
+        }
+    }
+}
