@@ -183,7 +183,8 @@ impl Unverified {
     /// The first thing found wrong; see [`DecodeError`]. The segment is read after the checksum was verified.
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         self.0.verify_checksum(datagram)?;
-        let (options, payload) = self.0.body(datagram, datagram.len())?;
+        let payload = self.0.payload(datagram, datagram.len())?;
+        let options = self.0.options(datagram)?;
         Ok(Received { segment: Segment::read(&self.0.header, &options)?, payload })
     }
 }

@@ -120,6 +120,25 @@ pub enum DecodeError {
         /// The first byte that is not zero.
         found: u8,
     },
+    /// Only SYN and SYNACK have options; behind other modern headers there is room for a stream id at most.
+    #[error("data offset {words} (32-bit words) leaves room for options, which only SYN and SYNACK have")]
+    OptionsAfterHandshake {
+        /// The data offset.
+        words: u8,
+    },
+    /// Segments of stream 0 do not name it.
+    #[error("the segment names stream 0, which no segment must name")]
+    StreamIdZero,
+    /// A segment of this kind belongs to no stream.
+    #[error("a segment with the flags {flags} and S1 = {s1} names stream {stream}, but its kind has none")]
+    StreamIdUnexpected {
+        /// All flags of the segment but SEC.
+        flags: Flags,
+        /// The field's value.
+        s1: u32,
+        /// The stream id, as a number.
+        stream: u32,
+    },
     /// The profile option and the reserved bits disagree.
     #[error("the profile option says {option:?}, the reserved bits say {header:?}")]
     ProfileMismatch {
@@ -184,11 +203,41 @@ pub enum DecodeError {
         /// Bytes of the payload.
         bytes: usize,
     },
-    /// The last entry of a feedback report lacks its second byte.
-    #[error("the entry at byte {offset} of the feedback report lacks its second byte")]
+    /// A record of a feedback report reaches behind the payload's end.
+    #[error("record {kind} of the feedback report needs {need} more bytes, {left} are left")]
+    RecordTruncated {
+        /// The record's type.
+        kind: u8,
+        /// Bytes which it still needs.
+        need: usize,
+        /// Bytes left in the payload.
+        left: usize,
+    },
+    /// A record's value has the wrong length.
+    #[error("record {kind} of the feedback report has {bytes} bytes, which is no length of such a record")]
+    RecordLength {
+        /// The record's type.
+        kind: u8,
+        /// Bytes found.
+        bytes: usize,
+    },
+    /// An unknown record which may not be ignored (type 128 or more).
+    #[error("record {kind} of the feedback report is unknown and may not be ignored")]
+    CriticalRecord {
+        /// The record's type.
+        kind: u8,
+    },
+    /// Two records of a feedback report say the same: of one stream, or which streams are unseen.
+    #[error("two records of type {kind} of the feedback report are about the same")]
+    RecordDuplicate {
+        /// The records' type.
+        kind: u8,
+    },
+    /// The last entry of a stream's list in a feedback report lacks its second byte.
+    #[error("the last entry of the list of stream {stream} in the feedback report lacks its second byte")]
     ReportEntryTruncated {
-        /// Where the entry starts, counted from the start of the payload.
-        offset: usize,
+        /// The stream id, as a number.
+        stream: u32,
     },
 }
 

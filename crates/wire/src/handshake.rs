@@ -2,9 +2,9 @@
 //! endian. They do not fit among the options, which the data offset limits to 36 bytes.
 
 use crate::bytes::{Reader, Writer};
-use crate::{DecodeError, EncodeError};
+use crate::{DecodeError, EncodeError, StreamLimits};
 
-/// What a side tells its peer when a modern connection opens. All five are mandatory.
+/// What a side tells its peer when a modern connection opens. All of it is mandatory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// The connection id which the peer must put into segments to this side; not zero.
@@ -24,6 +24,8 @@ pub struct Offer {
     pub rate_max_bps: u64,
     /// Silence after which this side gives the connection up; 0 for never.
     pub idle_timeout_ms: u32,
+    /// Streams of each kind which the peer may open at first, stream 0 aside.
+    pub streams: StreamLimits,
 }
 
 /// A handshake payload, in the clear or inside a Noise message: which parameters must stand in which is said in
@@ -42,6 +44,10 @@ pub struct Payload<'a> {
     pub rate_max_bps: Option<u64>,
     /// See [`Offer::idle_timeout_ms`].
     pub idle_timeout_ms: Option<u32>,
+    /// See [`Offer::streams`].
+    pub streams_bidirectional: Option<u32>,
+    /// See [`Offer::streams`].
+    pub streams_one_way: Option<u32>,
     /// Proof of address which an acceptor asks for.
     pub cookie: Option<&'a [u8]>,
     /// Cipher ids, the best first.
@@ -50,6 +56,8 @@ pub struct Payload<'a> {
     pub symbol_size: Option<u16>,
     /// S3 of the SYN which is answered.
     pub echo: Option<u32>,
+    /// The features chosen of those which the SYN offers, a bit for each.
+    pub features: Option<u32>,
     /// Noise pattern id and message.
     pub noise: Option<(u8, &'a [u8])>,
 }
@@ -66,6 +74,9 @@ const COOKIE: u8 = 16;
 const CIPHERS: u8 = 17;
 const SYMBOL_SIZE: u8 = 18;
 const ECHO: u8 = 19;
+const FEATURES: u8 = 20;
+const STREAMS_BIDIRECTIONAL: u8 = 21;
+const STREAMS_ONE_WAY: u8 = 22;
 const NOISE: u8 = 128;
 
 /// The longest cookie and the longest list of ciphers.
@@ -75,7 +86,7 @@ const SHORT_VALUE_BYTES_MAX: usize = 64;
 pub const PARAMETER_HEADER_BYTES: usize = 3;
 
 /// Bytes of an encoded [`Parameters`].
-pub const PARAMETERS_BYTES: usize = 5 * PARAMETER_HEADER_BYTES + 4 + 4 + 8 + 8 + 4;
+pub const PARAMETERS_BYTES: usize = 7 * PARAMETER_HEADER_BYTES + 4 + 4 + 8 + 8 + 4 + 4 + 4;
 
 impl Parameters {
     /// Writes the payload in ascending order of types; returns [`PARAMETERS_BYTES`].
@@ -109,6 +120,8 @@ impl<'a> Payload<'a> {
             receive_memory_bytes: Some(offer.receive_memory_bytes),
             rate_max_bps: Some(offer.rate_max_bps),
             idle_timeout_ms: Some(offer.idle_timeout_ms),
+            streams_bidirectional: Some(offer.streams.bidirectional),
+            streams_one_way: Some(offer.streams.one_way),
             ..self
         }
     }
@@ -124,6 +137,10 @@ impl<'a> Payload<'a> {
             receive_memory_bytes: self.receive_memory_bytes.ok_or_else(|| missing("receive memory"))?,
             rate_max_bps: self.rate_max_bps.ok_or_else(|| missing("rate cap"))?,
             idle_timeout_ms: self.idle_timeout_ms.ok_or_else(|| missing("idle timeout"))?,
+            streams: StreamLimits {
+                bidirectional: self.streams_bidirectional.ok_or_else(|| missing("bidirectional streams"))?,
+                one_way: self.streams_one_way.ok_or_else(|| missing("one-way streams"))?,
+            },
         })
     }
 
@@ -159,6 +176,9 @@ impl<'a> Payload<'a> {
         put(&mut writer, CIPHERS, self.ciphers)?;
         put(&mut writer, SYMBOL_SIZE, self.symbol_size.map(u16::to_be_bytes))?;
         put(&mut writer, ECHO, self.echo.map(u32::to_be_bytes))?;
+        put(&mut writer, FEATURES, self.features.map(u32::to_be_bytes))?;
+        put(&mut writer, STREAMS_BIDIRECTIONAL, self.streams_bidirectional.map(u32::to_be_bytes))?;
+        put(&mut writer, STREAMS_ONE_WAY, self.streams_one_way.map(u32::to_be_bytes))?;
         if let Some((pattern, message)) = self.noise {
             put_header(&mut writer, NOISE, 1 + message.len())?;
             writer.put(&[pattern])?;
@@ -210,6 +230,11 @@ impl<'a> Payload<'a> {
             CIPHERS => self.ciphers = Some(short(value, "cipher list")?),
             SYMBOL_SIZE => self.symbol_size = Some(u16::from_be_bytes(exact(value, "symbol size")?)),
             ECHO => self.echo = Some(u32::from_be_bytes(exact(value, "echo")?)),
+            FEATURES => self.features = Some(u32::from_be_bytes(exact(value, "features")?)),
+            STREAMS_BIDIRECTIONAL => {
+                self.streams_bidirectional = Some(u32::from_be_bytes(exact(value, "bidirectional streams")?));
+            }
+            STREAMS_ONE_WAY => self.streams_one_way = Some(u32::from_be_bytes(exact(value, "one-way streams")?)),
             NOISE => {
                 let length = DecodeError::ParameterLength { field: "Noise message", got: 0, expected: 1 };
                 let (&pattern, message) = value.split_first().ok_or(length)?;

@@ -1,7 +1,7 @@
 //! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
 
 use crate::options::Options;
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES};
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, STREAM_ID_BYTES, StreamId};
 
 /// Which of the two profiles a segment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -109,7 +109,13 @@ pub(crate) struct RawHeader {
     pub(crate) data_offset_bytes: usize,
     /// The checksum field.
     pub(crate) checksum: u16,
+    /// The word behind the header if the data offset leaves room for it alone, else 0. In modern segments other than SYN and
+    /// SYNACK it is a stream id.
+    seventh_word: u32,
 }
+
+/// Where the payload of a segment with a stream id starts.
+const BEHIND_STREAM_ID: usize = HEADER_BYTES + STREAM_ID_BYTES;
 
 impl RawHeader {
     /// Reads the header of a received datagram, which must not be longer than this version allows.
@@ -145,25 +151,43 @@ impl RawHeader {
         }
         let header = Header { source_port: 0, destination_port: 0, block_id, s1, flags, profile, epoch, s2, s3 }
             .with_connection_id(ports);
-        Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16 })
+        let seventh_word = match datagram.get(HEADER_BYTES..data_offset_bytes).map(<[u8; STREAM_ID_BYTES]>::try_from) {
+            Some(Ok(word)) => u32::from_be_bytes(word),
+            _ => 0,
+        };
+        Ok(Self { header, data_offset_bytes, checksum: control_and_checksum as u16, seventh_word })
     }
 
-    /// Options and payload of the datagram of this header, whose payload ends at `end`.
+    /// The payload of the datagram of this header, if it ends at `end`.
     #[inline]
-    pub(crate) fn body<'a>(&self, datagram: &'a [u8], end: usize) -> Result<(Options, &'a [u8]), DecodeError> {
-        let (Some(area), Some(payload)) =
-            (datagram.get(HEADER_BYTES..self.data_offset_bytes), datagram.get(self.data_offset_bytes..end))
-        else {
-            // The offset may point into the CRC.
-            return Err(DecodeError::DataOffset { words: (self.data_offset_bytes / 4) as u8, bytes: end });
-        };
+    pub(crate) fn payload<'a>(&self, datagram: &'a [u8], end: usize) -> Result<&'a [u8], DecodeError> {
+        // The offset may point into the CRC.
+        let words = (self.data_offset_bytes / 4) as u8;
+        datagram.get(self.data_offset_bytes..end).ok_or(DecodeError::DataOffset { words, bytes: end })
+    }
+
+    /// The options of the datagram of this header.
+    #[inline]
+    pub(crate) fn options(&self, datagram: &[u8]) -> Result<Options, DecodeError> {
+        let area = datagram.get(HEADER_BYTES..self.data_offset_bytes).unwrap_or_default();
         // Nearly no segment has any.
         let options = if area.is_empty() { Options::default() } else { Options::read(area)? };
         match options.profile {
             Some(option) if option != self.header.profile => {
                 Err(DecodeError::ProfileMismatch { option, header: self.header.profile })
             }
-            _ => Ok((options, payload)),
+            _ => Ok(options),
+        }
+    }
+
+    /// The stream of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
+    #[inline]
+    pub(crate) const fn stream(&self) -> Result<StreamId, DecodeError> {
+        match self.data_offset_bytes {
+            HEADER_BYTES => Ok(StreamId::FIRST),
+            BEHIND_STREAM_ID if self.seventh_word == 0 => Err(DecodeError::StreamIdZero),
+            BEHIND_STREAM_ID => Ok(StreamId::from_word(self.seventh_word)),
+            bytes => Err(DecodeError::OptionsAfterHandshake { words: (bytes / 4) as u8 }),
         }
     }
 }

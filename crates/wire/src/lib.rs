@@ -1,7 +1,7 @@
 //! DFCP's wire format: segments to bytes and back. The normative text is `spec/wire-format.md`; the golden vectors
 //! are `spec/vectors/wire_*.txt`.
 //!
-//! A segment is a 24-byte header (thesis §3.5, figure 3.3), up to 36 bytes of options and a payload. This crate
+//! A segment is a 24-byte header (thesis §3.5, figure 3.3), a stream id or up to 36 bytes of options, and a payload. This crate
 //! checks *form*: lengths, reserved bits, ranges and integrity. Whether a segment makes sense in the state of its
 //! connection is the protocol's question (`dfcp-proto`).
 //!
@@ -43,14 +43,14 @@ pub use header::Profile;
 pub use options::SymbolSize;
 pub use ports::Ports;
 pub use sizes::{
-    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, TAG_BYTES, overhead_bytes,
-    payload_bytes_max, trailer_bytes,
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, STREAM_ID_BYTES, TAG_BYTES,
+    overhead_bytes, payload_bytes_max, trailer_bytes,
 };
-pub use stream_id::{Opener, STREAM_INDEX_MAX, StreamId, StreamKind, StreamLimits};
+pub use stream_id::{Opener, StreamId, StreamKind, StreamLimits};
 pub use unverified::Unverified;
 
 /// The version of the protocol which this crate speaks, as in [`segment::SynOptions::version`].
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Source bytes of a full classic block (thesis §3.8), hence the largest [`classic::BlockLength`].
 pub const CLASSIC_BLOCK_BYTES: u32 = 63_536;

@@ -18,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) symbol_size: Option<u16>,
     /// True length in bytes of a short classic block, 1 to 63 536.
     pub(crate) block_length: Option<u32>,
+    /// A bit for each feature. Which ones exist is for the protocol to know.
+    pub(crate) features: Option<u32>,
 }
 
 /// Kinds up to this one may be ignored by those who do not know them.
@@ -28,6 +30,7 @@ const PROFILE: u8 = 2;
 const CODE: u8 = 3;
 const SYMBOL_SIZE: u8 = 4;
 const BLOCK_LENGTH: u8 = 5;
+const FEATURES: u8 = 6;
 
 /// Bytes of an encoding symbol, as option 4 can tell them: 1 to 1476.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,6 +120,7 @@ impl Options {
                 }
                 self.block_length = Some(bytes);
             }
+            FEATURES => self.features = Some(u32::from_be_bytes(exact(value, "features")?)),
             _ => {} // unknown and ignorable
         }
         Ok(())

@@ -6,6 +6,9 @@ pub const HEADER_BYTES: usize = 24;
 /// The most bytes that options can take: the data offset counts at most fifteen 32-bit words, six of them the header.
 pub const OPTIONS_BYTES_MAX: usize = 36;
 
+/// Bytes of a stream id between header and payload. Segments of stream 0, and of no stream, have none.
+pub const STREAM_ID_BYTES: usize = 4;
+
 /// Bytes of the CRC-32C which ends an unsealed modern datagram.
 pub const CRC_BYTES: usize = 4;
 
@@ -24,14 +27,17 @@ pub const fn trailer_bytes(sealed: bool) -> usize {
     if sealed { TAG_BYTES } else { CRC_BYTES }
 }
 
-/// Bytes of a modern segment without options besides its payload: header and trailer.
+/// Bytes of a modern segment without options besides its payload: header and trailer. Segments of other streams than stream
+/// 0 have [`STREAM_ID_BYTES`] more.
 #[must_use]
 pub const fn overhead_bytes(sealed: bool) -> usize {
     HEADER_BYTES + trailer_bytes(sealed)
 }
 
-/// The longest payload of a modern segment without options: 1460 bytes if it is sealed, else 1472.
+/// The longest payload of a modern segment without options, whatever its stream: 1456 bytes if it is sealed, else 1468.
+/// Without a stream id a segment has room for [`STREAM_ID_BYTES`] more, which symbols do not use: all streams of a connection
+/// share one symbol size.
 #[must_use]
 pub const fn payload_bytes_max(sealed: bool) -> usize {
-    DATAGRAM_BYTES_MAX - overhead_bytes(sealed)
+    DATAGRAM_BYTES_MAX - overhead_bytes(sealed) - STREAM_ID_BYTES
 }

@@ -1,88 +1,112 @@
-//! Ids of streams (`spec/wire-format.md` §3).
+//! Which stream of a connection a segment belongs to.
 
-/// Who opened a stream.
+/// Who opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opener {
-    /// The side that opened the session.
+    /// The side which sent the SYN.
     Initiator,
-    /// The side that accepted it.
+    /// The side which answered it.
     Acceptor,
 }
 
-/// Who may send on a stream.
+/// Which sides send on a stream: bit 1 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StreamKind {
-    /// Both sides.
+    /// Both.
     Bidirectional,
-    /// Its opener alone.
+    /// The opener alone.
     OneWay,
 }
 
-/// The id of a stream: bit 0 tells its opener, bit 1 its kind, and the others count the streams of that kind which the
-/// opener has opened.
+/// A stream's id: bit 0 is the opener, bit 1 the kind, and the other 30 bits are an index which the opener counts up from 0
+/// for each kind. The default is [`FIRST`](Self::FIRST).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamId(u32);
 
-/// Streams of one kind that one side can open in a session.
-pub const STREAM_INDEX_MAX: u32 = (1 << 30) - 1;
+const ACCEPTOR: u32 = 1;
+const ONE_WAY: u32 = 1 << 1;
+const INDEX_SHIFT: u32 = 2;
 
 impl StreamId {
-    /// The stream which every session has.
+    /// Stream 0, which every connection has from its start: the initiator's first bidirectional one. No segment names it.
     pub const FIRST: Self = Self(0);
 
-    /// The id of a side's stream number `index` of a kind, from 0; `None` past [`STREAM_INDEX_MAX`].
+    /// `None` if the index does not fit into 30 bits.
     #[must_use]
     pub const fn new(opener: Opener, kind: StreamKind, index: u32) -> Option<Self> {
-        if index > STREAM_INDEX_MAX {
+        if index >> (u32::BITS - INDEX_SHIFT) != 0 {
             return None;
         }
         let opener = match opener {
             Opener::Initiator => 0,
-            Opener::Acceptor => 1,
+            Opener::Acceptor => ACCEPTOR,
         };
         let kind = match kind {
             StreamKind::Bidirectional => 0,
-            StreamKind::OneWay => 2,
+            StreamKind::OneWay => ONE_WAY,
         };
-        Some(Self(index << 2 | kind | opener))
+        Some(Self(index << INDEX_SHIFT | kind | opener))
     }
 
-    /// The id as it stands in a datagram.
+    /// The id as a segment or a record has it. Every word is one.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// As it stands in a datagram.
+    /// As a segment or a record has it.
     #[must_use]
     pub const fn to_word(self) -> u32 {
         self.0
     }
 
-    /// Who opened it.
+    /// Who opened the stream.
     #[must_use]
     pub const fn opener(self) -> Opener {
-        if self.0 & 1 == 0 { Opener::Initiator } else { Opener::Acceptor }
+        if self.0 & ACCEPTOR == 0 { Opener::Initiator } else { Opener::Acceptor }
     }
 
-    /// Who may send on it.
+    /// Which sides send on it.
     #[must_use]
     pub const fn kind(self) -> StreamKind {
-        if self.0 & 2 == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
+        if self.0 & ONE_WAY == 0 { StreamKind::Bidirectional } else { StreamKind::OneWay }
     }
 
-    /// How many streams of its kind its opener had opened before it.
+    /// How many streams of its kind its opener opened before it, less than 2³⁰.
     #[must_use]
     pub const fn index(self) -> u32 {
-        self.0 >> 2
+        self.0 >> INDEX_SHIFT
     }
 }
 
-/// How many streams of each kind.
+/// A number of streams of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamLimits {
     /// Bidirectional ones.
     pub bidirectional: u32,
     /// One-way ones.
     pub one_way: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Opener, StreamId, StreamKind};
+
+    #[test]
+    fn an_id_has_its_opener_in_bit_0_and_its_kind_in_bit_1() {
+        let ids = [
+            (0, Opener::Initiator, StreamKind::Bidirectional, 0),
+            (1, Opener::Acceptor, StreamKind::Bidirectional, 0),
+            (2, Opener::Initiator, StreamKind::OneWay, 0),
+            (7, Opener::Acceptor, StreamKind::OneWay, 1),
+            (u32::MAX, Opener::Acceptor, StreamKind::OneWay, (1 << 30) - 1),
+        ];
+        for (word, opener, kind, index) in ids {
+            let id = StreamId::from_word(word);
+            assert_eq!((id.opener(), id.kind(), id.index(), id.to_word()), (opener, kind, index, word));
+            assert_eq!(StreamId::new(opener, kind, index), Some(id));
+        }
+        assert_eq!(StreamId::default(), StreamId::FIRST);
+        assert_eq!(StreamId::new(Opener::Initiator, StreamKind::OneWay, 1 << 30), None);
+    }
 }

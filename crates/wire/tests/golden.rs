@@ -12,13 +12,13 @@ use dfcp_wire::segment::{
     Syn, SynAck, SynOptions,
 };
 use dfcp_wire::{BlockInfo, CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Finished, Flags, Ports, Profile};
-use dfcp_wire::{SymbolSize, Unverified, VERSION, feedback};
+use dfcp_wire::{StreamId, StreamLimits, SymbolSize, Unverified, VERSION, feedback};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 38] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -41,10 +41,19 @@ const NAMES: [&str; 29] = [
     "data_modern",
     "data_modern_repair",
     "data_modern_sealed",
+    "data_stream_modern",
+    "data_stream_modern_sealed",
     "feedback_modern",
     "fin_modern",
     "ack_fin_modern",
     "finack_modern",
+    "fin_stream_modern",
+    "ack_keep_alive_stream_modern",
+    "ack_fin_stream_modern",
+    "ack_reset_stream_modern",
+    "ack_of_reset_modern",
+    "ack_stop_sending_modern",
+    "ack_gone_modern",
     "rst_modern",
     "rst_not_admitted_modern",
     "rejected",
@@ -167,10 +176,13 @@ fn header(vector: &mut Vector) -> Header {
     header
 }
 
-/// The options as they lie in the datagram, in ascending order of kinds.
+/// What lies between header and payload: a stream id, or the options in ascending order of kinds.
 fn options(vector: &mut Vector) -> Vec<u8> {
+    if let Some(stream) = vector.take("stream") {
+        return (number(&stream) as u32).to_be_bytes().to_vec();
+    }
     let mut bytes = Vec::new();
-    let names = [("version", 1), ("profile", 1), ("code", 1), ("symbol_size", 2), ("block_length", 4)];
+    let names = [("version", 1), ("profile", 1), ("code", 1), ("symbol_size", 2), ("block_length", 4), ("features", 4)];
     for (kind, (name, length)) in (1_u8..).zip(names) {
         let Some(text) = vector.take(&format!("option.{name}")) else { continue };
         let value = if name == "profile" { u64::from(profile(&text) == Profile::Modern) } else { number(&text) };
@@ -191,14 +203,18 @@ fn payload(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
                 receive_memory_bytes: vector.number("handshake.receive_memory_bytes"),
                 rate_max_bps: vector.number("handshake.rate_max_bps"),
                 idle_timeout_ms: vector.small("handshake.idle_timeout_ms"),
+                streams: StreamLimits {
+                    bidirectional: vector.small("handshake.streams_bidirectional"),
+                    one_way: vector.small("handshake.streams_one_way"),
+                },
             },
         };
         assert_eq!(Parameters::decode(received), Ok(parameters));
-        let mut out = [0; 64];
+        let mut out = [0; 80];
         let length = parameters.encode(&mut out).unwrap();
         return out[..length].to_vec();
     }
-    if vector.fields.contains_key("report.runs") {
+    if vector.fields.contains_key("report.hold_us") {
         return report(vector, received);
     }
     vector.take("payload").map(|text| hex(&text)).unwrap_or_default()
@@ -211,18 +227,73 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
         bytes_received: vector.number("report.bytes_received"),
         hold_us: vector.small("report.hold_us"),
         arrival_rate_bps: vector.number("report.arrival_rate_bps"),
-        window_blocks: vector.small("report.window_blocks"),
-        window_bytes: vector.number("report.window_bytes"),
+        memory_kib: vector.small("report.memory_kib"),
+        streams: StreamLimits {
+            bidirectional: vector.small("report.streams_bidirectional"),
+            one_way: vector.small("report.streams_one_way"),
+        },
         wasted: feedback::Wasted {
             dependent: vector.small("report.wasted_dependent"),
             late: vector.small("report.wasted_late"),
             refused: vector.small("report.wasted_refused"),
         },
-        proof_cumulative: vector.small("report.proof_cumulative"),
-        proof_listed: vector.small("report.proof_listed"),
     };
-    let text = vector.text("report.runs");
-    let runs: Vec<feedback::Run> = text
+    let records: Vec<Expected> = (1..).map_while(|index| record(vector, index)).collect();
+    let mut out = [0; 256];
+    let mut writer = feedback::ReportWriter::new(&mut out, &report).unwrap();
+    for record in &records {
+        match record {
+            Expected::Unseen(limits) => assert!(writer.unseen(*limits)),
+            Expected::Stream(state, runs) => {
+                // The list's proof is known last.
+                let mut list = writer.stream(&feedback::StreamState { proof_listed: 0, ..*state }).unwrap();
+                assert!(runs.iter().all(|run| list.push(*run)));
+                list.set_proof_listed(state.proof_listed);
+                list.finish();
+            }
+        }
+    }
+    let length = writer.finish();
+
+    let (decoded, found) = feedback::decode(received).unwrap();
+    assert_eq!(decoded, report);
+    let found: Vec<Expected> = found
+        .map(|record| match record {
+            feedback::Record::Unseen(limits) => Expected::Unseen(limits),
+            feedback::Record::Stream(state, entries) => Expected::Stream(state, merged(entries)),
+        })
+        .collect();
+    assert_eq!(found, records);
+    out[..length].to_vec()
+}
+
+/// A record of a report, with adjacent runs of the same kind as one.
+#[derive(PartialEq, Debug)]
+enum Expected {
+    Stream(feedback::StreamState, Vec<feedback::Run>),
+    Unseen(StreamLimits),
+}
+
+fn record(vector: &mut Vector, index: u32) -> Option<Expected> {
+    let name = |field: &str| format!("record.{index}.{field}");
+    let kind = vector.take(&name("type"))?;
+    if kind == "unseen" {
+        return Some(Expected::Unseen(StreamLimits {
+            bidirectional: vector.small(&name("bidirectional")),
+            one_way: vector.small(&name("one_way")),
+        }));
+    }
+    assert_eq!(kind, "stream");
+    let state = feedback::StreamState {
+        stream: StreamId::from_word(vector.small(&name("stream"))),
+        next_needed: vector.small(&name("next_needed")),
+        blocks_read: vector.small(&name("blocks_read")),
+        kib_read: vector.small(&name("kib_read")),
+        proof_cumulative: vector.small(&name("proof_cumulative")),
+        proof_listed: vector.small(&name("proof_listed")),
+    };
+    let runs = vector
+        .text(&name("runs"))
         .split(", ")
         .map(|run| match run.split_once(' ').map(|(kind, count)| (kind, number(count))) {
             Some(("open", missing)) => feedback::Run::Open { missing: missing as u16 },
@@ -231,13 +302,10 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
             _ => panic!("{run} is no run"),
         })
         .collect();
-    let mut out = [0; 128];
-    let mut writer = feedback::ReportWriter::new(&mut out, &report).unwrap();
-    assert!(runs.iter().all(|run| writer.push(*run)));
-    let length = writer.finish();
+    Some(Expected::Stream(state, runs))
+}
 
-    let (decoded, entries) = feedback::decode(received).unwrap();
-    assert_eq!(decoded, report);
+fn merged(entries: feedback::Runs<'_>) -> Vec<feedback::Run> {
     let mut merged: Vec<feedback::Run> = Vec::new();
     for entry in entries {
         match (merged.last_mut(), entry) {
@@ -246,8 +314,7 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
             _ => merged.push(entry),
         }
     }
-    assert_eq!(merged, runs);
-    out[..length].to_vec()
+    merged
 }
 
 fn check_block_info(vector: &mut Vector, s2: u32) {
@@ -313,31 +380,51 @@ fn typed_classic(name: &str) -> (Ports, classic::Segment) {
 fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
-    let options = Some(SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(1420).unwrap() });
-    let data = |block_id, esi, k, length_bytes, end_of_stream| {
-        Segment::Data(Data { block_id, esi, block: BlockInfo { k, length_bytes, end_of_stream } })
+    let symbol_size = SymbolSize::new(1420).unwrap();
+    let options = |features| Some(SynOptions { version: VERSION, code: 1, symbol_size, features });
+    let id = StreamId::from_word;
+    let data = |stream, block_id, esi, k, length_bytes, end_of_stream| {
+        let block = BlockInfo { k, length_bytes, end_of_stream };
+        Segment::Data(Data { stream: id(stream), block_id, esi, block })
     };
     let reset = |reason| Segment::Reset(Reset { reason });
     let token = 0x0A0B_0C0D_0E0F_1011;
     let (address, number, epoch, segment) = match name {
-        "syn_modern" => (ports, 0, None, Segment::Syn(Syn { options })),
-        "synack_modern" => (to_initiator, 0, None, Segment::SynAck(SynAck { echo: 0, options })),
+        "syn_modern" => (ports, 0, None, Segment::Syn(Syn { options: options(0x8000_0001) })),
+        "synack_modern" => (to_initiator, 0, None, Segment::SynAck(SynAck { echo: 0, options: options(1) })),
         "synack_cookie_modern" => (to_initiator, 0, None, Segment::SynAck(SynAck { echo: 0, options: None })),
         "ack_modern" => (to_acceptor, 1, None, Segment::Ack(Ack::OfSynAck { echo: 0 })),
         "ack_noise_modern" => (to_acceptor, 1, None, Segment::Ack(Ack::Noise)),
-        "ack_keep_alive_modern" => (to_acceptor, 300, None, Segment::Ack(Ack::KeepAlive)),
+        "ack_keep_alive_modern" => (to_acceptor, 300, None, Segment::Ack(Ack::KeepAlive { stream: id(0) })),
+        "ack_keep_alive_stream_modern" => (to_acceptor, 301, None, Segment::Ack(Ack::KeepAlive { stream: id(4) })),
+        "ack_reset_stream_modern" => {
+            (to_acceptor, 92, None, Segment::Ack(Ack::ResetStream { stream: id(4), error: 258, end: 3 }))
+        }
+        "ack_of_reset_modern" => (to_initiator, 93, None, Segment::Ack(Ack::OfReset { stream: id(4), served: 61 })),
+        "ack_stop_sending_modern" => {
+            (to_acceptor, 94, None, Segment::Ack(Ack::StopSending { stream: id(0), error: 7 }))
+        }
+        "ack_gone_modern" => (to_initiator, 95, None, Segment::Ack(Ack::Gone { stream: id(8) })),
         "ack_path_challenge_modern" => (to_acceptor, 5_000, Some(1), Segment::Ack(Ack::PathChallenge { token })),
         "ack_path_response_modern" => (to_initiator, 41, Some(0), Segment::Ack(Ack::PathResponse { token })),
-        "data_modern" => (to_acceptor, 2, None, data(0, 0, 1, 51, true)),
-        "data_modern_repair" => (to_acceptor, 0xFFFF_FFFE, None, data(70_000, 45, 45, 63_900, false)),
-        "data_modern_sealed" => (to_acceptor, 77, Some(2), data(9, 300, 256, 524_287, false)),
+        "data_modern" => (to_acceptor, 2, None, data(0, 0, 0, 1, 51, true)),
+        "data_modern_repair" => (to_acceptor, 0xFFFF_FFFE, None, data(0, 70_000, 45, 45, 63_900, false)),
+        "data_modern_sealed" => (to_acceptor, 77, Some(2), data(0, 9, 300, 256, 524_287, false)),
+        "data_stream_modern" => (to_acceptor, 6, None, data(4, 2, 1, 2, 24, false)),
+        "data_stream_modern_sealed" => (to_initiator, 78, Some(3), data(u32::MAX, 0, 0, 1, 3, true)),
         "feedback_modern" => {
-            let report = ReportHeader { next_needed: 1_000, receive_queue_kib: 0 };
+            let report = ReportHeader { receive_queue_kib: 33 };
             (to_initiator, 8_192, None, Segment::Report(report))
         }
-        "fin_modern" => (to_acceptor, 3, None, Segment::Fin(Fin { end: 1, ack_proof: None })),
-        "finack_modern" => (to_initiator, 12, None, Segment::Fin(Fin { end: 3, ack_proof: Some(0x5EB0_A7C4) })),
-        "ack_fin_modern" => (to_initiator, 9, None, Segment::Ack(Ack::OfFin { end: 1, proof: 0 })),
+        "fin_modern" => (to_acceptor, 3, None, Segment::Fin(Fin { stream: id(0), end: 1, ack_proof: None })),
+        "fin_stream_modern" => (to_initiator, 90, None, Segment::Fin(Fin { stream: id(3), end: 17, ack_proof: None })),
+        "finack_modern" => {
+            (to_initiator, 12, None, Segment::Fin(Fin { stream: id(0), end: 3, ack_proof: Some(0x5EB0_A7C4) }))
+        }
+        "ack_fin_modern" => (to_initiator, 9, None, Segment::Ack(Ack::OfFin { stream: id(0), end: 1, proof: 0 })),
+        "ack_fin_stream_modern" => {
+            (to_acceptor, 91, None, Segment::Ack(Ack::OfFin { stream: id(3), end: 17, proof: 0x5EB0_A7C4 }))
+        }
         "rst_modern" => (to_acceptor, 4, None, reset(ResetReason::Unspecified)),
         "rst_not_admitted_modern" => (to_initiator, 0, None, reset(ResetReason::NotAdmitted)),
         _ => panic!("{name} has no typed segment"),

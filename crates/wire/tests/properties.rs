@@ -6,10 +6,10 @@
 mod fuzz_bodies;
 
 use dfcp_testkit::raw::{self, Header};
-use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
+use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters, Payload};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Profile};
-use dfcp_wire::{Unverified, classic, segment};
+use dfcp_wire::{StreamId, StreamLimits, Unverified, classic, segment};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ prop_compose! {
     }
 }
 
-/// Values of the options 1 to 5.
+/// Values of the options 1 to 6.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     version: Option<u8>,
@@ -41,6 +41,7 @@ struct Options {
     code: Option<u8>,
     symbol_size: Option<u16>,
     block_length: Option<u32>,
+    features: Option<u32>,
 }
 
 impl Options {
@@ -52,6 +53,7 @@ impl Options {
         self.code.into_iter().for_each(|it| bytes.extend([3, 1, it]));
         self.symbol_size.into_iter().for_each(|it| bytes.extend([&[4, 2][..], &it.to_be_bytes()].concat()));
         self.block_length.into_iter().for_each(|it| bytes.extend([&[5, 4][..], &it.to_be_bytes()].concat()));
+        self.features.into_iter().for_each(|it| bytes.extend([&[6, 4][..], &it.to_be_bytes()].concat()));
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
     }
@@ -64,8 +66,9 @@ prop_compose! {
         code in option::of(any::<u8>()),
         symbol_size in option::of(1_u16..=1476),
         block_length in option::of(1_u32..=63_536),
+        features in option::of(any::<u32>()),
     ) -> Options {
-        Options { version, profile: with_profile.then_some(profile), code, symbol_size, block_length }
+        Options { version, profile: with_profile.then_some(profile), code, symbol_size, block_length, features }
     }
 }
 
@@ -83,26 +86,40 @@ fn decode(datagram: &[u8]) -> Result<(), DecodeError> {
 }
 
 fn parameters() -> impl Strategy<Value = Parameters> {
-    (1_u32.., any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
-        |(connection_id, window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms)| Parameters {
-            connection_id,
-            offer: Offer { window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms },
+    (1_u32.., any::<[u64; 2]>(), any::<[u32; 2]>(), stream_limits()).prop_map(
+        |(connection_id, longs, words, streams)| {
+            let ([receive_memory_bytes, rate_max_bps], [window_blocks, idle_timeout_ms]) = (longs, words);
+            let offer = Offer { window_blocks, receive_memory_bytes, rate_max_bps, idle_timeout_ms, streams };
+            Parameters { connection_id, offer }
         },
     )
 }
 
+fn stream_limits() -> impl Strategy<Value = StreamLimits> {
+    any::<[u32; 2]>().prop_map(|[bidirectional, one_way]| StreamLimits { bidirectional, one_way })
+}
+
 fn reports() -> impl Strategy<Value = Report> {
-    (any::<[u32; 9]>(), any::<[u64; 3]>()).prop_map(|(words, longs)| Report {
+    (any::<[u32; 7]>(), any::<[u64; 2]>(), stream_limits()).prop_map(|(words, longs, streams)| Report {
         highest_datagram: words[0],
         datagrams_received: words[1],
         bytes_received: longs[0],
         hold_us: words[2],
         arrival_rate_bps: longs[1],
-        window_blocks: words[3],
-        window_bytes: longs[2],
+        memory_kib: words[3],
+        streams,
         wasted: Wasted { dependent: words[4], late: words[5], refused: words[6] },
-        proof_cumulative: words[7],
-        proof_listed: words[8],
+    })
+}
+
+fn states() -> impl Strategy<Value = StreamState> {
+    any::<[u32; 6]>().prop_map(|words| StreamState {
+        stream: StreamId::from_word(words[0]),
+        next_needed: words[1],
+        blocks_read: words[2],
+        kib_read: words[3],
+        proof_cumulative: words[4],
+        proof_listed: words[5],
     })
 }
 
@@ -119,12 +136,31 @@ fn datagram(header: &Header, options: &Options, payload: &[u8]) -> Vec<u8> {
     raw::write(header, &options.to_bytes(), payload)
 }
 
-fn feedback_payload(report: &Report, runs: &[Run]) -> Vec<u8> {
+/// A report of one stream.
+fn feedback_payload(report: &Report, state: &StreamState, runs: &[Run]) -> Vec<u8> {
     let mut out = [0; 2000];
     let mut writer = ReportWriter::new(&mut out, report).unwrap();
-    assert!(runs.iter().all(|run| writer.push(*run)));
+    let mut list = writer.stream(state).unwrap();
+    assert!(runs.iter().all(|run| list.push(*run)));
+    list.finish();
     let length = writer.finish();
     out[..length].to_vec()
+}
+
+/// A stream's state, and one entry for each of its blocks as [`expand`] has them.
+type Stream = (StreamState, Vec<Option<u16>>);
+
+/// The streams in a report, and the unseen ones.
+fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
+    let (report, records) = feedback::decode(payload).unwrap();
+    let (mut streams, mut unseen) = (Vec::new(), Vec::new());
+    for record in records {
+        match record {
+            Record::Stream(state, runs) => streams.push((state, expand(runs))),
+            Record::Unseen(limits) => unseen.push(limits),
+        }
+    }
+    (report, streams, unseen)
 }
 
 /// One state per block: symbols missing, 0 when complete, `None` when nothing arrived. The reference for run lists.
@@ -205,10 +241,11 @@ proptest! {
                 prop_assert_eq!(header.option_bytes(&bytes), options.to_bytes());
                 let read = header.verify(&bytes).unwrap();
                 let segment::Segment::Syn(syn) = read.segment else { panic!("it is a SYN") };
-                let known = syn.options.map(|it| (it.version, it.code, it.symbol_size.bytes()));
+                let known = syn.options.map(|it| (it.version, it.code, it.symbol_size.bytes(), it.features));
                 let fields = options.version.zip(options.code).zip(options.symbol_size);
                 let whole = fields.filter(|_| options.profile.is_some());
-                prop_assert_eq!(known, whole.map(|((version, code), size)| (version, code, size)));
+                let features = options.features.unwrap_or(0);
+                prop_assert_eq!(known, whole.map(|((version, code), size)| (version, code, size, features)));
                 prop_assert_eq!(read.payload, payload);
             }
             Unverified::Classic(header) => {
@@ -257,8 +294,10 @@ proptest! {
     }
 
     #[test]
-    fn mutated_reports_never_panic(report in reports(), runs in runs(), mutations in mutations()) {
-        run_all_bodies(&mutate(feedback_payload(&report, &runs), &mutations));
+    fn mutated_reports_never_panic(
+        report in reports(), state in states(), runs in runs(), mutations in mutations(),
+    ) {
+        run_all_bodies(&mutate(feedback_payload(&report, &state, &runs), &mutations));
     }
 
     #[test]
@@ -325,7 +364,7 @@ proptest! {
     #[test]
     fn parameters_survive_the_wire(
         parameters in parameters(),
-        unknown in (prop_oneof![6_u8..16, 20_u8..128], vec(any::<u8>(), 0..300)),
+        unknown in (prop_oneof![6_u8..16, 23_u8..128], vec(any::<u8>(), 0..300)),
         front in any::<bool>(),
     ) {
         let mut out = [0; PARAMETERS_BYTES];
@@ -340,23 +379,48 @@ proptest! {
     }
 
     #[test]
-    fn reports_survive_the_wire(report in reports(), runs in runs()) {
-        let bytes = feedback_payload(&report, &runs);
-        let (decoded, entries) = feedback::decode(&bytes).unwrap();
-        prop_assert_eq!(decoded, report);
-        prop_assert_eq!(expand(entries), expand(runs));
+    fn reports_survive_the_wire(
+        report in reports(), streams in vec((states(), runs()), 0..6), limits in option::of(stream_limits()),
+        unknown in (9_u8..128, vec(any::<u8>(), 0..100)),
+    ) {
+        let mut out = [0; 4000];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        let mut expected: Vec<Stream> = Vec::new();
+        for (state, runs) in streams {
+            if expected.iter().any(|it| it.0.stream == state.stream) {
+                continue;
+            }
+            let mut list = writer.stream(&state).unwrap();
+            prop_assert!(runs.iter().all(|run| list.push(*run)));
+            list.finish();
+            expected.push((state, expand(runs)));
+        }
+        prop_assert!(limits.is_none_or(|limits| writer.unseen(limits)));
+        let length = writer.finish();
+        let expected = (report, expected, limits.into_iter().collect());
+        prop_assert_eq!(&decoded(&out[..length]), &expected);
+        // What is unknown and may be ignored changes nothing, wherever it stands.
+        let extra = [&[unknown.0], &(unknown.1.len() as u16).to_be_bytes()[..], &unknown.1].concat();
+        let (fixed, records) = out[..length].split_at(feedback::REPORT_BYTES);
+        prop_assert_eq!(&decoded(&[fixed, &extra, records].concat()), &expected);
+        prop_assert_eq!(&decoded(&[fixed, records, &extra].concat()), &expected);
     }
 
     #[test]
-    fn cut_reports_hold_the_oldest_blocks(report in reports(), runs in runs(), room in 0_usize..60) {
-        let mut out = vec![0; feedback::REPORT_BYTES + room];
+    fn cut_reports_hold_the_oldest_blocks(
+        report in reports(), state in states(), runs in runs(), room in 0_usize..60,
+    ) {
+        let mut out = vec![0; feedback::REPORT_BYTES + feedback::STREAM_RECORD_BYTES_MIN + room];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
-        let pushed = runs.iter().filter(|run| writer.push(**run)).count();
-        writer.set_proof_listed(pushed as u32);
+        let mut list = writer.stream(&state).unwrap();
+        let pushed = runs.iter().filter(|run| list.push(**run)).count();
+        list.set_proof_listed(pushed as u32);
+        list.finish();
         let length = writer.finish();
-        let (decoded, entries) = feedback::decode(&out[..length]).unwrap();
-        prop_assert_eq!(decoded, Report { proof_listed: pushed as u32, ..report });
-        let (reported, all) = (expand(entries), expand(runs.clone()));
+        let (again, mut streams, _) = decoded(&out[..length]);
+        let (found, reported) = streams.pop().unwrap();
+        prop_assert_eq!((again, found), (report, StreamState { proof_listed: pushed as u32, ..state }));
+        let all = expand(runs.clone());
         prop_assert!(all.starts_with(&reported));
         prop_assert_eq!(pushed == runs.len(), reported.len() == all.len());
         if reported.len() < all.len() {
@@ -365,19 +429,21 @@ proptest! {
     }
 
     #[test]
-    fn pushing_block_by_block_gives_the_same_bytes(report in reports(), runs in runs()) {
+    fn pushing_block_by_block_gives_the_same_bytes(report in reports(), state in states(), runs in runs()) {
         let mut out = [0; 4000];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        let mut list = writer.stream(&state).unwrap();
         for block in expand(runs.clone()) {
             let run = match block {
                 Some(0) => Run::Complete(1),
                 Some(missing) => Run::Open { missing },
                 None => Run::Empty(1),
             };
-            prop_assert!(writer.push(run));
+            prop_assert!(list.push(run));
         }
+        list.finish();
         let length = writer.finish();
-        prop_assert_eq!(&out[..length], feedback_payload(&report, &runs));
+        prop_assert_eq!(&out[..length], feedback_payload(&report, &state, &runs));
     }
 }
 
@@ -392,39 +458,55 @@ fn what_is_longer_than_1500_bytes_is_refused() {
 
 #[test]
 fn a_side_without_an_id_cannot_be_told() {
-    let offer = Offer { window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0 };
+    let streams = StreamLimits::default();
+    let offer = Offer { window_blocks: 1, receive_memory_bytes: 1, rate_max_bps: 0, idle_timeout_ms: 0, streams };
     let nameless = Parameters { connection_id: 0, offer };
     assert_eq!(nameless.encode(&mut [0; 64]), Err(EncodeError::ConnectionIdZero));
 }
 
 #[test]
 fn reports_take_nothing_after_a_refusal() {
-    let report = Report {
-        highest_datagram: 0,
-        datagrams_received: 0,
-        bytes_received: 0,
-        hold_us: 0,
-        arrival_rate_bps: 0,
-        window_blocks: 0,
-        window_bytes: 0,
-        wasted: Wasted::default(),
-        proof_cumulative: 0,
-        proof_listed: 0,
-    };
-    let mut small = [0; feedback::REPORT_BYTES - 1];
+    use feedback::{REPORT_BYTES, STREAM_RECORD_BYTES_MIN};
+    let (report, state) = (Report::default(), StreamState::default());
+    let mut small = [0; REPORT_BYTES - 1];
     assert!(ReportWriter::new(&mut small, &report).is_err());
     for impossible in [Run::Open { missing: 0 }, Run::Open { missing: 257 }] {
-        let mut out = [0; feedback::REPORT_BYTES + 20];
+        let mut out = [0; REPORT_BYTES + STREAM_RECORD_BYTES_MIN + 20];
         let mut writer = ReportWriter::new(&mut out, &report).unwrap();
-        assert!(writer.push(Run::Complete(0)) && writer.push(Run::Complete(3)));
-        assert!(!writer.push(impossible) && !writer.push(Run::Complete(1)));
-        assert_eq!(writer.finish(), feedback::REPORT_BYTES + 1);
+        let mut list = writer.stream(&state).unwrap();
+        assert!(list.push(Run::Complete(0)) && list.push(Run::Complete(3)));
+        assert!(!list.push(impossible) && !list.push(Run::Complete(1)));
+        list.finish();
+        assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN);
     }
     // The entry of two bytes does not fit; one of one byte behind it would be taken for its block's.
-    let mut out = [0; feedback::REPORT_BYTES + 1];
+    let mut out = [0; REPORT_BYTES + STREAM_RECORD_BYTES_MIN];
     let mut writer = ReportWriter::new(&mut out, &report).unwrap();
-    assert!(!writer.push(Run::Open { missing: 200 }) && !writer.push(Run::Open { missing: 1 }));
-    assert_eq!(writer.finish(), feedback::REPORT_BYTES);
+    let mut list = writer.stream(&state).unwrap();
+    assert!(!list.push(Run::Open { missing: 200 }) && !list.push(Run::Open { missing: 1 }));
+    list.finish();
+    assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1);
+}
+
+#[test]
+fn a_record_is_whole_or_not_in_the_report() {
+    use feedback::{REPORT_BYTES, STREAM_RECORD_BYTES_MIN};
+    let (report, state) = (Report::default(), StreamState { stream: StreamId::from_word(6), ..StreamState::default() });
+    for room in 0..2 * STREAM_RECORD_BYTES_MIN {
+        let mut out = vec![0; REPORT_BYTES + room];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        // Dropped, it leaves nothing behind.
+        let dropped = writer.stream(&state).map(|mut list| list.push(Run::Complete(1)));
+        assert_eq!(dropped, (room >= STREAM_RECORD_BYTES_MIN).then_some(true), "{room}");
+        let unseen = writer.unseen(StreamLimits { bidirectional: 1, one_way: 2 });
+        assert_eq!(unseen, room >= 11, "{room}");
+        let list = writer.stream(&state);
+        assert_eq!(list.is_some(), room >= 11 + STREAM_RECORD_BYTES_MIN, "{room}");
+        let streams = usize::from(list.map(|list| list.finish()).is_some());
+        let length = writer.finish();
+        let (_, found, limits) = decoded(&out[..length]);
+        assert_eq!((found.len(), limits.len()), (streams, usize::from(unseen)), "{room}");
+    }
 }
 
 #[test]
@@ -442,7 +524,7 @@ proptest! {
 
     #[test]
     fn handshake_payloads_survive_being_encoded(
-        present in any::<[bool; 11]>(), numbers in any::<[u32; 4]>(), longs in any::<[u64; 2]>(), id in 1_u32..,
+        present in any::<[bool; 14]>(), numbers in any::<[u32; 7]>(), longs in any::<[u64; 2]>(), id in 1_u32..,
         value in vec(any::<u8>(), 1..=64), padding in 0_usize..300, message in vec(any::<u8>(), 0..400),
     ) {
         let payload = Payload {
@@ -457,6 +539,9 @@ proptest! {
             symbol_size: present[8].then_some(numbers[1] as u16),
             echo: present[9].then_some(numbers[2]),
             noise: present[10].then_some((numbers[3] as u8, &message)),
+            features: present[11].then_some(numbers[4]),
+            streams_bidirectional: present[12].then_some(numbers[5]),
+            streams_one_way: present[13].then_some(numbers[6]),
         };
         let mut out = [0; 1500];
         let length = payload.encode(&mut out).unwrap();

@@ -9,7 +9,7 @@ use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::segment::{Ack, Address, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason};
 use dfcp_wire::segment::{Segment, Syn, SynAck, SynOptions};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Finished, Flags, HEADER_BYTES};
-use dfcp_wire::{Ports, Profile, SymbolSize, TAG_BYTES, Unverified};
+use dfcp_wire::{Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -22,10 +22,8 @@ fn config() -> ProptestConfig {
 }
 
 fn syn_options() -> impl Strategy<Value = Option<SynOptions>> {
-    option::of((any::<u8>(), any::<u8>(), 1_u16..=1476).prop_map(|(version, code, size)| SynOptions {
-        version,
-        code,
-        symbol_size: SymbolSize::new(size).unwrap(),
+    option::of((any::<u8>(), any::<u8>(), 1_u16..=1476, any::<u32>()).prop_map(|(version, code, size, features)| {
+        SynOptions { version, code, symbol_size: SymbolSize::new(size).unwrap(), features }
     }))
 }
 
@@ -37,11 +35,19 @@ fn block_infos() -> impl Strategy<Value = BlockInfo> {
     })
 }
 
+fn streams() -> impl Strategy<Value = StreamId> {
+    prop_oneof![Just(0), any::<u32>()].prop_map(StreamId::from_word)
+}
+
 fn acks() -> impl Strategy<Value = Ack> {
     prop_oneof![
-        Just(Ack::KeepAlive),
+        streams().prop_map(|stream| Ack::KeepAlive { stream }),
         Just(Ack::Noise),
-        any::<[u32; 2]>().prop_map(|[end, proof]| Ack::OfFin { end, proof }),
+        (streams(), any::<[u32; 2]>()).prop_map(|(stream, [end, proof])| Ack::OfFin { stream, end, proof }),
+        (streams(), any::<[u32; 2]>()).prop_map(|(stream, [error, end])| Ack::ResetStream { stream, error, end }),
+        (streams(), any::<u32>()).prop_map(|(stream, served)| Ack::OfReset { stream, served }),
+        (streams(), any::<u32>()).prop_map(|(stream, error)| Ack::StopSending { stream, error }),
+        streams().prop_map(|stream| Ack::Gone { stream }),
         any::<u32>().prop_map(|echo| Ack::OfSynAck { echo }),
         any::<u64>().prop_map(|token| Ack::PathChallenge { token }),
         any::<u64>().prop_map(|token| Ack::PathResponse { token }),
@@ -54,16 +60,14 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
         (any::<u32>(), syn_options()).prop_map(|(echo, options)| Segment::SynAck(SynAck { echo, options })),
-        (any::<[u32; 2]>(), block_infos()).prop_map(|([block_id, esi], block)| Segment::Data(Data {
-            block_id,
-            esi,
-            block
+        (streams(), any::<[u32; 2]>(), block_infos())
+            .prop_map(|(stream, [block_id, esi], block)| Segment::Data(Data { stream, block_id, esi, block })),
+        any::<u32>().prop_map(|receive_queue_kib| Segment::Report(ReportHeader { receive_queue_kib })),
+        (streams(), any::<u32>(), option::of(any::<u32>())).prop_map(|(stream, end, ack_proof)| Segment::Fin(Fin {
+            stream,
+            end,
+            ack_proof
         })),
-        any::<[u32; 2]>().prop_map(|[next_needed, receive_queue_kib]| Segment::Report(ReportHeader {
-            next_needed,
-            receive_queue_kib
-        })),
-        (any::<u32>(), option::of(any::<u32>())).prop_map(|(end, ack_proof)| Segment::Fin(Fin { end, ack_proof })),
         acks().prop_map(Segment::Ack),
         reasons.prop_map(|reason| Segment::Reset(Reset { reason })),
     ]
@@ -73,22 +77,41 @@ fn ports() -> impl Strategy<Value = Ports> {
     any::<(u16, u16)>().prop_map(|(source, destination)| Ports { source, destination })
 }
 
+/// What lies between header and payload: options or a stream id.
+fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
+    let stream = match *segment {
+        Segment::Data(Data { stream, .. }) | Segment::Fin(Fin { stream, .. }) => stream,
+        Segment::Ack(
+            Ack::KeepAlive { stream }
+            | Ack::OfFin { stream, .. }
+            | Ack::ResetStream { stream, .. }
+            | Ack::OfReset { stream, .. }
+            | Ack::StopSending { stream, .. }
+            | Ack::Gone { stream },
+        ) => stream,
+        _ => StreamId::FIRST,
+    };
+    if stream == StreamId::FIRST { syn_area(options) } else { stream.to_word().to_be_bytes().to_vec() }
+}
+
 /// Flags, block id, S1, S2 and options as the specification's tables have them.
 fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     let upper = |token: u64| (token >> 32) as u32;
     match *segment {
         Segment::Syn(Syn { options }) => (Flags::SYN, [0; 3], options),
         Segment::SynAck(SynAck { echo, options }) => (Flags::SYN | Flags::ACK, [0, 0, echo], options),
-        Segment::Data(Data { block_id, esi, block }) => (Flags::NONE, [block_id, esi, block.to_s2()], None),
-        Segment::Report(ReportHeader { next_needed, receive_queue_kib }) => {
-            (Flags::FBK, [next_needed, receive_queue_kib, 0], None)
-        }
-        Segment::Fin(Fin { end, ack_proof: None }) => (Flags::FIN, [end, 0, 0], None),
-        Segment::Fin(Fin { end, ack_proof: Some(proof) }) => (Flags::FIN | Flags::ACK, [end, 0, proof], None),
+        Segment::Data(Data { block_id, esi, block, .. }) => (Flags::NONE, [block_id, esi, block.to_s2()], None),
+        Segment::Report(ReportHeader { receive_queue_kib }) => (Flags::FBK, [0, receive_queue_kib, 0], None),
+        Segment::Fin(Fin { end, ack_proof: None, .. }) => (Flags::FIN, [end, 0, 0], None),
+        Segment::Fin(Fin { end, ack_proof: Some(proof), .. }) => (Flags::FIN | Flags::ACK, [end, 0, proof], None),
         Segment::Ack(ack) => {
             let fields = match ack {
-                Ack::KeepAlive | Ack::Noise => [0, 0, 0],
-                Ack::OfFin { end, proof } => [end, 1, proof],
+                Ack::KeepAlive { .. } | Ack::Noise => [0, 0, 0],
+                Ack::OfFin { end, proof, .. } => [end, 1, proof],
+                Ack::ResetStream { error, end, .. } => [end, 5, error],
+                Ack::OfReset { served, .. } => [0, 6, served],
+                Ack::StopSending { error, .. } => [0, 7, error],
+                Ack::Gone { .. } => [0, 10, 0],
                 Ack::OfSynAck { echo } => [0, 2, echo],
                 Ack::PathChallenge { token } => [upper(token), 3, token as u32],
                 Ack::PathResponse { token } => [upper(token), 4, token as u32],
@@ -115,8 +138,9 @@ fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
 }
 
 fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
-    let Some(SynOptions { version, code, symbol_size }) = options else { return Vec::new() };
-    option_area(&[(1, &[version]), (2, &[1]), (3, &[code]), (4, &symbol_size.bytes().to_be_bytes())])
+    let Some(SynOptions { version, code, symbol_size, features }) = options else { return Vec::new() };
+    let (size, features) = (symbol_size.bytes().to_be_bytes(), features.to_be_bytes());
+    option_area(&[(1, &[version]), (2, &[1]), (3, &[code]), (4, &size), (6, &features)])
 }
 
 fn classic_segments() -> impl Strategy<Value = classic::Segment> {
@@ -178,7 +202,7 @@ proptest! {
     ) {
         match segment {
             Segment::Ack(Ack::Noise) => payload.push(7),
-            Segment::Ack(Ack::KeepAlive) => payload.clear(), // the payload tells the two apart
+            Segment::Ack(Ack::KeepAlive { .. }) => payload.clear(), // the payload tells the two apart
             _ => {}
         }
         let is_syn = matches!(segment, Segment::Syn(_));
@@ -196,13 +220,13 @@ proptest! {
         } else {
             header
         };
-        prop_assert_eq!(written, raw::write(&header, &syn_area(options), &payload));
+        prop_assert_eq!(written, raw::write(&header, &extension(&segment, options), &payload));
 
         let Ok(Unverified::Clear(clear)) = Unverified::read(written) else { panic!("{segment:?} is in the clear") };
         prop_assert_eq!(clear.is_syn(), is_syn);
         let seen = if is_syn { Address::Ports(clear.ports()) } else { Address::Connection(clear.connection_id()) };
         prop_assert_eq!(seen, address);
-        prop_assert_eq!(clear.option_bytes(written), syn_area(options));
+        prop_assert_eq!(clear.option_bytes(written), extension(&segment, options));
         prop_assert_eq!(syn_area(options), options.map_or(vec![], |it| it.to_bytes().to_vec()));
         prop_assert_eq!(clear.verify(written), Ok(Received { segment, number, payload: &payload }));
     }
@@ -234,13 +258,14 @@ proptest! {
         let epoch = (epoch % 4) as u8;
         let header = Header { block_id, s1, s2, s3: number, epoch, ..Header::modern(flags | Flags::SEC, id) };
         let sealed = [&payload[..], &tag].concat();
-        let expected = raw::write(&header, &[], &sealed);
+        let area = extension(&segment, None);
+        let expected = raw::write(&header, &area, &sealed);
         prop_assert_eq!(&out[..length], &expected);
 
         let Ok(Unverified::Sealed(header)) = Unverified::read(&out[..length]) else { panic!("{segment:?} is sealed") };
         prop_assert_eq!((header.connection_id(), header.number(), Some(header.epoch())), (id, number, seal));
         let (head, rest) = header.split(&mut out[..length]).unwrap();
-        prop_assert_eq!((head, &*rest), (&expected[..HEADER_BYTES], &sealed[..]));
+        prop_assert_eq!((head, &*rest), (&expected[..HEADER_BYTES + area.len()], &sealed[..]));
         prop_assert_eq!(header.opened(&payload), Ok(Received { segment, number, payload: &payload }));
     }
 
@@ -262,7 +287,7 @@ proptest! {
 }
 
 const ENVELOPE: Envelope = Envelope { address: Address::Connection(0x0001_0002), number: 6, seal: None };
-const KEEP_ALIVE: Segment = Segment::Ack(Ack::KeepAlive);
+const KEEP_ALIVE: Segment = Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST });
 
 /// A modern datagram in the clear with these fields, and one which claims to be sealed.
 fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2] {
@@ -299,7 +324,7 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
 
 #[test]
 fn values_without_a_meaning_are_refused_or_read_as_none() {
-    for s1 in [5, 6, u32::MAX] {
+    for s1 in [8, 9, 11, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
     for s1 in [3, u32::MAX] {
@@ -320,7 +345,8 @@ fn a_syn_which_lacks_an_option_asks_for_nothing() {
         options
     };
     let symbol_size = SymbolSize::new(64).unwrap();
-    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size }));
+    // A SYN of version 1 offers no features.
+    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size, features: 0 }));
     for missing in 0..4 {
         let mut options = whole.to_vec();
         options.remove(missing);
@@ -343,7 +369,8 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
         assert_eq!(dfcp_wire::trailer_bytes(seal.is_some()), trailer_bytes);
         assert_eq!(dfcp_wire::overhead_bytes(seal.is_some()), HEADER_BYTES + trailer_bytes);
         let room = dfcp_wire::payload_bytes_max(seal.is_some());
-        let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
+        let keep_alive = Segment::Ack(Ack::KeepAlive { stream: StreamId::from_word(4) });
+        let mut draft = keep_alive.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
         assert_eq!(draft.payload(room + 1).unwrap_err(), EncodeError::TooLong { bytes: 1501 });
         assert!(draft.payload(usize::MAX).is_err());
         assert_eq!(draft.payload(room).unwrap().len(), room);
@@ -352,6 +379,9 @@ fn datagrams_end_at_1500_bytes_trailer_included() {
             Finished::ToSeal(to_seal) => to_seal.datagram_bytes(),
         };
         assert_eq!(length, DATAGRAM_BYTES_MAX);
+        // What has no stream id has as much more room.
+        let mut draft = KEEP_ALIVE.begin(&Envelope { seal, ..ENVELOPE }, &mut out);
+        assert!(draft.payload(room + STREAM_ID_BYTES + 1).is_err() && draft.payload(room + STREAM_ID_BYTES).is_ok());
     }
     let mut draft = classic::Segment::Fin { end: 1 }.begin(Ports { source: 1, destination: 2 }, &mut out);
     assert!(draft.payload(DATAGRAM_BYTES_MAX - HEADER_BYTES + 1).is_err());
@@ -382,14 +412,23 @@ fn a_payload_whose_length_is_known_late_is_cut() {
 }
 
 #[test]
-fn a_sealed_datagram_with_options_which_must_be_refused_is_not_opened() {
-    let mut out = raw::write(&Header::modern(Flags::SEC, 0), &option_area(&[(1, &[1])]), &[9; 20]);
-    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out) else { panic!("sealed") };
+fn a_sealed_datagram_with_options_or_with_stream_id_0_is_not_opened() {
+    let read = |bytes: &[u8]| match Unverified::read(bytes) {
+        Ok(Unverified::Sealed(sealed)) => sealed,
+        other => panic!("{other:?} is not sealed"),
+    };
+    let id = 0x0102_0304_u32.to_be_bytes();
+    let s2 = BlockInfo { k: 1, length_bytes: 1, end_of_stream: false }.to_s2();
+    let mut out = raw::write(&Header { s2, ..Header::modern(Flags::SEC, 0) }, &id, &[9; 20]);
+    let sealed = read(&out);
     let (head, rest) = sealed.split(&mut out).unwrap();
-    assert_eq!((head.len(), &*rest), (HEADER_BYTES + 4, &[9; 20][..]));
-    out[HEADER_BYTES] = 128;
-    assert_eq!(sealed.split(&mut out).unwrap_err(), DecodeError::CriticalOption { kind: 128 });
+    assert_eq!((&head[HEADER_BYTES..], &*rest), (&id[..], &[9; 20][..]));
+    let Ok(Received { segment: Segment::Data(data), .. }) = sealed.opened(&[]) else { panic!("data") };
+    assert_eq!(data.stream, StreamId::from_word(0x0102_0304));
+    out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].fill(0);
+    assert_eq!(read(&out).split(&mut out).unwrap_err(), DecodeError::StreamIdZero);
+    let mut out = raw::write(&Header { s2, ..Header::modern(Flags::SEC, 0) }, &[0; 8], &[9; 20]);
+    assert_eq!(read(&out).split(&mut out).unwrap_err(), DecodeError::OptionsAfterHandshake { words: 8 });
     out[14] = 1;
-    let Ok(Unverified::Sealed(sealed)) = Unverified::read(&out) else { panic!("sealed") };
-    assert_eq!(sealed.split(&mut out).unwrap_err(), DecodeError::ChecksumNotZero { found: 0x0100 });
+    assert_eq!(read(&out).split(&mut out).unwrap_err(), DecodeError::ChecksumNotZero { found: 0x0100 });
 }

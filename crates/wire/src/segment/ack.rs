@@ -1,15 +1,20 @@
 //! ACK: a family of small segments which S1 tells apart.
 
 use super::Fields;
-use crate::{DecodeError, Flags};
+use crate::{DecodeError, Flags, StreamId};
 
-/// Acknowledges something, or keeps a connection or a path alive.
+/// Acknowledges or ends something, or keeps a connection or a path alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ack {
     /// Shows that its sender is there, and asks for a report.
-    KeepAlive,
+    KeepAlive {
+        /// The stream which the report should name.
+        stream: StreamId,
+    },
     /// Acknowledges a FIN.
     OfFin {
+        /// The FIN's.
+        stream: StreamId,
         /// The FIN's: one past the last block.
         end: u32,
         /// Proof of all blocks before that; 0 in connections without proofs.
@@ -30,9 +35,37 @@ pub enum Ack {
         /// The challenge's.
         token: u64,
     },
+    /// Gives up the sender's half of a stream: what the peer lacks of it will not come.
+    ResetStream {
+        /// The stream.
+        stream: StreamId,
+        /// The application's reason.
+        error: u32,
+        /// One past the last block which was begun.
+        end: u32,
+    },
+    /// Acknowledges a [`ResetStream`](Self::ResetStream).
+    OfReset {
+        /// The reset stream.
+        stream: StreamId,
+        /// Data datagrams of it which were not in vain, distinct, modulo 2³².
+        served: u32,
+    },
+    /// Asks the peer to give up its half of a stream.
+    StopSending {
+        /// The stream.
+        stream: StreamId,
+        /// The application's reason.
+        error: u32,
+    },
     /// Has the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in the clear;
     /// the payload tells it from [`KeepAlive`](Self::KeepAlive).
     Noise,
+    /// Answers what is about a stream of which its sender keeps nothing any more: both halves have ended.
+    Gone {
+        /// The stream.
+        stream: StreamId,
+    },
 }
 
 const KEEP_ALIVE: u32 = 0;
@@ -40,29 +73,58 @@ const OF_FIN: u32 = 1;
 const OF_SYN_ACK: u32 = 2;
 const PATH_CHALLENGE: u32 = 3;
 const PATH_RESPONSE: u32 = 4;
+const RESET_STREAM: u32 = 5;
+const OF_RESET: u32 = 6;
+const STOP_SENDING: u32 = 7;
+// 8 and 9 are kept for probes of a path's packet size, which a feature will bring.
+const GONE: u32 = 10;
 
 impl Ack {
     pub(super) const fn fields(self) -> Fields {
         let (block_id, s1, s2) = match self {
-            Self::KeepAlive | Self::Noise => (0, KEEP_ALIVE, 0),
-            Self::OfFin { end, proof } => (end, OF_FIN, proof),
+            Self::KeepAlive { .. } | Self::Noise => (0, KEEP_ALIVE, 0),
+            Self::OfFin { end, proof, .. } => (end, OF_FIN, proof),
             Self::OfSynAck { echo } => (0, OF_SYN_ACK, echo),
             Self::PathChallenge { token } => ((token >> 32) as u32, PATH_CHALLENGE, token as u32),
             Self::PathResponse { token } => ((token >> 32) as u32, PATH_RESPONSE, token as u32),
+            Self::ResetStream { error, end, .. } => (end, RESET_STREAM, error),
+            Self::OfReset { served, .. } => (0, OF_RESET, served),
+            Self::StopSending { error, .. } => (0, STOP_SENDING, error),
+            Self::Gone { .. } => (0, GONE, 0),
         };
-        Fields { flags: Flags::ACK, block_id, s1, s2 }
+        Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
+    }
+
+    /// [`StreamId::FIRST`] also for what belongs to no stream.
+    const fn stream(self) -> StreamId {
+        match self {
+            Self::KeepAlive { stream }
+            | Self::OfFin { stream, .. }
+            | Self::ResetStream { stream, .. }
+            | Self::OfReset { stream, .. }
+            | Self::StopSending { stream, .. }
+            | Self::Gone { stream } => stream,
+            Self::OfSynAck { .. } | Self::PathChallenge { .. } | Self::PathResponse { .. } | Self::Noise => {
+                StreamId::FIRST
+            }
+        }
     }
 
     /// `has_handshake` says that the segment is in the clear and has a payload.
     pub(super) fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
-        let token = u64::from(fields.block_id) << 32 | u64::from(fields.s2);
-        match fields.s1 {
-            KEEP_ALIVE if has_handshake => Ok(Self::Noise),
-            KEEP_ALIVE => Ok(Self::KeepAlive),
-            OF_FIN => Ok(Self::OfFin { end: fields.block_id, proof: fields.s2 }),
-            OF_SYN_ACK => Ok(Self::OfSynAck { echo: fields.s2 }),
-            PATH_CHALLENGE => Ok(Self::PathChallenge { token }),
-            PATH_RESPONSE => Ok(Self::PathResponse { token }),
+        let Fields { block_id, s1, s2, stream, .. } = fields;
+        let token = u64::from(block_id) << 32 | u64::from(s2);
+        match s1 {
+            KEEP_ALIVE if has_handshake => fields.without_stream().map(|_| Self::Noise),
+            KEEP_ALIVE => Ok(Self::KeepAlive { stream }),
+            OF_FIN => Ok(Self::OfFin { stream, end: block_id, proof: s2 }),
+            OF_SYN_ACK => fields.without_stream().map(|_| Self::OfSynAck { echo: s2 }),
+            PATH_CHALLENGE => fields.without_stream().map(|_| Self::PathChallenge { token }),
+            PATH_RESPONSE => fields.without_stream().map(|_| Self::PathResponse { token }),
+            RESET_STREAM => Ok(Self::ResetStream { stream, error: s2, end: block_id }),
+            OF_RESET => Ok(Self::OfReset { stream, served: s2 }),
+            STOP_SENDING => Ok(Self::StopSending { stream, error: s2 }),
+            GONE => Ok(Self::Gone { stream }),
             s1 => Err(DecodeError::AckKind { s1 }),
         }
     }

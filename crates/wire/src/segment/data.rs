@@ -1,11 +1,13 @@
 //! Data: one encoding symbol of one block.
 
 use super::Fields;
-use crate::{BlockInfo, DecodeError, Flags};
+use crate::{BlockInfo, DecodeError, Flags, StreamId};
 
 /// Carries an encoding symbol, which is the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
+    /// The symbol's stream.
+    pub stream: StreamId,
     /// The symbol's block.
     pub block_id: u32,
     /// Encoding symbol id: 0 to K−1 are the source symbols in order, higher ones repair symbols.
@@ -16,11 +18,13 @@ pub struct Data {
 
 impl Data {
     pub(super) fn fields(self) -> Fields {
-        Fields { flags: Flags::NONE, block_id: self.block_id, s1: self.esi, s2: self.block.to_s2() }
+        let Self { stream, block_id, esi, block } = self;
+        Fields { flags: Flags::NONE, block_id, s1: esi, s2: block.to_s2(), stream }
     }
 
     #[inline]
     pub(super) fn read(fields: Fields) -> Result<Self, DecodeError> {
-        Ok(Self { block_id: fields.block_id, esi: fields.s1, block: BlockInfo::from_s2(fields.s2)? })
+        let Fields { block_id, s1: esi, s2, stream, .. } = fields;
+        Ok(Self { stream, block_id, esi, block: BlockInfo::from_s2(s2)? })
     }
 }

@@ -1,11 +1,13 @@
 //! FIN, and FINACK, which is a FIN that also acknowledges the peer's.
 
 use super::Fields;
-use crate::Flags;
+use crate::{Flags, StreamId};
 
-/// Ends the sender's stream.
+/// Ends the sender's half of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fin {
+    /// The stream.
+    pub stream: StreamId,
     /// One past the last block.
     pub end: u32,
     /// In a FINACK, which also acknowledges the peer's FIN: the proof of all blocks of the peer's stream, 0 in
@@ -21,11 +23,11 @@ impl Fin {
             None => (Flags::FIN, 0),
             Some(proof) => (Self::FIN_ACK, proof),
         };
-        Fields { flags, block_id: self.end, s1: 0, s2 }
+        Fields { flags, block_id: self.end, s1: 0, s2, stream: self.stream }
     }
 
     pub(super) fn read(fields: Fields) -> Self {
         let is_ack = fields.flags.contains(Flags::ACK);
-        Self { end: fields.block_id, ack_proof: is_ack.then_some(fields.s2) }
+        Self { stream: fields.stream, end: fields.block_id, ack_proof: is_ack.then_some(fields.s2) }
     }
 }

@@ -26,10 +26,9 @@ pub use reset::{Reset, ResetReason};
 pub use syn::{Syn, SynAck, SynOptions};
 
 use crate::draft::{Crc, Draft, Trailer};
-use crate::header::Header;
-use crate::options::Options;
-use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, TAG_BYTES};
-use crate::{DecodeError, Flags};
+use crate::header::{Header, RawHeader};
+use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, STREAM_ID_BYTES, TAG_BYTES};
+use crate::{DecodeError, Flags, StreamId};
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,10 +57,12 @@ struct Fields {
     block_id: u32,
     s1: u32,
     s2: u32,
+    /// [`StreamId::FIRST`] also for what belongs to no stream: neither has an id on the wire.
+    stream: StreamId,
 }
 
 impl Segment {
-    /// Writes header and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
+    /// Writes header, stream id and options to the front of `out`. Nothing can go wrong: each value has the range of its field, and
     /// the buffer has room. SYN, SYNACK and [`Ack::Noise`] stay in the clear whatever the envelope says.
     #[inline]
     pub fn begin<'a>(&self, envelope: &Envelope, out: &'a mut DatagramBuffer) -> Draft<'a, Trailer> {
@@ -81,15 +82,18 @@ impl Segment {
     /// Returns where the payload starts.
     #[inline]
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
-        let Fields { flags, block_id, s1, s2 } = self.fields();
+        let Fields { flags, block_id, s1, s2, stream } = self.fields();
         let (flags, epoch) = seal.map_or((flags, 0), |epoch| (flags.union(Flags::SEC), epoch.bits()));
         let options = self.options().map(SynOptions::to_bytes);
-        let payload_start = HEADER_BYTES + options.map_or(0, |options| options.len());
+        let id_bytes = if stream == StreamId::FIRST { 0 } else { STREAM_ID_BYTES };
+        let payload_start = HEADER_BYTES + options.map_or(id_bytes, |options| options.len());
         let header = Header { block_id, s1, epoch, s2, s3: number, ..Header::modern(flags) }
             .with_connection_id(address.to_word());
         out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
         if let Some(options) = options {
             out[HEADER_BYTES..HEADER_BYTES + SynOptions::BYTES].copy_from_slice(&options);
+        } else if stream != StreamId::FIRST {
+            out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&stream.to_word().to_be_bytes());
         }
         payload_start
     }
@@ -121,39 +125,48 @@ impl Segment {
         }
     }
 
-    /// The segment of a header in the clear, with these options, which has a payload or none.
+    /// The segment of `datagram`, whose header is in the clear, and which has a payload or none.
     #[inline]
-    fn read_clear(header: &Header, options: &Options, has_payload: bool) -> Result<Self, DecodeError> {
-        let fields = Fields::of(header);
-        match fields.flags {
-            Flags::SYN => Ok(Self::Syn(Syn::read(options))),
-            SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(fields, options))),
-            _ => Self::read(fields, has_payload),
+    fn read_clear(raw: &RawHeader, datagram: &[u8], has_payload: bool) -> Result<Self, DecodeError> {
+        match raw.header.flags {
+            Flags::SYN => Ok(Self::Syn(Syn::read(&raw.options(datagram)?))),
+            SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(raw.header.s2, &raw.options(datagram)?))),
+            _ => Self::read(Fields::of(raw)?, has_payload),
         }
     }
 
     /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
     #[inline]
-    fn read_sealed(header: &Header) -> Result<Self, DecodeError> {
-        Self::read(Fields::of(header), false)
+    fn read_sealed(raw: &RawHeader) -> Result<Self, DecodeError> {
+        Self::read(Fields::of(raw)?, false)
     }
 
     #[inline]
     fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
         match fields.flags {
             Flags::NONE => Data::read(fields).map(Self::Data),
-            Flags::FBK => Ok(Self::Report(ReportHeader::read(fields))),
+            Flags::FBK => fields.without_stream().map(|fields| Self::Report(ReportHeader::read(fields))),
             Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
             Flags::ACK => Ack::read(fields, has_handshake).map(Self::Ack),
-            Flags::RST => Ok(Self::Reset(Reset::read(fields))),
+            Flags::RST => fields.without_stream().map(|fields| Self::Reset(Reset::read(fields))),
             flags => Err(DecodeError::FlagCombination { flags }),
         }
     }
 }
 
 impl Fields {
-    const fn of(header: &Header) -> Self {
-        let flags = header.flags.without(Flags::SEC);
-        Self { flags, block_id: header.block_id, s1: header.s1, s2: header.s2 }
+    /// Of a segment without options.
+    #[inline]
+    fn of(raw: &RawHeader) -> Result<Self, DecodeError> {
+        let Header { block_id, s1, s2, .. } = raw.header;
+        Ok(Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream: raw.stream()? })
+    }
+
+    /// The same, of a kind which belongs to no stream.
+    fn without_stream(self) -> Result<Self, DecodeError> {
+        if self.stream == StreamId::FIRST {
+            return Ok(self);
+        }
+        Err(DecodeError::StreamIdUnexpected { flags: self.flags, s1: self.s1, stream: self.stream.to_word() })
     }
 }

@@ -43,7 +43,8 @@ impl Clear {
         self.0.header.connection_id()
     }
 
-    /// The options of `datagram`, whose header this is, as they came, padding included: a handshake's prologue has them
+    /// The options of `datagram`, a SYN or SYNACK whose header this is, as they came, padding included: a handshake's prologue
+    /// has them
     /// (`spec/security.md` \[noise-4\]).
     #[must_use]
     pub fn option_bytes<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
@@ -57,8 +58,8 @@ impl Clear {
     #[inline]
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         let end = self.0.verify_crc(datagram)?;
-        let (options, payload) = self.0.body(datagram, end)?;
-        let segment = Segment::read_clear(&self.0.header, &options, !payload.is_empty())?;
+        let payload = self.0.payload(datagram, end)?;
+        let segment = Segment::read_clear(&self.0, datagram, !payload.is_empty())?;
         Ok(Received { segment, number: self.0.header.s3, payload })
     }
 }
@@ -82,18 +83,15 @@ impl Sealed {
         KeyEpoch::of(self.0.header.epoch as u64)
     }
 
-    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, header and options, and the
+    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, header and stream id, and the
     /// sealed bytes, tag included.
     ///
     /// # Errors
-    /// What makes a segment invalid whatever is sealed in it: a checksum, or options which must be refused.
+    /// What makes a segment invalid whatever is sealed in it: a checksum, options, or the stream id 0.
     #[inline]
     pub fn split<'a>(&self, datagram: &'a mut [u8]) -> Result<(&'a [u8], &'a mut [u8]), DecodeError> {
         self.0.check_no_checksum()?;
-        if self.0.data_offset_bytes > HEADER_BYTES {
-            // No option means anything here, but those which must be refused are.
-            self.0.body(datagram, datagram.len())?;
-        }
+        self.0.stream()?;
         let (words, bytes) = ((self.0.data_offset_bytes / 4) as u8, datagram.len());
         match datagram.split_at_mut_checked(self.0.data_offset_bytes) {
             Some((header, sealed)) => Ok((header, sealed)),
@@ -107,6 +105,6 @@ impl Sealed {
     /// If there is no such segment, although its sender has sealed it.
     #[inline]
     pub fn opened<'a>(&self, payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
-        Ok(Received { segment: Segment::read_sealed(&self.0.header)?, number: self.0.header.s3, payload })
+        Ok(Received { segment: Segment::read_sealed(&self.0)?, number: self.0.header.s3, payload })
     }
 }

@@ -1,7 +1,7 @@
 //! RST: ends a connection, or an attempt at one.
 
 use super::Fields;
-use crate::Flags;
+use crate::{Flags, StreamId};
 
 /// Ends a connection at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Reset {
             ResetReason::NotAdmitted => NOT_ADMITTED,
             ResetReason::CannotRead => CANNOT_READ,
         };
-        Fields { flags: Flags::RST, block_id: 0, s1, s2: 0 }
+        Fields { flags: Flags::RST, block_id: 0, s1, s2: 0, stream: StreamId::FIRST }
     }
 
     pub(super) const fn read(fields: Fields) -> Self {

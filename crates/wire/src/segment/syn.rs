@@ -2,7 +2,7 @@
 
 use super::Fields;
 use crate::options::Options;
-use crate::{Flags, Profile, SymbolSize};
+use crate::{Flags, Profile, StreamId, SymbolSize};
 
 /// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub struct SynAck {
     pub options: Option<SynOptions>,
 }
 
-/// The options of a modern SYN: options 1 to 4 of `spec/wire-format.md` §4, the profile being what the header says.
+/// The options of a modern SYN: options 1 to 4 and 6 of `spec/wire-format.md` §4, the profile being what the header says.
 /// Values of another version or code are read, so that such a peer can be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynOptions {
@@ -30,31 +30,38 @@ pub struct SynOptions {
     pub code: u8,
     /// The largest encoding symbol.
     pub symbol_size: SymbolSize,
+    /// A bit for each feature that the sender offers (SYN) or has chosen (SYNACK). Absent, the option says 0.
+    pub features: u32,
 }
 
 impl SynOptions {
     /// Bytes between header and payload which these options take, padding included.
-    pub const BYTES: usize = 16;
+    pub const BYTES: usize = 20;
 
     /// The options as they lie in the datagram, padding included. A handshake's prologue has them, too
     /// (`spec/security.md` \[noise-4\]).
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         let [size_high, size_low] = self.symbol_size.bytes().to_be_bytes();
-        [1, 1, self.version, 2, 1, 1, 3, 1, self.code, 4, 2, size_high, size_low, 0, 0, 0]
+        let [a, b, c, d] = self.features.to_be_bytes();
+        [1, 1, self.version, 2, 1, 1, 3, 1, self.code, 4, 2, size_high, size_low, 6, 4, a, b, c, d, 0]
     }
 
     fn from_options(options: &Options) -> Option<Self> {
-        let Options { version, profile: Some(Profile::Modern), code, symbol_size, block_length: _ } = *options else {
+        let Options { version, profile: Some(Profile::Modern), code, symbol_size, block_length: _, features } =
+            *options
+        else {
             return None;
         };
-        Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)? })
+        // A peer of version 1 has no such option, and is to be read, so that it can be answered.
+        let features = features.unwrap_or(0);
+        Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)?, features })
     }
 }
 
 impl Syn {
     pub(super) const fn fields(self) -> Fields {
-        Fields { flags: Flags::SYN, block_id: 0, s1: 0, s2: 0 }
+        Fields { flags: Flags::SYN, block_id: 0, s1: 0, s2: 0, stream: StreamId::FIRST }
     }
 
     pub(super) fn read(options: &Options) -> Self {
@@ -66,10 +73,10 @@ impl SynAck {
     pub(super) const FLAGS: Flags = Flags::SYN.union(Flags::ACK);
 
     pub(super) const fn fields(self) -> Fields {
-        Fields { flags: Self::FLAGS, block_id: 0, s1: 0, s2: self.echo }
+        Fields { flags: Self::FLAGS, block_id: 0, s1: 0, s2: self.echo, stream: StreamId::FIRST }
     }
 
-    pub(super) fn read(fields: Fields, options: &Options) -> Self {
-        Self { echo: fields.s2, options: SynOptions::from_options(options) }
+    pub(super) fn read(echo: u32, options: &Options) -> Self {
+        Self { echo, options: SynOptions::from_options(options) }
     }
 }

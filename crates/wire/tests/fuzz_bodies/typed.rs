@@ -63,7 +63,7 @@ fn check_sealed(header: Sealed, datagram: &[u8]) -> Result<(), DecodeError> {
     let length = to_seal.datagram_bytes();
     let Ok(Unverified::Sealed(again)) = Unverified::read(&out[..length]) else { panic!("written as sealed") };
     assert_eq!((again.connection_id(), again.epoch()), (header.connection_id(), header.epoch()));
-    let (_, sealed) = again.split(&mut out[..length]).expect("has no options");
+    let (_, sealed) = again.split(&mut out[..length]).expect("what was written");
     assert_eq!(again.opened(&sealed[..payload.len()]), Ok(Received { payload, ..received }));
     Ok(())
 }

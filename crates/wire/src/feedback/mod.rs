@@ -1,0 +1,98 @@
+//! The payload of feedback segments (flag FBK): a report of fixed layout about the connection, then records about its
+//! streams, as many as fit.
+
+mod record;
+mod runs;
+mod write;
+
+pub use record::{Record, Records, STREAM_RECORD_BYTES_MIN, StreamState};
+pub use runs::{MISSING_MAX, Run, Runs};
+pub use write::{ReportWriter, StreamRecordWriter};
+
+use crate::bytes::{Reader, Writer};
+use crate::{DecodeError, EncodeError, StreamLimits};
+use record::{put_limits, read_limits};
+
+/// Bytes of the report's fixed part.
+pub const REPORT_BYTES: usize = 52;
+
+/// The fixed part of a feedback payload. Every number counts the direction which the report is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Highest datagram number (S3) seen.
+    pub highest_datagram: u32,
+    /// Distinct valid datagrams received, control included; wraps.
+    pub datagrams_received: u32,
+    /// Their bytes: header, options, payload and CRC or tag.
+    pub bytes_received: u64,
+    /// Time from the arrival of the highest datagram to the sending of this report, in microseconds.
+    pub hold_us: u32,
+    /// Rate at which bytes arrive, in bits per second, as the receiver estimates it.
+    pub arrival_rate_bps: u64,
+    /// What the receiver lends to blocks that its application has not read, KiB, over all streams. It never falls.
+    pub memory_kib: u32,
+    /// Streams which the peer may have opened in all, of each kind. They never fall.
+    pub streams: StreamLimits,
+    /// What arrived in vain.
+    pub wasted: Wasted,
+}
+
+/// Distinct data datagrams which arrived in vain, so far, by cause; each number wraps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wasted {
+    /// Symbols which were linearly dependent on those already there.
+    pub dependent: u32,
+    /// Symbols of blocks which were already decoded.
+    pub late: u32,
+    /// Symbols for which there was no room: outside the window, or no memory.
+    pub refused: u32,
+}
+
+impl Report {
+    fn to_bytes(self) -> Result<[u8; REPORT_BYTES], EncodeError> {
+        let mut bytes = [0; REPORT_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        writer.put(&self.highest_datagram.to_be_bytes())?;
+        writer.put(&self.datagrams_received.to_be_bytes())?;
+        writer.put(&self.bytes_received.to_be_bytes())?;
+        writer.put(&self.hold_us.to_be_bytes())?;
+        writer.put(&self.arrival_rate_bps.to_be_bytes())?;
+        writer.put(&self.memory_kib.to_be_bytes())?;
+        put_limits(&mut writer, self.streams)?;
+        writer.put(&self.wasted.dependent.to_be_bytes())?;
+        writer.put(&self.wasted.late.to_be_bytes())?;
+        writer.put(&self.wasted.refused.to_be_bytes())?;
+        Ok(bytes)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            highest_datagram: u32::from_be_bytes(reader.array()?),
+            datagrams_received: u32::from_be_bytes(reader.array()?),
+            bytes_received: u64::from_be_bytes(reader.array()?),
+            hold_us: u32::from_be_bytes(reader.array()?),
+            arrival_rate_bps: u64::from_be_bytes(reader.array()?),
+            memory_kib: u32::from_be_bytes(reader.array()?),
+            streams: read_limits(reader)?,
+            wasted: Wasted {
+                dependent: u32::from_be_bytes(reader.array()?),
+                late: u32::from_be_bytes(reader.array()?),
+                refused: u32::from_be_bytes(reader.array()?),
+            },
+        })
+    }
+}
+
+/// Reads a feedback payload. All of it is validated here, so the iterators cannot fail. Unknown records of types below 128
+/// are skipped.
+///
+/// # Errors
+/// [`DecodeError::ReportTooShort`]; [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
+/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`] for a record.
+pub fn decode(payload: &[u8]) -> Result<(Report, Records<'_>), DecodeError> {
+    let mut reader = Reader::new(payload);
+    let Some(report) = Report::read(&mut reader) else {
+        return Err(DecodeError::ReportTooShort { bytes: payload.len() });
+    };
+    Ok((report, Records::read(reader.rest())?))
+}

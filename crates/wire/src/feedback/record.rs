@@ -1,0 +1,167 @@
+//! The records behind a report's fixed part: type (1 byte), length of the value (2 bytes), value; big endian.
+
+use super::runs::Runs;
+use crate::bytes::{Reader, Writer};
+use crate::{DecodeError, EncodeError, StreamId, StreamLimits};
+
+/// Types up to this one may be ignored by those who do not know them.
+const IGNORABLE_TYPE_MAX: u8 = 127;
+pub(super) const UNSEEN: u8 = 8;
+pub(super) const STREAM: u8 = 128;
+
+/// Bytes of a record besides its value.
+pub(super) const RECORD_HEADER_BYTES: usize = 3;
+/// Bytes of a [`StreamState`]; the list follows.
+pub(super) const STREAM_STATE_BYTES: usize = 24;
+/// Bytes of the value of [`Record::Unseen`].
+pub(super) const UNSEEN_BYTES: usize = 8;
+
+/// Bytes of a stream's record with the shortest list that says anything.
+pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
+
+/// What a report says of one stream, besides the list of its blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamState {
+    /// The stream.
+    pub stream: StreamId,
+    /// The next block needed: all earlier ones are decoded.
+    pub next_needed: u32,
+    /// Blocks which the application has read, or which were discarded for it.
+    pub blocks_read: u32,
+    /// KiB of those blocks, of which each counts as 256 bytes at least; the sum is rounded down, modulo 2³².
+    pub kib_read: u32,
+    /// XOR of the proofs of decoding of all blocks before the next one needed; 0 in connections without proofs.
+    pub proof_cumulative: u32,
+    /// XOR of the proofs of the blocks which the list names as complete; 0 in connections without proofs. Which ones fit is
+    /// known only when the list is written: [`StreamRecordWriter::set_proof_listed`](super::StreamRecordWriter::set_proof_listed).
+    pub proof_listed: u32,
+}
+
+impl StreamState {
+    pub(super) fn to_bytes(self) -> Result<[u8; STREAM_STATE_BYTES], EncodeError> {
+        let mut bytes = [0; STREAM_STATE_BYTES];
+        let mut writer = Writer::new(&mut bytes);
+        let Self { stream, next_needed, blocks_read, kib_read, proof_cumulative, proof_listed } = self;
+        for word in [stream.to_word(), next_needed, blocks_read, kib_read, proof_cumulative, proof_listed] {
+            writer.put(&word.to_be_bytes())?;
+        }
+        Ok(bytes)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            stream: StreamId::from_word(u32::from_be_bytes(reader.array()?)),
+            next_needed: u32::from_be_bytes(reader.array()?),
+            blocks_read: u32::from_be_bytes(reader.array()?),
+            kib_read: u32::from_be_bytes(reader.array()?),
+            proof_cumulative: u32::from_be_bytes(reader.array()?),
+            proof_listed: u32::from_be_bytes(reader.array()?),
+        })
+    }
+}
+
+/// One record of a report.
+#[derive(Clone, Debug)]
+pub enum Record<'a> {
+    /// The state of a stream, and of its blocks from the next one needed on.
+    Stream(StreamState, Runs<'a>),
+    /// For each kind of stream that the report's receiver opens, the first index of which nothing has been seen: the streams
+    /// from there on are empty.
+    Unseen(StreamLimits),
+}
+
+/// The records of a decoded report which have a meaning here, in their order.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Records<'a> {
+    /// Validates all of them.
+    pub(super) fn read(records: &'a [u8]) -> Result<Self, DecodeError> {
+        let all = Self { reader: Reader::new(records) };
+        let mut rest = all.clone();
+        while rest.reader.left() > 0 {
+            let left_before = rest.reader.left();
+            if let Some(record) = next(&mut rest.reader)? {
+                // A datagram holds some fifty records, so looking for each among those before it stays cheap.
+                let before = records.split_at_checked(records.len() - left_before).unwrap_or_default().0;
+                let mut earlier = Self { reader: Reader::new(before) };
+                if earlier.any(|it| it.is_about_the_same(&record)) {
+                    return Err(DecodeError::RecordDuplicate { kind: record.kind() });
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        while self.reader.left() > 0 {
+            // What was validated has no error.
+            if let Some(record) = next(&mut self.reader).ok()? {
+                return Some(record);
+            }
+        }
+        None
+    }
+}
+
+impl Record<'_> {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Stream(..) => STREAM,
+            Self::Unseen(_) => UNSEEN,
+        }
+    }
+
+    fn is_about_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Stream(this, _), Self::Stream(that, _)) => this.stream == that.stream,
+            (Self::Unseen(_), Self::Unseen(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// The next record, `None` if it is one to be ignored.
+fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> {
+    let Some([kind, high, low]) = reader.array::<RECORD_HEADER_BYTES>() else {
+        let kind = reader.rest().first().copied().unwrap_or_default();
+        return Err(DecodeError::RecordTruncated { kind, need: RECORD_HEADER_BYTES, left: reader.left() });
+    };
+    let (need, left) = (usize::from(u16::from_be_bytes([high, low])), reader.left());
+    let Some(value) = reader.take(need) else {
+        return Err(DecodeError::RecordTruncated { kind, need, left });
+    };
+    let wrong_length = DecodeError::RecordLength { kind, bytes: value.len() };
+    let mut reader = Reader::new(value);
+    match kind {
+        STREAM => {
+            let state = StreamState::read(&mut reader).ok_or(wrong_length)?;
+            let truncated = DecodeError::ReportEntryTruncated { stream: state.stream.to_word() };
+            Ok(Some(Record::Stream(state, Runs::read(reader.rest()).ok_or(truncated)?)))
+        }
+        UNSEEN => match (read_limits(&mut reader), reader.left()) {
+            (Some(limits), 0) => Ok(Some(Record::Unseen(limits))),
+            _ => Err(wrong_length),
+        },
+        _ if kind <= IGNORABLE_TYPE_MAX => Ok(None),
+        _ => Err(DecodeError::CriticalRecord { kind }),
+    }
+}
+
+pub(super) fn put_limits(writer: &mut Writer<'_>, limits: StreamLimits) -> Result<(), EncodeError> {
+    writer.put(&limits.bidirectional.to_be_bytes())?;
+    writer.put(&limits.one_way.to_be_bytes())
+}
+
+pub(super) fn read_limits(reader: &mut Reader<'_>) -> Option<StreamLimits> {
+    Some(StreamLimits {
+        bidirectional: u32::from_be_bytes(reader.array()?),
+        one_way: u32::from_be_bytes(reader.array()?),
+    })
+}

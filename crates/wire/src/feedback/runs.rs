@@ -1,0 +1,134 @@
+//! The state of a stream's blocks from the next one needed on, oldest first and run-length coded, so that a list which is cut
+//! at a datagram's end keeps what matters most. Blocks behind the list's end are not reported, which says nothing about them.
+
+use crate::bytes::{Reader, Writer};
+
+/// The most symbols that an open block can miss.
+pub const MISSING_MAX: u16 = 256;
+
+/// The state of one open block, or of a run of blocks in the same state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Run {
+    /// So many blocks are decoded.
+    Complete(u32),
+    /// Of so many blocks nothing has arrived.
+    Empty(u32),
+    /// Something of this block has arrived.
+    Open {
+        /// Symbols which it still needs, 1 to [`MISSING_MAX`].
+        missing: u16,
+    },
+}
+
+/// First byte of the two-byte entry of an open block.
+const OPEN_LONG: u8 = 0x00;
+/// The most missing symbols that the one-byte entry expresses.
+const OPEN_SHORT_MAX: u16 = 0x7F;
+const OPEN_LONG_MIN: u16 = OPEN_SHORT_MAX + 1;
+const COMPLETE: u8 = 0x80;
+const EMPTY: u8 = 0xC0;
+const RUN_BITS: u8 = 0x3F;
+/// The most blocks of one entry.
+const RUN_MAX: u32 = RUN_BITS as u32 + 1;
+
+/// Writes a list in place.
+#[derive(Debug)]
+pub(super) struct RunWriter<'a> {
+    writer: Writer<'a>,
+    /// Kind bits of the last entry if it is a run: such a run may grow.
+    last_run: Option<u8>,
+    /// Whether an entry was left out: a later one would then be taken for another block's.
+    cut: bool,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(super) const fn new(out: &'a mut [u8]) -> Self {
+        Self { writer: Writer::new(out), last_run: None, cut: false }
+    }
+
+    /// Bytes written.
+    pub(super) const fn len(&self) -> usize {
+        self.writer.len()
+    }
+
+    /// As [`StreamRecordWriter::push`](super::StreamRecordWriter::push) says.
+    pub(super) fn push(&mut self, run: Run) -> bool {
+        let complete = !self.cut
+            && match run {
+                Run::Complete(blocks) => self.push_run(COMPLETE, blocks),
+                Run::Empty(blocks) => self.push_run(EMPTY, blocks),
+                Run::Open { missing } => self.push_open(missing),
+            };
+        self.cut = !complete;
+        complete
+    }
+
+    fn push_open(&mut self, missing: u16) -> bool {
+        let written = match missing {
+            1..=OPEN_SHORT_MAX => self.writer.put(&[missing as u8]),
+            OPEN_LONG_MIN..=MISSING_MAX => self.writer.put(&[OPEN_LONG, (missing - 1) as u8]),
+            _ => return false,
+        };
+        self.last_run = None;
+        written.is_ok()
+    }
+
+    fn push_run(&mut self, kind: u8, blocks: u32) -> bool {
+        let mut left = blocks;
+        if self.last_run == Some(kind)
+            && let Some(entry) = self.writer.last_mut()
+        {
+            let room = RUN_BITS - (*entry & RUN_BITS);
+            let more = left.min(u32::from(room));
+            *entry += more as u8;
+            left -= more;
+        }
+        while left > 0 {
+            let run = left.min(RUN_MAX);
+            if self.writer.put(&[kind | (run - 1) as u8]).is_err() {
+                return false;
+            }
+            self.last_run = Some(kind);
+            left -= run;
+        }
+        true
+    }
+}
+
+/// The entries of a stream's list, oldest block first, one [`Run`] per entry. A long run may come in several pieces.
+#[derive(Clone, Debug)]
+pub struct Runs<'a> {
+    entries: Reader<'a>,
+}
+
+impl<'a> Runs<'a> {
+    /// `None` if the last entry lacks its second byte.
+    pub(super) fn read(list: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(list);
+        let runs = Self { entries: reader };
+        while let Some([entry]) = reader.array() {
+            if entry == OPEN_LONG {
+                reader.array::<1>()?;
+            }
+        }
+        Some(runs)
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let [entry] = self.entries.array()?;
+        let blocks = u32::from(entry & RUN_BITS) + 1;
+        match entry {
+            OPEN_LONG => {
+                let [missing_minus_1] = self.entries.array()?;
+                Some(Run::Open { missing: u16::from(missing_minus_1) + 1 })
+            }
+            COMPLETE..EMPTY => Some(Run::Complete(blocks)),
+            EMPTY.. => Some(Run::Empty(blocks)),
+            missing => Some(Run::Open { missing: u16::from(missing) }),
+        }
+    }
+}
