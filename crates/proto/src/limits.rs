@@ -250,6 +250,9 @@ pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
 /// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
 pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;
 
+/// How rarely, at the most, the end of a stream is said again until the peer acknowledges it.
+pub(crate) const STREAM_END_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
 /// A keep-alive is never sent more often because of what a peer declares.
 pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
 

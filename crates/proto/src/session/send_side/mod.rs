@@ -4,11 +4,13 @@ mod reports;
 mod scheduler;
 mod streams;
 
+use std::collections::VecDeque;
+
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
-use dfcp_wire::StreamId;
 use dfcp_wire::feedback::Wasted;
 use dfcp_wire::segment::Segment;
+use dfcp_wire::{Opener, StreamId};
 
 pub(crate) use self::reports::Heard;
 pub use self::scheduler::Priority;
@@ -29,6 +31,8 @@ use crate::stream::table::StreamTable;
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) flight: Flight,
+    /// Who opens streams here.
+    opener: Opener,
     shared: SendShared,
     streams: StreamTable<SendStream>,
     scheduler: Scheduler,
@@ -39,7 +43,9 @@ pub(crate) struct SendSide {
     /// Streams whose symbols the report at hand has passed by.
     passed: Vec<StreamId>,
     /// What applications are to be told of them.
-    events: std::collections::VecDeque<(StreamId, SendEvent)>,
+    events: VecDeque<(StreamId, SendEvent)>,
+    /// Streams whose sending half has ended.
+    gone: Vec<StreamId>,
     /// The number of the newest datagram of the peer's that told of what it has.
     told_by: Option<u64>,
     waste: WasteCounters,
@@ -65,18 +71,20 @@ impl WasteCounters {
 
 impl SendSide {
     /// Asks for proofs of decoding if it gets a secret for them.
-    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
+    pub(crate) fn new(config: &Config, kernel: Kernel, opener: Opener, proofs: Option<[u8; 32]>) -> Self {
         let shared = SendShared::new(config, kernel, proofs);
         let first = SendStream::new(StreamId::FIRST, config.traffic, &shared);
         Self {
             flight: Flight::default(),
+            opener,
             shared,
             streams: StreamTable::with_first(first),
             scheduler: Scheduler::new(),
             timed: Vec::new(),
             waiting: Vec::new(),
             passed: Vec::new(),
-            events: std::collections::VecDeque::new(),
+            events: VecDeque::new(),
+            gone: Vec::new(),
             told_by: None,
             waste: WasteCounters::default(),
         }
@@ -101,22 +109,22 @@ impl SendSide {
         }
         self.wake_timed(now);
         self.shared.is_thrifty = spending != Spending::Freely;
-        let context = SendContext { now, flight: &self.flight, rtt, spending };
-        if self.flight.is_blocked(now, rtt) {
-            return self.probe(&context);
-        }
-        let asked = self.question(now);
-        if asked.is_some() {
-            return asked;
-        }
+        let is_blocked = self.flight.is_blocked(now, rtt);
+        let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, rtt, spending)) };
+        due.or_else(|| self.probe(now, rtt, spending))
+    }
+
+    /// What rounds owe, new blocks, and repair in advance, of the stream whose turn it is.
+    fn due_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
         let context = SendContext { now, flight: &self.flight, rtt, spending };
         if spending.is_for_oldest_block()
             && let Some(id) = self.oldest_stream()
         {
-            let stream = self.streams.get_mut(id)?;
-            return stream.round_symbol(&mut self.shared, &context).or_else(|| self.probe(&context));
+            return self.streams.get_mut(id)?.round_symbol(&mut self.shared, &context);
         }
-        while let Some((id, work)) = self.scheduler.next() {
+        loop {
+            let context = SendContext { now, flight: &self.flight, rtt, spending };
+            let (id, work) = self.scheduler.next()?;
             let symbol = self.streams.get_mut(id).and_then(|stream| match work {
                 Work::Rounds => stream.round_symbol(&mut self.shared, &context),
                 Work::Proactive if spending == Spending::Freely => stream.proactive_symbol(&mut self.shared, &context),
@@ -130,7 +138,6 @@ impl SendSide {
                 self.note_waiting(id);
             }
         }
-        self.probe(&context)
     }
 
     /// Streams whose partial block is due to be cut get their turn.
@@ -161,8 +168,8 @@ impl SendSide {
     }
 
     /// A symbol to make a silent peer speak, if that is due.
-    fn probe(&self, context: &SendContext<'_>) -> Option<Symbol> {
-        if context.now < context.flight.probe_at(context.rtt, context.spending) {
+    fn probe(&self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+        if now < self.flight.probe_at(rtt, spending) {
             return None;
         }
         self.streams.get(self.oldest_stream()?)?.probe_symbol()

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Record, Records, Report, Run, Runs, StreamState};
-use dfcp_wire::{StreamId, StreamLimits};
+use dfcp_wire::{StreamId, StreamKind, StreamLimits};
 
 use super::SendSide;
 use crate::error::PeerMisbehaved;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
+use crate::stream::send::SendStream;
 use crate::stream::send::feedback::Listed;
 
 /// What a report was worth.
@@ -116,13 +117,15 @@ impl SendSide {
 
     /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will.
     fn take_unseen(&mut self, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
-        let (Some(opener), passed) = (self.opener, std::mem::take(&mut self.passed)) else { return Ok(()) };
+        let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
             let first = match id.kind() {
-                dfcp_wire::StreamKind::Bidirectional => first.bidirectional,
-                dfcp_wire::StreamKind::OneWay => first.one_way,
+                StreamKind::Bidirectional => first.bidirectional,
+                StreamKind::OneWay => first.one_way,
             };
-            if id.opener() == opener && id != StreamId::FIRST && id.index() >= first {
+            // What an earlier report named has been seen.
+            let is_new = self.streams.get(id).is_some_and(SendStream::is_unheard);
+            if is_new && id.opener() == self.opener && id.index() >= first {
                 let nothing = StreamState { stream: id, ..StreamState::default() };
                 self.take_record(&nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
             }

@@ -160,7 +160,7 @@ impl SendStream {
     }
 
     /// The peer holds none of it any more.
-    fn release(&mut self, shared: &mut SendShared) {
+    pub(super) fn release(&mut self, shared: &mut SendShared) {
         self.change_held(shared, |it| it.read_cost_bytes = it.cut_cost_bytes);
     }
 
@@ -168,6 +168,7 @@ impl SendStream {
     fn drop_blocks(&mut self, shared: &mut SendShared) -> u64 {
         let mut served_max = 0;
         while let Some(mut block) = self.blocks.pop_front() {
+            shared.blocks_open -= 1;
             let served = if block.is_open() { block.served_max() } else { 0 };
             served_max += u64::from(served);
             if let Some(memory) = block.complete() {

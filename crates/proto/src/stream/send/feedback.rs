@@ -4,13 +4,10 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{Run, StreamState};
 
 use super::SendStream;
-use super::shared::SendShared;
+use super::shared::{KIB_BYTES, SendShared};
 use crate::error::PeerMisbehaved;
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
-
-/// What reports count read bytes in.
-const KIB_BYTES: u64 = 1024;
 
 /// What the lists of a report say of blocks which are not acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,6 +113,7 @@ impl SendStream {
     fn advance(&mut self, cumulative: u32, shared: &mut SendShared) {
         while self.first_id < cumulative {
             let Some(mut block) = self.blocks.pop_front() else { return };
+            shared.blocks_open -= 1;
             let served_max = block.served_max();
             if let Some(memory) = block.complete() {
                 self.on_acknowledged(block.layout, served_max, memory, shared);

@@ -156,6 +156,11 @@ impl SendStream {
         self.id == StreamId::FIRST
     }
 
+    /// Whether no block of it has been acknowledged or read.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.first_id == 0 && !self.is_first()
+    }
+
     /// Whether it was reset.
     pub(crate) fn is_reset(&self) -> bool {
         self.ending.is_reset()
@@ -277,6 +282,7 @@ impl SendStream {
             self.blocks.reserve_exact(1);
         }
         self.blocks.push_back(block);
+        shared.blocks_open += 1;
         if end_of_stream {
             self.ending.on_last_block();
         }

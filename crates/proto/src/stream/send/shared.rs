@@ -1,6 +1,7 @@
 //! What the streams of a session send with together: the peer's memory, the send buffer, and the counts.
 
 use dfcp_fountain::kernel::Kernel;
+use dfcp_wire::feedback::Report;
 
 use crate::config::{Config, Content, SendBuffering};
 use crate::limits;
@@ -50,6 +51,9 @@ impl PeerMemory {
     }
 }
 
+/// What reports count memory in.
+pub(crate) const KIB_BYTES: u64 = 1024;
+
 /// What all streams of a session share when they send.
 #[derive(Debug)]
 pub(crate) struct SendShared {
@@ -69,6 +73,8 @@ pub(crate) struct SendShared {
     pub(crate) allowance: WriteAllowance,
     /// Streams with data that wait or are under way.
     pub(crate) busy_streams: u64,
+    /// Blocks of all of them from the oldest that is not acknowledged on.
+    pub(crate) blocks_open: usize,
     /// Blocks begun by all of them.
     pub(crate) blocks_begun: u64,
     /// Half of the credit, or more, is used up.
@@ -102,6 +108,7 @@ impl SendShared {
             send_buffering: SendBuffering::Deep,
             allowance: WriteAllowance::Any,
             busy_streams: 0,
+            blocks_open: 0,
             blocks_begun: 0,
             is_thrifty: false,
             served_max: 0,
@@ -110,6 +117,18 @@ impl SendShared {
             repair_targets: RepairTargets::default(),
             counters: SendCounters::default(),
         }
+    }
+
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
+    pub(crate) fn establish(&mut self, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
+        self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
+        self.peer_memory.bytes = window_bytes;
+    }
+
+    /// The newest report tells how much of the peer's memory is ours.
+    pub(crate) fn on_report(&mut self, report: &Report) {
+        self.peer_memory.bytes = u64::from(report.memory_kib) * KIB_BYTES;
     }
 
     /// Each stream's own place in the peer's memory: one symbol, which the others' blocks cannot take ([window-2]).
