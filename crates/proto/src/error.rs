@@ -154,6 +154,26 @@ pub enum PeerMisbehaved {
         /// What contradicts it.
         later: u32,
     },
+    /// A stream which it may not open yet.
+    #[error("it names stream {stream}, but may open only {permitted} of that kind")]
+    StreamBeyondCredit {
+        /// The stream's id.
+        stream: u32,
+        /// How many streams of this kind it may have opened until now.
+        permitted: u32,
+    },
+    /// A stream which this side would open, and has not.
+    #[error("it names stream {stream}, which this side has not opened")]
+    StreamNotOpened {
+        /// The stream's id.
+        stream: u32,
+    },
+    /// What only the sender of a one-way stream says came from its receiver, or the reverse.
+    #[error("it names stream {stream} in a direction which that stream does not have")]
+    StreamDirection {
+        /// The stream's id.
+        stream: u32,
+    },
 }
 
 /// Why a write was refused.

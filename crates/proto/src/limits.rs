@@ -250,6 +250,13 @@ pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
 /// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
 pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;
 
+/// Streams which a peer may open anew in a second in place of those which were reset: each costs both ends work and brings nothing.
+/// Those which were read give their place back at once.
+pub const STREAM_RESETS_PER_S: u32 = 100;
+
+/// How many of these may come at once, when none came before.
+pub const STREAM_RESETS_BURST: u32 = 32;
+
 /// A keep-alive is never sent more often because of what a peer declares.
 pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);
 

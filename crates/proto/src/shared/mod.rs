@@ -1,5 +1,6 @@
 //! What the two profiles share: names, timers and accounts, and no behaviour of either.
 
+pub(crate) mod bucket;
 pub(crate) mod closing;
 pub(crate) mod counters;
 pub(crate) mod events;
