@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use dfcp_wire::Profile;
+use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
 use crate::classic::parameters::ClassicSettings;
@@ -108,6 +109,9 @@ pub struct Config {
     /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
     /// obeys it whatever its own rate. Default 0.
     pub receive_rate_max_bps: u64,
+    /// Streams of each kind which the peer may have open at once, the first stream of the session apart. Default 0: it opens
+    /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
+    pub streams: StreamLimits,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     pub idle_timeout: Duration,
     /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
@@ -139,6 +143,7 @@ impl Config {
             send_buffer_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_memory_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_rate_max_bps: 0,
+            streams: StreamLimits { bidirectional: 0, one_way: 0 },
             idle_timeout: Duration::from_secs(30),
             keep_alive: Some(Duration::from_secs(10)),
             time_wait: Duration::from_secs(32),
@@ -191,6 +196,7 @@ impl Config {
             window_blocks: self.window_blocks,
             receive_memory_bytes: self.receive_memory_bytes.min(limits::WINDOW_BYTES_START),
             rate_max_bps: self.receive_rate_max_bps,
+            streams: self.streams,
             idle_timeout_ms: u32::try_from(self.idle_timeout.as_millis()).unwrap_or(u32::MAX),
         }
     }
@@ -220,6 +226,9 @@ impl Config {
         let memory = (limits::RECEIVE_MEMORY_BYTES_MIN, limits::RECEIVE_MEMORY_BYTES_MAX);
         in_range("send_buffer_bytes", self.send_buffer_bytes, 1, limits::RECEIVE_MEMORY_BYTES_MAX)?;
         in_range("receive_memory_bytes", self.receive_memory_bytes, memory.0, memory.1)?;
+        for (name, streams) in [("streams.bidirectional", self.streams.bidirectional), ("streams.one_way", self.streams.one_way)] {
+            in_range(name, streams.into(), 0, limits::STREAMS_MAX.into())?;
+        }
         let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         in_range("idle_timeout in ms", idle_ms, 100, 86_400_000)?;
         if let Some(keep_alive) = self.keep_alive {

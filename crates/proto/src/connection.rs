@@ -14,6 +14,7 @@ use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;
 use crate::session::handshake::Opener;
 use crate::session::protection::Identity;
+use crate::session::streams::Streams;
 use crate::session::sharing::{Sending, WriteAllowance};
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
@@ -246,6 +247,14 @@ impl Connection {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         of_either!(&self.0, it => it.is_finished())
+    }
+}
+
+/// Streams.
+impl Connection {
+    /// The streams of a modern connection beside its first; a classic one has no others.
+    pub fn streams(&mut self) -> Option<Streams<'_>> {
+        self.modern_mut().map(Streams)
     }
 }
 

@@ -154,6 +154,47 @@ pub enum PeerMisbehaved {
         /// What contradicts it.
         later: u32,
     },
+    /// A stream which it may not open yet.
+    #[error("it names stream {stream}, but may open only {permitted} of that kind")]
+    StreamBeyondCredit {
+        /// The stream's id.
+        stream: u32,
+        /// How many streams of this kind it may have opened until now.
+        permitted: u32,
+    },
+    /// A stream which this side would open, and has not.
+    #[error("it names stream {stream}, which this side has not opened")]
+    StreamNotOpened {
+        /// The stream's id.
+        stream: u32,
+    },
+    /// What only the sender of a one-way stream says came from its receiver, or the reverse.
+    #[error("it names stream {stream} in a direction which that stream does not have")]
+    StreamDirection {
+        /// The stream's id.
+        stream: u32,
+    },
+}
+
+/// Why something could not be done with a stream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The peer does not permit another stream of this kind yet.
+    #[error("the peer permits no further stream for now; wait until others have ended")]
+    NoCredit,
+    /// There is no memory for another stream.
+    #[error("this side has no memory left for another stream")]
+    NoMemory,
+    /// The stream is none of ours in this direction, or has ended here.
+    #[error("the stream is not open in this direction, or has ended")]
+    Ended,
+    /// The peer's application has ended its half at once, and said why.
+    #[error("the peer reset the stream with code {0}")]
+    Reset(u32),
+    /// The session is over.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
 }
 
 /// Why a write was refused.

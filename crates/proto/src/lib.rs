@@ -29,11 +29,14 @@ pub use config::{Config, Content, Profile, Rate, Schedule, SendBuffering, Traffi
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
-pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, WriteError};
+pub use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};
+pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, StreamError, WriteError};
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
 pub use session::protection::Identity;
+pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
+pub use session::streams::{StreamEvent, Streams};
 pub use shared::events::Event;
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};

@@ -20,6 +20,12 @@ pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 /// peer never uses a generator state twice; honest peers reuse states, and then it is about 1 MB.
 pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
 
+/// Streams of one kind which a peer may be permitted to have open at once.
+pub const STREAMS_MAX: u32 = 16_384;
+
+/// Bytes which an idle stream takes at the most, both halves together, its place in its session's tables included.
+pub const STREAM_BYTES_MAX: u64 = 1 << 10;
+
 /// Bytes of receive memory a connection may be configured with.
 pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 
@@ -252,6 +258,13 @@ pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64
 
 /// How rarely, at the most, the end of a stream is said again until the peer acknowledges it.
 pub(crate) const STREAM_END_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Streams which a peer may open anew in a second in place of those which were reset: each costs both ends work and brings nothing.
+/// Those which were read give their place back at once.
+pub const STREAM_RESETS_PER_S: u32 = 100;
+
+/// How many of these may come at once, when none came before.
+pub const STREAM_RESETS_BURST: u32 = 32;
 
 /// A keep-alive is never sent more often because of what a peer declares.
 pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);

@@ -8,23 +8,7 @@ use dfcp_time::Time;
 
 use crate::endpoint::address::AddressPrefix;
 use crate::limits;
-
-/// A token bucket, kept as the one instant at which it is full again.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    full_at: Time,
-}
-
-impl Bucket {
-    /// Whether there is a token, in a bucket for `burst` which gets one every `interval`.
-    fn has_token(&self, now: Time, interval: Duration, burst: u32) -> bool {
-        self.full_at <= now + interval * burst.saturating_sub(1)
-    }
-
-    fn take(&mut self, now: Time, interval: Duration) {
-        self.full_at = self.full_at.max(now) + interval;
-    }
-}
+use crate::shared::bucket::Bucket;
 
 /// A token bucket for all, and one for each address that has failed recently, with an address's share of rate and burst.
 /// Only failures take tokens.
@@ -66,7 +50,7 @@ impl RateLimit {
     pub(super) fn charge(&mut self, now: Time, prefix: AddressPrefix) {
         let (interval, _) = self.address_share();
         self.all.take(now, self.interval);
-        self.addresses.retain(|_, bucket| bucket.full_at > now);
+        self.addresses.retain(|_, bucket| !bucket.is_full(now));
         self.addresses.entry(prefix).or_default().take(now, interval);
     }
 }
@@ -74,23 +58,6 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bucket_gives_its_burst_and_then_one_per_interval() {
-        let (mut bucket, interval) = (Bucket::default(), Duration::from_millis(5));
-        let mut taken = 0;
-        for step in 0..10_000 {
-            let now = Time::from_s(9) + Duration::from_micros(100) * step;
-            if bucket.has_token(now, interval, 32) {
-                bucket.take(now, interval);
-                taken += 1;
-            }
-        }
-        assert_eq!(taken, 32 + 199);
-        assert!(bucket.has_token(Time::from_s(20), interval, 32));
-        (0..32).for_each(|_| bucket.take(Time::from_s(20), interval));
-        assert!(!bucket.has_token(Time::from_s(20), interval, 32), "no more than the burst is saved up");
-    }
 
     #[test]
     fn few_addresses_are_remembered() {

@@ -1,7 +1,7 @@
 //! What the application does with a connection.
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
+use dfcp_wire::{Profile, StreamId};
 
 use crate::classic::parameters::Parameter;
 use crate::config::{Rate, Traffic};
@@ -9,7 +9,6 @@ use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::protection::Identity;
 use crate::session::{Phase, Seal, Session};
 use crate::shared::Read;
-use crate::shared::events::EventKind;
 use crate::stats::Stats;
 
 impl Session {
@@ -26,49 +25,33 @@ impl Session {
             }
             Phase::SynSent | Phase::SynReceived | Phase::Open => {}
         }
-        if self.is_shut_down() {
-            return Err(WriteError::ShutDown);
-        }
-        let taken = self.send.write(now, data);
-        self.write_blocked = taken < data.len();
+        let taken = self.send.write(now, StreamId::FIRST, data).ok_or(WriteError::ShutDown)?;
         self.may_send |= taken > 0;
         Ok(taken)
-    }
-
-    /// Tells an application which could not write that it can again.
-    pub(super) fn wake_writer(&mut self) {
-        if self.write_blocked && self.send.asks_for_more() {
-            self.write_blocked = false;
-            self.events.push(EventKind::Writable);
-        }
-    }
-
-    fn is_shut_down(&self) -> bool {
-        self.closing.is_started() || self.send.stream.is_shut_down()
     }
 
     /// Sends what has been written without waiting for a full block.
     pub fn flush(&mut self) {
         self.may_send = true;
-        self.send.stream.flush();
+        self.send.flush(StreamId::FIRST);
     }
 
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
-        self.send.stream.open_blocks()
+        self.send.open_blocks()
     }
 
     /// Whether everything written has been acknowledged by the peer's decoder.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.send.stream.is_drained()
+        self.send.is_drained()
     }
 
     /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
     /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
-        self.send.stream.shut_down();
+        self.send.shut_down(now, StreamId::FIRST);
         self.may_send = true;
         self.update_closing(now);
     }
@@ -92,20 +75,11 @@ impl Session {
     /// # Errors
     /// The reason why the connection ended, once everything received before has been read.
     pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        let copied = self.recv.read(out);
-        if copied > 0 {
-            // The peer may be waiting for room: tell it once a good part more is free than it knows of.
-            let (blocks, bytes) = self.reported_window;
-            let is_wider = self.recv.window_blocks() >= blocks + self.config.window_blocks.div_ceil(4)
-                || self.recv.window_bytes() >= bytes + self.recv.memory_bytes() / 4;
-            if is_wider && self.phase == Phase::Open {
-                self.reported_window = (self.recv.window_blocks(), self.recv.window_bytes());
-                self.reporter.on_own_news(now);
-            }
-            return Ok(Read::Bytes(copied));
+        if let Ok(read @ (Read::Bytes(_) | Read::End)) = self.recv.read(StreamId::FIRST, out) {
+            self.tell_of_room(now);
+            return Ok(read);
         }
         match &self.phase {
-            _ if self.recv.is_drained() => Ok(Read::End),
             Phase::Closed(Some(error)) => Err(error.clone()),
             Phase::Closed(None) => Ok(Read::End),
             Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
@@ -115,7 +89,7 @@ impl Session {
     /// Whether [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.recv.is_readable() || self.recv.is_drained() || matches!(self.phase, Phase::Closed(_))
+        self.recv.is_readable(StreamId::FIRST) || matches!(self.phase, Phase::Closed(_))
     }
 
     /// Changes the sending rate while the connection runs.
@@ -137,7 +111,7 @@ impl Session {
     /// Changes the kind of traffic while the connection runs.
     pub fn set_traffic(&mut self, traffic: Traffic) {
         self.config_mut().traffic = traffic;
-        self.send.stream.set_traffic(traffic);
+        self.send.set_traffic(traffic);
     }
 
     /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
@@ -147,7 +121,7 @@ impl Session {
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
         // Only what we send: the receiver's window has been declared.
-        self.send.stream.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
+        self.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
         Ok(())
     }
 
@@ -176,7 +150,7 @@ impl Session {
         if let Seal::On(protection) = &self.seal {
             stats.segments_forged = protection.forged();
         }
-        let counters = self.send.stream.counters();
+        let counters = self.send.counters();
         stats.sent = counters.sent;
         stats.wasted = self.send.wasted();
         stats.loss = self.send.flight.loss().estimate();

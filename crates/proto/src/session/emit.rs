@@ -2,15 +2,15 @@
 
 use dfcp_secure::{SealError, epoch_of};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
+use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::segment::{Address, Envelope, KeyEpoch, ReportHeader, Segment};
 use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
 
 use crate::error::ConnectionError;
 use crate::session::{Seal, Session};
 
-/// Room that the list of a report always has, however small the symbols are.
-const LIST_BYTES_MIN: usize = 24;
+/// Room that a report always has, however small the symbols are: for the records of some streams.
+const REPORT_PAYLOAD_BYTES_MIN: usize = 256;
 
 /// What an owner other than the sender has to say.
 #[derive(Debug)]
@@ -88,11 +88,14 @@ impl Session {
                 numbered.draft.truncate(length);
             }
             Control::Report(_, report) => {
-                let room = usize::from(self.symbol_size).max(REPORT_BYTES + LIST_BYTES_MIN);
+                let room = usize::from(self.symbol_size).max(REPORT_PAYLOAD_BYTES_MIN);
                 let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
-                self.recv.write_runs(&mut writer);
+                self.recv.write_records(&mut writer, self.ids.unseen());
                 let length = writer.finish();
                 numbered.draft.truncate(length);
+                if self.recv.owes_naming() {
+                    self.reporter.owe_another();
+                }
             }
         }
         self.complete(numbered)

@@ -158,6 +158,8 @@ impl Handshake {
 pub(crate) struct PeerLimits {
     pub(crate) window_blocks: u32,
     pub(crate) window_bytes: u64,
+    /// How many streams we may open at first.
+    pub(crate) streams: StreamLimits,
     /// The rate it permits us; 0 is any.
     pub(crate) rate_max_bps: u64,
     /// The silence after which it gives up, if it ever does.
@@ -169,6 +171,7 @@ impl From<&Offer> for PeerLimits {
         Self {
             window_blocks: offer.window_blocks,
             window_bytes: offer.receive_memory_bytes,
+            streams: offer.streams,
             rate_max_bps: offer.rate_max_bps,
             idle_timeout: (offer.idle_timeout_ms > 0).then(|| Duration::from_millis(offer.idle_timeout_ms.into())),
         }

@@ -12,7 +12,7 @@ impl Session {
 
     /// Memory of blocks comes from `spare`, and goes back to it.
     pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
-        self.send.stream.take_from(spare.clone());
+        self.send.take_from(spare.clone());
         self.recv.take_from(spare.clone());
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use dfcp_secure::{OpenError, epoch_of};
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
-use dfcp_wire::{Unverified, feedback};
+use dfcp_wire::{StreamId, Unverified, feedback};
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
@@ -14,6 +14,7 @@ use crate::error::{ConnectionError, Dropped};
 use crate::path::rtt::RttEstimator;
 use crate::session::handshake::Opener;
 use crate::session::send_side::Heard;
+use crate::session::streams::Direction;
 use crate::session::{Phase, Seal, Session};
 use crate::shared::PushError;
 use crate::shared::events::EventKind;
@@ -170,12 +171,13 @@ impl Session {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, data, payload),
             Segment::Report(header) => self.take_report(now, header, number, payload),
-            Segment::Fin(fin) => self.take_fin(now, fin),
-            Segment::Ack(ack) => self.take_ack(now, ack),
+            Segment::Fin(fin) => self.take_fin(now, fin, number),
+            Segment::Ack(ack) => self.take_ack(now, ack, number),
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
         match result {
             Ok(()) => {
+                self.settle_gone(now);
                 self.update_closing(now);
                 Ok(())
             }
@@ -189,27 +191,29 @@ impl Session {
     }
 
     fn take_data(&mut self, now: Time, data: &Data, payload: &[u8]) -> Result<(), PushError> {
-        let result = self.recv.push(data.block_id, data.block, data.esi, payload);
+        self.admit(now, data.stream, Direction::FromPeer)?;
+        let result = self.recv.push(data, payload);
         if matches!(result, Ok(true)) && !self.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
             // Also for what there was no room for: the sender must learn of the window.
             self.reporter.on_arrival(now);
         }
-        if result? || self.recv.is_readable() {
+        result?;
+        if data.stream == StreamId::FIRST && self.recv.is_readable(StreamId::FIRST) {
             self.events.push(EventKind::Readable);
         }
         Ok(())
     }
 
     fn take_report(&mut self, now: Time, header: &ReportHeader, number: u64, payload: &[u8]) -> Result<(), PushError> {
-        let (report, runs) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
-        let was_drained = self.send.stream.is_drained();
-        let proven =
-            (self.send.stream.counters().acknowledged_symbols, self.send.stream.counters().acknowledged_symbol_bytes);
+        let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
+        let was_drained = self.send.is_drained();
+        let proven = (self.send.counters().acknowledged_symbols, self.send.counters().acknowledged_symbol_bytes);
+        self.check_streams_of(&records)?;
         let heard = self
             .send
-            .on_report(now, number, header.next_needed, &report, runs, &self.numbers)
+            .on_report(now, number, (&report, &records), &self.numbers, &self.rtt)
             .map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
@@ -222,14 +226,14 @@ impl Session {
             self.on_news(now, &report, rtt_sample, header.receive_queue_kib);
             self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
+            self.ids.on_peer_limits(report.streams);
         }
-        self.wake_writer();
         Ok(())
     }
 
-    fn take_ack(&mut self, now: Time, ack: &Ack) -> Result<(), PushError> {
+    fn take_ack(&mut self, now: Time, ack: &Ack, number: u64) -> Result<(), PushError> {
         match *ack {
-            Ack::OfFin { end, proof } => self.take_fin_ack(Some(end), proof)?,
+            Ack::OfFin { stream: StreamId::FIRST, end, proof } => self.take_fin_ack(Some(end), proof, number)?,
             Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
                 if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !self.rtt.is_known()) {
@@ -237,7 +241,16 @@ impl Session {
                 }
                 self.reporter.on_urgent(now);
             }
-            Ack::KeepAlive => self.reporter.on_arrival(now),
+            Ack::KeepAlive { stream } => {
+                self.admit(now, stream, Direction::Any)?;
+                self.recv.on_question(stream);
+                self.reporter.on_arrival(now);
+            }
+            Ack::OfFin { .. }
+            | Ack::ResetStream { .. }
+            | Ack::OfReset { .. }
+            | Ack::StopSending { .. }
+            | Ack::Gone { .. } => self.take_stream_ack(now, ack, number)?,
             Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
                 return Err(Dropped::Unexpected.into());
             }
@@ -246,22 +259,27 @@ impl Session {
     }
 
     /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is.
-    fn take_fin_ack(&mut self, end: Option<u32>, proof: u32) -> Result<(), PushError> {
+    fn take_fin_ack(&mut self, end: Option<u32>, proof: u32, number: u64) -> Result<(), PushError> {
         if self.closing.is_repeating() {
-            self.send.stream.check_end(end, proof).map_err(PushError::Misbehaved)?;
+            self.send.check_first_end(end, proof).map_err(PushError::Misbehaved)?;
         }
         if self.closing.on_fin_acknowledged(end) {
-            self.send.on_finished();
+            self.send.on_first_finished(number);
             self.events.push(EventKind::Finished);
         }
         Ok(())
     }
 
-    fn take_fin(&mut self, now: Time, fin: &Fin) -> Result<(), PushError> {
-        self.recv.set_end(fin.end).map_err(PushError::Misbehaved)?;
+    fn take_fin(&mut self, now: Time, fin: &Fin, number: u64) -> Result<(), PushError> {
+        self.admit(now, fin.stream, Direction::FromPeer)?;
+        self.recv.on_fin(fin.stream, fin.end)?;
+        if fin.stream != StreamId::FIRST {
+            self.reporter.on_arrival(now);
+            return Ok(());
+        }
         self.closing.on_peer_fin(fin.end);
         if let Some(proof) = fin.ack_proof {
-            self.take_fin_ack(None, proof)?;
+            self.take_fin_ack(None, proof, number)?;
         }
         self.reporter.on_arrival(now);
         Ok(())

@@ -81,6 +81,11 @@ impl Reporter {
         self.repeats = REPEATS;
     }
 
+    /// Not all that is news fitted into the last report, or it has not been told often enough.
+    pub(crate) fn owe_another(&mut self) {
+        self.repeats = self.repeats.max(1);
+    }
+
     /// The last report could not yet speak of all that arrived; at `at` it can.
     pub(crate) fn again_at(&mut self, at: Time) {
         self.again_at = Some(at);

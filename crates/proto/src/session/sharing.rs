@@ -49,7 +49,7 @@ impl Session {
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
     pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
-        self.send.stream.set_send_buffering(send_buffering);
+        self.send.set_send_buffering(send_buffering);
     }
 
     /// What it has to send. Of a connection which is not modern or not open, nothing.
@@ -61,18 +61,18 @@ impl Session {
         let is_under_way = self.send.is_under_way();
         Sending {
             is_under_way,
-            is_busy: is_under_way || (self.write_blocked && self.send.stream.may_begin_block()),
+            is_busy: is_under_way || self.send.is_writer_held_up(),
             takes_turns: self.pacer.rate_bps().is_none()
                 && self.send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
-            has_used_allowance: self.send.stream.has_used_allowance(),
+            has_used_allowance: self.send.has_used_allowance(),
         }
     }
 
     /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
     /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
-        self.send.stream.allow(allowance);
-        self.wake_writer();
+        self.send.allow(allowance);
+        self.send.wake_writers();
     }
 
     /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole

@@ -33,7 +33,7 @@ impl Session {
 
     /// The peer may have proven more than before: `symbols` and bytes of such, as the sender had counted then.
     pub(super) fn pay_off(&mut self, now: Time, (symbols, symbol_bytes): (u64, u64)) {
-        let counters = self.send.stream.counters();
+        let counters = self.send.counters();
         let symbols = counters.acknowledged_symbols - symbols;
         if symbols > 0 {
             let symbol_bytes = counters.acknowledged_symbol_bytes - symbol_bytes;

@@ -26,6 +26,7 @@ impl Session {
             (self.idle_at(), Timer::Idle),
             (self.handshake.timer.map(|timer| timer.next_at()), Timer::Handshake),
             (owes_answer.then_some(now), Timer::Answer),
+            (self.recv.answer_at().filter(|_| self.phase == Phase::Open), Timer::Answer),
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(), Timer::Report),
             (self.keep_alive_at(), Timer::KeepAlive),
@@ -94,7 +95,7 @@ impl Session {
             self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
         });
         // The report which opens a closed window may have been lost: ask for another.
-        let probe = self.send.stream.is_stuck().then_some(self.last_keep_alive + WINDOW_PROBE);
+        let probe = (self.send.stuck().is_some() || self.wants_streams).then_some(self.last_keep_alive + WINDOW_PROBE);
         earlier(regular, probe)
     }
 

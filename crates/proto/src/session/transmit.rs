@@ -64,6 +64,7 @@ impl Session {
             .or_else(|| self.report(now))
             .or_else(|| self.fin_ack_segment().map(Control::Bare))
             .or_else(|| self.fin_segment(now).map(Control::Bare))
+            .or_else(|| self.stream_segment(now).map(Control::Bare))
     }
 
     /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
@@ -125,7 +126,6 @@ impl Session {
             self.reporter.on_sent(now);
             return None;
         };
-        let receiver = &self.recv;
         let hold = now.since(arrived_at).as_micros();
         let report = Report {
             highest_datagram: highest as u32,
@@ -133,14 +133,11 @@ impl Session {
             bytes_received: self.arrivals.bytes(),
             hold_us: u32::try_from(hold).unwrap_or(u32::MAX),
             arrival_rate_bps: self.arrivals.rate_bps(now),
-            window_blocks: receiver.window_blocks(),
-            window_bytes: receiver.window_bytes(),
-            wasted: receiver.wasted(),
-            proof_cumulative: receiver.proof(),
-            proof_listed: 0, // known when the list is written
+            memory_kib: self.recv.memory_kib(),
+            streams: self.ids.granted(now),
+            wasted: self.recv.wasted(),
         };
-        let header = ReportHeader { next_needed: receiver.next_needed(), receive_queue_kib: self.receive_queue_kib() };
-        self.reported_window = (report.window_blocks, report.window_bytes);
+        let header = ReportHeader { receive_queue_kib: self.receive_queue_kib() };
         self.reporter.on_sent(now);
         if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
             self.reporter.again_at(at);
@@ -158,7 +155,7 @@ impl Session {
     fn fin_ack_segment(&mut self) -> Option<Segment> {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
-        Some(Segment::Ack(Ack::OfFin { end, proof: self.recv.proof() }))
+        Some(Segment::Ack(Ack::OfFin { stream: StreamId::FIRST, end, proof: self.recv.first_proof() }))
     }
 
     fn fin_segment(&mut self, now: Time) -> Option<Segment> {
@@ -168,8 +165,17 @@ impl Session {
         let end = self.closing.due_fin(now)?;
         self.closing.on_fin_sent(now);
         // A FINACK also acknowledges the peer's FIN (thesis §3.11, [close-4]).
-        let ack_proof = self.closing.is_peer_done().then(|| self.recv.proof());
-        Some(Segment::Fin(Fin { end, ack_proof }))
+        let ack_proof = self.closing.is_peer_done().then(|| self.recv.first_proof());
+        Some(Segment::Fin(Fin { stream: StreamId::FIRST, end, ack_proof }))
+    }
+
+    /// Answers to what the peer has said of streams, and what ours have to say of their ends.
+    fn stream_segment(&mut self, now: Time) -> Option<Segment> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let answer = self.recv.next_answer(now, &self.rtt).map(Segment::Ack);
+        answer.or_else(|| self.send.next_ending(now, &self.rtt))
     }
 
     fn keep_alive_segment(&mut self, now: Time) -> Option<Segment> {
@@ -177,7 +183,7 @@ impl Session {
             return None;
         }
         self.last_keep_alive = now;
-        Some(Segment::Ack(Ack::KeepAlive))
+        Some(Segment::Ack(Ack::KeepAlive { stream: self.send.stuck().unwrap_or_default() }))
     }
 
     fn data_segment(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
@@ -196,7 +202,6 @@ impl Session {
         self.may_send = data.is_some();
         self.was_idle = data.is_none();
         self.sender_asked_at = now;
-        self.wake_writer();
         // The last block may just have been cut: FIN follows at once.
         if self.was_idle || !self.closing.is_started() {
             self.update_closing(now);
@@ -207,9 +212,9 @@ impl Session {
     fn next_data(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         let spending = self.spending();
         let Some(symbol) = self.send.next_symbol(now, &self.rtt, spending) else { return Ok(None) };
-        let data = segment::Data { block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let data = segment::Data { stream: symbol.stream, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
         let mut numbered = self.begin(&Segment::Data(data), out);
-        if !self.send.stream.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
+        if !self.send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Ok(None);
         }
         self.send.on_sent(now, symbol, numbered.number);

@@ -1,5 +1,6 @@
 //! What the two profiles share: names, timers and accounts, and no behaviour of either.
 
+pub(crate) mod bucket;
 pub(crate) mod closing;
 pub(crate) mod counters;
 pub(crate) mod events;
@@ -11,7 +12,7 @@ pub(crate) mod state;
 use std::net::SocketAddr;
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
+use dfcp_wire::{Opener, Profile};
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
@@ -75,6 +76,16 @@ pub(crate) struct Data {
 pub(crate) enum Role {
     Initiator,
     Acceptor,
+}
+
+impl Role {
+    /// As the ids of streams have it.
+    pub(crate) const fn opener(self) -> Opener {
+        match self {
+            Self::Initiator => Opener::Initiator,
+            Self::Acceptor => Opener::Acceptor,
+        }
+    }
 }
 
 /// Why a segment had no effect, or ends its connection.

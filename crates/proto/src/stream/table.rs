@@ -51,6 +51,11 @@ impl<T> StreamTable<T> {
         self.streams.len()
     }
 
+    /// The id of the one in this place of the order.
+    pub(crate) fn id_at(&self, place: usize) -> Option<StreamId> {
+        self.streams.get(place).map(|&(id, _)| id)
+    }
+
     /// All of them, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
         self.streams.iter().map(|(id, stream)| (*id, &**stream))

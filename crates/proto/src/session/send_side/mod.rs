@@ -44,8 +44,10 @@ pub(crate) struct SendSide {
     passed: Vec<StreamId>,
     /// What applications are to be told of them.
     events: VecDeque<(StreamId, SendEvent)>,
-    /// Streams whose sending half has ended.
-    gone: Vec<StreamId>,
+    /// The writer of the first stream is to be told that there is room again.
+    first_writable: bool,
+    /// Streams whose sending half has ended, and whether by a reset.
+    gone: Vec<(StreamId, bool)>,
     /// The number of the newest datagram of the peer's that told of what it has.
     told_by: Option<u64>,
     waste: WasteCounters,
@@ -84,6 +86,7 @@ impl SendSide {
             waiting: Vec::new(),
             passed: Vec::new(),
             events: VecDeque::new(),
+            first_writable: false,
             gone: Vec::new(),
             told_by: None,
             waste: WasteCounters::default(),

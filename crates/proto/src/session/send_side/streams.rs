@@ -148,14 +148,14 @@ impl SendSide {
     }
 
     fn remove(&mut self, id: StreamId) {
-        self.streams.remove(id);
+        let by_reset = self.streams.remove(id).is_some_and(|stream| stream.is_reset());
         self.scheduler.remove(id);
-        self.gone.push(id);
+        self.gone.push((id, by_reset));
         self.forget_if_idle();
     }
 
-    /// The next stream whose sending half has ended.
-    pub(crate) fn take_gone(&mut self) -> Option<StreamId> {
+    /// The next stream whose sending half has ended, and whether by a reset.
+    pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop()
     }
 
@@ -173,8 +173,31 @@ impl SendSide {
 
     // ---- the first stream, whose end is the session's ----
 
-    pub(crate) fn first(&self) -> Option<&SendStream> {
-        self.streams.get(StreamId::FIRST)
+    /// One past its last block, once that is known.
+    pub(crate) fn first_end(&self) -> Option<u32> {
+        self.streams.get(StreamId::FIRST)?.end()
+    }
+
+    /// The peer says in its datagram `number` that it has all of the first stream: it names our `end`, or whichever it is.
+    ///
+    /// # Errors
+    /// The proof is wrong.
+    pub(crate) fn check_first_end(&self, end: Option<u32>, proof: u32) -> Result<(), PeerMisbehaved> {
+        self.streams.get(StreamId::FIRST).map_or(Ok(()), |first| first.check_end(end, proof))
+    }
+
+    /// It does. The report which acknowledges its last blocks may still be on its way, or lost.
+    pub(crate) fn on_first_finished(&mut self, number: u64) {
+        if let Some(first) = self.streams.get_mut(StreamId::FIRST) {
+            first.on_finished(&mut self.shared);
+        }
+        self.note_told(number);
+        self.forget_if_idle();
+    }
+
+    /// Whether its writer is to be told that there is room again.
+    pub(crate) fn take_first_writable(&mut self) -> bool {
+        std::mem::take(&mut self.first_writable)
     }
 
     /// Whether every other stream has ended.
@@ -224,16 +247,21 @@ impl SendSide {
     /// Tells the writer of a stream once that there is room again.
     pub(super) fn tell_if_writable(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        if stream.wakes_writer(&self.flight, &self.shared) {
+        if !stream.wakes_writer(&self.flight, &self.shared) {
+            return;
+        }
+        if id == StreamId::FIRST {
+            self.first_writable = true;
+        } else {
             self.events.push_back((id, SendEvent::Writable));
         }
     }
 
     /// The same for all.
     pub(crate) fn wake_writers(&mut self) {
-        for (id, stream) in self.streams.iter_mut() {
-            if stream.wakes_writer(&self.flight, &self.shared) {
-                self.events.push_back((id, SendEvent::Writable));
+        for place in 0..self.streams.len() {
+            if let Some(id) = self.streams.id_at(place) {
+                self.tell_if_writable(id);
             }
         }
     }
