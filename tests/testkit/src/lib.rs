@@ -17,6 +17,7 @@ mod path;
 mod pattern;
 pub mod raw;
 mod segment;
+mod streams;
 mod testbed;
 mod trust;
 
@@ -26,5 +27,6 @@ pub use node::{Node, Observable};
 pub use path::{DelayLine, Links, LinksConfig, Path};
 pub use pattern::Pattern;
 pub use segment::{rewrites, rewritten};
+pub use streams::{StreamApplications, StreamState};
 pub use testbed::{Outcome, Tap, Testbed, client_address, server_address};
 pub use trust::{Trust, sealed};

@@ -1,0 +1,193 @@
+//! Applications on the streams of a session.
+
+use std::collections::BTreeMap;
+
+use dfcp_proto::{Connection, Opener, Read, StreamError, StreamEvent, StreamId, StreamKind};
+use dfcp_time::Time;
+
+use crate::pattern::Pattern;
+
+/// Bytes which are written or read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What happened on one stream at one end.
+#[derive(Clone, Debug)]
+pub struct StreamState {
+    /// Bytes that it is to write before it finishes.
+    pub send_bytes: u64,
+    /// Bytes which were taken.
+    pub written: u64,
+    /// When the peer had proven that it has all.
+    pub delivered_at: Option<Time>,
+    /// The peer wants no more, with this code.
+    pub stopped: Option<u32>,
+    /// Whether what comes is read.
+    pub reads: bool,
+    /// Bytes which were read.
+    pub read: u64,
+    /// When the peer's half was read to its end.
+    pub ended_at: Option<Time>,
+    /// The peer has reset its half, with this code.
+    pub reset: Option<u32>,
+    /// Where the first byte was read that the peer has not written.
+    pub corrupt_at: Option<u64>,
+    writes: bool,
+}
+
+/// The applications at one end of a session. Each stream has patterns of its own.
+#[derive(Debug)]
+pub struct StreamApplications {
+    seed: u64,
+    /// Who opens streams here.
+    us: Opener,
+    /// All streams that were opened here or accepted.
+    pub streams: BTreeMap<StreamId, StreamState>,
+    /// What an accepted bidirectional stream writes.
+    pub answer_bytes: u64,
+    /// Whether accepted streams are read at once.
+    pub reads: bool,
+}
+
+impl StreamApplications {
+    /// No stream is open yet. Both ends must have the same seed.
+    #[must_use]
+    pub fn new(seed: u64, us: Opener) -> Self {
+        Self { seed, us, streams: BTreeMap::new(), answer_bytes: 0, reads: true }
+    }
+
+    /// Opens a stream which writes so many bytes and finishes.
+    ///
+    /// # Errors
+    /// Those of [`Streams::open`](dfcp_proto::Streams::open).
+    pub fn open(
+        &mut self,
+        connection: &mut Connection,
+        kind: StreamKind,
+        send_bytes: u64,
+    ) -> Result<StreamId, StreamError> {
+        let mut streams = connection.streams().ok_or(StreamError::Ended)?;
+        let id = streams.open(kind)?;
+        self.add(id, send_bytes);
+        Ok(id)
+    }
+
+    fn add(&mut self, id: StreamId, send_bytes: u64) {
+        let is_ours = id.opener() == self.us;
+        let writes = is_ours || id.kind() == StreamKind::Bidirectional;
+        let reads = self.reads && (!is_ours || id.kind() == StreamKind::Bidirectional);
+        let state = StreamState {
+            send_bytes: if writes { send_bytes } else { 0 },
+            written: 0,
+            delivered_at: None,
+            stopped: None,
+            reads,
+            read: 0,
+            ended_at: None,
+            reset: None,
+            corrupt_at: None,
+            writes,
+        };
+        self.streams.insert(id, state);
+    }
+
+    /// The state of one stream.
+    #[must_use]
+    pub fn get(&self, id: StreamId) -> Option<&StreamState> {
+        self.streams.get(&id)
+    }
+
+    /// Whether each stream has delivered all, and been read to its end where it has one.
+    #[must_use]
+    pub fn are_done(&self) -> bool {
+        let is_read = |id: &StreamId| id.opener() != self.us || id.kind() == StreamKind::Bidirectional;
+        self.streams.iter().all(|(id, it)| {
+            (!it.writes || it.delivered_at.is_some()) && (!is_read(id) || it.ended_at.is_some())
+        })
+    }
+
+    /// Takes the events, accepts streams, writes and reads.
+    pub fn work(&mut self, now: Time, connection: &mut Connection) {
+        while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
+            self.take_event(now, event);
+        }
+        while let Some(id) = connection.streams().and_then(|mut it| it.accept()) {
+            self.add(id, self.answer_bytes);
+        }
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let (seed, us) = (self.seed, self.us);
+        for (&id, state) in &mut self.streams {
+            write(now, connection, id, state, pattern(seed, id, us), &mut buffer);
+            let peer = if us == Opener::Initiator { Opener::Acceptor } else { Opener::Initiator };
+            read(now, connection, id, state, pattern(seed, id, peer), &mut buffer);
+        }
+    }
+
+    fn take_event(&mut self, now: Time, event: StreamEvent) {
+        match event {
+            StreamEvent::Finished(id) => {
+                if let Some(state) = self.streams.get_mut(&id) {
+                    state.delivered_at = Some(now);
+                }
+            }
+            StreamEvent::Stopped { stream, error } => {
+                if let Some(state) = self.streams.get_mut(&stream) {
+                    state.stopped = Some(error);
+                    state.writes = false;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What one end writes to a stream.
+fn pattern(seed: u64, id: StreamId, writer: Opener) -> Pattern {
+    let word = u64::from(id.to_word()) << 1 | u64::from(writer == Opener::Acceptor);
+    Pattern(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ word)
+}
+
+fn write(
+    now: Time,
+    connection: &mut Connection,
+    id: StreamId,
+    state: &mut StreamState,
+    pattern: Pattern,
+    buffer: &mut [u8],
+) {
+    let Some(mut streams) = connection.streams().filter(|_| state.writes) else { return };
+    while state.written < state.send_bytes {
+        let length = buffer.len().min(usize::try_from(state.send_bytes - state.written).unwrap_or(usize::MAX));
+        pattern.fill(state.written, &mut buffer[..length]);
+        match streams.write(now, id, &buffer[..length]) {
+            Ok(0) => break,
+            Ok(taken) => state.written += taken as u64,
+            Err(_) => return,
+        }
+    }
+    if state.written == state.send_bytes && state.delivered_at.is_none() {
+        streams.finish(now, id);
+    }
+}
+
+fn read(
+    now: Time,
+    connection: &mut Connection,
+    id: StreamId,
+    state: &mut StreamState,
+    pattern: Pattern,
+    buffer: &mut [u8],
+) {
+    while state.reads && state.ended_at.is_none() && state.reset.is_none() {
+        let Some(mut streams) = connection.streams() else { return };
+        match streams.read(now, id, buffer) {
+            Ok(Read::Bytes(count)) => {
+                let wrong = pattern.first_difference(state.read, &buffer[..count]);
+                state.corrupt_at = state.corrupt_at.or(wrong);
+                state.read += count as u64;
+            }
+            Ok(Read::End) => state.ended_at = Some(now),
+            Err(StreamError::Reset(error)) => state.reset = Some(error),
+            Ok(Read::Blocked) | Err(_) => return,
+        }
+    }
+}
