@@ -256,6 +256,16 @@ pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
 /// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
 pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;
 
+/// How many times as many symbols as its length calls for a block may have (`spec/protocol.md` \[stream-2\]).
+pub const SYMBOLS_PER_LENGTH_FACTOR: usize = 4;
+
+/// Streams that are gone whose end is remembered, so that a peer which has missed its acknowledgement gets it again with its
+/// proof. Of others it is told only that they are gone.
+pub const GONE_STREAMS_MAX: usize = 256;
+
+/// Answers about streams that wait to be sent, one for each stream. A peer which gets none asks again.
+pub const STREAM_ANSWERS_MAX: usize = 64;
+
 /// How rarely, at the most, the end of a stream is said again until the peer acknowledges it.
 pub(crate) const STREAM_END_INTERVAL_MAX: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dfcp_time::Time;
 use dfcp_wire::handshake::Offer;
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{SymbolSize, VERSION};
+use dfcp_wire::{StreamLimits, SymbolSize, VERSION};
 
 use crate::limits;
 use crate::proof::SECRET_BYTES;
@@ -28,12 +28,17 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
 
 /// The options of every modern SYN.
 pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
-    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(symbol_size) }
+    SynOptions {
+        version: VERSION,
+        code: CODE_RANDOM_LINEAR,
+        symbol_size: SymbolSize::nearest(symbol_size),
+        features: 0,
+    }
 }
 
 /// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).
 pub(crate) fn offered_symbol_size(options: Option<SynOptions>, sealed: bool) -> Option<u16> {
-    let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size } = options? else { return None };
+    let SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, .. } = options? else { return None };
     let sizes = SYMBOL_SIZE_MIN..=symbol_size_max(sealed);
     Some(symbol_size.bytes()).filter(|bytes| sizes.contains(bytes))
 }

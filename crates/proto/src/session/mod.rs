@@ -23,10 +23,9 @@ mod reporter;
 pub(crate) mod send_side;
 pub(crate) mod sharing;
 mod spending;
-#[cfg_attr(not(test), expect(dead_code, reason = "sessions have one stream until their wiring knows more"))]
 pub(crate) mod stream_ids;
-mod timers;
 pub(crate) mod streams;
+mod timers;
 pub(crate) mod transmit;
 
 use std::net::SocketAddr;
@@ -105,8 +104,6 @@ pub struct Session {
     reporter: Reporter,
     /// What the system holds of what arrives until we look at it; 0 for unknown.
     receive_queue_bytes: u64,
-    /// The window, in blocks and bytes, which the latest report told.
-    reported_window: (u32, u64),
     rtt: RttEstimator,
     pacer: Pacer,
     /// What the peer has yet to prove.
@@ -186,12 +183,11 @@ impl Session {
             send: Box::new(SendSide::new(&config, kernel, role.opener(), proofs)),
             ids: StreamIds::new(role, config.streams),
             wants_streams: false,
-            recv: Box::new(RecvSide::new(&config, kernel, proofs.is_some())),
+            recv: Box::new(RecvSide::new(&config, kernel, proofs.is_some(), role)),
             numbers: DatagramNumbers::default(),
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
             receive_queue_bytes: 0,
-            reported_window: (config.window_blocks, config.offer().receive_memory_bytes),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
             credit: Credit::default(),

@@ -4,12 +4,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use dfcp_time::Time;
-use dfcp_wire::{Opener, STREAM_INDEX_MAX, StreamId, StreamKind, StreamLimits};
+use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};
 
 use crate::error::PeerMisbehaved;
 use crate::limits::{STREAM_RESETS_BURST, STREAM_RESETS_PER_S};
 use crate::shared::Role;
 use crate::shared::bucket::Bucket;
+
+/// The last index that an id has room for.
+const STREAM_INDEX_MAX: u32 = (1 << 30) - 1;
 
 const RESET_INTERVAL: Duration = Duration::from_micros(1_000_000 / STREAM_RESETS_PER_S as u64);
 

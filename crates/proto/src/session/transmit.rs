@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use dfcp_time::Time;
-use dfcp_wire::DatagramBuffer;
 use dfcp_wire::feedback::Report;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Reset, Segment, Syn, SynAck};
+use dfcp_wire::{DatagramBuffer, StreamId};
 
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::emit::{Control, EmitError};
@@ -174,7 +174,7 @@ impl Session {
         if self.phase != Phase::Open {
             return None;
         }
-        let answer = self.recv.next_answer(now, &self.rtt).map(Segment::Ack);
+        let answer = self.recv.next_answer(now).map(Segment::Ack);
         answer.or_else(|| self.send.next_ending(now, &self.rtt))
     }
 
@@ -212,7 +212,8 @@ impl Session {
     fn next_data(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         let spending = self.spending();
         let Some(symbol) = self.send.next_symbol(now, &self.rtt, spending) else { return Ok(None) };
-        let data = segment::Data { stream: symbol.stream, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let data =
+            segment::Data { stream: symbol.stream, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
         let mut numbered = self.begin(&Segment::Data(data), out);
         if !self.send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Ok(None);

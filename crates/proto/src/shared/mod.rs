@@ -143,7 +143,7 @@ pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// Memory that a connection of this configuration needs to receive any one block: what it reserves of its endpoint's.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     match config.profile {
-        Profile::Modern => recv::reserve_bytes(config),
+        Profile::Modern => recv::slot::reserve_bytes(config),
         Profile::Classic => classic::reserve_bytes(config),
     }
 }

@@ -23,6 +23,8 @@ enum GiveUp {
     AfterCopies(u32),
     /// So long after the start, or after the last progress.
     AfterSilence(Duration),
+    /// The owner ends it.
+    Never,
 }
 
 impl RetransmitSchedule {
@@ -44,6 +46,16 @@ impl RetransmitSchedule {
         growth: (3, 2),
         wait_max: Duration::from_secs(1),
         give_up: GiveUp::AfterSilence(Duration::from_secs(30)),
+    };
+
+    /// What the receiver of a stream asks until it is answered: it knows no round-trip time, and loses nothing by waiting.
+    pub(crate) const STOP_SENDING: Self = Self {
+        early_copies: 1,
+        early_wait: Duration::ZERO,
+        first_wait: Duration::from_millis(100),
+        growth: (2, 1),
+        wait_max: Duration::from_secs(10),
+        give_up: GiveUp::Never,
     };
 }
 
@@ -82,6 +94,7 @@ impl RetransmitTimer {
         match self.schedule.give_up {
             GiveUp::AfterCopies(copies) => self.sent >= copies && now >= self.next,
             GiveUp::AfterSilence(silence) => now >= self.started + silence,
+            GiveUp::Never => false,
         }
     }
 

@@ -68,6 +68,12 @@ impl<'a> ReportWriter<'a> {
         written.is_ok()
     }
 
+    /// Bytes which further records may take.
+    #[must_use]
+    pub const fn room_bytes(&self) -> usize {
+        self.out.len() - self.len
+    }
+
     /// The payload's length in bytes.
     #[must_use]
     pub const fn finish(self) -> usize {

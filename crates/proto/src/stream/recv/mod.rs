@@ -1,160 +1,196 @@
 //! The receiving half of a stream: blocks being decoded, and decoded ones until they are read.
 
 pub(crate) mod collector;
+pub(crate) mod memory;
+mod record;
+pub(crate) mod slot;
 
 use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
-use dfcp_fountain::random_linear::{BlockShape, Pushed};
+use dfcp_fountain::random_linear::{BlockShape, K_MAX, Pushed};
 use dfcp_wire::BlockInfo;
-use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
 
 use crate::config::{Config, Content};
-use crate::error::{Dropped, PeerMisbehaved};
+use crate::error::{Dropped, PeerMisbehaved, StreamError};
 use crate::limits;
 use crate::proof::{self, Layout};
-use crate::shared::PushError;
-use crate::shared::memory::MemoryReservation;
+use crate::shared::{PushError, Read};
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
-use crate::stream::window::GrowingWindow;
+use crate::stream::recv::memory::{Held, ReceiveMemory};
+use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
+use crate::stream::send::shared::block_cost;
 
+/// What the receiving halves of a session have in common.
 #[derive(Debug)]
-enum Slot {
-    Empty,
-    Open(Collector, Layout),
-    Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
-}
-
-impl Slot {
-    fn memory_bytes(&self) -> u64 {
-        match self {
-            Self::Empty => 0,
-            Self::Open(_, layout) => memory_bytes(layout.data()),
-            Self::Complete { layout, .. } => layout.data().length_bytes() as u64,
-        }
-    }
-}
-
-/// What an open block costs. Stored repair symbols replace missing source symbols in this account. It is kept in the
-/// application's bytes, as the window which the peer is told, or there would be no room for what was promised: with
-/// proofs, blocks cost 4 bytes per symbol more, which is an eighth at the most (of symbols of 64 bytes) but for blocks of
-/// one symbol.
-fn memory_bytes(shape: BlockShape) -> u64 {
-    (shape.k() * shape.symbol_size()) as u64
-}
-
-/// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
-/// collector.
-fn open_bytes(k: usize, symbol_size: usize) -> u64 {
-    (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
-}
-
-/// What a decoded block really takes: its rows, padding included.
-fn complete_bytes(layout: Layout) -> u64 {
-    (layout.data().k() * layout.symbol_size() + ALLOCATION_BYTES) as u64
-}
-
-/// Bytes per equation besides its coefficients.
-const EQUATION_BYTES: usize = 64;
-/// Bytes of a decoder which no symbol takes.
-const DECODER_BYTES: usize = 1_024;
-/// Bytes of an allocation which its owner does not see.
-const ALLOCATION_BYTES: usize = 32;
-/// Places for blocks which every connection has.
-const SLOTS_MIN: usize = 2;
-
-/// What any one block needs.
-pub(crate) fn reserve_bytes(config: &Config) -> u64 {
-    open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, usize::from(config.symbol_size) + proof::SECRET_BYTES)
-}
-
-#[derive(Debug)]
-pub(crate) struct RecvStream {
+pub(crate) struct RecvCommon {
     kernel: Kernel,
     symbol_size: usize,
     content: Content,
     /// Whether source symbols end with secrets, whose XOR proves that a block was decoded.
     proofs: bool,
-    /// XOR of the proofs of all blocks before `next_needed`.
-    proof: u32,
-    window_blocks_max: u32,
-    window: GrowingWindow,
-    memory_used: u64,
-    /// Pays for what blocks really take.
-    reservation: MemoryReservation,
+    window_blocks: u32,
+    pub(crate) memory: ReceiveMemory,
     /// Where the memory of blocks comes from, and goes to.
-    spare: SpareBlocks,
-    /// The block which the reservation's reserve pays for.
-    on_reserve: Option<u32>,
-    /// Memory of decoded blocks before `next_needed`, which wait for the application.
-    unread_bytes: u64,
-    slots: VecDeque<Slot>,
-    /// The block of `slots[0]`: the oldest not wholly read.
-    first_id: u32,
-    /// The oldest block not decoded.
-    next_needed: u32,
-    /// Bytes already read of block `first_id`.
-    read_offset: usize,
-    /// One past the last block, once known.
-    end: Option<u32>,
-    symbols: ReceivedSymbols,
-    blocks_decoded: u64,
-    bytes_read: u64,
+    pub(crate) spare: SpareBlocks,
+    pub(crate) symbols: ReceivedSymbols,
+    pub(crate) blocks_decoded: u64,
+    pub(crate) bytes_read: u64,
 }
 
-impl RecvStream {
+impl RecvCommon {
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: bool) -> Self {
         Self {
             kernel,
             symbol_size: proof::data_bytes_max(config.symbol_size, proofs),
             content: config.content,
             proofs,
-            proof: 0,
-            window_blocks_max: config.window_blocks,
-            window: GrowingWindow::new(config.receive_memory_bytes),
-            memory_used: 0,
-            reservation: MemoryReservation::default(),
+            window_blocks: config.window_blocks,
+            memory: ReceiveMemory::new(config.receive_memory_bytes),
             spare: SpareBlocks::default(),
-            on_reserve: None,
-            unread_bytes: 0,
-            slots: VecDeque::with_capacity(SLOTS_MIN),
-            first_id: 0,
-            next_needed: 0,
-            read_offset: 0,
-            end: None,
             symbols: ReceivedSymbols::default(),
             blocks_decoded: 0,
             bytes_read: 0,
         }
     }
 
-    /// Memory of blocks comes from there.
-    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
-        self.spare = spare;
+    pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
+        self.symbol_size = self.symbol_size.min(usize::from(symbol_size)); // a bound by proofs stays
     }
 
-    /// From now on, `reservation` pays for blocks.
-    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
-        self.reservation = reservation;
+    pub(crate) fn symbol_size(&self) -> usize {
+        self.symbol_size
     }
+
+    /// What each stream may hold without taking anything of what is shared: one symbol, as a block counts.
+    fn own_bytes(&self) -> u64 {
+        block_cost(self.symbol_size as u64)
+    }
+
+    /// The layout of a block of which a symbol came, if its sizes are possible in this session.
+    fn layout(&self, info: BlockInfo, payload_bytes: usize) -> Option<Layout> {
+        let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).ok()?;
+        // As few symbols as the session's size permits, or up to four times as many ([stream-2]). The decoder of many small
+        // ones costs what it is accounted for.
+        let least = shape.length_bytes().div_ceil(self.symbol_size);
+        let most = (least * limits::SYMBOLS_PER_LENGTH_FACTOR).min(K_MAX);
+        let layout = Layout::new(shape, self.proofs);
+        // Sizes which contradict the payload or the connection's ([stream-3]).
+        let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
+        let fits = payload_bytes == payload_bytes_due && (least..=most).contains(&shape.k());
+        fits.then_some(layout)
+    }
+}
+
+/// What becomes of what arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Fate {
+    /// It waits for the application.
+    #[default]
+    Read,
+    /// It is discarded, because the application wants no more.
+    Discarded,
+    /// The peer has given up; with its reason.
+    Reset { error: u32 },
+}
+
+/// The receiving half of one stream. What is the same for all streams of a session, or a sum over them, is in [`RecvCommon`].
+#[derive(Debug, Default)]
+pub(crate) struct RecvStream {
+    /// From block `first_id` on.
+    slots: VecDeque<Slot>,
+    /// Places for which memory has been charged; less than [`SLOTS_MIN`] counts as that.
+    places: u32,
+    /// The oldest block not wholly read.
+    first_id: u32,
+    /// The oldest block not decoded.
+    next_needed: u32,
+    /// Bytes already read of block `first_id`.
+    read_offset: u32,
+    /// One past the last block, once known.
+    end: Option<u32>,
+    /// The block which the reservation's reserve pays for.
+    on_reserve: Option<u32>,
+    /// The block which the stream's own place pays for.
+    on_own_place: Option<u32>,
+    /// XOR of the proofs of all blocks before `next_needed`.
+    proof: u32,
+    /// Symbols which brought a block forward.
+    served: u32,
+    /// What its blocks count in flow control, and those that are decoded and in order.
+    held_bytes: u64,
+    unread_bytes: u64,
+    /// What all blocks before `first_id` counted.
+    read_bytes: u64,
+    /// What of that, and how many blocks, the newest record told.
+    told_read_bytes: u64,
+    told_read_blocks: u32,
+    fate: Fate,
+    /// The peer has given up after the last block: that changes nothing, but is to be answered.
+    is_reset_answered: bool,
+    /// The application knows that nothing more will come.
+    is_end_told: bool,
+}
+
+impl RecvStream {
+    /// What a half takes at the most while it holds nothing.
+    pub(crate) const IDLE_BYTES_MAX: u64 = 512;
+
+    fn held(&self, common: &RecvCommon) -> Held {
+        let needed = self.slots.get((self.next_needed - self.first_id) as usize);
+        Held {
+            shared_bytes: self.held_bytes.saturating_sub(common.own_bytes()),
+            unread_bytes: self.unread_bytes,
+            needed_bytes: needed.map_or(0, Slot::counted_bytes),
+        }
+    }
+
+    // ---- what arrives ----
 
     /// Takes in an encoding symbol. `Ok(true)` means that its block is decoded now.
-    pub(crate) fn push(&mut self, block_id: u32, info: BlockInfo, esi: u32, payload: &[u8]) -> Result<bool, PushError> {
+    ///
+    /// # Errors
+    /// If it has no place, or contradicts what came before.
+    pub(crate) fn push(
+        &mut self,
+        common: &mut RecvCommon,
+        block_id: u32,
+        info: BlockInfo,
+        esi: u32,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
         if block_id < self.next_needed {
-            self.symbols.late += 1;
+            common.symbols.late += 1;
             return Ok(false);
         }
         if info.end_of_stream {
             self.set_end(block_id.saturating_add(1)).map_err(PushError::Misbehaved)?;
-        } else if self.end.is_some_and(|end| block_id >= end) {
-            let earlier = self.end.unwrap_or_default();
+        } else if let Some(earlier) = self.end.filter(|&end| block_id >= end) {
             return Err(PushError::Misbehaved(PeerMisbehaved::InconsistentEnd { earlier, later: block_id }));
         }
-        let index = self.open(block_id, info, payload.len())?;
+        if self.is_reset() {
+            common.symbols.late += 1;
+            return Ok(false);
+        }
+        let before = self.held(common);
+        let result = self.collect(common, block_id, info, esi, payload);
+        common.memory.on_change(before, self.held(common));
+        result
+    }
+
+    fn collect(
+        &mut self,
+        common: &mut RecvCommon,
+        block_id: u32,
+        info: BlockInfo,
+        esi: u32,
+        payload: &[u8],
+    ) -> Result<bool, PushError> {
+        let index = self.open(common, block_id, info, payload.len())?;
         let Some(Slot::Open(collector, layout)) = self.slots.get_mut(index) else {
-            self.symbols.late += 1;
+            common.symbols.late += 1;
             return Ok(false);
         };
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
@@ -164,105 +200,142 @@ impl RecvStream {
         }
         let missing = collector.missing();
         match collector.push(esi, payload) {
-            Ok(Pushed::Complete) => self.symbols.late += 1,
+            Ok(Pushed::Complete) => common.symbols.late += 1,
             Ok(Pushed::Useful | Pushed::Redundant | Pushed::Duplicate) => {
-                self.symbols.count_collected(missing, collector.missing());
+                common.symbols.count_collected(missing, collector.missing());
+                // That a symbol was dependent may turn out late: then this falls, as the session's sum does.
+                self.served = self.served.wrapping_add((missing as u32).wrapping_sub(collector.missing() as u32));
             }
             Err(_) => return Err(inconsistent),
         }
         let complete = collector.is_complete();
         if complete {
-            self.complete(index);
+            self.complete(common, index);
         }
         Ok(complete)
     }
 
     /// Makes sure that the block has a slot, opening it if window and memory permit.
-    fn open(&mut self, block_id: u32, info: BlockInfo, payload_bytes: usize) -> Result<usize, PushError> {
+    fn open(
+        &mut self,
+        common: &mut RecvCommon,
+        block_id: u32,
+        info: BlockInfo,
+        payload_bytes: usize,
+    ) -> Result<usize, PushError> {
         let index = (block_id - self.first_id) as usize;
         // The last id is no block's: the id after a stream's last block must exist ([stream-6]).
-        if index >= self.window_blocks_max as usize || block_id == u32::MAX {
-            self.symbols.refused += 1;
+        if index >= common.window_blocks as usize || block_id == u32::MAX {
+            common.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::OutsideWindow));
         }
         if !matches!(self.slots.get(index), None | Some(Slot::Empty)) {
             return Ok(index);
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
-        let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
-        // K = ⌈L/z⌉ ([stream-2]), so symbols of a block of several have at least half the connection's size: its
-        // decoder costs what it is accounted for.
-        let cut = shape.length_bytes().div_ceil(self.symbol_size);
-        let layout = Layout::new(shape, self.proofs);
-        // Sizes which contradict the payload or the connection's ([stream-3]).
-        let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
-        if payload_bytes != payload_bytes_due || shape.k() != cut {
-            return Err(inconsistent);
-        }
+        let layout = common.layout(info, payload_bytes).ok_or(inconsistent)?;
         let coded = layout.coded().map_err(|_| inconsistent)?;
-        // The block needed next always has a place, or a full window of later ones could never be read.
-        let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.window.bytes();
-        let fits = self.memory_used + memory_bytes(shape) <= self.window.bytes() || needed;
-        if !fits || !self.pay(index, block_id, open_bytes(shape.k(), layout.symbol_size())) {
-            self.symbols.refused += 1;
+        let bytes = counted_bytes(layout.data());
+        if !self.make_room(common, index, layout) {
+            common.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::NoMemory));
+        }
+        if self.slots.capacity() == 0 {
+            self.slots.reserve_exact(SLOTS_MIN);
         }
         while self.slots.len() <= index {
             self.slots.push_back(Slot::Empty);
         }
-        self.memory_used += memory_bytes(shape);
-        let collector = match self.content {
-            Content::Real => Collector::real(self.kernel, coded, &self.spare),
+        self.held_bytes += bytes;
+        let collector = match common.content {
+            Content::Real => Collector::real(common.kernel, coded, &common.spare),
             Content::Elided => Collector::counted(coded),
         };
         self.slots[index] = Slot::Open(collector, layout);
         Ok(index)
     }
 
-    /// Pays for opening a block and, where there are too few, for places. The reserve pays for the block needed next alone:
-    /// it can be decoded and read without any other, and then the reserve is free for the next one.
-    fn pay(&mut self, index: usize, block_id: u32, bytes: u64) -> bool {
-        if index >= self.slots.capacity() {
-            let places = (index + 1).next_power_of_two();
-            if !self.reservation.take(((places - self.slots.capacity()) * size_of::<Slot>()) as u64) {
-                return false;
-            }
-            self.slots.reserve_exact(places - self.slots.len());
-        }
-        if self.reservation.take(bytes) {
+    /// Finds room for a block, and pays for it. A block of one symbol always has a place of its own if it is needed next and
+    /// the stream holds nothing.
+    fn make_room(&mut self, common: &mut RecvCommon, index: usize, layout: Layout) -> bool {
+        let block_id = self.first_id + index as u32;
+        let shape = layout.data();
+        if self.slots.is_empty() && block_id == self.next_needed && shape.k() == 1 {
+            self.on_own_place = Some(block_id);
             return true;
         }
-        let reserved =
-            block_id == self.next_needed && self.on_reserve.is_none() && self.reservation.take_reserve(bytes);
-        if reserved {
+        let is_needed = block_id == self.next_needed;
+        let (bytes, own) = (counted_bytes(shape), common.own_bytes());
+        let more = (self.held_bytes + bytes).saturating_sub(own) - self.held_bytes.saturating_sub(own);
+        // The block needed next has a place beside later ones, or a full window of these could never be read.
+        let fits = common.memory.has_room(more) || is_needed && common.memory.has_room_for_needed(bytes);
+        if !fits || !self.pay_for_places(common, index) {
+            return false;
+        }
+        let bytes = open_bytes(shape.k(), layout.symbol_size());
+        if common.memory.pay(bytes) {
+            return true;
+        }
+        let is_reserved = is_needed && common.memory.pay_from_reserve(bytes);
+        if is_reserved {
             self.on_reserve = Some(block_id);
         }
-        reserved
+        is_reserved
     }
 
-    fn complete(&mut self, index: usize) {
-        let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
-        self.memory_used -= slot.memory_bytes();
-        let Slot::Open(collector, layout) = slot else { return };
-        if self.on_reserve != Some(self.first_id + index as u32) {
-            let before = open_bytes(layout.data().k(), layout.symbol_size());
-            self.reservation.give_back(before.saturating_sub(complete_bytes(layout)));
+    fn pay_for_places(&mut self, common: &mut RecvCommon, index: usize) -> bool {
+        let have = (self.places as usize).max(SLOTS_MIN);
+        if index < have {
+            return true;
         }
-        let rows = collector.into_rows(&self.spare);
+        let places = (index + 1).next_power_of_two();
+        if !common.memory.pay(((places - have) * size_of::<Slot>()) as u64) {
+            return false;
+        }
+        self.places = places as u32;
+        self.slots.reserve_exact(places - self.slots.len());
+        true
+    }
+
+    /// What was paid for places.
+    pub(crate) fn places_bytes(&self) -> u64 {
+        (self.places as usize).saturating_sub(SLOTS_MIN) as u64 * size_of::<Slot>() as u64
+    }
+
+    fn complete(&mut self, common: &mut RecvCommon, index: usize) {
+        let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
+        let before = slot.paid_bytes();
+        let Slot::Open(collector, layout) = slot else { return };
+        let rows = collector.into_rows(&common.spare);
         let proof = layout.proof(&rows);
         self.slots[index] = Slot::Complete { rows, layout, proof };
-        self.memory_used += self.slots[index].memory_bytes();
-        self.blocks_decoded += 1;
+        if !self.is_paid_otherwise(self.first_id + index as u32) {
+            common.memory.give_back(before.saturating_sub(self.slots[index].paid_bytes()));
+        }
+        common.blocks_decoded += 1;
         while let Some(slot @ Slot::Complete { proof, .. }) =
             self.slots.get((self.next_needed - self.first_id) as usize)
         {
-            self.unread_bytes += slot.memory_bytes();
+            self.unread_bytes += slot.counted_bytes();
             self.proof ^= proof;
             self.next_needed += 1;
         }
+        if self.fate == Fate::Discarded {
+            self.discard(common);
+        }
     }
 
+    /// Whether not what is shared pays for the block.
+    fn is_paid_otherwise(&self, block_id: u32) -> bool {
+        self.on_reserve == Some(block_id) || self.on_own_place == Some(block_id)
+    }
+
+    // ---- ends ----
+
     /// The stream ends before block `end`, and nowhere else (\[close-5\]).
+    ///
+    /// # Errors
+    /// If it is known to end elsewhere, or not to end there.
     pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
         if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
             return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
@@ -275,38 +348,107 @@ impl RecvStream {
         Ok(())
     }
 
-    /// The oldest block not decoded: what reports acknowledge up to.
-    pub(crate) fn next_needed(&self) -> u32 {
-        self.next_needed
+    /// The peer gives the stream up before block `end`. What has not been read is lost, unless everything up to
+    /// a known end was decoded.
+    ///
+    /// # Errors
+    /// As [`set_end`](Self::set_end).
+    pub(crate) fn reset(&mut self, common: &mut RecvCommon, error: u32, end: u32) -> Result<(), PeerMisbehaved> {
+        // An end that only the reset tells is no sign that this was all which the peer had to say.
+        let has_all = self.is_finished();
+        self.set_end(end)?;
+        self.is_reset_answered = true;
+        if has_all || self.is_reset() {
+            return Ok(());
+        }
+        self.release(common);
+        // An application that wants no more need not be told.
+        self.is_end_told = self.is_stopped();
+        self.fate = Fate::Reset { error };
+        Ok(())
     }
 
-    /// Whether the whole stream is decoded.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.end.is_some_and(|end| self.next_needed >= end)
+    /// The application wants no more of it: what has come and what comes is discarded.
+    pub(crate) fn stop(&mut self, common: &mut RecvCommon) {
+        if self.is_reset() {
+            self.is_end_told = true;
+            return;
+        }
+        self.fate = Fate::Discarded;
+        let before = self.held(common);
+        self.discard(common);
+        common.memory.on_change(before, self.held(common));
     }
 
-    /// Whether the whole stream is decoded and read.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.is_finished() && self.slots.is_empty()
-    }
-
-    /// Whether any block lacks symbols, as far as is known.
-    pub(crate) fn has_open_blocks(&self) -> bool {
-        self.first_id + (self.slots.len() as u32) > self.next_needed
-    }
-
-    /// Bytes which can be read without waiting.
-    pub(crate) fn is_readable(&self) -> bool {
-        match self.slots.front() {
-            Some(Slot::Complete { .. }) => true,
-            Some(Slot::Open(collector, layout)) => layout.data_bytes(collector.available_bytes()) > self.read_offset,
-            Some(Slot::Empty) | None => false,
+    /// Lets go of the decoded blocks at the head, as if they had been read.
+    fn discard(&mut self, common: &mut RecvCommon) {
+        while let Some(Slot::Complete { .. }) = self.slots.front() {
+            self.pop_front(common);
         }
     }
 
+    /// Lets go of all blocks, which will not be read.
+    fn release(&mut self, common: &mut RecvCommon) {
+        let before = self.held(common);
+        for (slot, block_id) in std::mem::take(&mut self.slots).into_iter().zip(self.first_id..) {
+            self.let_go(common, slot, block_id);
+        }
+        common.memory.give_back(self.places_bytes());
+        (self.places, self.held_bytes, self.unread_bytes) = (0, 0, 0);
+        // There is no block any more which needs anything, nor one to be read.
+        self.first_id = self.next_needed;
+        common.memory.on_change(before, self.held(common));
+    }
+
+    /// The half is not needed any more: gives back what it has cost, except what was paid for opening it.
+    pub(crate) fn close(mut self, common: &mut RecvCommon) {
+        self.release(common);
+    }
+
+    fn let_go(&mut self, common: &mut RecvCommon, slot: Slot, block_id: u32) {
+        if self.on_reserve == Some(block_id) {
+            self.on_reserve = None;
+            common.memory.release_reserve();
+        } else if self.on_own_place == Some(block_id) {
+            self.on_own_place = None;
+        } else {
+            common.memory.give_back(slot.paid_bytes());
+        }
+        match slot {
+            Slot::Complete { rows, .. } => common.spare.give(rows),
+            Slot::Open(..) | Slot::Empty => {}
+        }
+    }
+
+    // ---- reading ----
+
     /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet
     /// (\[stream-1\]).
-    pub(crate) fn read(&mut self, out: &mut [u8]) -> usize {
+    ///
+    /// # Errors
+    /// [`StreamError::Reset`] if the peer has given up, [`StreamError::Ended`] if the application has.
+    pub(crate) fn read(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> Result<Read, StreamError> {
+        match self.fate {
+            Fate::Read => {}
+            Fate::Discarded => return Err(StreamError::Ended),
+            Fate::Reset { error } => {
+                self.is_end_told = true;
+                return Err(StreamError::Reset(error));
+            }
+        }
+        let before = self.held(common);
+        let copied = self.copy(common, out);
+        common.memory.on_change(before, self.held(common));
+        common.bytes_read += copied as u64;
+        common.memory.on_read(copied as u64);
+        if copied > 0 {
+            return Ok(Read::Bytes(copied));
+        }
+        self.is_end_told |= self.is_drained();
+        Ok(if self.is_drained() { Read::End } else { Read::Blocked })
+    }
+
+    fn copy(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < out.len() {
             let (rows, layout, known) = match self.slots.front() {
@@ -316,64 +458,43 @@ impl RecvStream {
                 }
                 Some(Slot::Empty) | None => break,
             };
-            let out = &mut out[copied..];
-            let take = match self.content {
-                Content::Real => layout.copy(rows, self.read_offset..known, out),
+            let (out, read) = (&mut out[copied..], self.read_offset as usize);
+            let take = match common.content {
+                Content::Real => layout.copy(rows, read..known, out),
                 Content::Elided => {
-                    let take = out.len().min(known - self.read_offset);
+                    let take = out.len().min(known - read);
                     out[..take].fill(0);
                     take
                 }
             };
             copied += take;
-            self.read_offset += take;
+            self.read_offset += take as u32;
             let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
-            if self.read_offset < layout.data().length_bytes() {
+            if (self.read_offset as usize) < layout.data().length_bytes() {
                 break;
             }
-            self.pop_front();
+            self.pop_front(common);
         }
-        self.bytes_read += copied as u64;
-        self.window.on_carried(copied as u64);
         copied
     }
 
-    fn pop_front(&mut self) {
+    fn pop_front(&mut self, common: &mut RecvCommon) {
         if let Some(slot) = self.slots.pop_front() {
-            self.memory_used -= slot.memory_bytes();
-            self.unread_bytes -= slot.memory_bytes();
-            if self.on_reserve == Some(self.first_id) {
-                self.on_reserve = None;
-                self.reservation.release_reserve();
-            } else if let Slot::Complete { layout, .. } = &slot {
-                self.reservation.give_back(complete_bytes(*layout));
-            }
-            if let Slot::Complete { rows, .. } = slot {
-                self.spare.give(rows);
-            }
+            let bytes = slot.counted_bytes();
+            self.held_bytes -= bytes;
+            self.unread_bytes -= bytes;
+            self.read_bytes += bytes;
+            self.let_go(common, slot, self.first_id);
             self.first_id += 1;
             self.read_offset = 0;
         }
     }
 
-    /// Blocks, from the one needed next, which will be accepted (\[window-3\]).
-    pub(crate) fn window_blocks(&self) -> u32 {
-        self.window_blocks_max.saturating_sub(self.next_needed - self.first_id)
-    }
+    // ---- what is known of it ----
 
-    /// Bytes that it may hold at present.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    /// Bytes of blocks, from the one needed next, which will be accepted.
-    pub(crate) fn window_bytes(&self) -> u64 {
-        let own = self.window.bytes().saturating_sub(self.unread_bytes);
-        let held = self.memory_used.saturating_sub(self.unread_bytes);
-        // An open block takes at least twice its bytes. What is told here is a promise to be kept as well as others permit.
-        let shared = self.reservation.room_bytes() / 9 * 4;
-        let reserve = if self.on_reserve.is_none() { limits::BLOCK_BYTES_MAX as u64 } else { 0 };
-        own.min(held.saturating_add(shared).saturating_add(reserve))
+    /// One past its last block, if that is known.
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.end
     }
 
     /// The proof of all blocks before the one needed next; 0 without proofs.
@@ -381,55 +502,71 @@ impl RecvStream {
         self.proof
     }
 
-    /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room, and the proof of
-    /// the complete ones among them (\[report-5\], \[proof-5\]).
-    pub(crate) fn write_runs(&self, writer: &mut ReportWriter<'_>) {
-        let mut listed = 0;
-        let from = (self.next_needed - self.first_id) as usize;
-        for slot in self.slots.iter().skip(from) {
-            let (run, proof) = match slot {
-                Slot::Empty => (Run::Empty(1), 0),
-                Slot::Complete { proof, .. } => (Run::Complete(1), *proof),
-                Slot::Open(collector, _) => (Run::Open { missing: collector.missing().max(1) as u16 }, 0),
-            };
-            if !writer.push(run) {
-                return writer.set_proof_listed(listed);
+    /// Symbols which brought a block forward, modulo 2³².
+    pub(crate) fn served(&self) -> u32 {
+        self.served
+    }
+
+    /// Whether the whole stream is decoded.
+    pub(crate) fn is_finished(&self) -> bool {
+        !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
+    }
+
+    /// Whether the whole stream is decoded and read.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_finished() && self.slots.is_empty()
+    }
+
+    /// Whether the peer has given up before everything was decoded.
+    pub(crate) fn is_reset(&self) -> bool {
+        matches!(self.fate, Fate::Reset { .. })
+    }
+
+    /// Whether the peer has given up, if only after everything was decoded: it waits to be told that this is known.
+    pub(crate) fn is_reset_answered(&self) -> bool {
+        self.is_reset_answered
+    }
+
+    /// Whether neither the peer nor the application has any more to do with it.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_end_told || self.fate == Fate::Discarded && self.is_drained()
+    }
+
+    /// Whether the application has said that it wants no more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.fate == Fate::Discarded
+    }
+
+    /// Whether the application knows that nothing more will come.
+    pub(crate) fn is_end_told(&self) -> bool {
+        self.is_end_told
+    }
+
+    /// Whether any block lacks symbols, as far as is known.
+    pub(crate) fn has_open_blocks(&self) -> bool {
+        self.first_id + (self.slots.len() as u32) > self.next_needed
+    }
+
+    /// Whether [`read`](Self::read) would return bytes.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.slots.front() {
+            Some(Slot::Complete { .. }) => true,
+            Some(Slot::Open(collector, layout)) => {
+                layout.data_bytes(collector.available_bytes()) > self.read_offset as usize
             }
-            listed ^= proof;
-        }
-        writer.set_proof_listed(listed);
-        let known = self.first_id.saturating_add(self.slots.len() as u32);
-        let tail =
-            self.end.map_or(limits::EMPTY_TAIL_BLOCKS, |end| end.saturating_sub(known).min(limits::EMPTY_TAIL_BLOCKS));
-        if tail > 0 {
-            // Whether it fits does not matter: a list which is cut says nothing about what follows.
-            let _fits = writer.push(Run::Empty(tail));
+            Some(Slot::Empty) | None => false,
         }
     }
 
-    pub(crate) fn count_duplicate(&mut self) {
-        self.symbols.duplicate += 1;
+    /// What it has allocated besides the rows of blocks.
+    #[cfg(test)]
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// What arrived in vain, as reports tell it.
-    pub(crate) fn wasted(&self) -> Wasted {
-        let ReceivedSymbols { dependent, late, refused, .. } = self.symbols;
-        Wasted { dependent: dependent as u32, late: late as u32, refused: refused as u32 }
-    }
-
-    pub(crate) fn symbols(&self) -> ReceivedSymbols {
-        self.symbols
-    }
-
-    pub(crate) fn blocks_decoded(&self) -> u64 {
-        self.blocks_decoded
-    }
-
-    pub(crate) fn bytes_read(&self) -> u64 {
-        self.bytes_read
-    }
-
-    pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
-        self.symbol_size = self.symbol_size.min(usize::from(symbol_size)); // a bound by proofs stays
+    /// What it takes of the memory that all streams share.
+    #[cfg(test)]
+    pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
+        self.held(common).shared_bytes
     }
 }

@@ -82,6 +82,7 @@ mod tests {
             let block_id = (step as u32 / 5) % 2;
             let esi = (step as u32 * 3) % 40;
             let symbol = Symbol {
+                stream: dfcp_wire::StreamId::FIRST,
                 block_id,
                 esi,
                 info,

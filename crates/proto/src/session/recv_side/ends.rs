@@ -1,0 +1,118 @@
+//! What the peer is told of streams which have ended, or are to end.
+
+use std::collections::VecDeque;
+
+use dfcp_time::Time;
+use dfcp_wire::StreamId;
+use dfcp_wire::segment::Ack;
+
+use crate::limits::{GONE_STREAMS_MAX, STREAM_ANSWERS_MAX};
+use crate::session::recv_side::Half;
+use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::stream::recv::RecvStream;
+
+/// What is remembered of a half that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ended {
+    pub(super) end: u32,
+    proof: u32,
+    served: u32,
+    is_reset: bool,
+}
+
+impl Ended {
+    /// `None` for a half which has not ended.
+    pub(super) fn of(stream: &RecvStream) -> Option<Self> {
+        let is_reset = stream.is_reset_answered();
+        let end = stream.end().filter(|_| is_reset || stream.is_finished())?;
+        Some(Self { end, proof: stream.proof(), served: stream.served(), is_reset })
+    }
+
+    fn answer(self, stream: StreamId) -> Ack {
+        let Self { end, proof, served, is_reset } = self;
+        if is_reset { Ack::OfReset { stream, served } } else { Ack::OfFin { stream, end, proof } }
+    }
+}
+
+/// A request that the peer end a stream.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    id: StreamId,
+    error: u32,
+    timer: RetransmitTimer,
+}
+
+/// Answers which are owed, streams which are gone, and requests to stop.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    answers: VecDeque<StreamId>,
+    /// The latest ones.
+    gone: VecDeque<(StreamId, Ended)>,
+    stops: Vec<Stop>,
+}
+
+impl Ends {
+    /// The peer is to be told how the stream ended. One answer serves for all questions that come before it is sent.
+    pub(super) fn owe(&mut self, id: StreamId) {
+        if self.answers.len() < STREAM_ANSWERS_MAX && !self.answers.contains(&id) {
+            self.answers.push_back(id);
+        }
+    }
+
+    /// The stream is not kept any more.
+    pub(super) fn on_gone(&mut self, id: StreamId, ended: Option<Ended>) {
+        self.on_ended(id);
+        let Some(ended) = ended else { return };
+        if self.gone.len() == GONE_STREAMS_MAX {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((id, ended));
+    }
+
+    /// How a stream that is gone ended, if that is remembered.
+    pub(super) fn gone_mut(&mut self, id: StreamId) -> Option<&mut Ended> {
+        self.gone.iter_mut().find(|(gone, _)| *gone == id).map(|(_, ended)| ended)
+    }
+
+    /// The peer has given up a stream which was read to its end: that is what it waits to hear about.
+    pub(super) fn on_reset(&mut self, id: StreamId) {
+        if let Some(ended) = self.gone_mut(id) {
+            ended.is_reset = true;
+        }
+    }
+
+    /// The peer is to end the stream.
+    pub(super) fn stop(&mut self, now: Time, id: StreamId, error: u32) {
+        if !self.stops.iter().any(|stop| stop.id == id) {
+            self.stops.push(Stop { id, error, timer: RetransmitTimer::start(now, &RetransmitSchedule::STOP_SENDING) });
+        }
+    }
+
+    /// The end of the stream is known: nothing need be asked any more.
+    pub(super) fn on_ended(&mut self, id: StreamId) {
+        self.stops.retain(|stop| stop.id != id);
+    }
+
+    /// The next answer or request to send; `half` finds what is kept of a stream.
+    pub(super) fn next<'a>(&mut self, now: Time, half: impl Fn(StreamId) -> Option<&'a Half>) -> Option<Ack> {
+        while let Some(stream) = self.answers.pop_front() {
+            let ended = match half(stream) {
+                // One which goes on is named by reports.
+                Some(half) => Ended::of(&half.stream).map(|ended| ended.answer(stream)),
+                None => Some(self.gone_mut(stream).map_or(Ack::Gone { stream }, |ended| ended.answer(stream))),
+            };
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        let stop = self.stops.iter_mut().find(|stop| stop.timer.is_due(now))?;
+        stop.timer.on_sent(now);
+        Some(Ack::StopSending { stream: stop.id, error: stop.error })
+    }
+
+    /// When [`next`](Self::next) has something; a time in the past means now.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let answer = (!self.answers.is_empty()).then_some(Time::ZERO);
+        answer.into_iter().chain(self.stops.iter().map(|stop| stop.timer.next_at())).min()
+    }
+}

@@ -1,0 +1,475 @@
+//! The receiving side of a session: the streams' receiving halves, what they share, and what the peer is told of them.
+
+mod ends;
+mod naming;
+
+use std::collections::VecDeque;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_time::Time;
+use dfcp_wire::feedback::{ReportWriter, Wasted};
+use dfcp_wire::segment::{Ack, Data};
+use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};
+
+use crate::config::Config;
+use crate::error::{PeerMisbehaved, StreamError};
+use crate::session::recv_side::ends::{Ended, Ends};
+use crate::session::recv_side::naming::{Named, Naming};
+use crate::shared::memory::MemoryReservation;
+use crate::shared::{PushError, Read, Role};
+use crate::spare::SpareBlocks;
+use crate::stats::ReceivedSymbols;
+use crate::stream::recv::slot::own_place_bytes;
+use crate::stream::recv::{RecvCommon, RecvStream};
+use crate::stream::send::shared::KIB_BYTES;
+use crate::stream::table::StreamTable;
+
+/// What the application may want to know of a stream other than stream 0, whose news the session tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecvEvent {
+    /// The peer has opened it.
+    Opened,
+    /// There is something to read, or its end, or the peer's error.
+    Readable,
+}
+
+/// What is kept of one receiving half.
+#[derive(Debug, Default)]
+struct Half {
+    stream: RecvStream,
+    named: Named,
+    /// Events to be polled. The stream waits in the queue while there is any.
+    opened: bool,
+    readable: bool,
+}
+
+/// What a session receives, and what it knows of it.
+#[derive(Debug)]
+pub(crate) struct RecvSide {
+    common: RecvCommon,
+    halves: StreamTable<Half>,
+    naming: Naming,
+    ends: Ends,
+    /// Who opens the streams that are to be accepted, and whether there may be any.
+    peer: Opener,
+    permits_streams: bool,
+    /// The first index of each kind which the peer has not opened, and which has not been accepted.
+    opened: StreamLimits,
+    accepted: StreamLimits,
+    /// Streams with events, each once.
+    events: VecDeque<StreamId>,
+    gone: VecDeque<(StreamId, bool)>,
+    /// Halves with open blocks.
+    open_halves: usize,
+    /// Bytes read which no report has told, and the memory which the newest report told.
+    untold_bytes: u64,
+    told_memory_bytes: u64,
+    own_news: OwnNews,
+}
+
+/// Whether what the application has read is worth a report of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum OwnNews {
+    #[default]
+    None,
+    /// It is, and the session does not know that.
+    Fresh,
+    /// The session has been told; the report has not been written.
+    Known,
+}
+
+impl RecvSide {
+    /// The side of a session that has stream 0 alone.
+    pub(crate) fn new(config: &Config, kernel: Kernel, proofs: bool, role: Role) -> Self {
+        let (peer, first) = match role {
+            Role::Initiator => (Opener::Acceptor, StreamLimits::default()),
+            // Stream 0 is the initiator's first one, and needs no accepting.
+            Role::Acceptor => (Opener::Initiator, StreamLimits { bidirectional: 1, one_way: 0 }),
+        };
+        Self {
+            common: RecvCommon::new(config, kernel, proofs),
+            halves: StreamTable::with_first(Half::default()),
+            naming: Naming::default(),
+            ends: Ends::default(),
+            peer,
+            permits_streams: config.streams != StreamLimits::default(),
+            opened: first,
+            accepted: first,
+            events: VecDeque::new(),
+            gone: VecDeque::new(),
+            open_halves: 0,
+            untold_bytes: 0,
+            told_memory_bytes: config.offer().receive_memory_bytes,
+            own_news: OwnNews::None,
+        }
+    }
+
+    /// Memory of blocks comes from there.
+    pub(crate) fn take_from(&mut self, spare: SpareBlocks) {
+        self.common.spare = spare;
+    }
+
+    /// From now on, `reservation` pays for blocks and streams.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.common.memory.charge_to(reservation);
+    }
+
+    /// The size on which both ends have agreed. To be called before there is a stream besides stream 0.
+    pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
+        self.common.set_symbol_size(symbol_size);
+    }
+
+    // ---- streams ----
+
+    /// What each stream besides stream 0 is charged for: its state, and its own place.
+    fn opening_bytes(&self) -> u64 {
+        RecvStream::IDLE_BYTES_MAX + own_place_bytes(self.common.symbol_size())
+    }
+
+    /// Opens the receiving half of a stream, the peer's in the order of their indices. `false` if there is no memory for it.
+    pub(crate) fn open(&mut self, id: StreamId) -> bool {
+        if !self.common.memory.pay(self.opening_bytes()) {
+            return false;
+        }
+        let is_peers = id.opener() == self.peer;
+        if is_peers {
+            *of_kind(&mut self.opened, id.kind()) = id.index() + 1;
+            self.events.push_back(id);
+        }
+        self.halves.insert(id, Half { opened: is_peers, ..Half::default() });
+        true
+    }
+
+    /// The next stream that the peer has opened and the application has not got yet: bidirectional ones first, in the order of
+    /// their opening.
+    pub(crate) fn accept(&mut self) -> Option<StreamId> {
+        for kind in [StreamKind::Bidirectional, StreamKind::OneWay] {
+            let opened = *of_kind(&mut self.opened, kind);
+            let accepted = of_kind(&mut self.accepted, kind);
+            if *accepted < opened {
+                *accepted += 1;
+                return StreamId::new(self.peer, kind, *accepted - 1);
+            }
+        }
+        None
+    }
+
+    /// The next half which is done with, and whether the peer has reset it: nothing is kept of it but what answers need.
+    pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
+        self.gone.pop_front()
+    }
+
+    /// Lets a half do something, and keeps the sums over all halves true.
+    fn with<T>(&mut self, id: StreamId, act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T) -> Option<T> {
+        let half = self.halves.get_mut(id)?;
+        let (was_open, untold_bytes) = (half.stream.has_open_blocks(), half.stream.untold_bytes());
+        let done = act(&mut half.stream, &mut self.common);
+        self.open_halves -= usize::from(was_open);
+        self.open_halves += usize::from(half.stream.has_open_blocks());
+        self.untold_bytes -= untold_bytes;
+        self.untold_bytes += half.stream.untold_bytes();
+        Some(done)
+    }
+
+    fn on_news(&mut self, id: StreamId) {
+        if let Some(half) = self.halves.get_mut(id) {
+            self.naming.on_news(id, half);
+        }
+    }
+
+    /// Tells the application, once until it asks, that there is something to read.
+    fn on_readable(&mut self, id: StreamId) {
+        let Some(half) = self.halves.get_mut(id).filter(|_| id != StreamId::FIRST) else { return };
+        if !half.opened && !half.readable {
+            self.events.push_back(id);
+        }
+        half.readable = true;
+    }
+
+    /// Lets go of a half with which neither end has any more to do, when the peer has been told what it did.
+    fn settle(&mut self, id: StreamId) {
+        let is_done = |half: &&Half| half.stream.is_done() && !half.owes_news() && id != StreamId::FIRST;
+        if self.halves.get(id).filter(is_done).is_none() {
+            return;
+        }
+        let Some(half) = self.halves.remove(id) else { return };
+        self.ends.on_gone(id, Ended::of(&half.stream));
+        self.gone.push_back((id, half.stream.is_reset()));
+        self.untold_bytes -= half.stream.untold_bytes();
+        self.open_halves -= usize::from(half.stream.has_open_blocks());
+        half.stream.close(&mut self.common);
+        let bytes = self.opening_bytes();
+        self.common.memory.give_back(bytes);
+    }
+
+    // ---- what arrives ----
+
+    /// Takes in a symbol; `Ok(true)` means that its block is decoded now. That of a stream which is not kept any more is late,
+    /// and is answered.
+    ///
+    /// # Errors
+    /// If it has no place, or contradicts what came before.
+    pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
+        let id = data.stream;
+        let pushed = self.with(id, |half, common| half.push(common, data.block_id, data.block, data.esi, payload));
+        let Some(result) = pushed else {
+            self.common.symbols.late += 1;
+            self.ends.owe(id);
+            return Ok(false);
+        };
+        let Some(half) = self.halves.get_mut(id) else { return result };
+        if half.stream.is_reset() {
+            self.ends.owe(id);
+            return result;
+        }
+        // Also of what was refused or late: its sender does not know better.
+        self.naming.on_news(id, half);
+        if half.stream.is_finished() {
+            self.ends.on_ended(id);
+        }
+        if half.stream.is_readable() {
+            self.on_readable(id);
+        }
+        self.settle(id);
+        result
+    }
+
+    /// The peer's FIN ends the stream before block `end`. Stream 0's is acknowledged by the session, with its own.
+    ///
+    /// # Errors
+    /// If the stream is known to end elsewhere.
+    pub(crate) fn on_fin(&mut self, id: StreamId, end: u32) -> Result<(), PushError> {
+        match self.with(id, |half, _| half.set_end(end)) {
+            Some(result) => result,
+            None => self.check_gone(id, end),
+        }
+        .map_err(PushError::Misbehaved)?;
+        if id != StreamId::FIRST {
+            self.ends.on_ended(id);
+            self.ends.owe(id);
+        }
+        self.on_ended(id);
+        Ok(())
+    }
+
+    /// The peer gives the stream up before block `end`.
+    ///
+    /// # Errors
+    /// If the stream is known to end elsewhere, or to have more blocks.
+    pub(crate) fn on_reset(&mut self, id: StreamId, error: u32, end: u32) -> Result<(), PushError> {
+        match self.with(id, |half, common| half.reset(common, error, end)) {
+            Some(result) => result,
+            None => self.check_gone(id, end),
+        }
+        .map_err(PushError::Misbehaved)?;
+        self.ends.on_reset(id);
+        self.ends.on_ended(id);
+        self.ends.owe(id);
+        self.on_ended(id);
+        Ok(())
+    }
+
+    fn check_gone(&mut self, id: StreamId, end: u32) -> Result<(), PeerMisbehaved> {
+        match self.ends.gone_mut(id) {
+            Some(ended) if ended.end != end => Err(PeerMisbehaved::InconsistentEnd { earlier: ended.end, later: end }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn on_ended(&mut self, id: StreamId) {
+        if let Some(half) = self.halves.get_mut(id) {
+            if half.stream.is_reset() {
+                self.naming.on_silent(half);
+            } else {
+                self.naming.on_news(id, half);
+            }
+        }
+        self.on_readable(id);
+        self.settle(id);
+    }
+
+    /// The peer asks for the record of the stream.
+    pub(crate) fn on_question(&mut self, id: StreamId) {
+        match self.halves.get(id) {
+            Some(half) if !half.stream.is_reset() => self.on_news(id),
+            Some(_) | None => self.ends.owe(id),
+        }
+    }
+
+    /// The network has delivered a symbol twice.
+    pub(crate) fn count_duplicate(&mut self) {
+        self.common.symbols.duplicate += 1;
+    }
+
+    // ---- what the peer is told ----
+
+    /// The next acknowledgement or request about a stream which is to be sent.
+    pub(crate) fn next_answer(&mut self, now: Time) -> Option<Ack> {
+        let halves = &self.halves;
+        self.ends.next(now, |id| halves.get(id))
+    }
+
+    /// When [`next_answer`](Self::next_answer) has something; a time in the past means now.
+    pub(crate) fn answer_at(&self) -> Option<Time> {
+        self.ends.next_timeout()
+    }
+
+    /// Whether reports owe the peer news of a stream, whatever arrives.
+    pub(crate) fn owes_naming(&self) -> bool {
+        self.naming.is_owing()
+    }
+
+    /// What the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
+    pub(crate) fn memory_kib(&self) -> u32 {
+        u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
+    }
+
+    /// Writes the records of a report: the first indices of the peer's streams which were never seen, if it may open any, and
+    /// then the streams which are to be named.
+    pub(crate) fn write_records(&mut self, writer: &mut ReportWriter<'_>, unseen: StreamLimits) {
+        // A report always has room for this.
+        let _is_written = self.permits_streams && writer.unseen(unseen);
+        self.told_memory_bytes = self.common.memory.told_bytes();
+        self.own_news = OwnNews::None;
+        self.naming.write(&mut self.halves, writer, &mut self.untold_bytes);
+        while let Some(id) = self.naming.take_told() {
+            self.settle(id);
+        }
+    }
+
+    /// Whether the application's reading has made a quarter of the window free, in bytes or in blocks, beyond what the peer was
+    /// told. Says so once for each report (\[report-3\]).
+    pub(crate) fn has_room_to_tell(&mut self) -> bool {
+        let is_fresh = self.own_news == OwnNews::Fresh;
+        if is_fresh {
+            self.own_news = OwnNews::Known;
+        }
+        is_fresh
+    }
+
+    // ---- what the application does ----
+
+    /// Copies received bytes of a stream, in order, into `out`.
+    ///
+    /// # Errors
+    /// The peer's [`Reset`](StreamError::Reset), once; [`StreamError::Ended`] after that, after the end, and for what is not
+    /// received here. Stream 0 tells its end as often as it is read.
+    pub(crate) fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Read, StreamError> {
+        let half = self.halves.get(id).ok_or(StreamError::Ended)?;
+        if half.stream.is_end_told() && id != StreamId::FIRST {
+            return Err(StreamError::Ended);
+        }
+        let result = self.with(id, |half, common| half.read(common, out)).ok_or(StreamError::Ended)?;
+        if matches!(result, Ok(Read::Bytes(_))) {
+            self.on_read(id);
+        }
+        self.settle(id);
+        result
+    }
+
+    /// The peer may be waiting for room: it is told once a good part more is free than it knows of.
+    fn on_read(&mut self, id: StreamId) {
+        if self.own_news != OwnNews::None {
+            return;
+        }
+        let memory = &self.common.memory;
+        let is_wider = self.untold_bytes.saturating_add(memory.told_bytes())
+            >= self.told_memory_bytes.saturating_add(memory.bytes() / 4);
+        let has_untold_blocks = self.halves.get(id).is_some_and(|half| half.stream.has_untold_blocks(&self.common));
+        if !is_wider && !has_untold_blocks {
+            return;
+        }
+        self.own_news = OwnNews::Fresh;
+        // Whichever stream it is that the peer waits for.
+        for (id, half) in self.halves.iter_mut().filter(|(_, half)| half.stream.untold_bytes() > 0) {
+            self.naming.on_news(id, half);
+        }
+    }
+
+    /// Asks the peer, until it does, to end its half of a stream: what comes of it, and what has come, is discarded.
+    pub(crate) fn stop_sending(&mut self, now: Time, id: StreamId, error: u32) {
+        let goes_on = self.with(id, |half, common| {
+            half.stop(common);
+            !half.is_finished() && !half.is_reset()
+        });
+        if goes_on == Some(true) {
+            self.ends.stop(now, id, error);
+        }
+        self.settle(id);
+    }
+
+    /// The next event, each at most once until it is polled. Stream 0 has none: what it has, its session tells.
+    pub(crate) fn poll_event(&mut self) -> Option<(StreamId, RecvEvent)> {
+        while let Some(id) = self.events.pop_front() {
+            let Some(half) = self.halves.get_mut(id) else { continue };
+            if !std::mem::take(&mut half.opened) {
+                half.readable = false;
+                return Some((id, RecvEvent::Readable));
+            }
+            if half.readable {
+                self.events.push_front(id);
+            }
+            return Some((id, RecvEvent::Opened));
+        }
+        None
+    }
+
+    // ---- what is known ----
+
+    /// Whether [`read`](Self::read) would return something other than `Blocked`.
+    pub(crate) fn is_readable(&self, id: StreamId) -> bool {
+        self.halves.get(id).is_none_or(|half| {
+            let half = &half.stream;
+            half.is_readable() || half.is_drained() || half.is_reset() || half.is_stopped()
+        })
+    }
+
+    /// Whether anything is kept of a stream's receiving half.
+    pub(crate) fn has(&self, id: StreamId) -> bool {
+        self.halves.get(id).is_some()
+    }
+
+    /// Whether all of stream 0 is decoded.
+    pub(crate) fn is_first_finished(&self) -> bool {
+        self.halves.get(StreamId::FIRST).is_some_and(|half| half.stream.is_finished())
+    }
+
+    /// The proof of all blocks of stream 0 before the one needed next.
+    pub(crate) fn first_proof(&self) -> u32 {
+        self.halves.get(StreamId::FIRST).map_or(0, |half| half.stream.proof())
+    }
+
+    /// Whether any block of any stream lacks symbols, as far as is known.
+    pub(crate) fn has_open_blocks(&self) -> bool {
+        self.open_halves > 0
+    }
+
+    /// What arrived in vain, as reports tell it.
+    pub(crate) fn wasted(&self) -> Wasted {
+        let ReceivedSymbols { dependent, late, refused, .. } = self.common.symbols;
+        Wasted { dependent: dependent as u32, late: late as u32, refused: refused as u32 }
+    }
+
+    pub(crate) fn symbols(&self) -> ReceivedSymbols {
+        self.common.symbols
+    }
+
+    pub(crate) fn blocks_decoded(&self) -> u64 {
+        self.common.blocks_decoded
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.common.bytes_read
+    }
+}
+
+/// The number of one kind.
+const fn of_kind(limits: &mut StreamLimits, kind: StreamKind) -> &mut u32 {
+    match kind {
+        StreamKind::Bidirectional => &mut limits.bidirectional,
+        StreamKind::OneWay => &mut limits.one_way,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Which streams the next report names.
+
+use std::collections::VecDeque;
+
+use dfcp_wire::StreamId;
+use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
+
+use crate::session::recv_side::Half;
+use crate::stream::table::StreamTable;
+
+/// Reports which name a stream after each change or question: three copies survive a path that loses many.
+const COPIES: u8 = 3;
+
+/// What is known of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Reports which are still to name it for its news.
+    news: u8,
+    /// Whether it waits in each of the two queues.
+    waits_with_news: bool,
+    waits_open: bool,
+    /// The report which has named it last.
+    report: u32,
+}
+
+/// Streams with news, and streams with open blocks, each in its turn: that which has been named longest ago comes first. What is
+/// not worth naming any more leaves its queue when it comes to the front.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    news: VecDeque<StreamId>,
+    open: VecDeque<StreamId>,
+    /// Streams which reports still owe news of.
+    owing: usize,
+    /// Streams that are done with, of which they have told all.
+    told: VecDeque<StreamId>,
+    /// Counts reports.
+    report: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    News,
+    Open,
+}
+
+impl Naming {
+    /// Something of the stream has changed, or the peer has asked for it.
+    pub(super) fn on_news(&mut self, id: StreamId, half: &mut Half) {
+        let named = &mut half.named;
+        self.owing += usize::from(named.news == 0);
+        named.news = COPIES;
+        if !named.waits_with_news {
+            named.waits_with_news = true;
+            self.news.push_back(id);
+        }
+        if half.stream.has_open_blocks() && !half.named.waits_open {
+            half.named.waits_open = true;
+            self.open.push_back(id);
+        }
+    }
+
+    /// There is nothing to tell of the stream any more.
+    pub(super) fn on_silent(&mut self, half: &mut Half) {
+        self.owing -= usize::from(half.named.news > 0);
+        half.named.news = 0;
+    }
+
+    /// Whether reports are owed, whatever arrives.
+    pub(super) fn is_owing(&self) -> bool {
+        self.owing > 0
+    }
+
+    /// Writes as many records as there is room for, each stream's at most once. Streams with news and streams with open blocks
+    /// get half of the room each in turn, and what the others leave: of two reports, each kind comes first in one, and the
+    /// first record may be as long as the room.
+    pub(super) fn write(
+        &mut self,
+        halves: &mut StreamTable<Half>,
+        writer: &mut ReportWriter<'_>,
+        untold_bytes: &mut u64,
+    ) {
+        self.report = self.report.wrapping_add(1);
+        let (first, second) =
+            if self.report.is_multiple_of(2) { (Reason::Open, Reason::News) } else { (Reason::News, Reason::Open) };
+        let half_room = writer.room_bytes() / 2;
+        self.write_some(first, half_room, halves, writer, untold_bytes);
+        self.write_some(second, 0, halves, writer, untold_bytes);
+        self.write_some(first, 0, halves, writer, untold_bytes);
+    }
+
+    /// Names the streams of one queue until only `room_left` bytes are left.
+    fn write_some(
+        &mut self,
+        reason: Reason,
+        room_left: usize,
+        halves: &mut StreamTable<Half>,
+        writer: &mut ReportWriter<'_>,
+        untold_bytes: &mut u64,
+    ) {
+        for _ in 0..self.queue(reason).len() {
+            if writer.room_bytes() < room_left.max(STREAM_RECORD_BYTES_MIN) {
+                return;
+            }
+            let Some(id) = self.queue(reason).pop_front() else { return };
+            let Some(half) = halves.get_mut(id) else { continue };
+            let untold = half.stream.untold_bytes();
+            if half.is_worth_naming(reason) && half.named.report != self.report && half.stream.write_record(id, writer)
+            {
+                *untold_bytes -= untold;
+                half.named.report = self.report;
+                self.on_named(id, half);
+            }
+            let waits = half.is_worth_naming(reason);
+            match reason {
+                Reason::News => half.named.waits_with_news = waits,
+                Reason::Open => half.named.waits_open = waits,
+            }
+            if waits {
+                self.queue(reason).push_back(id);
+            }
+        }
+    }
+
+    fn on_named(&mut self, id: StreamId, half: &mut Half) {
+        if half.named.news == 1 {
+            self.owing -= 1;
+            if half.stream.is_done() {
+                self.told.push_back(id);
+            }
+        }
+        half.named.news = half.named.news.saturating_sub(1);
+    }
+
+    /// The next stream that is done with, and whose last news has been told.
+    pub(super) fn take_told(&mut self) -> Option<StreamId> {
+        self.told.pop_front()
+    }
+
+    const fn queue(&mut self, reason: Reason) -> &mut VecDeque<StreamId> {
+        match reason {
+            Reason::News => &mut self.news,
+            Reason::Open => &mut self.open,
+        }
+    }
+}
+
+impl Half {
+    fn is_worth_naming(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::News => self.named.news > 0,
+            Reason::Open => self.stream.has_open_blocks(),
+        }
+    }
+
+    /// Whether reports still owe news of it.
+    pub(super) const fn owes_news(&self) -> bool {
+        self.named.news > 0
+    }
+}

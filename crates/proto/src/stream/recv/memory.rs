@@ -1,0 +1,117 @@
+//! What the receiving halves of a session hold together.
+
+use crate::limits;
+use crate::shared::memory::MemoryReservation;
+use crate::stream::window::GrowingWindow;
+
+/// What one half of a stream holds, in the bytes of flow control.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Held {
+    /// Of all blocks of which anything has come, beyond the one symbol that each stream has a place of its own for.
+    pub(super) shared_bytes: u64,
+    /// Of the blocks that are decoded and in order, and wait for the application.
+    pub(super) unread_bytes: u64,
+    /// Of the block which is needed next, while it is open.
+    pub(super) needed_bytes: u64,
+}
+
+/// The sum of that over all streams, its bound, and what pays for it.
+#[derive(Debug)]
+pub(crate) struct ReceiveMemory {
+    window: GrowingWindow,
+    held: Held,
+    reservation: MemoryReservation,
+    /// Whether a block is on the reservation's reserve.
+    is_reserve_taken: bool,
+}
+
+impl ReceiveMemory {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self {
+            window: GrowingWindow::new(bytes_max),
+            held: Held::default(),
+            reservation: MemoryReservation::default(),
+            is_reserve_taken: false,
+        }
+    }
+
+    /// From now on, `reservation` pays for what is held.
+    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
+        self.reservation = reservation;
+    }
+
+    /// Bytes that may be held at present.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.window.bytes()
+    }
+
+    /// The application has read as many bytes.
+    pub(super) fn on_read(&mut self, bytes: u64) {
+        self.window.on_carried(bytes);
+    }
+
+    /// A half which held `before` holds `after`.
+    pub(super) fn on_change(&mut self, before: Held, after: Held) {
+        let changed = |sum: u64, before: u64, after: u64| sum - before + after;
+        self.held = Held {
+            shared_bytes: changed(self.held.shared_bytes, before.shared_bytes, after.shared_bytes),
+            unread_bytes: changed(self.held.unread_bytes, before.unread_bytes, after.unread_bytes),
+            needed_bytes: changed(self.held.needed_bytes, before.needed_bytes, after.needed_bytes),
+        };
+    }
+
+    /// Whether as many bytes more of the shared part keep its bound.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.held.shared_bytes.saturating_add(bytes) <= self.window.bytes()
+    }
+
+    /// Whether a block that is needed next fits in beside what is decoded and in order, and beside the other streams' blocks
+    /// of that kind, however much of the room later blocks take.
+    pub(super) fn has_room_for_needed(&self, bytes: u64) -> bool {
+        let before = self.held.unread_bytes.saturating_add(self.held.needed_bytes);
+        before.saturating_add(bytes) <= self.window.bytes()
+    }
+
+    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound
+    /// (\[window-3\]).
+    pub(crate) fn told_bytes(&self) -> u64 {
+        // An open block takes at least twice its bytes. What is told here is kept as well as others permit.
+        let room = self.reservation.room_bytes() / 9 * 4;
+        let reserve = if self.is_reserve_taken { 0 } else { limits::BLOCK_BYTES_MAX as u64 };
+        self.window.bytes().min(self.held.shared_bytes.saturating_add(room).saturating_add(reserve))
+    }
+
+    /// Pays for what a stream takes besides its blocks, or for a block.
+    pub(crate) fn pay(&mut self, bytes: u64) -> bool {
+        self.reservation.take(bytes)
+    }
+
+    /// What was paid for is not needed any more.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        self.reservation.give_back(bytes);
+    }
+
+    /// The reserve pays for a block, unless it does for another one. It is for blocks which are needed next alone: such a
+    /// block can be decoded and read without any other, and then the reserve is free for the next one, of any stream.
+    pub(super) fn pay_from_reserve(&mut self, bytes: u64) -> bool {
+        let pays = !self.is_reserve_taken && self.reservation.take_reserve(bytes);
+        self.is_reserve_taken |= pays;
+        pays
+    }
+
+    /// The block on the reserve is gone.
+    pub(super) fn release_reserve(&mut self) {
+        self.is_reserve_taken = false;
+        self.reservation.release_reserve();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.shared_bytes
+    }
+
+    #[cfg(test)]
+    pub(crate) fn paid_bytes(&self) -> u64 {
+        self.reservation.shared_bytes()
+    }
+}

@@ -1,0 +1,75 @@
+//! A place for a block, and what blocks cost.
+
+use dfcp_fountain::random_linear::BlockShape;
+
+use crate::config::Config;
+use crate::limits;
+use crate::proof::{self, Layout};
+use crate::stream::recv::collector::Collector;
+use crate::stream::send::shared::block_cost;
+
+/// Bytes per equation besides its coefficients.
+const EQUATION_BYTES: usize = 64;
+/// Bytes of a decoder which no symbol takes.
+const DECODER_BYTES: usize = 1_024;
+/// Bytes of an allocation which its owner does not see.
+const ALLOCATION_BYTES: usize = 32;
+/// Places for blocks which are paid for when a stream is opened.
+pub(crate) const SLOTS_MIN: usize = 2;
+
+#[derive(Debug)]
+pub(super) enum Slot {
+    Empty,
+    Open(Collector, Layout),
+    Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
+}
+
+impl Slot {
+    /// What the block counts in flow control.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Open(_, layout) | Self::Complete { layout, .. } => counted_bytes(layout.data()),
+        }
+    }
+
+    /// What the reservation has paid for the block, unless something else has.
+    pub(super) fn paid_bytes(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Open(_, layout) => open_bytes(layout.data().k(), layout.symbol_size()),
+            Self::Complete { layout, .. } => complete_bytes(*layout),
+        }
+    }
+}
+
+/// What a block counts in flow control, from its first symbol until it is read.
+pub(super) fn counted_bytes(shape: BlockShape) -> u64 {
+    block_cost(shape.length_bytes() as u64)
+}
+
+/// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
+/// collector.
+pub(super) fn open_bytes(k: usize, symbol_size: usize) -> u64 {
+    (2 * k * symbol_size + k * (k.next_multiple_of(32) + EQUATION_BYTES) + DECODER_BYTES) as u64
+}
+
+/// What a decoded block really takes: its rows, padding included.
+pub(super) fn complete_bytes(layout: Layout) -> u64 {
+    symbols_bytes(layout.data().k(), layout.symbol_size())
+}
+
+fn symbols_bytes(k: usize, symbol_size: usize) -> u64 {
+    (k * symbol_size + ALLOCATION_BYTES) as u64
+}
+
+/// What a block of one symbol takes, which needs no decoder: any symbol is the block, times a number which is not 0.
+pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
+    symbols_bytes(1, symbol_size + proof::SECRET_BYTES)
+}
+
+/// What any one block needs, and stream 0's own place.
+pub(crate) fn reserve_bytes(config: &Config) -> u64 {
+    let symbol_size = usize::from(config.symbol_size);
+    open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, symbol_size + proof::SECRET_BYTES) + own_place_bytes(symbol_size)
+}
