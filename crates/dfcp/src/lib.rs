@@ -46,6 +46,10 @@
 //! others for who reads and writes. Where there are several threads, spawn what reads and writes much: the future given to
 //! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
 //!
+//! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
+//! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
+//! not by datagrams. Whether anybody listens is asked when a connection begins.
+//!
 //! [`blocking`] offers the same without `async`.
 
 #![forbid(unsafe_code)]

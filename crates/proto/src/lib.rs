@@ -37,7 +37,7 @@ pub use session::sharing::{Sending, WriteAllowance};
 pub use shared::events::Event;
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
-pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
+pub use stats::{BreakerState, ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 
 #[cfg(test)]
 mod limits_tests;

@@ -14,6 +14,8 @@ pub struct Stats {
     pub segments_dropped: u64,
     /// Sealed segments among these which did not authenticate.
     pub segments_forged: u64,
+    /// Cookies which the peer's host asked this side to come back with, before it computed anything.
+    pub cookies_received: u32,
     /// How often the peer has moved to another address, and has proven it.
     pub path_changes: u64,
     /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
@@ -30,6 +32,11 @@ pub struct Stats {
     pub stream_bytes_read: u64,
     /// Blocks which the peer has acknowledged.
     pub blocks_acknowledged: u64,
+    /// Blocks for which a second round was planned, because what had been sent first did not suffice. Zero in classic, which has
+    /// no rounds.
+    pub blocks_repeated: u64,
+    /// All rounds planned after the first ones of their blocks; divided by `blocks_repeated`, how many such a block took.
+    pub later_rounds: u64,
     /// Blocks decoded here.
     pub blocks_decoded: u64,
     /// What was sent.
@@ -44,6 +51,11 @@ pub struct Stats {
     pub loss: f64,
     /// Bits per second which the peer says arrive there.
     pub arrival_rate_bps: u64,
+    /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
+    /// circuit breaker holds it down. Zero at line rate.
+    pub rate_bps: u64,
+    /// What the circuit breaker is at.
+    pub breaker: BreakerState,
     /// The rate the circuit breaker allows now; zero when it imposes none.
     pub breaker_rate_bps: u64,
     /// The rate the path was found to carry by the circuit breaker, which holds the sender to about as much; zero while it has
@@ -53,6 +65,23 @@ pub struct Stats {
     pub breaker_tests: u32,
     /// Datagrams numbered by the peer and never seen here. A modern peer skips about one number in 128, which counts, too.
     pub datagrams_missing: u64,
+}
+
+/// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// There is none: it is switched off, the rate is the line's, or the connection is classic.
+    #[default]
+    Off,
+    /// It watches the loss.
+    Watching,
+    /// It sends less for a moment, to learn whether the loss is this sender's own doing.
+    Testing,
+    /// The loss was found to be the path's own, and is not tested again for a while.
+    LossAccepted,
+    /// The path was found to be full: the rate follows what the path delivers.
+    Limiting,
 }
 
 /// Data datagrams sent, by reason.

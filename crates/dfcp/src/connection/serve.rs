@@ -68,6 +68,8 @@ impl Shared {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }
         inner.sleeps_until = Time::ZERO;
+        // Not only when it is served: an application which finds all done may end the process before that.
+        inner.tell_story(now);
         Waiters(inner)
     }
 
@@ -96,6 +98,7 @@ impl Shared {
             inner.send_error = None;
         }
         let wakers = inner.drain_events();
+        inner.tell_story(now);
         let newly_connected = std::mem::take(&mut inner.newly_connected);
         let next = if filled.is_full { Next::Send } else { after(&inner, now) };
         inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };

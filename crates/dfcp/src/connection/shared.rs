@@ -11,6 +11,7 @@ use tokio::io::ReadBuf;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
+use crate::connection::story::Story;
 use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
@@ -73,6 +74,8 @@ pub(crate) struct Inner {
     pub(super) scheduler_state: SchedulerState,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
+    /// What has been logged of it; `None` if nobody listened when it began.
+    story: Option<Box<Story>>,
 }
 
 /// Tasks to wake once the lock is released.
@@ -124,9 +127,26 @@ impl Inner {
         wakers
     }
 
+    /// Logs what is new.
+    pub(super) fn tell_story(&mut self, now: Time) {
+        if let Some(story) = &mut self.story {
+            story.go_on(now, &self.connection, self.closed.as_ref());
+        }
+    }
+
+    /// Logs that no handle is left.
+    fn tell_release(&mut self, now: Time) {
+        if let Some(story) = &mut self.story {
+            story.let_go(now, &self.connection, self.closed.as_ref());
+        }
+    }
+
     /// Nothing is done any more: whoever waits for anything must look again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
+        if let Some(mut story) = self.story.take() {
+            story.break_off(self.latest);
+        }
         Wakers([self.reader.take(), self.writer.take(), self.closer.take()])
     }
 }
@@ -147,6 +167,7 @@ impl Shared {
         path: Path,
         accepted: bool,
     ) -> Arc<Self> {
+        let story = Story::begin(clock.now(), &connection, accepted);
         let inner = Mutex::new(Inner {
             connection,
             latest: Time::ZERO,
@@ -161,6 +182,7 @@ impl Shared {
             sleeps_until: Time::ZERO,
             scheduler_state: SchedulerState::default(),
             send_error: None,
+            story,
         });
         Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })
     }
@@ -306,8 +328,9 @@ impl Shared {
     /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
     fn release(&self) {
         let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        inner.tell_release(now);
         if inner.shut_down {
-            let now = inner.tick(self.clock.now());
             inner.linger_until = Some(now + limits::LINGER_MAX);
             self.wake_driver(&mut inner);
         } else if inner.connection.state() != State::Closed {
