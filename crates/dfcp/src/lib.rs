@@ -50,6 +50,9 @@
 //! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
 //! not by datagrams. Whether anybody listens is asked when a connection begins.
 //!
+//! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
+//! its keys.
+//!
 //! [`blocking`] offers the same without `async`.
 
 #![forbid(unsafe_code)]

@@ -13,6 +13,7 @@ use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// How a sender decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Schedule {
     /// Classic: round robin over all unacknowledged blocks, without end (thesis §3.8.2).
     Flood,
@@ -29,6 +30,7 @@ pub enum Schedule {
 
 /// How fast a sender may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Rate {
     /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
     /// do (`spec/protocol.md` \[rate-2\]). Never use it on a path which other people share unless its queues are fair.
@@ -42,6 +44,7 @@ pub enum Rate {
 
 /// What the application's data is like; may be changed while the connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Traffic {
     /// Much data, least waste: repair symbols are sent when a report shows that they are needed.
     Bulk,
@@ -76,11 +79,25 @@ pub enum Content {
 }
 
 /// A connection's configuration. Start from [`Config::modern`].
+///
+/// # With the feature `serde`
+///
+/// It can be written and read, **without `security`**: no key, nor whom one trusts, ever gets into such a text. What is read is sealed
+/// and trusts nobody, like [`Config::modern`], until `security` is set. Durations are numbers of milliseconds (`idle_timeout_ms`, ..),
+/// what is left out has the modern profile's default, and unknown names are refused. `content` is left out, too. The classic profile
+/// is called `danger_classic`, since no security set afterwards would protect it.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default = "Config::modern", deny_unknown_fields)
+)]
 pub struct Config {
     /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::profile"))]
     pub profile: Profile,
     /// Modern only: who the peer must be. Default: sealed, and nobody is trusted until `peer` or `pre_shared` says who.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
@@ -109,10 +126,13 @@ pub struct Config {
     /// obeys it whatever its own rate. Default 0.
     pub receive_rate_max_bps: u64,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
+    #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
     /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
+    #[cfg_attr(feature = "serde", serde(rename = "keep_alive_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub keep_alive: Option<Duration>,
     /// How long TIME_WAIT lasts. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
+    #[cfg_attr(feature = "serde", serde(rename = "time_wait_ms", with = "crate::serde_with::milliseconds"))]
     pub time_wait: Duration,
     /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
     /// without UDP.
@@ -120,6 +140,7 @@ pub struct Config {
     /// Classic only: the parameters of thesis table 3.2.
     pub classic: ClassicSettings,
     /// Whether symbols have bytes. Default: they do.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
 }
 

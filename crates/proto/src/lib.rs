@@ -17,6 +17,8 @@ mod path;
 mod proof;
 mod random;
 mod security;
+#[cfg(feature = "serde")]
+mod serde_with;
 mod session;
 mod shared;
 mod spare;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-/// What a connection has done so far. Counters are exact; estimates say so.
+/// What a connection has done so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the
+/// round-trip time as `rtt_ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Segments given to the network (table 3.2, *Outgoing segments*).
     pub segments_sent: u64,
@@ -46,6 +48,7 @@ pub struct Stats {
     /// What arrived.
     pub received: ReceivedSymbols,
     /// Smoothed round-trip time; zero while unknown.
+    #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", with = "crate::serde_with::milliseconds"))]
     pub rtt: Duration,
     /// The loss estimate p̂ of our sending direction, 0 to 1.
     pub loss: f64,
@@ -70,6 +73,7 @@ pub struct Stats {
 /// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum BreakerState {
     /// There is none: it is switched off, the rate is the line's, or the connection is classic.
     #[default]
@@ -87,6 +91,7 @@ pub enum BreakerState {
 /// Data datagrams sent, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SentSymbols {
     /// Source symbols.
     pub source: u64,
@@ -110,6 +115,7 @@ impl SentSymbols {
 /// does not report: then all are zero, and what was wasted is in the peer's [`ReceivedSymbols`] alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WastedSymbols {
     /// Linearly dependent on what was there.
     pub dependent: u64,
@@ -130,6 +136,7 @@ impl WastedSymbols {
 /// Data datagrams received, by use. All but `useful` are waste.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReceivedSymbols {
     /// Brought the decoder forward.
     pub useful: u64,
