@@ -21,6 +21,7 @@ fn unusual() -> Config {
     config.receive_memory_bytes = 5_000_000;
     config.receive_rate_max_bps = 9_999_999;
     config.idle_timeout = Duration::from_nanos(86_399_999_999_999);
+    config.connect_timeout = Some(Duration::from_millis(1_500));
     config.keep_alive = None;
     config.time_wait = Duration::from_nanos(1);
     config.overhead_bytes = 48;

@@ -15,6 +15,7 @@ use crate::connection::story::Story;
 use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
+use crate::path_watch::{PathPublisher, PathWatch};
 
 /// Between which addresses a connection's datagrams go.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,8 @@ pub(crate) struct Inner {
     pub(super) send_error: Option<io::Error>,
     /// What has been logged of it; `None` if nobody listened when it began.
     story: Option<Box<Story>>,
+    /// Tells those who watch the path; `None` if nobody does.
+    path_publisher: Option<Box<PathPublisher>>,
 }
 
 /// Tasks to wake once the lock is released.
@@ -134,6 +137,21 @@ impl Inner {
         }
     }
 
+    /// Tells those who watch the path what has changed.
+    pub(super) fn publish_path(&mut self, now: Time) {
+        let Some(publisher) = &mut self.path_publisher else { return };
+        if publisher.is_unwatched() {
+            self.path_publisher = None;
+        } else {
+            publisher.on_served(now, || self.connection.stats());
+        }
+    }
+
+    /// When it must be served so that those who watch the path learn the last news.
+    pub(super) fn path_due_at(&self) -> Option<Time> {
+        self.path_publisher.as_ref()?.due_at()
+    }
+
     /// Logs that no handle is left.
     fn tell_release(&mut self, now: Time) {
         if let Some(story) = &mut self.story {
@@ -144,6 +162,9 @@ impl Inner {
     /// Nothing is done any more: whoever waits for anything must look again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
+        if let Some(publisher) = self.path_publisher.take() {
+            publisher.end(&self.connection.stats());
+        }
         if let Some(mut story) = self.story.take() {
             story.break_off(self.latest);
         }
@@ -183,6 +204,7 @@ impl Shared {
             scheduler_state: SchedulerState::default(),
             send_error: None,
             story,
+            path_publisher: None,
         });
         Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })
     }
@@ -218,7 +240,9 @@ impl Shared {
                 Poll::Pending
             }
             State::Closed => match (inner.send_error.take(), inner.closed.clone()) {
-                (Some(error), Some(Ended::By(ConnectionError::HandshakeTimeout))) => Poll::Ready(Err(error.into())),
+                (Some(error), Some(Ended::By(ConnectionError::HandshakeTimeout { .. }))) => {
+                    Poll::Ready(Err(error.into()))
+                }
                 (_, Some(Ended::By(error))) => Poll::Ready(Err(error.into())),
                 (_, Some(Ended::InOrder) | None) => Poll::Ready(Ok(())),
             },
@@ -341,6 +365,18 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         self.lock().connection.stats()
+    }
+
+    /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.
+    pub(crate) fn watch_path(&self) -> PathWatch {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let inner = &mut *inner;
+        let new = || Box::new(PathPublisher::new(now, &inner.connection.stats()));
+        if inner.forgotten {
+            return new().watch();
+        }
+        inner.path_publisher.get_or_insert_with(new).watch()
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
