@@ -102,23 +102,22 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     };
     let largest = if kind == Kind::Sealed { 1456 } else { 1472 };
     let fixed = |rate_bps| Rate::Fixed { rate_bps };
-    let config = Config {
-        rate: input.pick(&[base.rate, Rate::Line, fixed(1_000_000), fixed(10_000_000), fixed(1_000_000_000)]),
-        breaker: input.bool(),
-        traffic: input.pick(&[Traffic::Bulk, Traffic::LowLatency]),
-        symbol_size: input.pick(&[1420, 64, 100, largest, 1412]),
-        window_blocks: input.pick(&[base.window_blocks, 1, 2, 5, 40]),
-        send_buffer_bytes: input.pick(&[base.send_buffer_bytes, 1, 700, 10_000, 200_000]),
-        receive_memory_bytes: input.pick(&[base.receive_memory_bytes, limits::RECEIVE_MEMORY_BYTES_MIN]),
-        receive_rate_max_bps: input.pick(&[0, 2_000_000, 50_000_000]),
-        idle_timeout: input.pick(&[base.idle_timeout, Duration::from_millis(100), Duration::from_secs(3)]),
-        keep_alive: input.pick(&[base.keep_alive, None, Some(Duration::from_millis(10))]),
-        schedule: match kind {
+    let config = base
+        .clone()
+        .with_rate(input.pick(&[base.rate, Rate::Line, fixed(1_000_000), fixed(10_000_000), fixed(1_000_000_000)]))
+        .with_breaker(input.bool())
+        .with_traffic(input.pick(&[Traffic::Bulk, Traffic::LowLatency]))
+        .with_symbol_size(input.pick(&[1420, 64, 100, largest, 1412]))
+        .with_window_blocks(input.pick(&[base.window_blocks, 1, 2, 5, 40]))
+        .with_send_buffer_bytes(input.pick(&[base.send_buffer_bytes, 1, 700, 10_000, 200_000]))
+        .with_receive_memory_bytes(input.pick(&[base.receive_memory_bytes, limits::RECEIVE_MEMORY_BYTES_MIN]))
+        .with_receive_rate_max_bps(input.pick(&[0, 2_000_000, 50_000_000]))
+        .with_idle_timeout(input.pick(&[base.idle_timeout, Duration::from_millis(100), Duration::from_secs(3)]))
+        .with_keep_alive(input.pick(&[base.keep_alive, None, Some(Duration::from_millis(10))]))
+        .with_schedule(match kind {
             Kind::Sealed | Kind::Unsealed => base.schedule,
             Kind::Classic => input.pick(&[base.schedule, Schedule::OpenLoop { redundancy: 0.05 }]),
-        },
-        ..base
-    };
+        });
     config.validate().expect("every choice is in its range");
     config
 }
@@ -217,7 +216,7 @@ mod tests {
     #[should_panic(expected = "nothing was delivered for too long")]
     fn a_connection_which_hangs_is_noticed() {
         // Nobody gives up, and the receiver's application never reads: to the driver that is a hang.
-        let patient = Config { idle_timeout: Duration::from_secs(1_000), ..Config::danger_unsealed() };
+        let patient = Config::danger_unsealed().with_idle_timeout(Duration::from_secs(1_000));
         let network = &mut Network::new(patient.clone(), patient);
         network.sides[0].write(network.now, 100);
         network.hang();

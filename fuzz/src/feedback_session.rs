@@ -46,16 +46,14 @@ pub fn run(data: &[u8]) {
 fn tell(data: &[u8]) -> Session {
     let mut input = Input::new(data);
     let rate_bps = input.pick(&[10_000_000, 1_000, 64_000, 1_000_000, 200_000_000]);
-    let config = Config {
-        rate: Rate::Fixed { rate_bps },
-        breaker: input.bool(),
-        traffic: input.pick(&[Traffic::Bulk, Traffic::LowLatency]),
-        symbol_size: input.pick(&[1420, 64, 300]),
-        window_blocks: input.pick(&[4096, 1, 3, 100]),
-        send_buffer_bytes: input.pick(&[32 << 20, 1, 5_000, 300_000]),
-        keep_alive: input.pick(&[Some(Duration::from_secs(10)), None, Some(Duration::from_millis(10))]),
-        ..Config::danger_unsealed()
-    };
+    let config = Config::danger_unsealed()
+        .with_rate(Rate::Fixed { rate_bps })
+        .with_breaker(input.bool())
+        .with_traffic(input.pick(&[Traffic::Bulk, Traffic::LowLatency]))
+        .with_symbol_size(input.pick(&[1420, 64, 300]))
+        .with_window_blocks(input.pick(&[4096, 1, 3, 100]))
+        .with_send_buffer_bytes(input.pick(&[32 << 20, 1, 5_000, 300_000]))
+        .with_keep_alive(input.pick(&[Some(Duration::from_secs(10)), None, Some(Duration::from_millis(10))]));
     let mut session = Session::new(config, rate_bps);
     session.answer(&mut input);
     for _ in 0..OPERATIONS_MAX {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,7 +52,9 @@ fn main() -> ExitCode {
 fn start(cli: Cli) -> anyhow::Result<bool> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours would be rubbish in a file.
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.

@@ -50,6 +50,25 @@ fn a_directory_crosses_a_path_that_loses_reorders_duplicates_and_corrupts() {
     assert_same(&source, &site.path("output/source"));
 }
 
+/// What `--help` and README promise: the course of the connection, as text that a file can take.
+#[test]
+fn the_log_tells_the_course_of_a_transfer() {
+    let site = Site::new();
+    let source = source(&site.path(""));
+    let receiver = receiver(&site, &[]);
+    let relay = site.start(&["relay", "--listen", "127.0.0.1:0", "--to", &receiver.address, "--loss", "20%"]);
+    let mut command = site.command(&["send", "--accept-new-key", source.to_str().unwrap(), &relay.address]);
+    let said = Said::of(command.env("DFCP_LOG", "dfcp::session=debug").output().unwrap()).ok();
+    assert!(receiver.succeeded());
+    let told: Vec<_> = said.err.lines().filter_map(|line| line.split_once("DEBUG dfcp::session: ")).collect();
+    for what in ["called connection=", "keys agreed ", "connected ", "the peer has all of our half ", "totals "] {
+        assert_eq!(told.iter().filter(|(_, line)| line.starts_with(what)).count(), 1, "{what}: {}", said.err);
+    }
+    let totals = told.iter().find(|(_, line)| line.starts_with("totals ")).unwrap().1;
+    assert!(totals.contains(" blocks_repeated=") && !totals.contains(" blocks_repeated=0 "), "{totals}");
+    assert!(!said.err.contains('\u{1b}'), "no colours: {}", said.err);
+}
+
 #[test]
 fn the_classic_profile_crosses_when_both_sides_ask_for_it() {
     let site = Site::new();

@@ -8,8 +8,9 @@
 #![expect(clippy::print_stderr, reason = "a program's message to its user")]
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use dfcp::{Config, Credentials, Listener, PeerKey, PublicKey, StaticKey, Stream, Traffic};
+use dfcp::{Config, Listener, PublicKey, StaticKey, Stream, Traffic};
 use tokio::io::{AsyncRead, AsyncWriteExt, copy, stdin, stdout};
 
 #[tokio::main]
@@ -34,15 +35,9 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Small messages which somebody waits for.
-fn prompt(credentials: impl Into<Credentials>) -> Config {
-    Config { traffic: Traffic::LowLatency, ..Config::sealed(credentials) }
-}
-
-/// Everybody may come in, and can know who answers.
+/// Everybody may come in, and can know who answers. What goes back is small messages which somebody waits for.
 fn listen(address: &str, key: StaticKey) -> anyhow::Result<Listener> {
-    let credentials = Credentials { key: Some(key), ..PeerKey::Any.into() };
-    Ok(Listener::bind(address.parse()?, prompt(credentials))?)
+    Ok(Listener::bind(address.parse()?, Config::server(key).with_traffic(Traffic::LowLatency))?)
 }
 
 async fn serve(listener: Listener) -> anyhow::Result<()> {
@@ -65,7 +60,8 @@ async fn echo(stream: Stream) -> std::io::Result<()> {
 }
 
 async fn ask(address: SocketAddr, key: PublicKey, mut input: impl AsyncRead + Unpin) -> anyhow::Result<()> {
-    let (mut reader, mut writer) = Stream::connect(address, prompt(PeerKey::Known(key))).await?.into_split();
+    let config = Config::client(key).with_traffic(Traffic::LowLatency).with_connect_timeout(Duration::from_secs(5));
+    let (mut reader, mut writer) = Stream::connect(address, config).await?.into_split();
     let send = async {
         copy(&mut input, &mut writer).await?;
         writer.shutdown().await

@@ -26,7 +26,7 @@ fn main() -> anyhow::Result<()> {
 
 /// Sealed with a key which both sides have.
 fn shared(secret: &str) -> anyhow::Result<Config> {
-    Ok(Config::sealed(PreSharedKey::from_file_content(&std::fs::read(secret)?)?))
+    Ok(Config::pre_shared(PreSharedKey::from_file_content(&std::fs::read(secret)?)?))
 }
 
 fn receive(address: &str, secret: &str, path: &str) -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ fn send(address: &str, secret: &str, path: &str, rate_mbps: &str) -> anyhow::Res
     let mut file = File::open(path)?;
     // A program which ends with its transfer does not want to wait for half a minute in TIME_WAIT.
     let time_wait = Duration::from_secs(2);
-    let config = Config { rate: Rate::Fixed { rate_bps }, time_wait, ..shared(secret)? };
+    let config = shared(secret)?.with_rate(Rate::Fixed { rate_bps }).with_time_wait(time_wait);
     let mut stream = Stream::connect(address.parse()?, config)?;
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;

@@ -1,6 +1,33 @@
-//! The same without `async`: [`Listener`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
+//! The same without `async`: [`Endpoint`], [`Listener`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
 //!
-//! The thread of the [`Endpoint`] behind a stream goes on after the last handle is dropped until the
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! use dfcp::Config;
+//! use dfcp::blocking::{Listener, Stream};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let key = dfcp::generate_key()?;
+//! let client = Config::client(key.public());
+//! let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Config::server(key))?;
+//! let address = listener.local_addr()?;
+//! let echo = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let (mut reader, mut writer) = listener.accept()?.into_split();
+//!     std::io::copy(&mut reader, &mut writer)?;
+//!     writer.shutdown()
+//! });
+//! let mut stream = Stream::connect(address, client)?;
+//! stream.write_all(b"hello")?;
+//! stream.shutdown()?; // the peer has all of it, and has said so
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "hello");
+//! # echo.join().expect("no panic")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The thread of the endpoint behind a stream goes on after the last handle is dropped until the
 //! connections are over; a process which exits earlier cuts that off.
 
 use std::future::{Future, poll_fn};
@@ -12,13 +39,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectionError, Parameter, ParameterError, Rate, State, Stats, Traffic,
+    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Rate, State,
+    Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
-use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
+use crate::path_watch::PathEstimates;
 use crate::stream::any_port_towards;
 
 struct Unpark(Thread);
@@ -43,8 +71,91 @@ fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// A socket with any number of connections; the blocking twin of [`crate::Endpoint`].
+///
+/// ```
+/// use std::io::Write;
+///
+/// use dfcp::Config;
+/// use dfcp::blocking::Endpoint;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// let server = Endpoint::bind(([127, 0, 0, 1], 0).into(), Some(Config::server(key).into()))?;
+/// let caller = Endpoint::bind(([127, 0, 0, 1], 0).into(), None)?;
+/// // Two connections between the same two sockets.
+/// let mut first = caller.connect(server.local_addr(), client.clone())?;
+/// let mut second = caller.connect(server.local_addr(), client)?;
+/// first.write_all(b"one")?;
+/// second.write_all(b"two")?;
+/// assert!(server.accept().is_some() && server.accept().is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    endpoint: crate::Endpoint,
+}
+
+impl Endpoint {
+    /// Binds a UDP socket to `addr`; see [`crate::Endpoint::bind`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::bind`]; or the system gives no thread.
+    pub fn bind(addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
+        Self::bind_over(Carrier::Udp, addr, accept)
+    }
+
+    /// As [`bind`](Self::bind), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::bind_over`]; or the system gives no thread.
+    pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
+        Ok(Self { endpoint: crate::Endpoint::bind_with_thread(carrier, addr, accept)? })
+    }
+
+    /// Opens a connection and waits for the end of the handshake, at most for
+    /// [`Config::connect_timeout`](crate::Config::connect_timeout).
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::connect`].
+    pub fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+        Ok(Stream { stream: wait(self.endpoint.connect(remote, config))? })
+    }
+
+    /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none.
+    #[must_use]
+    pub fn accept(&self) -> Option<Stream> {
+        Some(Stream { stream: wait(self.endpoint.accept())? })
+    }
+
+    /// The socket's address, with the port which the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// What carries its datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.endpoint.carrier()
+    }
+
+    /// What it holds, and what it has turned away; see [`crate::Endpoint::stats`].
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        self.endpoint.stats()
+    }
+
+    /// Waits until no connection is left in any state, those in TIME_WAIT included.
+    pub fn wait_idle(&self) {
+        wait(self.endpoint.wait_idle());
+    }
+}
+
 /// Accepts connections; the blocking twin of [`crate::Listener`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Listener {
     endpoint: Endpoint,
 }
@@ -53,17 +164,25 @@ impl Listener {
     /// Binds to `addr` and takes in connections of `config.profile`, configured so.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`]; or the system gives no thread.
+    /// As [`Endpoint::bind`].
     pub fn bind(addr: SocketAddr, config: Config) -> io::Result<Self> {
         Self::bind_over(Carrier::Udp, addr, config)
+    }
+
+    /// Binds to `addr` and takes in connections of either profile, as `accept` says.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`].
+    pub fn bind_with(addr: SocketAddr, accept: Accept) -> io::Result<Self> {
+        Self::bind_over(Carrier::Udp, addr, accept)
     }
 
     /// As [`crate::Listener::bind_over`].
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`]; or the system gives no thread.
+    /// As [`Endpoint::bind_over`].
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: impl Into<Accept>) -> io::Result<Self> {
-        Ok(Self { endpoint: Endpoint::bind_with_thread(carrier, addr, Some(accept.into()))? })
+        Ok(Self { endpoint: Endpoint::bind_over(carrier, addr, Some(accept.into()))? })
     }
 
     /// The socket's address, with the port which the system chose.
@@ -79,10 +198,14 @@ impl Listener {
     /// # Errors
     /// The endpoint accepts nothing any more.
     pub fn accept(&self) -> io::Result<Stream> {
-        let Some(stream) = wait(self.endpoint.accept()) else {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"));
-        };
-        Ok(Stream { stream })
+        let stream = self.endpoint.accept();
+        stream.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"))
+    }
+
+    /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 }
 
@@ -106,9 +229,7 @@ impl Stream {
     /// # Errors
     /// As [`crate::Stream::connect_over`]; or the system gives no thread.
     pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        let endpoint = Endpoint::bind_with_thread(carrier, any_port_towards(remote), None)?;
-        let stream = wait(endpoint.connect(remote, config))?;
-        Ok(Self { stream })
+        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect(remote, config)
     }
 
     /// Ends this half and waits until the peer has confirmed every byte; the other half stays open.
@@ -136,7 +257,19 @@ impl Stream {
         self.stream.state()
     }
 
-    /// The peer's address.
+    /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
+    #[must_use]
+    pub fn watch_path(&self) -> PathWatch {
+        PathWatch { watch: self.stream.watch_path() }
+    }
+
+    /// Who the peer has proven to be; `None` without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.stream.identity()
+    }
+
+    /// The peer's address. It changes when the peer moves, once it has proven the new one.
     #[must_use]
     pub fn remote_addr(&self) -> SocketAddr {
         self.stream.remote_addr()
@@ -193,6 +326,25 @@ impl Stream {
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         let (read, write) = self.stream.into_split();
         (ReadHalf { half: read }, WriteHalf { half: write })
+    }
+}
+
+/// Watches a connection's path; the blocking twin of [`crate::PathWatch`].
+#[derive(Clone, Debug)]
+pub struct PathWatch {
+    watch: crate::PathWatch,
+}
+
+impl PathWatch {
+    /// The newest estimates; the last ones once the connection is over.
+    #[must_use]
+    pub fn latest(&self) -> PathEstimates {
+        self.watch.latest()
+    }
+
+    /// Waits for estimates which this watch has not returned yet; `None` once the connection is over, TIME_WAIT included.
+    pub fn changed(&mut self) -> Option<PathEstimates> {
+        wait(self.watch.changed())
     }
 }
 

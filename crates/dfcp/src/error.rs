@@ -32,7 +32,7 @@ impl From<ConnectError> for io::Error {
 /// The sentence and the source stay; only the kind is chosen.
 pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
     let kind = match error {
-        ConnectionError::HandshakeTimeout | ConnectionError::TimedOut | ConnectionError::CloseTimeout => {
+        ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::CloseTimeout => {
             io::ErrorKind::TimedOut
         }
         ConnectionError::Refused => io::ErrorKind::ConnectionRefused,

@@ -1,32 +1,39 @@
 //! DFCP for tokio, and without: reliable streams over bad paths, which do not slow down because of loss.
 //!
-//! ```no_run
-//! use dfcp::{Config, Credentials, Listener, PeerKey, Stream};
+//! ```
+//! use dfcp::{Config, Listener, Stream};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
-//! # async fn example() -> std::io::Result<()> {
-//! // One side, which serves everybody:
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! // One side, which serves everybody, and whose key is known to those who call:
 //! let key = dfcp::generate_key()?;
-//! println!("my key is {}", key.public());
-//! let config = Config::sealed(Credentials { key: Some(key), ..PeerKey::Any.into() });
-//! let listener = Listener::bind("0.0.0.0:4433".parse().expect("an address"), config)?;
-//! let mut peer = listener.accept().await?;
+//! let public = key.public();
+//! let listener = Listener::bind("127.0.0.1:0".parse().expect("an address"), Config::server(key))?;
+//! let server = listener.local_addr()?;
+//! let serving = tokio::spawn(async move {
+//!     let mut stream = listener.accept().await?;
+//!     let mut received = String::new();
+//!     stream.read_to_string(&mut received).await?;
+//!     std::io::Result::Ok(received)
+//! });
 //!
 //! // The other side, which was told the key:
-//! let server = "192.0.2.7:4433".parse().expect("an address");
-//! let known = PeerKey::Known("q5vXs2CqTWm0dBoR2T2BKmrcxRz1u5oM4bHYQXWvDmY".parse().expect("a key"));
-//! let mut stream = Stream::connect(server, Config::sealed(known)).await?;
+//! let mut stream = Stream::connect(server, Config::client(public)).await?;
 //! stream.write_all(b"hello").await?;
 //! stream.shutdown().await?; // the peer has all of it, and has said so
-//!
-//! let mut received = Vec::new();
-//! peer.read_to_end(&mut received).await?;
+//! assert_eq!(serving.await??, "hello");
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! **Configuration.** [`Config::server`], [`Config::client`] and [`Config::pre_shared`] are where one begins; what shall be
+//! different is said by methods: `Config::client(key).with_connect_timeout(Duration::from_secs(5))`.
+//!
 //! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
 //! what the path can carry.
+//!
+//! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!
 //! Every datagram is **encrypted and authenticated**, and a connection trusts nobody until its [`Credentials`] say whom:
 //! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. What does without is called
@@ -46,6 +53,13 @@
 //! others for who reads and writes. Where there are several threads, spawn what reads and writes much: the future given to
 //! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
 //!
+//! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
+//! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
+//! not by datagrams. Whether anybody listens is asked when a connection begins.
+//!
+//! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
+//! its keys.
+//!
 //! [`blocking`] offers the same without `async`.
 
 #![forbid(unsafe_code)]
@@ -61,17 +75,20 @@ mod keys;
 mod limits;
 mod listener;
 mod memory;
+mod path_watch;
 mod socket;
 mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, AddressPrefix, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError, Cookies,
-    Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey,
-    PreSharedKey, Profile, PublicKey, Rate, Schedule, Security, State, StaticKey, Stats, Traffic, Verifier,
+    Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
+    Cookies, Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey,
+    PreSharedKey, Profile, PublicKey, Rate, ReceivedSymbols, Schedule, Security, SentSymbols, State, StaticKey, Stats,
+    Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::Endpoint;
 pub use error::ConnectError;
 pub use keys::generate_key;
 pub use listener::Listener;
+pub use path_watch::{PathEstimates, PathWatch};
 pub use stream::{ReadHalf, Stream, WriteHalf};

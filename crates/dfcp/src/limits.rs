@@ -88,5 +88,11 @@ pub(crate) const SLOT: Duration = Duration::from_micros(250);
 /// How long the endpoint waits at most; it is woken earlier.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
+/// Watches of a path are told of changes no more often than this: reports may come every millisecond.
+pub(crate) const PATH_WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What can change with every report is logged no more often than this.
+pub(crate) const STORY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long the endpoint pauses after a receive error which is not a peer's doing.
 pub(crate) const RECEIVE_ERROR_PAUSE: Duration = Duration::from_millis(10);

@@ -51,7 +51,8 @@ impl Listener {
         Ok(self.endpoint.local_addr())
     }
 
-    /// Waits for the next connection whose handshake is done. Cancellation-safe.
+    /// Waits for the next connection whose handshake is done. Cancel-safe: a connection is either returned or stays in the
+    /// queue.
     ///
     /// # Errors
     /// The endpoint accepts nothing any more.

@@ -16,27 +16,62 @@ use crate::carrier::Carrier;
 use crate::connection::{Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
+use crate::path_watch::PathWatch;
 
 /// A connection, like `tokio::net::TcpStream`.
 ///
-/// - Reading and writing are cancellation-safe: a future dropped before it is ready has taken and given nothing.
+/// ```
+/// use dfcp::{Config, Listener, Stream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Config::server(key))?;
+/// let address = listener.local_addr()?;
+/// let server = tokio::spawn(async move {
+///     let mut stream = listener.accept().await?;
+///     let mut received = Vec::new();
+///     stream.read_to_end(&mut received).await?;
+///     std::io::Result::Ok(received)
+/// });
+/// let mut stream = Stream::connect(address, client).await?;
+/// stream.write_all(b"hello").await?;
+/// stream.shutdown().await?; // the peer has all of it, and has said so
+/// assert_eq!(server.await??, b"hello");
+/// # Ok(())
+/// # }
+/// ```
+///
 /// - `write` takes what the send buffer has room for, of which 2 MiB at most may be unsent. Data is sent in blocks; `flush` sends a block which is not yet full
 ///   and does not wait for anything.
 /// - `shutdown` ends this half and returns once **the peer has confirmed every byte**; the other half stays open.
 /// - Dropping the stream before `shutdown` was called aborts the connection: the peer reads an error, not an end. After
 ///   `shutdown`, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
+///
+/// # Cancel safety
+///
+/// All futures of this crate may be dropped before they are ready, as `select!` and `timeout` do:
+///
+/// - `read` has then taken nothing, and `write` given nothing. (`write_all`, `read_exact`, `read_to_end` and `copy` of tokio consist of
+///   several of these: what they had done is done, and they do not tell how much that was.)
+/// - `shutdown` has begun: the stream's end goes its way, and a further call waits for it.
+/// - [`connect`](Self::connect) has called: that is aborted, and nothing of it is left.
+/// - [`closed`](Self::closed), [`PathWatch::changed`], [`Listener::accept`](crate::Listener::accept) and
+///   [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) only wait. No connection and no news are lost.
 #[derive(Debug)]
 pub struct Stream {
     handle: Arc<StreamHandle>,
 }
 
-/// The reading half of a [`Stream`]; see [`Stream::into_split`].
+/// The reading half of a [`Stream`]; from [`Stream::into_split`], where an example is.
 #[derive(Debug)]
 pub struct ReadHalf {
     handle: Arc<StreamHandle>,
 }
 
-/// The writing half of a [`Stream`]; see [`Stream::into_split`].
+/// The writing half of a [`Stream`]; from [`Stream::into_split`], where an example is.
 #[derive(Debug)]
 pub struct WriteHalf {
     handle: Arc<StreamHandle>,
@@ -44,7 +79,8 @@ pub struct WriteHalf {
 
 impl Stream {
     /// Connects to `remote` from a socket of its own, and adapts the configuration to the path's IP version as
-    /// [`Endpoint::connect`] does. Dropping the future aborts the attempt.
+    /// [`Endpoint::connect`] does. It waits for the peer at most for [`Config::connect_timeout`]. Dropping the future aborts
+    /// the attempt.
     ///
     /// # Errors
     /// As [`Endpoint::bind`] and [`Endpoint::connect`].
@@ -72,6 +108,12 @@ impl Stream {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared().stats()
+    }
+
+    /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.
+    #[must_use]
+    pub fn watch_path(&self) -> PathWatch {
+        self.shared().watch_path()
     }
 
     /// Where the connection is in its life.
@@ -146,6 +188,17 @@ impl Stream {
     }
 
     /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream.
+    ///
+    /// ```
+    /// # async fn example(stream: dfcp::Stream) -> std::io::Result<()> {
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let (mut reader, mut writer) = stream.into_split();
+    /// tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::stdout()).await });
+    /// tokio::io::copy(&mut tokio::io::stdin(), &mut writer).await?;
+    /// writer.shutdown().await
+    /// # }
+    /// ```
     #[must_use]
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         (ReadHalf { handle: Arc::clone(&self.handle) }, WriteHalf { handle: self.handle })

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 fn line() -> Config {
-    Config { rate: Rate::Line, ..modern() }
+    modern().with_rate(Rate::Line)
 }
 
 /// Both ends of a connection.
@@ -129,7 +129,7 @@ async fn connections_which_take_turns_all_get_there_past_those_which_stall() {
 #[tokio::test]
 async fn a_classic_connection_carries_data() {
     // Classic floods the path by default, so it gets a rate; a short stream suffices.
-    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
+    let config = Config::danger_classic().with_rate(Rate::Fixed { rate_bps: 50_000_000 });
     let (mut client, mut server) = pair(config).await;
     let sent = write_pattern(&mut client, 3, 150_000).await.unwrap();
     let (shut, received) = tokio::join!(client.shutdown(), read_hash(&mut server));
@@ -152,7 +152,7 @@ async fn a_classic_connection_floods_at_line_rate() {
 
 #[tokio::test]
 async fn a_vanished_peer_becomes_an_error() {
-    let config = Config { idle_timeout: Duration::from_millis(300), ..modern() };
+    let config = modern().with_idle_timeout(Duration::from_millis(300));
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
     // The peer's whole runtime ends without a word, as when its process is killed.
@@ -182,9 +182,9 @@ async fn a_vanished_peer_becomes_an_error() {
 #[tokio::test]
 async fn nobody_listening_is_a_timeout_and_a_wrong_profile_is_refused() {
     let silent = std::net::UdpSocket::bind(local()).unwrap();
-    let config = Config { idle_timeout: Duration::from_millis(200), ..modern() };
+    let config = modern().with_idle_timeout(Duration::from_millis(200));
     let error = Stream::connect(silent.local_addr().unwrap(), config).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
+    assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout { .. })), "{error:?}");
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
 
     let listener = Listener::bind(local(), modern()).unwrap();
@@ -195,7 +195,7 @@ async fn nobody_listening_is_a_timeout_and_a_wrong_profile_is_refused() {
 
 #[tokio::test]
 async fn a_configuration_without_sense_is_rejected() {
-    let wrong = Config { symbol_size: 1, ..modern() };
+    let wrong = modern().with_symbol_size(1);
     assert_eq!(Listener::bind(local(), wrong.clone()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     let error = Stream::connect("127.0.0.1:9".parse().unwrap(), wrong).await.unwrap_err();
     assert!(matches!(error, ConnectError::Rejected(_)), "{error:?}");
@@ -207,7 +207,7 @@ async fn a_configuration_without_sense_is_rejected() {
 #[tokio::test]
 async fn cancelled_reads_and_writes_lose_nothing() {
     const BYTES: usize = 3_000_000;
-    let config = Config { send_buffer_bytes: 100_000, ..line() };
+    let config = line().with_send_buffer_bytes(100_000);
     let (mut client, mut server) = pair(config).await;
     let writing = tokio::spawn(async move {
         let data = Pattern::new(9).take(BYTES);
@@ -255,7 +255,7 @@ async fn dropping_without_shutdown_resets_the_peer() {
 
 #[tokio::test]
 async fn after_shutdown_the_endpoint_finishes_alone() {
-    let config = Config { time_wait: Duration::from_millis(50), ..modern() };
+    let config = modern().with_time_wait(Duration::from_millis(50));
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let endpoint = Endpoint::bind(local(), None).unwrap();
     let mut client = endpoint.connect(listener.local_addr().unwrap(), config).await.unwrap();
@@ -337,7 +337,7 @@ async fn ipv6_and_parameters() {
 
 #[tokio::test]
 async fn both_profiles_cross_ipv6() {
-    let classic = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
+    let classic = Config::danger_classic().with_rate(Rate::Fixed { rate_bps: 50_000_000 });
     for config in [modern(), classic] {
         let Ok(listener) = Listener::bind("[::1]:0".parse().unwrap(), config.clone()) else {
             println!("skipped: this machine has no IPv6 loopback");

@@ -79,7 +79,7 @@ fn run_in_namespace() {
 
 /// Classic floods, and each socket gets it all: it needs a rate.
 fn classic(rate_bps: u64) -> Config {
-    Config { rate: Rate::Fixed { rate_bps }, ..Config::danger_classic() }
+    Config::danger_classic().with_rate(Rate::Fixed { rate_bps })
 }
 
 /// Sends what comes back; ends when the peer has ended.
@@ -160,9 +160,9 @@ async fn a_port_is_given_out_once_and_protocol_numbers_are_apart() {
         let second = Listener::bind_over(Carrier::RAW_IP, to, modern()).unwrap_err();
         assert_eq!(second.kind(), io::ErrorKind::AddrInUse, "{second}");
         let other = Carrier::RawIp { protocol: 254 };
-        let config = Config { idle_timeout: Duration::from_millis(200), ..modern() };
+        let config = modern().with_idle_timeout(Duration::from_millis(200));
         let error = Stream::connect_over(other, to, config).await.unwrap_err();
-        assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout)), "{error:?}");
+        assert!(matches!(error, ConnectError::Connection(ConnectionError::HandshakeTimeout { .. })), "{error:?}");
         drop(listener);
     }
 }

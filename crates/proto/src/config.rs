@@ -1,7 +1,10 @@
 //! What a caller may choose about a connection.
 
+mod setters;
+
 use std::time::Duration;
 
+use dfcp_secure::{PreSharedKey, StaticKey};
 pub use dfcp_wire::Profile;
 use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
@@ -9,11 +12,12 @@ use dfcp_wire::handshake::Offer;
 use crate::classic::parameters::ClassicSettings;
 use crate::error::ConfigError;
 use crate::limits;
-use crate::security::{Credentials, Security};
+use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// How a sender decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Schedule {
     /// Classic: round robin over all unacknowledged blocks, without end (thesis §3.8.2).
     Flood,
@@ -30,6 +34,7 @@ pub enum Schedule {
 
 /// How fast a sender may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Rate {
     /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
     /// do (`spec/protocol.md` \[rate-2\]). Never use it on a path which other people share unless its queues are fair.
@@ -43,6 +48,7 @@ pub enum Rate {
 
 /// What the application's data is like; may be changed while the connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Traffic {
     /// Much data, least waste: repair symbols are sent when a report shows that they are needed.
     Bulk,
@@ -76,12 +82,43 @@ pub enum Content {
     Elided,
 }
 
-/// A connection's configuration. Start from [`Config::modern`].
+/// A connection's configuration. Start from [`Config::server`], [`Config::client`] or [`Config::pre_shared`], and change what
+/// shall be different:
+///
+/// ```
+/// use dfcp_proto::{Config, Rate, StaticKey};
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), dfcp_proto::ConfigError> {
+/// let key = StaticKey::from_seed(&[7; 32]); // in real use 32 unpredictable bytes, which are kept
+/// let client = Config::client(key.public())
+///     .with_rate(Rate::Fixed { rate_bps: 20_000_000 })
+///     .with_connect_timeout(Duration::from_secs(5));
+/// let server = Config::server(key);
+/// client.validate()?;
+/// server.validate()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # With the feature `serde`
+///
+/// It can be written and read, **without `security`**: no key, nor whom one trusts, ever gets into such a text. What is read is sealed
+/// and trusts nobody, like [`Config::modern`], until `security` is set. Durations are numbers of milliseconds (`idle_timeout_ms`, ..),
+/// what is left out has the modern profile's default, and unknown names are refused. `content` is left out, too. The classic profile
+/// is called `danger_classic`, since no security set afterwards would protect it.
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default = "Config::modern", deny_unknown_fields)
+)]
 pub struct Config {
     /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::profile"))]
     pub profile: Profile,
     /// Modern only: who the peer must be. Default: sealed, and nobody is trusted until `peer` or `pre_shared` says who.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
@@ -113,10 +150,20 @@ pub struct Config {
     /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
     pub streams: StreamLimits,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
+    #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
+    /// Who opens a connection waits no longer than this for it. Default `None`: 30 s, or the idle timeout if that is shorter; in
+    /// classic 63 s. A longer one has no effect.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "connect_timeout_ms", with = "crate::serde_with::optional_milliseconds")
+    )]
+    pub connect_timeout: Option<Duration>,
     /// While idle, a keep-alive is sent this often. Default 10 s; `None` sends none.
+    #[cfg_attr(feature = "serde", serde(rename = "keep_alive_ms", with = "crate::serde_with::optional_milliseconds"))]
     pub keep_alive: Option<Duration>,
     /// How long TIME_WAIT lasts. Default 32 s for modern, whose peer repeats its FIN for 30 s; 60 s for classic.
+    #[cfg_attr(feature = "serde", serde(rename = "time_wait_ms", with = "crate::serde_with::milliseconds"))]
     pub time_wait: Duration,
     /// Bytes of headers below ours which every datagram costs on its path: 28 for UDP over IPv4, 48 over IPv6, 8 less
     /// without UDP.
@@ -124,6 +171,7 @@ pub struct Config {
     /// Classic only: the parameters of thesis table 3.2.
     pub classic: ClassicSettings,
     /// Whether symbols have bytes. Default: they do.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
 }
 
@@ -145,6 +193,7 @@ impl Config {
             receive_rate_max_bps: 0,
             streams: StreamLimits { bidirectional: 0, one_way: 0 },
             idle_timeout: Duration::from_secs(30),
+            connect_timeout: None,
             keep_alive: Some(Duration::from_secs(10)),
             time_wait: Duration::from_secs(32),
             overhead_bytes: 28,
@@ -153,7 +202,29 @@ impl Config {
         }
     }
 
-    /// The modern profile with the given credentials: a [`PeerKey`](crate::PeerKey), or more.
+    /// The modern profile for who is called: it proves to have `key`, and takes in whoever knows that.
+    /// [`with_peer`](Self::with_peer) says who else must prove to be who.
+    #[must_use]
+    pub fn server(key: StaticKey) -> Self {
+        Self::sealed(PeerKey::Any).with_key(key)
+    }
+
+    /// The modern profile for who calls: the peer must prove to be `server`, a [`PublicKey`](crate::PublicKey), a
+    /// [`Fingerprint`](crate::Fingerprint), a [`Verifier`](crate::Verifier) or a [`PeerKey`]. A server that admits only some clients
+    /// knows this one by the key of [`with_key`](Self::with_key).
+    #[must_use]
+    pub fn client(server: impl Into<PeerKey>) -> Self {
+        Self::sealed(server.into())
+    }
+
+    /// The modern profile for either end, both of which have `key`, and need no other.
+    #[must_use]
+    pub fn pre_shared(key: PreSharedKey) -> Self {
+        Self::sealed(key)
+    }
+
+    /// The modern profile with any [`Credentials`]: for what [`server`](Self::server), [`client`](Self::client) and
+    /// [`pre_shared`](Self::pre_shared) do not cover.
     #[must_use]
     pub fn sealed(credentials: impl Into<Credentials>) -> Self {
         Self { security: Security::Sealed(credentials.into()), ..Self::modern() }
@@ -231,6 +302,10 @@ impl Config {
         }
         let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         in_range("idle_timeout in ms", idle_ms, 100, 86_400_000)?;
+        if let Some(connect_timeout) = self.connect_timeout {
+            let connect_ms = u64::try_from(connect_timeout.as_millis()).unwrap_or(u64::MAX);
+            in_range("connect_timeout in ms", connect_ms, limits::CONNECT_TIMEOUT_MIN.as_millis() as u64, 86_400_000)?;
+        }
         if let Some(keep_alive) = self.keep_alive {
             let keep_alive_ms = u64::try_from(keep_alive.as_millis()).unwrap_or(u64::MAX);
             in_range("keep_alive in ms", keep_alive_ms, 10, 86_400_000)?;

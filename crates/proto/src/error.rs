@@ -1,5 +1,7 @@
 //! What can go wrong, grouped by who is at fault.
 
+use std::time::Duration;
+
 use dfcp_secure::Fingerprint;
 use dfcp_wire::{DecodeError, EncodeError, Profile};
 
@@ -50,8 +52,13 @@ pub enum ConfigError {
 #[non_exhaustive]
 pub enum ConnectionError {
     /// The peer did not answer the handshake in time.
-    #[error("the peer did not answer; is something listening there, and do firewalls let it through?")]
-    HandshakeTimeout,
+    #[error(
+        "the peer did not answer within {after:.1?}; is something listening there, and do firewalls let it through?"
+    )]
+    HandshakeTimeout {
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// The peer answered that it does not take this connection.
     #[error("the peer refused the connection; it may not accept this profile, or have no room")]
     Refused,

@@ -17,6 +17,8 @@ mod path;
 mod proof;
 mod random;
 mod security;
+#[cfg(feature = "serde")]
+mod serde_with;
 mod session;
 mod shared;
 mod spare;
@@ -40,7 +42,7 @@ pub use session::streams::{StreamEvent, Streams};
 pub use shared::events::Event;
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
-pub use stats::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
+pub use stats::{BreakerState, ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 
 #[cfg(test)]
 mod limits_tests;

@@ -109,6 +109,9 @@ pub const CREDIT_SPAN_MIN: Duration = Duration::from_secs(2);
 /// The longest round-trip time which counts there. A peer can delay its reports at will.
 pub const CREDIT_RTT_MAX: Duration = Duration::from_millis(600);
 
+/// An attempt to connect that lasts less could not succeed over the Internet.
+pub const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(10);
+
 /// The longest time between two handshake messages which is taken for a round trip.
 pub const RTT_GUESS_MAX: Duration = Duration::from_millis(600);
 

@@ -74,6 +74,24 @@ impl fmt::Debug for Verifier {
     }
 }
 
+impl From<PublicKey> for PeerKey {
+    fn from(key: PublicKey) -> Self {
+        Self::Known(key)
+    }
+}
+
+impl From<Fingerprint> for PeerKey {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self::Fingerprint(fingerprint)
+    }
+}
+
+impl From<Verifier> for PeerKey {
+    fn from(verifier: Verifier) -> Self {
+        Self::Verified(verifier)
+    }
+}
+
 impl From<PeerKey> for Credentials {
     /// Whom to trust, and a fresh key of one's own.
     fn from(peer: PeerKey) -> Self {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-/// What a connection has done so far. Counters are exact; estimates say so.
+/// What a connection has done so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the
+/// round-trip time as `rtt_ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stats {
     /// Segments given to the network (table 3.2, *Outgoing segments*).
     pub segments_sent: u64,
@@ -14,6 +16,8 @@ pub struct Stats {
     pub segments_dropped: u64,
     /// Sealed segments among these which did not authenticate.
     pub segments_forged: u64,
+    /// Cookies which the peer's host asked this side to come back with, before it computed anything.
+    pub cookies_received: u32,
     /// How often the peer has moved to another address, and has proven it.
     pub path_changes: u64,
     /// Acknowledgements sent: classic block ACKs, modern reports (table 3.2, *ACKs sent*).
@@ -30,6 +34,11 @@ pub struct Stats {
     pub stream_bytes_read: u64,
     /// Blocks which the peer has acknowledged.
     pub blocks_acknowledged: u64,
+    /// Blocks for which a second round was planned, because what had been sent first did not suffice. Zero in classic, which has
+    /// no rounds.
+    pub blocks_repeated: u64,
+    /// All rounds planned after the first ones of their blocks; divided by `blocks_repeated`, how many such a block took.
+    pub later_rounds: u64,
     /// Blocks decoded here.
     pub blocks_decoded: u64,
     /// What was sent.
@@ -39,11 +48,17 @@ pub struct Stats {
     /// What arrived.
     pub received: ReceivedSymbols,
     /// Smoothed round-trip time; zero while unknown.
+    #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", with = "crate::serde_with::milliseconds"))]
     pub rtt: Duration,
     /// The loss estimate p̂ of our sending direction, 0 to 1.
     pub loss: f64,
     /// Bits per second which the peer says arrive there.
     pub arrival_rate_bps: u64,
+    /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
+    /// circuit breaker holds it down. Zero at line rate.
+    pub rate_bps: u64,
+    /// What the circuit breaker is at.
+    pub breaker: BreakerState,
     /// The rate the circuit breaker allows now; zero when it imposes none.
     pub breaker_rate_bps: u64,
     /// The rate the path was found to carry by the circuit breaker, which holds the sender to about as much; zero while it has
@@ -55,9 +70,28 @@ pub struct Stats {
     pub datagrams_missing: u64,
 }
 
+/// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum BreakerState {
+    /// There is none: it is switched off, the rate is the line's, or the connection is classic.
+    #[default]
+    Off,
+    /// It watches the loss.
+    Watching,
+    /// It sends less for a moment, to learn whether the loss is this sender's own doing.
+    Testing,
+    /// The loss was found to be the path's own, and is not tested again for a while.
+    LossAccepted,
+    /// The path was found to be full: the rate follows what the path delivers.
+    Limiting,
+}
+
 /// Data datagrams sent, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SentSymbols {
     /// Source symbols.
     pub source: u64,
@@ -81,6 +115,7 @@ impl SentSymbols {
 /// does not report: then all are zero, and what was wasted is in the peer's [`ReceivedSymbols`] alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WastedSymbols {
     /// Linearly dependent on what was there.
     pub dependent: u64,
@@ -101,6 +136,7 @@ impl WastedSymbols {
 /// Data datagrams received, by use. All but `useful` are waste.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct ReceivedSymbols {
     /// Brought the decoder forward.
     pub useful: u64,

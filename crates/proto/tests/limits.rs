@@ -245,7 +245,7 @@ fn unread_blocks_count_until_they_are_read() {
 
 #[test]
 fn many_tiny_blocks_count_as_what_their_decoders_take() {
-    let config = Config { window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+    let config = Config::danger_unsealed().with_window_blocks(limits::WINDOW_BLOCKS_MAX);
     let mut server = Server::new(Accept { memory_bytes_max: Some(8 << 20), ..config.into() });
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
@@ -261,7 +261,7 @@ fn many_tiny_blocks_count_as_what_their_decoders_take() {
 #[test]
 fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
     const MEMORY: u64 = limits::RECEIVE_MEMORY_BYTES_MIN * 4;
-    let config = Config { receive_memory_bytes: MEMORY, ..Config::danger_unsealed() };
+    let config = Config::danger_unsealed().with_receive_memory_bytes(MEMORY);
     let mut server = Server::new(config);
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
@@ -281,7 +281,7 @@ fn receive_memory_of_one_connection_holds_at_three_times_its_bytes() {
 fn a_peer_can_fill_the_first_window_until_what_it_brought_has_been_read() {
     const GRANTED: u64 = 1 << 30;
     let config =
-        Config { receive_memory_bytes: GRANTED, window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+        Config::danger_unsealed().with_receive_memory_bytes(GRANTED).with_window_blocks(limits::WINDOW_BLOCKS_MAX);
     let mut server = Server::new(Accept { memory_bytes_max: Some(8 << 30), ..config.into() });
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
@@ -323,10 +323,8 @@ fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing()
 fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budget() {
     const BUDGET: u64 = 48 << 20;
     let most = limits::REDUNDANCY_BYTES.1 as u32;
-    let config = Config {
-        classic: ClassicSettings { redundancy_bytes: most, ..ClassicSettings::default() },
-        ..Config::danger_classic()
-    };
+    let config =
+        Config::danger_classic().with_classic(ClassicSettings { redundancy_bytes: most, ..ClassicSettings::default() });
     let mut server = Server::new(Accept { classic: Some(config), ..classic(BUDGET) });
     let mut rogue = ClassicRogue::new(1);
     assert!(rogue.open(&mut server));
@@ -405,7 +403,7 @@ fn a_report_of_full_length_names_more_than_there_is_and_changes_nothing_or_ends_
 
 #[test]
 fn our_own_reports_fit_a_datagram_however_many_blocks_are_open() {
-    let config = Config { window_blocks: limits::WINDOW_BLOCKS_MAX, ..Config::danger_unsealed() };
+    let config = Config::danger_unsealed().with_window_blocks(limits::WINDOW_BLOCKS_MAX);
     let mut server = Server::new(config);
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
@@ -453,7 +451,7 @@ fn reports_which_are_ignored_do_not_prolong_the_end() {
 #[test]
 fn a_peer_which_says_that_all_is_lost_gets_a_bounded_number_of_symbols() {
     const K: u64 = 45;
-    let config = Config { rate: Rate::Line, ..Config::danger_unsealed() };
+    let config = Config::danger_unsealed().with_rate(Rate::Line);
     let mut server = Server::new(config);
     let mut rogue = Rogue::new(1);
     assert!(rogue.open(&mut server));
@@ -553,17 +551,14 @@ fn fins_and_their_copies_are_answered_a_bounded_number_of_times() {
 #[test]
 fn what_is_configured_keeps_to_its_limits() {
     let refused = [
-        Config { window_blocks: limits::WINDOW_BLOCKS_MAX + 1, ..Config::danger_unsealed() },
-        Config { window_blocks: limits::CLASSIC_WINDOW_BLOCKS_MAX + 1, ..Config::danger_classic() },
-        Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MAX + 1, ..Config::danger_unsealed() },
-        Config { receive_memory_bytes: limits::RECEIVE_MEMORY_BYTES_MIN - 1, ..Config::danger_unsealed() },
-        Config {
-            classic: ClassicSettings {
-                redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1,
-                ..ClassicSettings::default()
-            },
-            ..Config::danger_classic()
-        },
+        Config::danger_unsealed().with_window_blocks(limits::WINDOW_BLOCKS_MAX + 1),
+        Config::danger_classic().with_window_blocks(limits::CLASSIC_WINDOW_BLOCKS_MAX + 1),
+        Config::danger_unsealed().with_receive_memory_bytes(limits::RECEIVE_MEMORY_BYTES_MAX + 1),
+        Config::danger_unsealed().with_receive_memory_bytes(limits::RECEIVE_MEMORY_BYTES_MIN - 1),
+        Config::danger_classic().with_classic(ClassicSettings {
+            redundancy_bytes: limits::REDUNDANCY_BYTES.1 as u32 + 1,
+            ..ClassicSettings::default()
+        }),
     ];
     for config in refused {
         assert!(config.validate().is_err(), "{config:?}");

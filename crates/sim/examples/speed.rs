@@ -110,20 +110,20 @@ impl Observer for Events {
 }
 
 fn dfcp(config: Config) -> Transport {
-    let config = Config {
-        content: Content::Elided,
-        send_buffer_bytes: DFCP_BUFFER_BYTES,
-        receive_memory_bytes: DFCP_BUFFER_BYTES,
-        ..config
-    };
+    let config = config
+        .with_content(Content::Elided)
+        .with_send_buffer_bytes(DFCP_BUFFER_BYTES)
+        .with_receive_memory_bytes(DFCP_BUFFER_BYTES);
     Transport::Dfcp(Box::new(DfcpConfig::both(config)))
 }
 
 fn transport(arguments: &Arguments, share_bps: u64) -> Transport {
     let share = Rate::Fixed { rate_bps: share_bps };
-    let modern = || Config { rate: share, ..Config::danger_unsealed() };
+    let modern = || Config::danger_unsealed().with_rate(share);
     let schedule = arguments.redundancy.map_or(Schedule::Flood, |redundancy| Schedule::OpenLoop { redundancy });
-    let classic = |rate| Config { rate, schedule, window_blocks: arguments.window_blocks, ..Config::danger_classic() };
+    let classic = |rate| {
+        Config::danger_classic().with_rate(rate).with_schedule(schedule).with_window_blocks(arguments.window_blocks)
+    };
     let tcp = |congestion| Transport::Tcp(tcp::Config::modern(congestion));
     let quic = |congestion| Transport::Quic(QuicConfig::new(congestion));
     match arguments.transport {

@@ -43,9 +43,9 @@ fn transport(carrier: Carrier, rate_bps: u64) -> Transport {
     match carrier {
         Carrier::Tcp(congestion) => Transport::Tcp(tcp::Config::modern(congestion)),
         Carrier::Modern(content) => {
-            dfcp(Config { rate: Rate::Fixed { rate_bps }, content, ..Config::danger_unsealed() })
+            dfcp(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps }).with_content(content))
         }
-        Carrier::Classic(content) => dfcp(Config { content, window_blocks: 8, ..Config::danger_classic() }),
+        Carrier::Classic(content) => dfcp(Config::danger_classic().with_content(content).with_window_blocks(8)),
     }
 }
 

@@ -19,8 +19,9 @@ use rand_pcg::Pcg64Mcg;
 /// Sealed with each of the three patterns: the client's configuration, and the server's.
 fn trusts() -> [(Config, Config); 3] {
     let rate = Rate::Fixed { rate_bps: 20_000_000 };
-    let at_rate =
-        |security| Config { rate, time_wait: Duration::from_secs(2), security, ..Config::sealed(PeerKey::Any) };
+    let at_rate = |security| {
+        Config::sealed(PeerKey::Any).with_rate(rate).with_time_wait(Duration::from_secs(2)).with_security(security)
+    };
     [Trust::FirstContact, Trust::Pinned, Trust::PreShared].map(|trust| {
         let (client, server) = trust.security();
         (at_rate(client), at_rate(server))

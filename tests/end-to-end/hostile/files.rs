@@ -82,7 +82,7 @@ fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
 
 /// What the receiver made of `bytes`, which a sender says over a sealed stream behind the preamble.
 async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, Vec<EntryOutcome>) {
-    let config = Config { time_wait: Duration::from_millis(100), ..Config::sealed(PeerKey::Any) };
+    let config = Config::sealed(PeerKey::Any).with_time_wait(Duration::from_millis(100));
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, receiver) = tokio::join!(Stream::connect(address, config), listener.accept());
@@ -356,12 +356,10 @@ async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
     for name in ["directory/secret", "file", "last", "pipe"] {
         fs::write(root.join(name), b"inside").unwrap();
     }
-    let config = Config {
-        time_wait: Duration::from_millis(100),
-        send_buffer_bytes: 1 << 20,
-        receive_memory_bytes: 1 << 20,
-        ..Config::sealed(PeerKey::Any)
-    };
+    let config = Config::sealed(PeerKey::Any)
+        .with_time_wait(Duration::from_millis(100))
+        .with_send_buffer_bytes(1 << 20)
+        .with_receive_memory_bytes(1 << 20);
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let (sender, receiver) = tokio::join!(Stream::connect(listener.local_addr().unwrap(), config), listener.accept());
     let searched = Arc::new(Searched::default());

@@ -66,7 +66,7 @@ fn truncated_and_oversized_datagrams() {
 async fn a_transfer_survives_addresses_that_change() {
     const BYTES: u64 = 4_000_000;
     let _guard = ONE_AT_A_TIME.lock().await;
-    let config = dfcp::Config { rate: Rate::Fixed { rate_bps: 20_000_000 }, ..config() };
+    let config = config().with_rate(Rate::Fixed { rate_bps: 20_000_000 });
     let listener = Listener::bind(local(), config.clone()).unwrap();
     let relay = Relay::start(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, moved) = tokio::sync::oneshot::channel();

@@ -16,7 +16,7 @@ use dfcp_time::Time;
 const CHALLENGE_BYTES: usize = 40;
 
 fn config() -> Config {
-    Config { rate: Rate::Fixed { rate_bps: 20_000_000 }, ..Config::sealed(PeerKey::Any) }
+    Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: 20_000_000 })
 }
 
 fn world(seed: u64, up: u64, down: u64) -> World {

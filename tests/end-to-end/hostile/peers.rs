@@ -29,7 +29,7 @@ const ACK_PATH_CHALLENGE: u32 = 3;
 const PACKET_BYTES: u64 = 1_500;
 
 fn config() -> Config {
-    Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, send_buffer_bytes: 4 << 20, ..Config::sealed(PeerKey::Any) }
+    Config::sealed(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: RATE_BPS }).with_send_buffer_bytes(4 << 20)
 }
 
 /// What became of a connection whose peer has lied.
@@ -179,7 +179,7 @@ fn reports_of_what_was_never_sent_end_the_connection() {
     let mut world = World::new(3, Config::danger_unsealed());
     world.client.job.send_bytes = u64::MAX;
     world.tap = rewrites(Flags::FBK, |_, payload| payload[..4].copy_from_slice(&0x00FF_FFFF_u32.to_be_bytes()));
-    world.connect(Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, ..Config::danger_unsealed() }).unwrap();
+    world.connect(Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: RATE_BPS })).unwrap();
     world.run_until(Time::from_s(3));
     let error = world.client.ended.first().cloned().flatten();
     assert_eq!(error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)), "{error:?}");
@@ -259,7 +259,7 @@ fn a_declared_idle_timeout_buys_few_keep_alives() {
 #[test]
 fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
     for (rate, reports) in [(Rate::Fixed { rate_bps: RATE_BPS }, true), (Rate::Fixed { rate_bps: RATE_BPS }, false)] {
-        let mut talk = Talk::new(8, Config { rate, ..config() }, &MODEST).unwrap();
+        let mut talk = Talk::new(8, config().with_rate(rate), &MODEST).unwrap();
         let mut count = 0;
         talk.run_for(500, |talk, _| {
             count += 1;
@@ -282,7 +282,7 @@ fn a_sender_whose_peer_falls_silent_stops_within_a_few_round_trips() {
             .with_delay(Duration::from_millis(25))
             .with_queue(QueueLimit::packets(500));
         let links = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
-        let sender = (Config { rate, ..Config::danger_unsealed() }, Job::send(u64::MAX));
+        let sender = (Config::danger_unsealed().with_rate(rate), Job::send(u64::MAX));
         let receiver = (Config::danger_unsealed(), Job::send(0));
         let mut testbed = Testbed::over(1, links, sender, receiver).unwrap();
         testbed.run_until(Time::from_s(3));
@@ -379,7 +379,7 @@ fn a_poisoned_block_ends_in_a_clear_error() {
 /// Blocks far ahead, and more than the memory holds: dropped, and the window is what it was.
 #[test]
 fn blocks_outside_the_window_or_the_memory_are_dropped() {
-    let config = Config { receive_memory_bytes: 1 << 20, window_blocks: 100, ..config() };
+    let config = config().with_receive_memory_bytes(1 << 20).with_window_blocks(100);
     let mut talk = Talk::new(10, config, &MODEST).unwrap();
     talk.world.server.job.send_bytes = 0;
     talk.run_for(20, silent);

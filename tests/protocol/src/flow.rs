@@ -78,7 +78,7 @@ impl Flow {
         let addresses = [(40_000, 1), (9_000, 2)].map(|(port, host)| SocketAddr::from(([192, 0, 2, host], port)));
         let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
         let (own, accepting) = trust.security();
-        let modern = |security| Config { rate: Rate::Line, security, ..Config::modern() };
+        let modern = |security| Config::modern().with_rate(Rate::Line).with_security(security);
         let now = Time::from_s(1);
         let mut caller = Host::new(addresses[0], None, seed32(config.seed, 1));
         caller.connect(now, addresses[1], modern(own))?;

@@ -89,21 +89,17 @@ fn job(random: &mut Pcg64Mcg, bytes_max: u64) -> Job {
 fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
     let rate = Rate::Fixed { rate_bps: rate_bps / pick(random, &[1, 1, 2, 10]) };
     match profile {
-        Profile::Modern => Config {
-            rate: if random.random_bool(0.1) { Rate::Line } else { rate },
-            traffic: pick(random, &[Traffic::Bulk, Traffic::Bulk, Traffic::LowLatency]),
-            window_blocks: pick(random, &[1, 2, 10, 4096]),
-            receive_memory_bytes: pick(random, &[dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MIN, 4 << 20, 32 << 20]),
-            send_buffer_bytes: pick(random, &[20_000, 1 << 20, 32 << 20]),
-            symbol_size: pick(random, &[64, 500, 1412, 1420]),
-            ..Config::danger_unsealed()
-        },
-        Profile::Classic => Config {
-            rate,
-            schedule: pick(random, &[Schedule::Flood, Schedule::Flood, Schedule::OpenLoop { redundancy: 0.3 }]),
-            window_blocks: pick(random, &[1, 4, 128]),
-            ..Config::danger_classic()
-        },
+        Profile::Modern => Config::danger_unsealed()
+            .with_rate(if random.random_bool(0.1) { Rate::Line } else { rate })
+            .with_traffic(pick(random, &[Traffic::Bulk, Traffic::Bulk, Traffic::LowLatency]))
+            .with_window_blocks(pick(random, &[1, 2, 10, 4096]))
+            .with_receive_memory_bytes(pick(random, &[dfcp_proto::limits::RECEIVE_MEMORY_BYTES_MIN, 4 << 20, 32 << 20]))
+            .with_send_buffer_bytes(pick(random, &[20_000, 1 << 20, 32 << 20]))
+            .with_symbol_size(pick(random, &[64, 500, 1412, 1420])),
+        Profile::Classic => Config::danger_classic()
+            .with_rate(rate)
+            .with_schedule(pick(random, &[Schedule::Flood, Schedule::Flood, Schedule::OpenLoop { redundancy: 0.3 }]))
+            .with_window_blocks(pick(random, &[1, 4, 128])),
     }
 }
 
@@ -211,7 +207,7 @@ fn documented(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref::<ConnectionError>()).any(|error| {
         matches!(
             error,
-            ConnectionError::HandshakeTimeout
+            ConnectionError::HandshakeTimeout { .. }
                 | ConnectionError::CloseTimeout
                 | ConnectionError::TimedOut
                 | ConnectionError::Refused

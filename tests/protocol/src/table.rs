@@ -104,12 +104,10 @@ impl Cell {
         // above, only the cap is raised.
         let bdp_bytes = self.rate_bps / 8 * self.rtt_ms / 1_000;
         let cap_bytes = (8 * bdp_bytes).max(limits::MEMORY_BYTES_DEFAULT);
-        let config = Config {
-            rate: Rate::Fixed { rate_bps: self.rate_bps },
-            send_buffer_bytes: cap_bytes,
-            receive_memory_bytes: cap_bytes,
-            ..if self.unsealed { Config::danger_unsealed() } else { sealed() }
-        };
+        let config = if self.unsealed { Config::danger_unsealed() } else { sealed() }
+            .with_rate(Rate::Fixed { rate_bps: self.rate_bps })
+            .with_send_buffer_bytes(cap_bytes)
+            .with_receive_memory_bytes(cap_bytes);
         let mut pair = Pair::over(self.seed, path, (config.clone(), Job::send(u64::MAX)), (config, Job::send(0)))?;
         pair.run_until(Time::from_s(1) + self.warm_up());
         let before = self.mean_counters(&mut pair);

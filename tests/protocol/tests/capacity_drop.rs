@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
-use dfcp_proto::{Config, Rate, Traffic};
+use dfcp_proto::{Rate, Traffic};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -61,7 +61,7 @@ impl CapacityDrop {
             .with_delay(self.base_rtt / 2)
             .with_queue(QueueLimit::packets(BUFFER_PACKETS));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
-        let client = Config { rate: Rate::Fixed { rate_bps: self.sender_bps }, traffic: self.traffic, ..sealed() };
+        let client = sealed().with_rate(Rate::Fixed { rate_bps: self.sender_bps }).with_traffic(self.traffic);
         let mut pair = Pair::over(1, path, (client, Job::send(u64::MAX)), (sealed(), Job::send(0))).unwrap();
         let dropped_at = Time::from_s(3) + Duration::from_micros(step * 23_456);
         pair.run_until(dropped_at);

@@ -24,7 +24,7 @@ fn pair(seed: u64, forward: LinkConfig, backward: LinkConfig, client: Config) ->
 }
 
 fn at_rate(rate_bps: u64) -> Config {
-    Config { rate: Rate::Fixed { rate_bps }, ..Config::danger_unsealed() }
+    Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps })
 }
 
 /// What the client offers (IP bytes) and what the server's application reads, from `from_s` to `to_s`, in Mbit/s.
@@ -89,8 +89,8 @@ fn a_receivers_rate_cap_binds_whatever_the_sender_was_told() {
     let rates = [Rate::Line, Rate::Fixed { rate_bps: 500_000_000 }];
     for (cap_bps, base) in [(2_000_000, sealed()), (5_000_000, Config::danger_unsealed())] {
         for (rate, server_sends) in rates.into_iter().flat_map(|rate| [(rate, false), (rate, true)]) {
-            let eager = (Config { rate, ..base.clone() }, Job::send(u64::MAX));
-            let capped = (Config { receive_rate_max_bps: cap_bps, ..base.clone() }, Job::send(0));
+            let eager = (base.clone().with_rate(rate), Job::send(u64::MAX));
+            let capped = (base.clone().with_receive_rate_max_bps(cap_bps), Job::send(0));
             let (client, server) = if server_sends { (capped, eager) } else { (eager, capped) };
             let (forward, backward) = (link(100_000_000, 5, 0.0), link(100_000_000, 5, 0.0));
             let links = LinksConfig { forward, backward, interface_bps: 1_000_000_000 };

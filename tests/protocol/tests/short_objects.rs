@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Rate, Traffic};
+use dfcp_proto::{Rate, Traffic};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -18,7 +18,7 @@ const RTT: Duration = Duration::from_millis(100);
 fn confirmed_after(seed: u64, loss: f64, traffic: Traffic) -> Duration {
     let link = LinkConfig::default().with_rate_bps(RATE_BPS).with_delay(RTT / 2).with_loss(Loss::bernoulli(loss));
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
-    let config = Config { rate: Rate::Fixed { rate_bps: RATE_BPS }, traffic, ..sealed() };
+    let config = sealed().with_rate(Rate::Fixed { rate_bps: RATE_BPS }).with_traffic(traffic);
     let mut pair = Pair::over(seed, path, (config.clone(), Job::send(SIZE)), (config, Job::send(0))).unwrap();
     pair.run_until(Time::from_s(11));
     pair.client.confirmed_at.unwrap() - Time::from_s(1)

@@ -24,7 +24,7 @@ fn modern(path: LinksConfig, up: Job, down: Job) -> Pair {
 }
 
 fn classic(path: LinksConfig, up: Job, down: Job) -> Pair {
-    let config = Config { rate: Rate::Fixed { rate_bps: 50_000_000 }, ..Config::danger_classic() };
+    let config = Config::danger_classic().with_rate(Rate::Fixed { rate_bps: 50_000_000 });
     Pair::over(7, path, (config.clone(), up), (config, down)).unwrap()
 }
 
@@ -45,7 +45,7 @@ fn in_front_of_a_slow_receiver(told_bytes: u64) -> (u64, u64) {
     let receiver = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_micros(50));
     let forward = receiver.clone().with_queue(QueueLimit::bytes(QUEUE_BYTES));
     let path = LinksConfig { forward, backward: receiver, interface_bps: 1_000_000_000 };
-    let line = |job| (Config { rate: Rate::Line, ..sealed() }, job);
+    let line = |job| (sealed().with_rate(Rate::Line), job);
     let mut pair = Pair::over(7, path, line(Job::send(u64::MAX)), line(Job::send(0))).unwrap();
     pair.run_until(Time::from_ms(1_001));
     pair.server.connection_mut().unwrap().set_receive_queue_bytes(told_bytes);
@@ -70,7 +70,7 @@ fn a_sender_at_line_rate_does_not_outrun_a_receiver_which_tells_its_queue() {
 fn sent_in_a_second(told_bytes: u64, send_buffering: SendBuffering) -> u64 {
     let link = LinkConfig::default().with_rate_bps(1_000_000_000).with_delay(Duration::from_millis(50));
     let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000_000_000 };
-    let paced = |job| (Config { rate: Rate::Fixed { rate_bps: 200_000_000 }, ..sealed() }, job);
+    let paced = |job| (sealed().with_rate(Rate::Fixed { rate_bps: 200_000_000 }), job);
     let mut pair = Pair::over(7, path, paced(Job::send(u64::MAX)), paced(Job::send(0))).unwrap();
     // When the server's connection is there, and before any report of data.
     pair.run_until(Time::from_ms(1_155));
@@ -203,23 +203,40 @@ fn an_idle_connection_outlives_heavy_loss() {
 fn keep_alives_suit_a_peer_with_less_patience() {
     let mut job = Job::send(10);
     job.shut_down = false;
-    let impatient = Config { idle_timeout: Duration::from_secs(2), keep_alive: None, ..sealed() };
+    let impatient = sealed().with_idle_timeout(Duration::from_secs(2)).with_keep_alive(None);
     let mut pair = Pair::over(7, path(0.1, 10), (sealed(), job), (impatient, job)).unwrap();
     pair.run_until(Time::from_s(600));
     assert_eq!(pair.server.connection().map(|c| c.state()), Some(State::Established));
+}
+
+/// [open-6]
+#[test]
+fn a_connect_timeout_ends_an_attempt_and_no_open_connection() {
+    let after = Duration::from_millis(1_500);
+    let mut job = Job::send(10);
+    job.shut_down = false;
+    for config in [sealed(), Config::danger_unsealed(), Config::danger_classic()] {
+        let config = config.with_connect_timeout(after);
+        let mut pair = Pair::over(7, path(1.0, 10), (config.clone(), job), (config.clone(), job)).unwrap();
+        pair.run_until(Time::from_s(3));
+        assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout { after })]);
+        let mut pair = Pair::over(7, path(0.0, 10), (config.clone(), job), (config, job)).unwrap();
+        pair.run_until(Time::from_s(100));
+        assert_eq!(pair.client.connection().map(|c| c.state()), Some(State::Established));
+    }
 }
 
 #[test]
 fn nobody_answers() {
     let mut pair = modern(path(1.0, 10), Job::send(10), Job::send(0));
     pair.run_until(Time::from_s(40));
-    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout)]);
+    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout { after: Duration::from_secs(30) })]);
     let mut pair = classic(path(1.0, 10), Job::send(10), Job::send(0));
     pair.run_until(Time::from_s(63));
     assert_eq!(pair.client.ended, [], "the sixth SYN waits for 32 s");
     assert_eq!(pair.client.emitted(), 6);
     pair.run_until(Time::from_s(65));
-    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout)]);
+    assert_eq!(pair.client.ended, [Some(ConnectionError::HandshakeTimeout { after: Duration::from_secs(63) })]);
 }
 
 /// [rate-4]
@@ -267,11 +284,9 @@ fn the_token_bucket_of_the_thesis_limits_the_rate() {
 
 #[test]
 fn the_switches_of_the_thesis_take_the_codec_out() {
-    let config = Config {
-        rate: Rate::Fixed { rate_bps: 50_000_000 },
-        classic: ClassicSettings { coding: false, decoding: false, ..ClassicSettings::default() },
-        ..Config::danger_classic()
-    };
+    let config = Config::danger_classic()
+        .with_rate(Rate::Fixed { rate_bps: 50_000_000 })
+        .with_classic(ClassicSettings { coding: false, decoding: false, ..ClassicSettings::default() });
     let mut pair =
         Pair::over(1, path(0.05, 10), (config.clone(), Job::send(u64::MAX)), (config, Job::send(0))).unwrap();
     pair.run_until(Time::from_s(5));

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use anyhow::Context;
-use dfcp::{Accept, Config, Credentials, Endpoint, Listener, PeerKey, PublicKey, Rate, Stream};
+use dfcp::{Accept, Config, Endpoint, Listener, PublicKey, Rate, Stream};
 use tokio::io::{self, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{COUNTERS_MAX, Dial, Duplex, Listen};
@@ -32,7 +32,7 @@ pub(crate) struct Client {
 pub(crate) struct Connection(Stream);
 
 fn at_rate(config: Config, rate_bps: Option<u64>) -> Config {
-    Config { rate: rate_bps.map_or(Rate::Line, |rate_bps| Rate::Fixed { rate_bps }), ..config }
+    config.with_rate(rate_bps.map_or(Rate::Line, |rate_bps| Rate::Fixed { rate_bps }))
 }
 
 impl Server {
@@ -41,7 +41,7 @@ impl Server {
         let (config, key) = if sealed {
             let key = dfcp::generate_key().context("the system gives no random bytes for a key")?;
             let public = key.public();
-            (Config::sealed(Credentials { key: Some(key), ..PeerKey::Any.into() }), Some(public))
+            (Config::server(key), Some(public))
         } else {
             (Config::danger_unsealed(), None)
         };
@@ -83,11 +83,11 @@ impl Client {
         send_buffer_bytes: u32,
     ) -> anyhow::Result<Self> {
         let config = match &server.key {
-            Some(key) => Config::sealed(PeerKey::Known(key.parse().context("the server's key is none")?)),
+            Some(key) => Config::client(key.parse::<PublicKey>().context("the server's key is none")?),
             None => Config::danger_unsealed(),
         };
         let endpoint = Endpoint::bind(SocketAddr::new(ip, 0), None).context("cannot open a socket for DFCP")?;
-        let config = Config { send_buffer_bytes: send_buffer_bytes.into(), ..at_rate(config, rate_bps) };
+        let config = at_rate(config, rate_bps).with_send_buffer_bytes(send_buffer_bytes.into());
         Ok(Self { endpoint, server: server.address, config })
     }
 }

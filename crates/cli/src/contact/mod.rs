@@ -235,7 +235,7 @@ impl Contact {
                  without, and else try again later",
                 self.host
             ),
-            (ConnectionError::HandshakeTimeout, Proof::PreShared(_)) => {
+            (ConnectionError::HandshakeTimeout { .. }, Proof::PreShared(_)) => {
                 error.context("no answer under the secret of --psk-file")
             }
             _ => error,

@@ -21,14 +21,11 @@ pub(super) struct Dfcp;
 
 fn config(path: &Path) -> Config {
     // Both ends are this process; QUIC's certificate is not checked for anything either.
-    let defaults = Config::sealed(PeerKey::Any);
+    let mut config = Config::client(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: path.rate_bps });
     let buffer_bytes = BUFFER_BDPS * path.bdp_bytes();
-    Config {
-        rate: Rate::Fixed { rate_bps: path.rate_bps },
-        send_buffer_bytes: defaults.send_buffer_bytes.max(buffer_bytes),
-        receive_memory_bytes: defaults.receive_memory_bytes.max(buffer_bytes),
-        ..defaults
-    }
+    config.send_buffer_bytes = config.send_buffer_bytes.max(buffer_bytes);
+    config.receive_memory_bytes = config.receive_memory_bytes.max(buffer_bytes);
+    config
 }
 
 impl Peer for Dfcp {

@@ -91,7 +91,7 @@ struct Failures {
 impl Failures {
     fn note(&mut self, address: SocketAddr, error: ConnectError) {
         match error {
-            ConnectError::Connection(ConnectionError::HandshakeTimeout) => self.silent.push(address),
+            ConnectError::Connection(ConnectionError::HandshakeTimeout { .. }) => self.silent.push(address),
             ConnectError::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.closed.push(address),
             error => self.other = Some((address, error)),
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn silence<T>() -> Result<T, ConnectError> {
-        Err(ConnectionError::HandshakeTimeout.into())
+        Err(ConnectionError::HandshakeTimeout { after: NEVER }.into())
     }
 
     /// Calls with answers that depend on the port; returns the outcome and what the user was told.

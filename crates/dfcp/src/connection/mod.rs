@@ -2,6 +2,7 @@
 
 mod serve;
 mod shared;
+mod story;
 
 pub(crate) use serve::{Next, Waiters};
 pub(crate) use shared::{Path, Shared, StreamHandle};

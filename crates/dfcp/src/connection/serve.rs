@@ -68,6 +68,8 @@ impl Shared {
             inner.connection.set_receive_queue_bytes(queue_bytes());
         }
         inner.sleeps_until = Time::ZERO;
+        // Not only when it is served: an application which finds all done may end the process before that.
+        inner.tell_story(now);
         Waiters(inner)
     }
 
@@ -96,6 +98,8 @@ impl Shared {
             inner.send_error = None;
         }
         let wakers = inner.drain_events();
+        inner.tell_story(now);
+        inner.publish_path(now);
         let newly_connected = std::mem::take(&mut inner.newly_connected);
         let next = if filled.is_full { Next::Send } else { after(&inner, now) };
         inner.sleeps_until = if let Next::Sleep(until) = next { until } else { Time::ZERO };
@@ -153,6 +157,7 @@ fn after(inner: &Inner, now: Time) -> Next {
         return Next::Done;
     }
     let timeout = timeout.unwrap_or(Time::MAX).min(inner.linger_until.unwrap_or(Time::MAX));
+    let timeout = inner.path_due_at().map_or(timeout, |due| timeout.min(due));
     let timeout = inner.scheduler_state.ends_at().filter(|&end| end > now).map_or(timeout, |end| timeout.min(end));
     if timeout <= now { Next::Again } else { Next::Sleep(timeout.max(now + limits::SLOT)) }
 }

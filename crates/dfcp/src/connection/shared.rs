@@ -11,9 +11,11 @@ use tokio::io::ReadBuf;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
+use crate::connection::story::Story;
 use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
+use crate::path_watch::{PathPublisher, PathWatch};
 
 /// Between which addresses a connection's datagrams go.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,10 @@ pub(crate) struct Inner {
     pub(super) scheduler_state: SchedulerState,
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
+    /// What has been logged of it; `None` if nobody listened when it began.
+    story: Option<Box<Story>>,
+    /// Tells those who watch the path; `None` if nobody does.
+    path_publisher: Option<Box<PathPublisher>>,
 }
 
 /// Tasks to wake once the lock is released.
@@ -124,9 +130,44 @@ impl Inner {
         wakers
     }
 
+    /// Logs what is new.
+    pub(super) fn tell_story(&mut self, now: Time) {
+        if let Some(story) = &mut self.story {
+            story.go_on(now, &self.connection, self.closed.as_ref());
+        }
+    }
+
+    /// Tells those who watch the path what has changed.
+    pub(super) fn publish_path(&mut self, now: Time) {
+        let Some(publisher) = &mut self.path_publisher else { return };
+        if publisher.is_unwatched() {
+            self.path_publisher = None;
+        } else {
+            publisher.on_served(now, || self.connection.stats());
+        }
+    }
+
+    /// When it must be served so that those who watch the path learn the last news.
+    pub(super) fn path_due_at(&self) -> Option<Time> {
+        self.path_publisher.as_ref()?.due_at()
+    }
+
+    /// Logs that no handle is left.
+    fn tell_release(&mut self, now: Time) {
+        if let Some(story) = &mut self.story {
+            story.let_go(now, &self.connection, self.closed.as_ref());
+        }
+    }
+
     /// Nothing is done any more: whoever waits for anything must look again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
+        if let Some(publisher) = self.path_publisher.take() {
+            publisher.end(&self.connection.stats());
+        }
+        if let Some(mut story) = self.story.take() {
+            story.break_off(self.latest);
+        }
         Wakers([self.reader.take(), self.writer.take(), self.closer.take()])
     }
 }
@@ -147,6 +188,7 @@ impl Shared {
         path: Path,
         accepted: bool,
     ) -> Arc<Self> {
+        let story = Story::begin(clock.now(), &connection, accepted);
         let inner = Mutex::new(Inner {
             connection,
             latest: Time::ZERO,
@@ -161,6 +203,8 @@ impl Shared {
             sleeps_until: Time::ZERO,
             scheduler_state: SchedulerState::default(),
             send_error: None,
+            story,
+            path_publisher: None,
         });
         Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })
     }
@@ -196,7 +240,9 @@ impl Shared {
                 Poll::Pending
             }
             State::Closed => match (inner.send_error.take(), inner.closed.clone()) {
-                (Some(error), Some(Ended::By(ConnectionError::HandshakeTimeout))) => Poll::Ready(Err(error.into())),
+                (Some(error), Some(Ended::By(ConnectionError::HandshakeTimeout { .. }))) => {
+                    Poll::Ready(Err(error.into()))
+                }
                 (_, Some(Ended::By(error))) => Poll::Ready(Err(error.into())),
                 (_, Some(Ended::InOrder) | None) => Poll::Ready(Ok(())),
             },
@@ -306,8 +352,9 @@ impl Shared {
     /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
     fn release(&self) {
         let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        inner.tell_release(now);
         if inner.shut_down {
-            let now = inner.tick(self.clock.now());
             inner.linger_until = Some(now + limits::LINGER_MAX);
             self.wake_driver(&mut inner);
         } else if inner.connection.state() != State::Closed {
@@ -318,6 +365,18 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         self.lock().connection.stats()
+    }
+
+    /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.
+    pub(crate) fn watch_path(&self) -> PathWatch {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let inner = &mut *inner;
+        let new = || Box::new(PathPublisher::new(now, &inner.connection.stats()));
+        if inner.forgotten {
+            return new().watch();
+        }
+        inner.path_publisher.get_or_insert_with(new).watch()
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {

@@ -9,6 +9,7 @@ use dfcp_time::Time;
 
 use crate::connection::Next;
 use crate::endpoint::EndpointShared;
+use crate::endpoint::call_story::CallStory;
 use crate::endpoint::datagram_receiver::DatagramReceiver;
 use crate::endpoint::outbox::{Outbox, Sent};
 use crate::endpoint::peers::Peers;
@@ -37,6 +38,8 @@ pub(super) struct Driver {
     /// All is over, except for datagrams which the socket had no room for. The driver stops at this time even if they are
     /// still unsent.
     ends_at: Option<Time>,
+    /// What has been logged of calls; `None` if nobody listened when the endpoint was bound.
+    calls: Option<CallStory>,
 }
 
 /// Whatever ends it, nobody must wait for it any more.
@@ -64,6 +67,7 @@ impl Driver {
             blocked_until: None,
             recv_backoff_until: None,
             ends_at: None,
+            calls: CallStory::begin(),
             shared,
         }
     }
@@ -125,6 +129,9 @@ impl Driver {
     /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
     fn work(&mut self) -> bool {
         let now = self.shared.clock.now();
+        if let Some(calls) = &mut self.calls {
+            calls.go_on(now, self.shared.table().proto.stats());
+        }
         let endpoint_woken = self.drain_wake_queue();
         self.run_queue.advance(self.shared.clock.now());
         let some_ended = self.serve();

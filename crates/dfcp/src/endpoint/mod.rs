@@ -1,6 +1,7 @@
 //! One socket and all its connections.
 
 mod activity;
+mod call_story;
 mod datagram_receiver;
 mod driver;
 mod outbox;
@@ -18,6 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{
     Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security, SendBuffering,
 };
@@ -166,7 +168,10 @@ impl Endpoint {
         Ok(Self { user: Arc::new(User { shared, accepts, backlog: tokio::sync::Mutex::new(receiver) }) })
     }
 
-    /// Opens a connection and waits for the end of the handshake. Dropping the future aborts it.
+    /// Opens a connection and waits for the end of the handshake, at most for
+    /// [`Config::connect_timeout`](crate::Config::connect_timeout).
+    ///
+    /// Not cancel-safe in the sense that it could be resumed: dropping the future aborts the attempt, and leaves nothing behind.
     ///
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
     /// 1408 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
@@ -175,10 +180,13 @@ impl Endpoint {
     /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
     /// does not take the connection.
     pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+        let began = self.user.shared.clock.now();
         let first = self.connect_once(remote, config.clone()).await;
         let Err(ConnectError::Connection(ConnectionError::PinnedKeyRefused)) = first else { return first };
         // Nobody vouches for that answer: the peer itself is asked for its key, and must show the one that is known.
-        let Some(config) = asking_for_the_key(config) else { return first };
+        let Some(mut config) = asking_for_the_key(config) else { return first };
+        let passed = self.user.shared.clock.now().since(began);
+        config.connect_timeout = config.connect_timeout.map(|all| all.saturating_sub(passed).max(CONNECT_TIMEOUT_MIN));
         self.connect_once(remote, config).await
     }
 
@@ -212,7 +220,7 @@ impl Endpoint {
     /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none, or none any more: the
     /// runtime which it is a task of has ended.
     ///
-    /// Cancellation-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
+    /// Cancel-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
     pub async fn accept(&self) -> Option<Stream> {
         if !self.user.accepts {
             return None;
@@ -245,7 +253,7 @@ impl Endpoint {
     }
 
     /// Waits until no connection is left in any state, those in TIME_WAIT included. A program which ends before that
-    /// may leave a peer waiting for an answer to its FIN.
+    /// may leave a peer waiting for an answer to its FIN. Cancel-safe.
     pub async fn wait_idle(&self) {
         let shared = &self.user.shared;
         loop {

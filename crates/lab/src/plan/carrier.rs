@@ -395,9 +395,9 @@ impl Carrier {
 
     fn dfcp(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
         let base = if self.kind == Kind::Classic {
-            Config { overhead_bytes: IPV4_HEADER_BYTES, window_blocks: 1000, ..Config::danger_classic() }
+            Config::danger_classic().with_overhead_bytes(IPV4_HEADER_BYTES).with_window_blocks(1000)
         } else {
-            Config { window_blocks: 16_384, ..Config::danger_unsealed() }
+            Config::danger_unsealed().with_window_blocks(16_384)
         };
         let pace = self.rate.unwrap_or(if self.kind == Kind::Classic { Pace::Line } else { Pace::Share });
         let rate = match pace {
@@ -409,24 +409,21 @@ impl Carrier {
         let is_coded = self.codec == Some(true);
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
-        let mut config = Config {
-            schedule: epsilon.map_or(base.schedule, |redundancy| Schedule::OpenLoop { redundancy }),
-            // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
-            // measured, what is sent is enough.
-            classic: ClassicSettings {
-                redundancy_bytes: encoded_bytes
-                    .map_or(base.classic.redundancy_bytes, |bytes| base.classic.redundancy_bytes.min(bytes as u32)),
-                ..base.classic
-            },
-            window_blocks: self.window_blocks.unwrap_or(base.window_blocks),
-            rate,
-            send_buffer_bytes: memory_bytes,
-            receive_memory_bytes: memory_bytes,
+        let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.window_blocks);
+        // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
+        // measured, what is sent is enough.
+        let redundancy_bytes =
+            encoded_bytes.map_or(classic.redundancy_bytes, |bytes| classic.redundancy_bytes.min(bytes as u32));
+        let mut config = base
+            .with_schedule(epsilon.map_or(schedule, |redundancy| Schedule::OpenLoop { redundancy }))
+            .with_classic(ClassicSettings { redundancy_bytes, ..classic })
+            .with_window_blocks(self.window_blocks.unwrap_or(window_blocks))
+            .with_rate(rate)
+            .with_send_buffer_bytes(memory_bytes)
+            .with_receive_memory_bytes(memory_bytes)
             // Long enough for a path with 50 % loss each way; a run is shorter than an idle connection's life.
-            idle_timeout: Duration::from_secs(3600),
-            content: if is_coded { Content::Real } else { Content::Elided },
-            ..base
-        };
+            .with_idle_timeout(Duration::from_secs(3600))
+            .with_content(if is_coded { Content::Real } else { Content::Elided });
         for (name, &value) in &self.parameters {
             let set = name.parse().and_then(|parameter: Parameter| config.set(parameter, value));
             set.map_err(|error| format!("parameters.{name}: {error}"))?;

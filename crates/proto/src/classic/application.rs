@@ -121,6 +121,7 @@ impl ClassicConnection {
         stats.sent.repair = self.sender.segments_sent();
         stats.stream_bytes_acknowledged = self.sender.acknowledged_bytes();
         stats.blocks_acknowledged = self.sender.acknowledged_blocks();
+        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
         stats.received = self.receiver.symbols();
         stats.blocks_decoded = self.receiver.blocks_decoded();
         stats.stream_bytes_read = self.receiver.bytes_read();

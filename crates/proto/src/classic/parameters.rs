@@ -55,6 +55,7 @@ pub enum Parameter {
 /// What a classic connection starts with, of the parameters of table 3.2 that can be set. *Window size* is
 /// [`Config::window_blocks`](crate::Config::window_blocks).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct ClassicSettings {
     /// *Redundancy*: encoded bytes of a block from which the receiver tries to decode it. Default 66 740, 5 % more than a block.
     pub redundancy_bytes: u32,

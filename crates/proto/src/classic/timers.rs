@@ -33,13 +33,14 @@ impl ClassicConnection {
             return;
         }
         let is_opening = self.phase != Phase::Open;
+        let unanswered = ConnectionError::HandshakeTimeout { after: now.since(self.last_heard) };
         if self.handshake.timer.is_some_and(|timer| timer.is_exhausted(now)) {
             if self.phase == Phase::SynReceived {
                 // Thesis §3.6: the initiator may believe that it is connected, so it is told.
                 self.reset = Some(Reset);
             }
             if is_opening {
-                return self.close(Some(ConnectionError::HandshakeTimeout));
+                return self.close(Some(unanswered));
             }
             self.handshake.timer = None;
         }
@@ -47,7 +48,7 @@ impl ClassicConnection {
             return self.close(None);
         }
         if self.idle_at().is_some_and(|at| now >= at) {
-            let error = if is_opening { ConnectionError::HandshakeTimeout } else { ConnectionError::TimedOut };
+            let error = if is_opening { unanswered } else { ConnectionError::TimedOut };
             return self.close(Some(error));
         }
         if self.closing.is_exhausted(now) {
@@ -62,6 +63,9 @@ impl ClassicConnection {
             Phase::SynSent | Phase::SynReceived => self.handshake.timer.is_some(),
             Phase::Open | Phase::Closed(_) => self.closing.is_repeating(),
         };
+        if let (Phase::SynSent, Some(connect_timeout)) = (&self.phase, self.config.connect_timeout) {
+            return Some(self.last_heard + connect_timeout);
+        }
         let has_own_end = self.closing.time_wait_until().is_some() || is_repeating;
         (!has_own_end).then_some(self.last_heard + self.config.idle_timeout)
     }

@@ -8,6 +8,7 @@ use crate::limits;
 /// What an endpoint holds, and what it has turned away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EndpointStats {
     /// Connections in any state.
     pub connections: usize,

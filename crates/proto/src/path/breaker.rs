@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::stats::BreakerState;
 use sample::Sample;
 pub(crate) use sample::Snapshot;
 
@@ -203,6 +204,19 @@ impl Breaker {
             State::Armed { .. } | State::Cleared { .. } => None,
             State::Trying(trial) => trial.limit_bps(),
             State::Congested(limit) => Some(limit.bps),
+        }
+    }
+
+    /// What it is at.
+    pub(crate) fn state(&self) -> BreakerState {
+        match &self.state {
+            State::Armed { .. } => BreakerState::Watching,
+            State::Trying(trial) => match trial.purpose {
+                Purpose::Test { .. } => BreakerState::Testing,
+                Purpose::Measure { .. } => BreakerState::Limiting,
+            },
+            State::Cleared { .. } => BreakerState::LossAccepted,
+            State::Congested(_) => BreakerState::Limiting,
         }
     }
 

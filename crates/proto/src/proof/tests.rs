@@ -116,13 +116,11 @@ impl Pair {
     fn new(seed: u64, symbol_size: u16, window_blocks: u32, loss: f64, proofs: bool) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let memory_bytes = crate::limits::RECEIVE_MEMORY_BYTES_MIN;
-        let config = Config {
-            symbol_size,
-            send_buffer_bytes: memory_bytes,
-            receive_memory_bytes: memory_bytes,
-            window_blocks,
-            ..Config::danger_unsealed()
-        };
+        let config = Config::danger_unsealed()
+            .with_symbol_size(symbol_size)
+            .with_send_buffer_bytes(memory_bytes)
+            .with_receive_memory_bytes(memory_bytes)
+            .with_window_blocks(window_blocks);
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         let kernel = Kernel::detect();

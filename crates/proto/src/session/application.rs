@@ -156,12 +156,18 @@ impl Session {
         stats.loss = self.send.flight.loss().estimate();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
+        stats.blocks_repeated = counters.blocks_repeated;
+        stats.later_rounds = counters.later_rounds;
         stats.received = self.recv.symbols();
         stats.blocks_decoded = self.recv.blocks_decoded();
         stats.stream_bytes_read = self.recv.bytes_read();
         stats.datagrams_missing = self.arrivals.missing();
         if self.rtt.is_known() {
             stats.rtt = self.rtt.smoothed();
+        }
+        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
+        if self.breaker_is_on() {
+            stats.breaker = self.breaker.state();
         }
         if self.breaker_is_on() && self.breaker.is_limiting() {
             let configured_bps = self.configured_bps();

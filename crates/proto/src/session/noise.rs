@@ -38,8 +38,6 @@ pub(crate) struct Opening {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
-    /// Each made us send one SYN more.
-    cookies_taken: u32,
     /// An answer which nobody vouches for says that the attempt is in vain; unless a genuine one comes until then, that
     /// is believed.
     doubt: Option<(Time, ConnectionError)>,
@@ -74,7 +72,7 @@ impl Opening {
         let length = payload.encode(&mut plain).map_err(|_| ConfigError::Handshake)?;
         let mut first = [0; MESSAGE_BYTES_MAX];
         let length = noise.write_first(&plain[..length], &mut first).map_err(|_| ConfigError::Handshake)?;
-        Ok(Self { noise, first: first[..length].into(), cookie: None, cookies_taken: 0, doubt: None })
+        Ok(Self { noise, first: first[..length].into(), cookie: None, doubt: None })
     }
 
     /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length
@@ -257,10 +255,11 @@ impl Session {
         let payload = Payload::decode(payload)?;
         if let (Some(cookie), None) = (payload.cookie, payload.noise) {
             // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
-            if opening.cookies_taken >= self.handshake.timed_copies() {
+            if self.counters.cookies_received >= self.handshake.timed_copies() {
                 return Err(Dropped::Unexpected);
             }
-            opening.cookies_taken += 1;
+            // Each makes us send one SYN more.
+            self.counters.cookies_received += 1;
             opening.cookie = Some(cookie.into());
             self.handshake.owe(0);
             return Ok(());

@@ -62,7 +62,7 @@ mod tests {
     fn no_rate_cap_of_the_peers_raises_the_credit() {
         let spent = |rate, cap_bps, megabytes: u64| {
             let now = Time::from_s(1);
-            let config = Config { rate, ..Config::sealed(PeerKey::Any) };
+            let config = Config::sealed(PeerKey::Any).with_rate(rate);
             let ports = Ports { local: 1, remote: 2 };
             let mut connection =
                 Session::initiate(now, Arc::new(config), ports, ([192, 0, 2, 1], 9).into(), [1; 32]).unwrap();

@@ -8,7 +8,7 @@ use crate::error::ConnectionError;
 use crate::limits::KEEP_ALIVE_REPEAT;
 use crate::session::{Phase, Session};
 use crate::shared::state::State;
-use crate::shared::{Timer, earlier, earliest};
+use crate::shared::{Role, Timer, earlier, earliest};
 
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
@@ -41,13 +41,15 @@ impl Session {
         if matches!(self.phase, Phase::Closed(_)) {
             return;
         }
+        // Nothing counts as heard before the handshake is done: its beginning does.
+        let unanswered = ConnectionError::HandshakeTimeout { after: now.since(self.last_heard) };
         if self.handshake.timer.is_some_and(|timer| timer.is_exhausted(now)) {
             match self.phase {
-                Phase::SynSent => return self.close(Some(ConnectionError::HandshakeTimeout)),
+                Phase::SynSent => return self.close(Some(unanswered)),
                 Phase::SynReceived => {
                     // Thesis §3.6: the initiator may believe that it is connected, so it is told.
                     self.reset_peer();
-                    return self.close(Some(ConnectionError::HandshakeTimeout));
+                    return self.close(Some(unanswered));
                 }
                 Phase::Open | Phase::Closed(_) => self.handshake.timer = None,
             }
@@ -58,7 +60,7 @@ impl Session {
         }
         if self.idle_at().is_some_and(|at| now >= at) {
             let error = match self.phase {
-                Phase::SynSent | Phase::SynReceived => ConnectionError::HandshakeTimeout,
+                Phase::SynSent | Phase::SynReceived => unanswered,
                 Phase::Open | Phase::Closed(_) => ConnectionError::TimedOut,
             };
             return self.close(Some(error));
@@ -71,7 +73,9 @@ impl Session {
     /// When silence ends the connection (\[open-6\], \[idle-1\], \[silence-3\]).
     fn idle_at(&self) -> Option<Time> {
         let is_over = self.closing.time_wait_until().is_some();
-        (!is_over).then_some(self.last_heard + self.config.idle_timeout)
+        let is_connecting = self.handshake.role == Role::Initiator && self.phase != Phase::Open;
+        let connect_timeout = self.config.connect_timeout.filter(|_| is_connecting).unwrap_or(Duration::MAX);
+        (!is_over).then_some(self.last_heard + self.config.idle_timeout.min(connect_timeout))
     }
 
     pub(crate) fn report_due_at(&self) -> Option<Time> {

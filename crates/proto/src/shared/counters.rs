@@ -8,6 +8,7 @@ pub(crate) struct Counters {
     pub(crate) segments_sent: u64,
     pub(crate) segments_received: u64,
     pub(crate) segments_dropped: u64,
+    pub(crate) cookies_received: u32,
     pub(crate) acks_sent: u64,
     pub(crate) acks_received: u64,
     pub(crate) bytes_sent: u64,
@@ -19,11 +20,12 @@ impl Counters {
     /// Statistics with nothing but these.
     pub(crate) fn stats(&self) -> Stats {
         let Self { segments_sent, segments_received, segments_dropped, acks_sent, acks_received, .. } = *self;
-        let Self { bytes_sent, bytes_received, arrival_rate_bps, .. } = *self;
+        let Self { bytes_sent, bytes_received, arrival_rate_bps, cookies_received, .. } = *self;
         Stats {
             segments_sent,
             segments_received,
             segments_dropped,
+            cookies_received,
             acks_sent,
             acks_received,
             bytes_sent,

@@ -142,8 +142,8 @@ fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
     let there = simulation.add_link(link.clone().with_loss(Loss::bernoulli(0.02))).unwrap();
     let back = simulation.add_link(link).unwrap();
     let dfcp = |config: Config| Transport::Dfcp(Box::new(DfcpConfig::both(config)));
-    let counted = |config: Config| Config { content: Content::Elided, ..config };
-    let classic = Config { overhead_bytes: 20, ..counted(Config::danger_classic()) };
+    let counted = |config: Config| config.with_content(Content::Elided);
+    let classic = counted(Config::danger_classic()).with_overhead_bytes(20);
     let modern = counted(Config::danger_unsealed());
     let transports = [Transport::Tcp(tcp::Config::modern(Congestion::Cubic)), dfcp(classic), dfcp(modern)];
     let mut capture = Pcapng::at_senders(Vec::new(), transports.len()).unwrap().with_limit(limit_bytes);

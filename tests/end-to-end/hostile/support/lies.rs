@@ -186,7 +186,7 @@ impl Drawn {
 pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let (rate, rate_max_bps) = lie.rates(rate_bps);
     let rate_bps = if rate == Rate::Line { CREDIT_LINE_RATE_BPS } else { rate_bps };
-    let config = Config { rate, ..Config::sealed(PeerKey::Any) };
+    let config = Config::sealed(PeerKey::Any).with_rate(rate);
     if lie == Lie::NineSecondsLate {
         return late_but_honest(lie, rate_bps, config);
     }

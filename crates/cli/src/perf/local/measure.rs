@@ -122,7 +122,7 @@ async fn connect(ciphers: Option<Ciphers>) -> anyhow::Result<(Stream, Stream)> {
 
 /// For the accepting and the opening end.
 fn configs(ciphers: Option<Ciphers>) -> anyhow::Result<(Config, Config)> {
-    let at_line_rate = |config| Config { rate: Rate::Line, ..config };
+    let at_line_rate = |config: Config| config.with_rate(Rate::Line);
     let Some(ciphers) = ciphers else {
         return Ok((at_line_rate(Config::danger_unsealed()), at_line_rate(Config::danger_unsealed())));
     };

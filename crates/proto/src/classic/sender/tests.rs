@@ -60,12 +60,7 @@ proptest! {
         redundancy in prop_oneof![Just(0.0), Just(0.05), Just(0.5)],
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let config = Config {
-            schedule: Schedule::OpenLoop { redundancy },
-            content: Content::Elided,
-            window_blocks: WINDOW_BLOCKS,
-            ..Config::danger_classic()
-        };
+        let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy }).with_content(Content::Elided).with_window_blocks(WINDOW_BLOCKS);
         let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
         let mut now = Time::from_s(1);
         let mut rtt = RttEstimator::default();
@@ -112,12 +107,10 @@ proptest! {
 /// not decode.
 #[test]
 fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
-    let config = Config {
-        schedule: Schedule::OpenLoop { redundancy: 0.05 },
-        content: Content::Elided,
-        window_blocks: 100,
-        ..Config::danger_classic()
-    };
+    let config = Config::danger_classic()
+        .with_schedule(Schedule::OpenLoop { redundancy: 0.05 })
+        .with_content(Content::Elided)
+        .with_window_blocks(100);
     let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
     let mut rtt = RttEstimator::default();
     rtt.sample(Duration::from_millis(10));

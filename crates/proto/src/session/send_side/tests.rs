@@ -273,8 +273,7 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
-    let mut sender =
-        SendSide::new(&Config { send_buffer_bytes: 1 << 30, ..Config::danger_unsealed() }, Kernel::detect(), None);
+    let mut sender = SendSide::new(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30), Kernel::detect(), None);
     sender.establish(NOW, 1420, 16_384, 1 << 30);
     let data = vec![1; 1 << 20];
     let written: usize = (0..10).map(|_| sender.write(NOW, &data)).sum();

@@ -9,7 +9,11 @@ pub(crate) struct SendCounters {
     pub(crate) sent: SentSymbols,
     pub(crate) acknowledged_bytes: u64,
     pub(crate) acknowledged_blocks: u64,
-    /// Source symbols of these blocks, and the bytes of as many encoding symbols.
+    /// Blocks for which a second round was planned.
+    pub(crate) blocks_repeated: u64,
+    /// Rounds planned after the first ones of their blocks.
+    pub(crate) later_rounds: u64,
+    /// Source symbols of the acknowledged blocks, and the bytes of as many encoding symbols.
     pub(crate) acknowledged_symbols: u64,
     pub(crate) acknowledged_symbol_bytes: u64,
 }
@@ -23,6 +27,12 @@ impl SendCounters {
             Reason::Proactive => &mut self.sent.proactive,
             Reason::Probe => &mut self.sent.probe,
         } += 1;
+    }
+
+    /// A block which has had `rounds` gets another.
+    pub(crate) fn on_later_round(&mut self, rounds: u32) {
+        self.later_rounds += 1;
+        self.blocks_repeated += u64::from(rounds == 1);
     }
 
     pub(crate) fn on_acknowledged(&mut self, layout: Layout) {

@@ -114,13 +114,11 @@ impl Peak {
 /// What servers and honest clients are configured with.
 #[must_use]
 pub fn config() -> Config {
-    Config {
-        rate: Rate::Fixed { rate_bps: 40_000_000 },
-        send_buffer_bytes: 1 << 20,
-        receive_memory_bytes: 1 << 20,
-        time_wait: Duration::from_secs(1),
-        ..Config::sealed(PeerKey::Any)
-    }
+    Config::sealed(PeerKey::Any)
+        .with_rate(Rate::Fixed { rate_bps: 40_000_000 })
+        .with_send_buffer_bytes(1 << 20)
+        .with_receive_memory_bytes(1 << 20)
+        .with_time_wait(Duration::from_secs(1))
 }
 
 /// An address of this machine, and a port which the system chooses.

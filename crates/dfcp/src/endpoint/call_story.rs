@@ -1,0 +1,45 @@
+//! What became of the calls which made no connection, in the log: strangers can send any number of them, so they are counted.
+
+use dfcp_proto::EndpointStats;
+use dfcp_time::Time;
+
+use crate::limits;
+
+/// What a subscriber filters by.
+const TARGET: &str = "dfcp::endpoint";
+
+/// What has been told.
+#[derive(Debug)]
+pub(super) struct CallStory {
+    told_at: Option<Time>,
+    told: EndpointStats,
+}
+
+impl CallStory {
+    /// `None` if nobody listens.
+    pub(super) fn begin() -> Option<Self> {
+        let is_heard = tracing::enabled!(target: TARGET, tracing::Level::DEBUG);
+        is_heard.then(|| Self { told_at: None, told: EndpointStats::default() })
+    }
+
+    /// Tells what is new, at most once per [`limits::STORY_INTERVAL`].
+    pub(super) fn go_on(&mut self, now: Time, seen: EndpointStats) {
+        let cookies_sent = seen.cookies_sent - self.told.cookies_sent;
+        let refused = seen.refused - self.told.refused;
+        let proofs_failed = seen.proofs_failed - self.told.proofs_failed;
+        let is_due = self.told_at.is_none_or(|told_at| now.since(told_at) >= limits::STORY_INTERVAL);
+        if is_due && (cookies_sent, refused, proofs_failed) != (0, 0, 0) {
+            let (connections, half_open) = (seen.connections, seen.half_open);
+            tracing::debug!(
+                target: TARGET,
+                cookies_sent,
+                refused,
+                proofs_failed,
+                connections,
+                half_open,
+                "calls which made no connection yet"
+            );
+            (self.told_at, self.told) = (Some(now), seen);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What an application that can adapt to the path, as an encoder of video does, wants to be told.
+
+use std::time::Duration;
+
+use dfcp_proto::{BreakerState, Stats};
+use dfcp_time::Time;
+use tokio::sync::watch;
+
+use crate::limits;
+
+/// What is known of a connection's path at present, in the direction in which this side sends.
+///
+/// How much to offer: no more than `rate_bps`, headers and repair included. At a loss of `loss`, what the application writes
+/// takes about `1 / (1 - loss)` times as much, and what is written beyond that waits in the send buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct PathEstimates {
+    /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
+    /// circuit breaker holds it down. `None` at line rate.
+    pub rate_bps: Option<u64>,
+    /// Bits per second which the peer says arrive there.
+    pub arrival_rate_bps: u64,
+    /// The smoothed round-trip time; `None` while it is unknown.
+    #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", serialize_with = "as_milliseconds"))]
+    pub rtt: Option<Duration>,
+    /// The share of the datagrams that the path loses, 0 to 1. Without evidence, 0.05.
+    pub loss: f64,
+    /// What the circuit breaker is at: while it is `Testing`, the rate is halved for a second and says nothing about the path.
+    pub breaker: BreakerState,
+}
+
+#[cfg(feature = "serde")]
+#[expect(clippy::ref_option, reason = "serde's signature")]
+fn as_milliseconds<S: serde::Serializer>(rtt: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&rtt.map(|rtt| rtt.as_secs_f64() * 1e3), serializer)
+}
+
+impl From<&Stats> for PathEstimates {
+    fn from(stats: &Stats) -> Self {
+        Self {
+            rate_bps: (stats.rate_bps > 0).then_some(stats.rate_bps),
+            arrival_rate_bps: stats.arrival_rate_bps,
+            rtt: (!stats.rtt.is_zero()).then_some(stats.rtt),
+            loss: stats.loss,
+            breaker: stats.breaker,
+        }
+    }
+}
+
+/// Watches a connection's [`PathEstimates`]; from [`Stream::watch_path`](crate::Stream::watch_path).
+///
+/// Values which are overtaken before anybody looks are skipped: this is a state, not a history. There are at most twenty new
+/// ones per second. It does not keep the connection open, and clones watch for themselves.
+///
+/// ```
+/// # use dfcp::{Config, Listener, Stream};
+/// # use tokio::io::AsyncWriteExt;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let key = dfcp::generate_key()?;
+/// # let public = key.public();
+/// # let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Config::server(key))?;
+/// # let server = listener.local_addr()?;
+/// # let (stream, _peer) = tokio::try_join!(
+/// #     async { Ok(Stream::connect(server, Config::client(public)).await?) },
+/// #     listener.accept(),
+/// # )?;
+/// let mut path = stream.watch_path();
+/// tokio::spawn(async move {
+///     while let Some(now) = path.changed().await {
+///         let bits = now.rate_bps.unwrap_or(1_000_000_000) as f64 * (1.0 - now.loss) * 0.9;
+///         println!("the encoder may make {bits:.0} bit/s");
+///     }
+/// });
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct PathWatch {
+    estimates: watch::Receiver<PathEstimates>,
+}
+
+impl PathWatch {
+    /// The newest estimates; the last ones once the connection is over.
+    #[must_use]
+    pub fn latest(&self) -> PathEstimates {
+        *self.estimates.borrow()
+    }
+
+    /// Waits for estimates which this watch has not returned yet; `None` once the connection is over, TIME_WAIT included.
+    ///
+    /// Cancel-safe: dropped before it is ready, it has taken nothing, and the next call returns what has changed meanwhile.
+    pub async fn changed(&mut self) -> Option<PathEstimates> {
+        self.estimates.changed().await.ok()?;
+        Some(*self.estimates.borrow_and_update())
+    }
+}
+
+/// Tells the watches of one connection.
+#[derive(Debug)]
+pub(crate) struct PathPublisher {
+    estimates: watch::Sender<PathEstimates>,
+    published_at: Time,
+    /// The connection has been served since: there may be news.
+    is_stale: bool,
+}
+
+impl PathPublisher {
+    /// Publishes the estimates of `stats` as what is known at first.
+    pub(crate) fn new(now: Time, stats: &Stats) -> Self {
+        Self { estimates: watch::Sender::new(stats.into()), published_at: now, is_stale: false }
+    }
+
+    /// A further watch, to which the present estimates are new.
+    pub(crate) fn watch(&self) -> PathWatch {
+        let mut estimates = self.estimates.subscribe();
+        estimates.mark_changed();
+        PathWatch { estimates }
+    }
+
+    /// The connection has been served: publishes its estimates if they have changed, and the last ones are old enough.
+    pub(crate) fn on_served(&mut self, now: Time, stats: impl FnOnce() -> Stats) {
+        self.is_stale = true;
+        if now.since(self.published_at) < limits::PATH_WATCH_INTERVAL {
+            return;
+        }
+        (self.is_stale, self.published_at) = (false, now);
+        self.publish(&stats());
+    }
+
+    /// The connection is over: publishes the last estimates, and ends all watches.
+    pub(crate) fn end(self, stats: &Stats) {
+        self.publish(stats);
+    }
+
+    fn publish(&self, stats: &Stats) {
+        let latest = PathEstimates::from(stats);
+        self.estimates.send_if_modified(|estimates| std::mem::replace(estimates, latest) != latest);
+    }
+
+    /// When the connection must be served so that no news are kept back.
+    pub(crate) fn due_at(&self) -> Option<Time> {
+        self.is_stale.then_some(self.published_at + limits::PATH_WATCH_INTERVAL)
+    }
+
+    /// Whether nobody watches any more.
+    pub(crate) fn is_unwatched(&self) -> bool {
+        self.estimates.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_s(1) + Duration::from_millis(ms)
+    }
+
+    fn with_rate(rate_bps: u64) -> Stats {
+        let mut stats = Stats::default();
+        stats.rate_bps = rate_bps;
+        stats
+    }
+
+    #[tokio::test]
+    async fn news_come_twenty_times_a_second_at_most_and_the_last_is_never_kept_back() {
+        let mut publisher = PathPublisher::new(at(0), &with_rate(1));
+        let mut watch = publisher.watch();
+        assert_eq!(watch.changed().await.unwrap().rate_bps, Some(1), "what is known at first is news");
+        let mut seen = 0;
+        for ms in 1..=1_000 {
+            publisher.on_served(at(ms), || with_rate(1 + ms));
+            if let Some(Some(_)) = std::future::poll_fn(|cx| {
+                let poll = std::pin::pin!(watch.changed()).poll(cx);
+                std::task::Poll::Ready(if let std::task::Poll::Ready(it) = poll { Some(it) } else { None })
+            })
+            .await
+            {
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 20);
+        publisher.on_served(at(1_010), || with_rate(7));
+        assert_eq!((watch.latest().rate_bps, publisher.due_at()), (Some(1_001), Some(at(1_050))));
+        publisher.on_served(at(1_050), || with_rate(7));
+        assert_eq!((watch.changed().await.unwrap().rate_bps, publisher.due_at()), (Some(7), None));
+    }
+
+    #[tokio::test]
+    async fn a_watch_ends_with_the_connection_and_keeps_the_last_estimates() {
+        let publisher = PathPublisher::new(at(0), &with_rate(5));
+        let mut watch = publisher.watch();
+        let late = publisher.watch();
+        publisher.end(&with_rate(6));
+        assert_eq!(watch.changed().await.map(|it| it.rate_bps), Some(Some(6)));
+        assert_eq!(watch.changed().await, None);
+        assert_eq!(late.latest().rate_bps, Some(6));
+    }
+
+    #[test]
+    fn estimates_which_stay_wake_nobody_and_nobody_costs_nothing() {
+        let mut publisher = PathPublisher::new(at(0), &with_rate(5));
+        let mut watch = publisher.watch();
+        watch.estimates.mark_unchanged();
+        publisher.on_served(at(100), || with_rate(5));
+        assert!(!watch.estimates.has_changed().unwrap());
+        assert!(!publisher.is_unwatched());
+        drop(watch);
+        assert!(publisher.is_unwatched());
+    }
+}

@@ -1,0 +1,114 @@
+//! A [`Config`] with one thing changed.
+
+use std::time::Duration;
+
+use dfcp_secure::StaticKey;
+
+use crate::classic::parameters::ClassicSettings;
+use crate::config::{Config, Content, Rate, Schedule, Traffic};
+use crate::security::{Ciphers, Credentials, PeerKey, Security};
+
+macro_rules! setters {
+    ($($method:ident sets $field:ident: $type:ty;)*) => {
+        $(
+            #[doc = concat!("With another [`", stringify!($field), "`](Config::", stringify!($field), ").")]
+            #[must_use]
+            pub fn $method(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            }
+        )*
+    };
+}
+
+/// Changes, each of which takes a configuration and returns it. What a value must be is checked by [`Config::validate`], and again
+/// where the configuration is used.
+impl Config {
+    setters! {
+        with_security sets security: Security;
+        with_schedule sets schedule: Schedule;
+        with_rate sets rate: Rate;
+        with_breaker sets breaker: bool;
+        with_traffic sets traffic: Traffic;
+        with_symbol_size sets symbol_size: u16;
+        with_window_blocks sets window_blocks: u32;
+        with_send_buffer_bytes sets send_buffer_bytes: u64;
+        with_receive_memory_bytes sets receive_memory_bytes: u64;
+        with_receive_rate_max_bps sets receive_rate_max_bps: u64;
+        with_idle_timeout sets idle_timeout: Duration;
+        with_keep_alive sets keep_alive: Option<Duration>;
+        with_time_wait sets time_wait: Duration;
+        with_overhead_bytes sets overhead_bytes: u32;
+        with_classic sets classic: ClassicSettings;
+        with_content sets content: Content;
+    }
+
+    /// Waits no longer than this for a connection that is opened; see [`connect_timeout`](Self::connect_timeout).
+    #[must_use]
+    pub fn with_connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = Some(connect_timeout);
+        self
+    }
+
+    /// With a static key of this end, by which its peer knows it.
+    #[must_use]
+    pub fn with_key(self, key: StaticKey) -> Self {
+        self.with_credentials(|credentials| credentials.key = Some(key))
+    }
+
+    /// With somebody else who may be the peer: a server's clients, or a client's server.
+    #[must_use]
+    pub fn with_peer(self, peer: impl Into<PeerKey>) -> Self {
+        self.with_credentials(|credentials| credentials.peer = peer.into())
+    }
+
+    /// With other ciphers.
+    #[must_use]
+    pub fn with_ciphers(self, ciphers: Ciphers) -> Self {
+        self.with_credentials(|credentials| credentials.ciphers = ciphers)
+    }
+
+    /// An unsealed configuration becomes a sealed one: who names a key wants it to be used.
+    fn with_credentials(mut self, change: impl FnOnce(&mut Credentials)) -> Self {
+        let mut credentials = match self.security {
+            Security::Sealed(credentials) => credentials,
+            Security::Unsealed => Credentials::default(),
+        };
+        change(&mut credentials);
+        self.security = Security::Sealed(credentials);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_secure::PreSharedKey;
+
+    use super::*;
+
+    fn credentials(config: &Config) -> &Credentials {
+        config.credentials().unwrap()
+    }
+
+    #[test]
+    fn servers_and_clients_are_sealed_and_know_whom_they_trust() {
+        let (server, client) = (StaticKey::from_seed(&[1; 32]), StaticKey::from_seed(&[2; 32]));
+        let open = Config::server(server.clone());
+        assert!(matches!(credentials(&open).peer, PeerKey::Any));
+        assert_eq!(credentials(&open).key.as_ref().map(StaticKey::public), Some(server.public()));
+        let closed = open.with_peer(client.public());
+        assert!(matches!(credentials(&closed).peer, PeerKey::Known(key) if key == client.public()));
+        assert!(credentials(&closed).key.is_some(), "the rest stays");
+        let caller = Config::client(server.public().fingerprint()).with_key(client.clone());
+        assert!(matches!(credentials(&caller).peer, PeerKey::Fingerprint(it) if it == server.public().fingerprint()));
+        assert_eq!(credentials(&caller).key.as_ref().map(StaticKey::public), Some(client.public()));
+        let shared = Config::pre_shared(PreSharedKey::from_bytes(&[3; 32]));
+        assert!(credentials(&shared).pre_shared.is_some() && matches!(credentials(&shared).peer, PeerKey::Undecided));
+    }
+
+    #[test]
+    fn a_key_for_an_unsealed_configuration_seals_it_and_trusts_nobody_yet() {
+        let config = Config::danger_unsealed().with_key(StaticKey::from_seed(&[1; 32]));
+        assert!(matches!(credentials(&config).peer, PeerKey::Undecided));
+    }
+}
