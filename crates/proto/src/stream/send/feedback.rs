@@ -196,7 +196,7 @@ impl SendStream {
         &mut self,
         index: usize,
         missing: Option<u32>,
-        (loss, shared): (&LossEstimator, &SendShared),
+        (loss, shared): (&LossEstimator, &mut SendShared),
         listed: &mut Listed,
     ) {
         let traffic = self.round_traffic(shared);
@@ -207,7 +207,7 @@ impl SendStream {
         let id = self.first_id + index as u32;
         if block.awaits_round() {
             block.target = block.round_size(traffic, block.round, loss);
-            self.counters.on_later_round(block.round);
+            shared.counters.on_later_round(block.round);
             block.round += 1;
             self.active.insert(id);
         } else if block.target > 0 {
