@@ -95,11 +95,11 @@ impl Session {
         let copied = self.recv.read(out);
         if copied > 0 {
             // The peer may be waiting for room: tell it once a good part more is free than it knows of.
-            let (blocks, bytes) = self.reported_window;
-            let is_wider = self.recv.window_blocks() >= blocks + self.config.window_blocks.div_ceil(4)
-                || self.recv.window_bytes() >= bytes + self.recv.memory_bytes() / 4;
+            let (blocks, bytes) = self.reported_room;
+            let is_wider = self.recv.blocks_read() - blocks >= self.config.window_blocks.div_ceil(4)
+                || self.recv.room_end_bytes() - bytes >= self.recv.memory_bytes() / 4;
             if is_wider && self.phase == Phase::Open {
-                self.reported_window = (self.recv.window_blocks(), self.recv.window_bytes());
+                self.reported_room = (self.recv.blocks_read(), self.recv.room_end_bytes());
                 self.reporter.on_own_news(now);
             }
             return Ok(Read::Bytes(copied));

@@ -2,15 +2,13 @@
 
 use dfcp_secure::{SealError, epoch_of};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{REPORT_BYTES, Report, ReportWriter};
+use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::segment::{Address, Envelope, KeyEpoch, ReportHeader, Segment};
-use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
+use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, StreamId, Trailer};
 
 use crate::error::ConnectionError;
+use crate::limits;
 use crate::session::{Seal, Session};
-
-/// Room that the list of a report always has, however small the symbols are.
-const LIST_BYTES_MIN: usize = 24;
 
 /// What an owner other than the sender has to say.
 #[derive(Debug)]
@@ -19,7 +17,7 @@ pub(super) enum Control {
     Bare(Segment),
     /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
     Handshake(Segment),
-    /// A report without its list.
+    /// A report without its records.
     Report(ReportHeader, Report),
 }
 
@@ -88,9 +86,12 @@ impl Session {
                 numbered.draft.truncate(length);
             }
             Control::Report(_, report) => {
-                let room = usize::from(self.symbol_size).max(REPORT_BYTES + LIST_BYTES_MIN);
+                let room = usize::from(self.symbol_size).max(limits::REPORT_ROOM_BYTES_MIN);
                 let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
-                self.recv.write_runs(&mut writer);
+                if let Some(mut record) = writer.stream(&self.recv.state(StreamId::FIRST)) {
+                    self.recv.write_runs(&mut record);
+                    record.finish();
+                }
                 let length = writer.finish();
                 numbered.draft.truncate(length);
             }

@@ -96,8 +96,8 @@ pub struct Session {
     reporter: Reporter,
     /// What the system holds of what arrives until we look at it; 0 for unknown.
     receive_queue_bytes: u64,
-    /// The window, in blocks and bytes, which the latest report told.
-    reported_window: (u32, u64),
+    /// What the latest report told of the peer's room: the blocks read, and what may have been cut in all.
+    reported_room: (u32, u64),
     rtt: RttEstimator,
     pacer: Pacer,
     /// What the peer has yet to prove.
@@ -182,7 +182,7 @@ impl Session {
             arrivals: Arrivals::default(),
             reporter: Reporter::default(),
             receive_queue_bytes: 0,
-            reported_window: (config.window_blocks, config.offer().receive_memory_bytes),
+            reported_room: (0, config.offer().receive_memory_bytes),
             rtt: RttEstimator::default(),
             pacer: Pacer::new(None),
             credit: Credit::default(),
@@ -252,7 +252,7 @@ impl Session {
         if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
-        self.send.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
+        self.send.establish(now, symbol_size, peer.window_blocks, peer.memory_bytes);
         self.numbers.skip_some(self.random.bytes());
         self.recv.set_symbol_size(symbol_size);
         self.update_rate();

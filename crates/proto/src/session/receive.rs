@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use dfcp_secure::{OpenError, epoch_of};
 use dfcp_time::Time;
+use dfcp_wire::feedback::Record;
 use dfcp_wire::segment::{Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
-use dfcp_wire::{Unverified, feedback};
+use dfcp_wire::{StreamId, Unverified, feedback};
 use rand_chacha::rand_core::Rng;
 
 use crate::config::Content;
@@ -167,6 +168,9 @@ impl Session {
 
     /// A segment of an open connection; `number` is its full one.
     fn take_open_segment(&mut self, now: Time, segment: &Segment, number: u64, payload: &[u8]) -> Result<(), Dropped> {
+        if names_other_stream(segment) {
+            return Err(Dropped::Unexpected);
+        }
         let result = match segment {
             Segment::Data(data) => self.take_data(now, data, payload),
             Segment::Report(header) => self.take_report(now, header, number, payload),
@@ -203,14 +207,20 @@ impl Session {
     }
 
     fn take_report(&mut self, now: Time, header: &ReportHeader, number: u64, payload: &[u8]) -> Result<(), PushError> {
-        let (report, runs) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
+        let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
+        let mut record = None;
+        for it in records {
+            match it {
+                Record::Stream(state, runs) if state.stream == StreamId::FIRST => record = Some((state, runs)),
+                Record::Stream(..) => return Err(Dropped::Unexpected.into()),
+                // We open no streams.
+                Record::Unseen(_) => {}
+            }
+        }
         let was_drained = self.send.stream.is_drained();
         let proven =
             (self.send.stream.counters().acknowledged_symbols, self.send.stream.counters().acknowledged_symbol_bytes);
-        let heard = self
-            .send
-            .on_report(now, number, header.next_needed, &report, runs, &self.numbers)
-            .map_err(PushError::Misbehaved)?;
+        let heard = self.send.on_report(now, number, &report, record, &self.numbers).map_err(PushError::Misbehaved)?;
         self.counters.acks_received += 1;
         self.may_send = true;
         if let Heard::News { rtt_sample } = heard {
@@ -229,7 +239,7 @@ impl Session {
 
     fn take_ack(&mut self, now: Time, ack: &Ack) -> Result<(), PushError> {
         match *ack {
-            Ack::OfFin { end, proof } => self.take_fin_ack(Some(end), proof)?,
+            Ack::OfFin { end, proof, .. } => self.take_fin_ack(Some(end), proof)?,
             Ack::OfSynAck { echo } => {
                 // Repeats of the ACK name the same SYNACK: only the first one tells the time.
                 if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !self.rtt.is_known()) {
@@ -237,10 +247,14 @@ impl Session {
                 }
                 self.reporter.on_urgent(now);
             }
-            Ack::KeepAlive => self.reporter.on_arrival(now),
-            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
-                return Err(Dropped::Unexpected.into());
-            }
+            Ack::KeepAlive { .. } => self.reporter.on_arrival(now),
+            Ack::PathChallenge { .. }
+            | Ack::PathResponse { .. }
+            | Ack::ResetStream { .. }
+            | Ack::OfReset { .. }
+            | Ack::StopSending { .. }
+            | Ack::Gone { .. }
+            | Ack::Noise => return Err(Dropped::Unexpected.into()),
         }
         Ok(())
     }
@@ -265,5 +279,15 @@ impl Session {
         }
         self.reporter.on_arrival(now);
         Ok(())
+    }
+}
+
+/// Whether a segment belongs to a stream which was never opened: a session has stream 0 alone.
+fn names_other_stream(segment: &Segment) -> bool {
+    match *segment {
+        Segment::Data(Data { stream, .. })
+        | Segment::Fin(Fin { stream, .. })
+        | Segment::Ack(Ack::KeepAlive { stream } | Ack::OfFin { stream, .. }) => stream != StreamId::FIRST,
+        Segment::Syn(_) | Segment::SynAck(_) | Segment::Report(_) | Segment::Reset(_) | Segment::Ack(_) => false,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
-use dfcp_wire::feedback::{Report, Run, Wasted};
+use dfcp_wire::feedback::{Report, Run, StreamState, Wasted};
 
 use crate::config::Config;
 use crate::error::PeerMisbehaved;
@@ -64,10 +64,10 @@ impl SendSide {
         Self { flight, stream, waste: WasteCounters::default() }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
-    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window, and lends `memory_bytes`.
+    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, memory_bytes: u64) {
         self.flight.establish(now);
-        self.stream.establish(now, &self.flight, symbol_size, window_blocks, window_bytes);
+        self.stream.establish(now, &self.flight, symbol_size, window_blocks, memory_bytes);
     }
 
     // ---- writing ----
@@ -124,7 +124,8 @@ impl SendSide {
 
     // ---- reports ----
 
-    /// Takes in the report that came as datagram `number`; `numbers` are those of our datagrams.
+    /// Takes in the report that came as datagram `number`, and its `record` of the stream, if it has one; `numbers` are those of
+    /// our datagrams.
     ///
     /// # Errors
     /// It says what no correct peer says.
@@ -132,21 +133,30 @@ impl SendSide {
         &mut self,
         now: Time,
         number: u64,
-        cumulative: u32,
         report: &Report,
-        runs: impl Iterator<Item = Run> + Clone,
+        record: Option<(StreamState, impl Iterator<Item = Run> + Clone)>,
         numbers: &DatagramNumbers,
     ) -> Result<Heard, PeerMisbehaved> {
         let named = self.flight.read(number, report, numbers)?;
         // What an honest peer has outdated may not count against it, nor for it ([proof-7]).
-        if self.stream.is_overtaken(cumulative)? || named.is_stale {
+        let is_overtaken = match &record {
+            Some((state, _)) => self.stream.is_overtaken(state.next_needed)?,
+            None => false,
+        };
+        if is_overtaken || named.is_stale {
             return Ok(Heard::Stale);
         }
-        self.stream.check_proofs(cumulative, report, runs.clone())?;
+        if let Some((state, runs)) = &record {
+            self.stream.check_proofs(state, runs.clone())?;
+        }
         let stream = &mut self.stream;
         let sample = self.flight.on_report(now, named, report, numbers, |sent| stream.on_fate(sent.block_id))?;
         self.waste.on_report(report.wasted);
-        let accounted = self.stream.on_report(cumulative, report, runs, self.flight.loss())?;
+        self.stream.on_memory(report.memory_kib);
+        let accounted = match record {
+            Some((state, runs)) => self.stream.on_report(&state, runs, self.flight.loss())?,
+            None => self.stream.unreported(),
+        };
         if self.stream.is_idle() {
             self.flight.forget();
         }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use dfcp_time::Time;
-use dfcp_wire::DatagramBuffer;
 use dfcp_wire::feedback::Report;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Reset, Segment, Syn, SynAck};
+use dfcp_wire::{DatagramBuffer, StreamId, StreamLimits};
 
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::emit::{Control, EmitError};
@@ -133,14 +133,12 @@ impl Session {
             bytes_received: self.arrivals.bytes(),
             hold_us: u32::try_from(hold).unwrap_or(u32::MAX),
             arrival_rate_bps: self.arrivals.rate_bps(now),
-            window_blocks: receiver.window_blocks(),
-            window_bytes: receiver.window_bytes(),
+            memory_kib: u32::try_from(receiver.memory_bytes() >> 10).unwrap_or(u32::MAX),
+            streams: StreamLimits::default(),
             wasted: receiver.wasted(),
-            proof_cumulative: receiver.proof(),
-            proof_listed: 0, // known when the list is written
         };
-        let header = ReportHeader { next_needed: receiver.next_needed(), receive_queue_kib: self.receive_queue_kib() };
-        self.reported_window = (report.window_blocks, report.window_bytes);
+        let header = ReportHeader { receive_queue_kib: self.receive_queue_kib() };
+        self.reported_room = (receiver.blocks_read(), receiver.room_end_bytes());
         self.reporter.on_sent(now);
         if let Some(at) = self.arrivals.settles_at().filter(|&at| at > now) {
             self.reporter.again_at(at);
@@ -158,7 +156,7 @@ impl Session {
     fn fin_ack_segment(&mut self) -> Option<Segment> {
         let end = self.closing.due_ack().filter(|_| self.phase == Phase::Open)?;
         self.closing.on_ack_sent();
-        Some(Segment::Ack(Ack::OfFin { end, proof: self.recv.proof() }))
+        Some(Segment::Ack(Ack::OfFin { stream: StreamId::FIRST, end, proof: self.recv.proof() }))
     }
 
     fn fin_segment(&mut self, now: Time) -> Option<Segment> {
@@ -169,7 +167,7 @@ impl Session {
         self.closing.on_fin_sent(now);
         // A FINACK also acknowledges the peer's FIN (thesis §3.11, [close-4]).
         let ack_proof = self.closing.is_peer_done().then(|| self.recv.proof());
-        Some(Segment::Fin(Fin { end, ack_proof }))
+        Some(Segment::Fin(Fin { stream: StreamId::FIRST, end, ack_proof }))
     }
 
     fn keep_alive_segment(&mut self, now: Time) -> Option<Segment> {
@@ -177,7 +175,7 @@ impl Session {
             return None;
         }
         self.last_keep_alive = now;
-        Some(Segment::Ack(Ack::KeepAlive))
+        Some(Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST }))
     }
 
     fn data_segment(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
@@ -207,7 +205,8 @@ impl Session {
     fn next_data(&mut self, now: Time, out: &mut DatagramBuffer) -> Result<Option<Data>, EmitError> {
         let spending = self.spending();
         let Some(symbol) = self.send.next_symbol(now, &self.rtt, spending) else { return Ok(None) };
-        let data = segment::Data { block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let data =
+            segment::Data { stream: StreamId::FIRST, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
         let mut numbered = self.begin(&Segment::Data(data), out);
         if !self.send.stream.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Ok(None);

@@ -1,6 +1,17 @@
 //! Windows that tune themselves.
 
-use crate::limits::WINDOW_BYTES_START;
+use crate::limits::{BLOCK_COUNT_BYTES_MIN, WINDOW_BYTES_START};
+
+/// Bytes as which a block counts in flow control (\[window-1\]).
+pub(crate) fn counted_bytes(length_bytes: usize) -> u64 {
+    (length_bytes as u64).max(BLOCK_COUNT_BYTES_MIN)
+}
+
+/// What a stream may hold whatever else is held, given the connection's `symbol_size`: a block of one symbol, and what a
+/// report cuts off when it tells KiB. So no stream ever has to wait for others to be read.
+pub(crate) fn free_bytes(symbol_size: usize) -> u64 {
+    counted_bytes(symbol_size) + 1023
+}
 
 /// How many bytes a half of a stream may hold: few at first, and twice as many each time that half of them have been carried to
 /// their end, up to a cap.
@@ -25,12 +36,13 @@ impl GrowingWindow {
         self.bytes
     }
 
-    /// So many bytes have been read by the application (receiver), or proven to be decoded (sender).
-    pub(crate) fn on_carried(&mut self, bytes: u64) {
+    /// So many bytes have been read by the application (receiver), or proven to be decoded (sender). It grows by
+    /// `room_bytes` at most.
+    pub(crate) fn on_carried(&mut self, bytes: u64, room_bytes: u64) {
         self.carried_bytes = self.carried_bytes.saturating_add(bytes);
         if self.carried_bytes >= self.bytes / 2 {
             self.carried_bytes = 0;
-            self.bytes = self.bytes.saturating_mul(2).min(self.bytes_max);
+            self.bytes = self.bytes.saturating_add(self.bytes.min(room_bytes)).min(self.bytes_max);
         }
     }
 }
@@ -47,7 +59,7 @@ mod tests {
         let mut carried = 0;
         let mut steps = vec![window.bytes()];
         while window.bytes() < 5 * WINDOW_BYTES_START {
-            window.on_carried(1 << 16);
+            window.on_carried(1 << 16, u64::MAX);
             carried += 1 << 16;
             if window.bytes() > *steps.last().unwrap() {
                 steps.push(window.bytes());
@@ -55,6 +67,15 @@ mod tests {
         }
         assert_eq!(steps, [1, 2, 4, 5].map(|times| times * WINDOW_BYTES_START));
         assert_eq!(carried, WINDOW_BYTES_START * 7 / 2, "halves of 1, 2 and 4");
+    }
+
+    #[test]
+    fn it_grows_no_further_than_there_is_room() {
+        let mut window = GrowingWindow::new(u64::MAX);
+        window.on_carried(WINDOW_BYTES_START, 5);
+        assert_eq!(window.bytes(), WINDOW_BYTES_START + 5);
+        window.on_carried(WINDOW_BYTES_START, 0);
+        assert_eq!(window.bytes(), WINDOW_BYTES_START + 5);
     }
 
     proptest! {
@@ -67,7 +88,7 @@ mod tests {
             prop_assert_eq!(start, max.min(WINDOW_BYTES_START));
             for piece in pieces {
                 let before = window.bytes();
-                window.on_carried(piece);
+                window.on_carried(piece, u64::MAX);
                 carried += piece;
                 prop_assert!(window.bytes() >= before && window.bytes() <= max);
                 prop_assert!(window.bytes() - start <= 2 * carried);

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Pushed};
-use dfcp_wire::BlockInfo;
-use dfcp_wire::feedback::{ReportWriter, Run, Wasted};
+use dfcp_wire::feedback::{Run, StreamRecordWriter, StreamState, Wasted};
+use dfcp_wire::{BlockInfo, StreamId};
 
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
@@ -18,31 +18,13 @@ use crate::shared::memory::MemoryReservation;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
-use crate::stream::window::GrowingWindow;
+use crate::stream::window::{GrowingWindow, counted_bytes, free_bytes};
 
 #[derive(Debug)]
 enum Slot {
     Empty,
     Open(Collector, Layout),
     Complete { rows: Vec<u8>, layout: Layout, proof: u32 },
-}
-
-impl Slot {
-    fn memory_bytes(&self) -> u64 {
-        match self {
-            Self::Empty => 0,
-            Self::Open(_, layout) => memory_bytes(layout.data()),
-            Self::Complete { layout, .. } => layout.data().length_bytes() as u64,
-        }
-    }
-}
-
-/// What an open block costs. Stored repair symbols replace missing source symbols in this account. It is kept in the
-/// application's bytes, as the window which the peer is told, or there would be no room for what was promised: with
-/// proofs, blocks cost 4 bytes per symbol more, which is an eighth at the most (of symbols of 64 bytes) but for blocks of
-/// one symbol.
-fn memory_bytes(shape: BlockShape) -> u64 {
-    (shape.k() * shape.symbol_size()) as u64
 }
 
 /// What an open block really takes at most: its rows, as many repair symbols again, the equations between them, and the
@@ -81,15 +63,16 @@ pub(crate) struct RecvStream {
     proof: u32,
     window_blocks_max: u32,
     window: GrowingWindow,
-    memory_used: u64,
+    /// What the blocks of `slots` count as. It is kept as the sender counts, or there would be no room for what was promised.
+    held_bytes: u64,
+    /// What the blocks before `first_id` counted as.
+    read_bytes: u64,
     /// Pays for what blocks really take.
     reservation: MemoryReservation,
     /// Where the memory of blocks comes from, and goes to.
     spare: SpareBlocks,
     /// The block which the reservation's reserve pays for.
     on_reserve: Option<u32>,
-    /// Memory of decoded blocks before `next_needed`, which wait for the application.
-    unread_bytes: u64,
     slots: VecDeque<Slot>,
     /// The block of `slots[0]`: the oldest not wholly read.
     first_id: u32,
@@ -114,11 +97,11 @@ impl RecvStream {
             proof: 0,
             window_blocks_max: config.window_blocks,
             window: GrowingWindow::new(config.receive_memory_bytes),
-            memory_used: 0,
+            held_bytes: 0,
+            read_bytes: 0,
             reservation: MemoryReservation::default(),
             spare: SpareBlocks::default(),
             on_reserve: None,
-            unread_bytes: 0,
             slots: VecDeque::with_capacity(SLOTS_MIN),
             first_id: 0,
             next_needed: 0,
@@ -190,19 +173,19 @@ impl RecvStream {
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).map_err(|_| inconsistent)?;
-        // K = ⌈L/z⌉ ([stream-2]), so symbols of a block of several have at least half the connection's size: its
-        // decoder costs what it is accounted for.
-        let cut = shape.length_bytes().div_ceil(self.symbol_size);
+        // A sender may cut smaller symbols than the connection's ([stream-2]), when packets must get smaller.
+        let k_min = shape.length_bytes().div_ceil(self.symbol_size);
+        let k_max = limits::SYMBOLS_PER_BLOCK_MAX.min(limits::SYMBOLS_PER_LENGTH_FACTOR * k_min);
         let layout = Layout::new(shape, self.proofs);
         // Sizes which contradict the payload or the connection's ([stream-3]).
         let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
-        if payload_bytes != payload_bytes_due || shape.k() != cut {
+        if payload_bytes != payload_bytes_due || !(k_min..=k_max).contains(&shape.k()) {
             return Err(inconsistent);
         }
         let coded = layout.coded().map_err(|_| inconsistent)?;
-        // The block needed next always has a place, or a full window of later ones could never be read.
-        let needed = block_id == self.next_needed && self.unread_bytes + memory_bytes(shape) <= self.window.bytes();
-        let fits = self.memory_used + memory_bytes(shape) <= self.window.bytes() || needed;
+        // What the sender knows of our memory and reading is no more than there is: an honest one is never refused here.
+        let counted_bytes = counted_bytes(shape.length_bytes());
+        let fits = self.held_bytes + counted_bytes <= self.window.bytes() + free_bytes(self.symbol_size);
         if !fits || !self.pay(index, block_id, open_bytes(shape.k(), layout.symbol_size())) {
             self.symbols.refused += 1;
             return Err(PushError::Dropped(Dropped::NoMemory));
@@ -210,7 +193,7 @@ impl RecvStream {
         while self.slots.len() <= index {
             self.slots.push_back(Slot::Empty);
         }
-        self.memory_used += memory_bytes(shape);
+        self.held_bytes += counted_bytes;
         let collector = match self.content {
             Content::Real => Collector::real(self.kernel, coded, &self.spare),
             Content::Elided => Collector::counted(coded),
@@ -242,7 +225,6 @@ impl RecvStream {
 
     fn complete(&mut self, index: usize) {
         let slot = std::mem::replace(&mut self.slots[index], Slot::Empty);
-        self.memory_used -= slot.memory_bytes();
         let Slot::Open(collector, layout) = slot else { return };
         if self.on_reserve != Some(self.first_id + index as u32) {
             let before = open_bytes(layout.data().k(), layout.symbol_size());
@@ -251,12 +233,8 @@ impl RecvStream {
         let rows = collector.into_rows(&self.spare);
         let proof = layout.proof(&rows);
         self.slots[index] = Slot::Complete { rows, layout, proof };
-        self.memory_used += self.slots[index].memory_bytes();
         self.blocks_decoded += 1;
-        while let Some(slot @ Slot::Complete { proof, .. }) =
-            self.slots.get((self.next_needed - self.first_id) as usize)
-        {
-            self.unread_bytes += slot.memory_bytes();
+        while let Some(Slot::Complete { proof, .. }) = self.slots.get((self.next_needed - self.first_id) as usize) {
             self.proof ^= proof;
             self.next_needed += 1;
         }
@@ -275,9 +253,16 @@ impl RecvStream {
         Ok(())
     }
 
-    /// The oldest block not decoded: what reports acknowledge up to.
-    pub(crate) fn next_needed(&self) -> u32 {
-        self.next_needed
+    /// What a report says of it as `stream`, besides the list.
+    pub(crate) fn state(&self, stream: StreamId) -> StreamState {
+        StreamState {
+            stream,
+            next_needed: self.next_needed,
+            blocks_read: self.first_id,
+            kib_read: (self.read_bytes >> 10) as u32,
+            proof_cumulative: self.proof,
+            proof_listed: 0, // known when the list is written
+        }
     }
 
     /// Whether the whole stream is decoded.
@@ -334,14 +319,18 @@ impl RecvStream {
             self.pop_front();
         }
         self.bytes_read += copied as u64;
-        self.window.on_carried(copied as u64);
+        // An open block takes at least twice its bytes.
+        self.window.on_carried(copied as u64, self.reservation.room_bytes() / 9 * 4);
         copied
     }
 
     fn pop_front(&mut self) {
         if let Some(slot) = self.slots.pop_front() {
-            self.memory_used -= slot.memory_bytes();
-            self.unread_bytes -= slot.memory_bytes();
+            if let Slot::Complete { layout, .. } = &slot {
+                let counted_bytes = counted_bytes(layout.data().length_bytes());
+                self.held_bytes -= counted_bytes;
+                self.read_bytes += counted_bytes;
+            }
             if self.on_reserve == Some(self.first_id) {
                 self.on_reserve = None;
                 self.reservation.release_reserve();
@@ -356,24 +345,19 @@ impl RecvStream {
         }
     }
 
-    /// Blocks, from the one needed next, which will be accepted (\[window-3\]).
-    pub(crate) fn window_blocks(&self) -> u32 {
-        self.window_blocks_max.saturating_sub(self.next_needed - self.first_id)
+    /// Blocks which have been wholly read.
+    pub(crate) fn blocks_read(&self) -> u32 {
+        self.first_id
     }
 
-    /// Bytes that it may hold at present.
+    /// What it lends to blocks which have not been read (\[window-3\]). It never falls.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.window.bytes()
     }
 
-    /// Bytes of blocks, from the one needed next, which will be accepted.
-    pub(crate) fn window_bytes(&self) -> u64 {
-        let own = self.window.bytes().saturating_sub(self.unread_bytes);
-        let held = self.memory_used.saturating_sub(self.unread_bytes);
-        // An open block takes at least twice its bytes. What is told here is a promise to be kept as well as others permit.
-        let shared = self.reservation.room_bytes() / 9 * 4;
-        let reserve = if self.on_reserve.is_none() { limits::BLOCK_BYTES_MAX as u64 } else { 0 };
-        own.min(held.saturating_add(shared).saturating_add(reserve))
+    /// What the peer may have cut in all, as blocks count. It never falls.
+    pub(crate) fn room_end_bytes(&self) -> u64 {
+        self.read_bytes.saturating_add(self.window.bytes())
     }
 
     /// The proof of all blocks before the one needed next; 0 without proofs.
@@ -383,7 +367,7 @@ impl RecvStream {
 
     /// Writes the state of the blocks from the one needed next, oldest first, as far as there is room, and the proof of
     /// the complete ones among them (\[report-5\], \[proof-5\]).
-    pub(crate) fn write_runs(&self, writer: &mut ReportWriter<'_>) {
+    pub(crate) fn write_runs(&self, writer: &mut StreamRecordWriter<'_>) {
         let mut listed = 0;
         let from = (self.next_needed - self.first_id) as usize;
         for slot in self.slots.iter().skip(from) {

@@ -1,12 +1,12 @@
 //! What the sender learns from reports, and what it believes of them.
 
-use dfcp_wire::feedback::{Report, Run};
+use dfcp_wire::feedback::{Run, StreamState};
 
 use super::SendStream;
 use crate::error::PeerMisbehaved;
-use crate::limits;
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
+use crate::stream::window::counted_bytes;
 
 /// Symbols of a stream that a report accounts for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,11 +45,10 @@ impl SendStream {
     /// It acknowledges what was not decoded.
     pub(crate) fn check_proofs(
         &self,
-        cumulative: u32,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
     ) -> Result<(), PeerMisbehaved> {
-        self.proofs.check_report(self.first_id, (cumulative - self.first_id) as usize, report, runs)
+        self.proofs.check_report(self.first_id, (state.next_needed - self.first_id) as usize, state, runs)
     }
 
     /// A report has passed a symbol of this block by: it has arrived or is lost.
@@ -61,21 +60,29 @@ impl SendStream {
         }
     }
 
+    /// The newest report tells what the peer lends to blocks which are not read.
+    pub(crate) fn on_memory(&mut self, memory_kib: u32) {
+        self.flow.on_memory(memory_kib);
+    }
+
+    /// What a report accounts for which does not name the stream.
+    pub(crate) fn unreported(&self) -> Accounted {
+        Accounted { symbols: self.counters.acknowledged_symbols, unlisted_max: self.served_max.into() }
+    }
+
     /// Takes in what a report, whose proofs are right, says of the stream's blocks.
     ///
     /// # Errors
-    /// It names blocks that were never sent.
+    /// It names blocks that were never sent, or says that more was read than is decoded.
     pub(crate) fn on_report(
         &mut self,
-        cumulative: u32,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
         loss: &LossEstimator,
     ) -> Result<Accounted, PeerMisbehaved> {
-        self.advance(cumulative);
-        self.peer_window_blocks = report.window_blocks.min(limits::WINDOW_BLOCKS_MAX);
-        self.peer_window_bytes = report.window_bytes;
-        let listed = self.apply(cumulative, runs, loss)?;
+        self.advance(state.next_needed);
+        self.flow.on_read(state, self.span_bytes)?;
+        let listed = self.apply(state.next_needed, runs, loss)?;
         self.proactive_from = 0;
         Ok(Accounted {
             symbols: self.counters.acknowledged_symbols + listed.symbols,
@@ -104,7 +111,7 @@ impl SendStream {
             if let Some(memory) = block.complete() {
                 self.on_acknowledged(block.layout, served_max, memory);
             }
-            self.span_bytes -= block.length_bytes();
+            self.span_bytes -= counted_bytes(block.layout.data().length_bytes());
             self.proofs.advance();
             self.active.remove(self.first_id);
             self.first_id += 1;
@@ -118,7 +125,7 @@ impl SendStream {
     fn on_acknowledged(&mut self, layout: Layout, served_max: u32, memory: Vec<u8>) {
         self.served_max -= served_max;
         self.open_bytes -= layout.data().length_bytes() as u64;
-        self.buffer.on_carried(layout.data().length_bytes() as u64);
+        self.buffer.on_carried(layout.data().length_bytes() as u64, u64::MAX);
         self.counters.on_acknowledged(layout);
         self.source.recycle(memory);
     }

@@ -9,6 +9,7 @@ pub(crate) mod active_blocks;
 pub(crate) mod block;
 pub(crate) mod counters;
 pub(crate) mod feedback;
+pub(crate) mod flow_control;
 pub(crate) mod plan;
 pub(crate) mod proofs;
 pub(crate) mod repair_targets;
@@ -21,7 +22,7 @@ use std::collections::VecDeque;
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
-use dfcp_wire::BlockInfo;
+use dfcp_wire::{BlockInfo, StreamId};
 
 use crate::config::{Config, Content, SendBuffering, Traffic};
 use crate::limits;
@@ -36,11 +37,12 @@ use crate::spare::SpareBlocks;
 use crate::stream::send::active_blocks::ActiveBlocks;
 use crate::stream::send::block::{Rows, SendBlock};
 use crate::stream::send::counters::SendCounters;
+use crate::stream::send::flow_control::FlowControl;
 use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::repairs::Repairs;
 use crate::stream::send::symbol::{Reason, Symbol};
-use crate::stream::window::GrowingWindow;
+use crate::stream::window::{GrowingWindow, counted_bytes};
 
 /// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
 const LOW_LATENCY_BLOCK_SYMBOLS: usize = 128;
@@ -84,11 +86,11 @@ pub(crate) struct SendStream {
     active: ActiveBlocks,
     /// Symbols which can have served unacknowledged blocks, all together ([`SendBlock::served_max`]).
     served_max: u32,
-    /// Bytes of unacknowledged blocks, and of all in `blocks`.
+    /// Bytes of unacknowledged blocks.
     open_bytes: u64,
+    /// What all in `blocks` count as.
     span_bytes: u64,
-    peer_window_blocks: u32,
-    peer_window_bytes: u64,
+    flow: FlowControl,
     repair_targets: RepairTargets,
     /// Half of the credit, or more, is used up.
     is_thrifty: bool,
@@ -100,7 +102,7 @@ pub(crate) struct SendStream {
 impl SendStream {
     /// A sender which asks for proofs of decoding if it gets a secret for them ([`Proofs::new`]).
     pub(crate) fn new(config: &Config, kernel: Kernel, proofs: Option<[u8; 32]>) -> Self {
-        let proofs = Proofs::new(proofs);
+        let proofs = Proofs::new(proofs, StreamId::FIRST);
         let symbol_size = proof::data_bytes_max(config.symbol_size, proofs.are_on());
         Self {
             kernel,
@@ -121,8 +123,7 @@ impl SendStream {
             served_max: 0,
             open_bytes: 0,
             span_bytes: 0,
-            peer_window_blocks: config.window_blocks,
-            peer_window_bytes: limits::RECEIVE_MEMORY_BYTES_MIN,
+            flow: FlowControl::new(config.window_blocks),
             repair_targets: RepairTargets::default(),
             is_thrifty: false,
             proactive_from: 0,
@@ -130,18 +131,17 @@ impl SendStream {
         }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window, and lends `memory_bytes`.
     pub(crate) fn establish(
         &mut self,
         now: Time,
         flight: &Flight,
         symbol_size: u16,
         window_blocks: u32,
-        window_bytes: u64,
+        memory_bytes: u64,
     ) {
         self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
-        self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
-        self.peer_window_bytes = window_bytes;
+        self.flow.establish(window_blocks, memory_bytes);
         // What was written before the handshake was cut for the symbol size and window hoped for.
         self.source.recut(now, self.symbol_size, self.block_bytes(flight));
     }
@@ -170,7 +170,7 @@ impl SendStream {
 
     /// Whether data wait, nothing is under way which would be answered, and the window is closed.
     pub(crate) fn is_stuck(&self) -> bool {
-        let next = self.source.next_bytes() as u64;
+        let next = self.source.next_bytes();
         self.blocks.is_empty() && next > 0 && !self.window_is_open(next) && !self.is_exhausted()
     }
 
@@ -240,16 +240,16 @@ impl SendStream {
     }
 
     /// Whether the window has room for one more block, of so many bytes (\[window-1\]).
-    pub(crate) fn window_is_open(&self, bytes: u64) -> bool {
-        (self.blocks.len() as u32) < self.window_blocks.min(self.peer_window_blocks)
-            && self.span_bytes + bytes <= self.peer_window_bytes
+    pub(crate) fn window_is_open(&self, bytes: usize) -> bool {
+        (self.blocks.len() as u32) < self.window_blocks
+            && self.flow.permits(self.next_id(), bytes, self.symbol_size)
             && self.next_id() < u32::MAX
     }
 
     /// Cuts the next block from what the application wrote, if there is any and the window permits it.
     fn open_block(&mut self, context: &SendContext<'_>) -> bool {
         let Some(bytes) = self.source.next_block_bytes(context.now) else { return false };
-        if !self.window_is_open(bytes as u64) {
+        if !self.window_is_open(bytes) {
             return false;
         }
         let Some(Cut { laid, data_bytes, end_of_stream }) = self.source.take_block(context.now) else { return false };
@@ -260,7 +260,8 @@ impl SendStream {
         block.target = block.round_size(self.round_traffic(), 0, context.flight.loss());
         block.round = 1;
         self.open_bytes += bytes as u64;
-        self.span_bytes += bytes as u64;
+        self.span_bytes += counted_bytes(bytes);
+        self.flow.on_cut(bytes);
         self.active.insert(self.next_id());
         if self.blocks.capacity() == 0 {
             // Many connections never have more than one block under way.
@@ -276,7 +277,7 @@ impl SendStream {
             return Some(Rows::Elided);
         }
         let mut rows = layout.lay_out(laid, self.symbol_size);
-        self.proofs.seal(layout, &mut rows);
+        self.proofs.seal(self.next_id(), layout, &mut rows);
         Encoder::new(self.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
     }
 
@@ -376,6 +377,7 @@ impl SendStream {
     /// As if all blocks before had been acknowledged.
     pub(crate) fn start_at(&mut self, first_id: u32) {
         self.first_id = first_id;
+        self.flow.start_at(first_id);
     }
 
     pub(crate) fn served_max(&self) -> u32 {
@@ -383,6 +385,6 @@ impl SendStream {
     }
 
     pub(crate) fn set_peer_window_blocks(&mut self, blocks: u32) {
-        self.peer_window_blocks = blocks;
+        self.flow.set_window_blocks(blocks);
     }
 }

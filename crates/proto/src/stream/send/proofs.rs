@@ -3,18 +3,19 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use dfcp_wire::feedback::{Report, Run};
+use dfcp_wire::StreamId;
+use dfcp_wire::feedback::{Run, StreamState};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::error::PeerMisbehaved;
 use crate::proof::Layout;
-use crate::random::SeekableRng;
 
-/// SeekableRng the secrets of the blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
+/// Draws the secrets of a stream's blocks, and remembers each block's proof until all before it are acknowledged, too: 4 bytes
 /// per block of the window, and one XOR over everything before it. Without proofs it does nothing and believes all.
 pub(crate) struct Proofs {
-    secrets: Option<SeekableRng<ChaCha8Rng>>,
+    seed: Option<[u8; 32]>,
+    stream: StreamId,
     /// XOR of the proofs of the blocks before the window.
     acknowledged: u32,
     /// Those of the blocks in the window, oldest first.
@@ -22,19 +23,22 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    /// With proofs if there is a `secret`, which nobody else must know and no other connection use (\[proof-4\]).
-    pub(crate) fn new(secret: Option<[u8; 32]>) -> Self {
-        Self { secrets: secret.map(SeekableRng::new), acknowledged: 0, window: VecDeque::new() }
+    /// With proofs if there is a `seed`, which nobody else must know and no other connection use (\[proof-4\]).
+    pub(crate) fn new(seed: Option<[u8; 32]>, stream: StreamId) -> Self {
+        Self { seed, stream, acknowledged: 0, window: VecDeque::new() }
     }
 
     pub(crate) const fn are_on(&self) -> bool {
-        self.secrets.is_some()
+        self.seed.is_some()
     }
 
-    /// Puts secrets into the `rows` of the block which is cut next.
-    pub(crate) fn seal(&mut self, layout: Layout, rows: &mut [u8]) {
-        if let Some(secrets) = &mut self.secrets {
-            let proof = secrets.with(|secrets| layout.fill(rows, || secrets.next_u32()));
+    /// Puts secrets into the `rows` of the block which is cut next, and has this id.
+    pub(crate) fn seal(&mut self, block_id: u32, layout: Layout, rows: &mut [u8]) {
+        if let Some(seed) = self.seed {
+            let mut secrets = ChaCha8Rng::from_seed(seed);
+            // By the block id alone, a stream which is decoded would prove all others of the connection.
+            secrets.set_stream(u64::from(self.stream.to_word()) << 32 | u64::from(block_id));
+            let proof = layout.fill(rows, || secrets.next_u32());
             self.window.push_back(proof);
         }
     }
@@ -53,7 +57,7 @@ impl Proofs {
         &self,
         first_id: u32,
         blocks: usize,
-        report: &Report,
+        state: &StreamState,
         runs: impl Iterator<Item = Run>,
     ) -> Result<(), PeerMisbehaved> {
         if !self.are_on() {
@@ -64,7 +68,7 @@ impl Proofs {
             let last = (first_id as usize).saturating_add(end).saturating_sub(1);
             PeerMisbehaved::WrongProof { block_id: u32::try_from(last).unwrap_or(u32::MAX) }
         };
-        if report.proof_cumulative != self.acknowledged ^ self.xor(0, blocks) {
+        if state.proof_cumulative != self.acknowledged ^ self.xor(0, blocks) {
             return Err(wrong(blocks));
         }
         let (mut listed, mut named, mut at) = (0, blocks, blocks);
@@ -80,7 +84,7 @@ impl Proofs {
                 Run::Open { .. } => 1,
             };
         }
-        if report.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
+        if state.proof_listed == listed { Ok(()) } else { Err(wrong(named)) }
     }
 
     /// Whether `proof` proves that every block before `end`, one past the last of the window, has been decoded

@@ -54,7 +54,7 @@ impl SendStream {
             Traffic::Bulk => plan::bulk_block_symbols(flight.loss().low()),
             Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
-        let share = self.peer_window_bytes.min(self.buffer.bytes()) / BLOCKS_PER_WINDOW_MIN;
+        let share = self.flow.memory_bytes().min(self.buffer.bytes()) / BLOCKS_PER_WINDOW_MIN;
         let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / self.symbol_size;
         symbols.min(symbols_max).max(1) * self.symbol_size
     }
@@ -92,7 +92,7 @@ impl SendStream {
 
     /// Whether the window has room for what was written next, if anything was.
     pub(crate) fn may_begin_block(&self) -> bool {
-        self.window_is_open(self.source.next_bytes() as u64)
+        self.window_is_open(self.source.next_bytes())
     }
 
     /// Whether all that may be written has been, or all that there was.
