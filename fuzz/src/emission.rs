@@ -7,10 +7,10 @@ use std::time::Duration;
 use dfcp_proto::limits;
 use dfcp_testkit::raw::Header;
 use dfcp_time::Time;
-use dfcp_wire::feedback::{self, Run};
+use dfcp_wire::feedback::{self, Record, Run, Runs, StreamState};
 use dfcp_wire::handshake::Parameters;
 use dfcp_wire::segment::{Data, Segment};
-use dfcp_wire::{Flags, Unverified};
+use dfcp_wire::{Flags, StreamId, Unverified};
 
 /// Lateness which a pacer may catch up in a burst ([rate-1]).
 const CATCH_UP: Duration = Duration::from_millis(4);
@@ -18,6 +18,9 @@ const CATCH_UP: Duration = Duration::from_millis(4);
 const CONTROL_BASE: u64 = 64;
 /// Of this many numbers one is never given to a datagram ([data-5]).
 const NUMBERS_PER_SKIPPED: u64 = 128;
+
+/// What a stream may hold beyond the peer's memory: a symbol, and what rounding takes ([window-1]).
+const FREE_BYTES_MAX: u64 = 1_472 + 1_023;
 
 /// The longest that a sender may use its rate on credit: eight round trips of those that count ([credit-2]).
 const CREDIT_SPAN_MAX: Duration = limits::CREDIT_RTT_MAX.saturating_mul(8);
@@ -42,8 +45,14 @@ pub struct Emission {
     own_rate_bps: u64,
     rate_bps: u64,
     overhead_bytes: u32,
+    window_blocks: u64,
     /// One past the highest block which any window ever permitted.
     block_limit: u64,
+    /// The most that the peer has lent to blocks which are not read, and has said to have read.
+    memory_bytes: u64,
+    read_bytes: u64,
+    /// What all blocks which were sent count as.
+    cut_bytes: u64,
     /// One past the highest block that was sent.
     pub next_block: u32,
     /// All datagrams sent.
@@ -74,7 +83,11 @@ impl Emission {
             own_rate_bps: rate_bps,
             rate_bps,
             overhead_bytes,
+            window_blocks: 0,
             block_limit: 0,
+            memory_bytes: 0,
+            read_bytes: 0,
+            cut_bytes: 0,
             next_block: 0,
             datagrams: 0,
             numbers_end: 0,
@@ -120,7 +133,9 @@ impl Emission {
         if parameters.offer.rate_max_bps > 0 {
             self.rate_bps = self.own_rate_bps.min(parameters.offer.rate_max_bps);
         }
-        self.block_limit = parameters.offer.window_blocks.into();
+        self.window_blocks = parameters.offer.window_blocks.into();
+        self.block_limit = self.window_blocks;
+        self.memory_bytes = parameters.offer.receive_memory_bytes;
     }
 
     /// The peer is about to say this.
@@ -130,25 +145,39 @@ impl Emission {
             self.acknowledge(0..u32::MAX);
         }
         if header.flags == Flags::FBK
-            && let Ok((report, runs)) = feedback::decode(payload)
+            && let Ok((report, records)) = feedback::decode(payload)
         {
-            let limit = u64::from(header.block_id) + u64::from(report.window_blocks);
-            self.block_limit = self.block_limit.max(limit);
             self.has_reported = true;
-            self.acknowledge(0..header.block_id);
-            let mut block = header.block_id;
-            for run in runs {
-                let (blocks, is_complete) = match run {
-                    Run::Complete(blocks) => (blocks, true),
-                    Run::Empty(blocks) => (blocks, false),
-                    Run::Open { .. } => (1, false),
-                };
-                let end = block.saturating_add(blocks);
-                if is_complete {
-                    self.acknowledge(block..end);
+            self.memory_bytes = self.memory_bytes.max(u64::from(report.memory_kib) << 10);
+            for record in records {
+                if let Record::Stream(state, runs) = record
+                    && state.stream == StreamId::FIRST
+                {
+                    self.allow_stream(&state, runs);
                 }
-                block = end;
             }
+        }
+    }
+
+    fn allow_stream(&mut self, state: &StreamState, runs: Runs<'_>) {
+        self.block_limit = self.block_limit.max(u64::from(state.blocks_read) + self.window_blocks);
+        let read_bytes = u64::from(state.kib_read) << 10;
+        if read_bytes <= self.cut_bytes {
+            self.read_bytes = self.read_bytes.max(read_bytes);
+        }
+        self.acknowledge(0..state.next_needed);
+        let mut block = state.next_needed;
+        for run in runs {
+            let (blocks, is_complete) = match run {
+                Run::Complete(blocks) => (blocks, true),
+                Run::Empty(blocks) => (blocks, false),
+                Run::Open { .. } => (1, false),
+            };
+            let end = block.saturating_add(blocks);
+            if is_complete {
+                self.acknowledge(block..end);
+            }
+            block = end;
         }
     }
 
@@ -184,6 +213,9 @@ impl Emission {
         self.data_bits_max = self.data_bits_max.max(bits);
         self.next_block = self.next_block.max(block_id + 1);
         let new = || Sent { k: info.k.into(), symbols: 0, datagram_bytes: 0, is_acknowledged: false };
+        if !self.blocks.contains_key(&block_id) {
+            self.cut_bytes += u64::from(info.length_bytes).max(limits::BLOCK_COUNT_BYTES_MIN);
+        }
         let block = self.blocks.entry(block_id).or_insert_with(new);
         block.symbols += 1;
         block.datagram_bytes = block.datagram_bytes.max(ip_bytes);
@@ -200,6 +232,9 @@ impl Emission {
         assert!(symbols <= symbols_max, "{symbols} symbols of block {block_id} with {k}");
         let limit = self.block_limit;
         assert!(u64::from(block_id) < limit, "block {block_id} was sent, {limit} are permitted");
+        let held = self.cut_bytes.saturating_sub(self.read_bytes);
+        let lent = self.memory_bytes.saturating_add(FREE_BYTES_MAX);
+        assert!(held <= lent, "{held} bytes are unread, {lent} are lent");
         self.check_rate(now, opened);
         self.check_credit(now, opened);
     }
@@ -246,7 +281,8 @@ mod tests {
     use super::*;
     use dfcp_testkit::raw;
     use dfcp_wire::BlockInfo;
-    use dfcp_wire::feedback::{Report, ReportWriter, Wasted};
+    use dfcp_wire::StreamLimits;
+    use dfcp_wire::feedback::{Report, ReportWriter};
 
     fn datagram(flags: Flags, block_id: u32, number: u32) -> Vec<u8> {
         let s2 = BlockInfo { k: 1, length_bytes: 1_000, end_of_stream: false }.to_s2();
@@ -261,7 +297,13 @@ mod tests {
         let mut emission = Emission::new(Time::ZERO, rate_bps, 28);
         let parameters = Parameters {
             connection_id: 1,
-            offer: Offer { window_blocks: 30, receive_memory_bytes: 1 << 20, rate_max_bps: 0, idle_timeout_ms: 0 },
+            offer: Offer {
+                window_blocks: 30,
+                receive_memory_bytes: 1 << 20,
+                rate_max_bps: 0,
+                idle_timeout_ms: 0,
+                streams: StreamLimits::default(),
+            },
         };
         emission.open(Time::ZERO, &parameters);
         emission
@@ -278,23 +320,16 @@ mod tests {
 
     /// The peer says that it needs the block `next_needed`, and has this number of blocks behind it.
     fn report(emission: &mut Emission, next_needed: u32, complete: u32) {
-        let report = Report {
-            highest_datagram: 0,
-            datagrams_received: 0,
-            bytes_received: 0,
-            hold_us: 0,
-            arrival_rate_bps: 0,
-            window_blocks: 1 << 20,
-            window_bytes: 0,
-            wasted: Wasted::default(),
-            proof_cumulative: 0,
-            proof_listed: 0,
-        };
+        emission.window_blocks = 1 << 20;
+        let report = Report::default();
         let mut payload = [0; 200];
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
-        assert!(writer.push(Run::Open { missing: 1 }) && writer.push(Run::Complete(complete)));
+        let state = StreamState { next_needed, blocks_read: next_needed, ..StreamState::default() };
+        let mut record = writer.stream(&state).expect("room for a record");
+        assert!(record.push(Run::Open { missing: 1 }) && record.push(Run::Complete(complete)));
+        record.finish();
         let length = writer.finish();
-        let header = Header { block_id: next_needed, ..Header::modern(Flags::FBK, 0) };
+        let header = Header::modern(Flags::FBK, 0);
         emission.allow(&header, &payload[..length]);
     }
 
@@ -375,6 +410,14 @@ mod tests {
     #[should_panic(expected = "are permitted")]
     fn a_block_past_the_window_is_noticed() {
         account().note(Time::from_ms(1), &datagram(Flags::NONE, 30, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes are unread")]
+    fn a_sender_which_fills_more_than_is_lent_is_noticed() {
+        let mut emission = account();
+        emission.memory_bytes = 10_000;
+        send(&mut emission, 0, 13);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use std::time::Duration;
 use dfcp_proto::{Config, Rate, State, Traffic};
 use dfcp_testkit::raw::{self, Header};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, SymbolSize, VERSION};
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, StreamId, StreamLimits, SymbolSize, VERSION};
 
 use crate::emission::Emission;
 use crate::input::{Input, filler};
@@ -155,12 +155,13 @@ impl Session {
                 receive_memory_bytes: if input.bool() { input.number() } else { 32 << 20 },
                 rate_max_bps: if input.bool() { input.number() } else { 0 },
                 idle_timeout_ms: if input.bool() { input.number32() } else { 30_000 },
+                streams: StreamLimits::default(),
             },
         };
         let mut payload = [0; 128];
         let length = parameters.encode(&mut payload).expect("room for the parameters");
         let symbol_size = SymbolSize::nearest(input.pick(&[1420, 64, 1472]));
-        let options = SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size }.to_bytes();
+        let options = SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: 0 }.to_bytes();
         let header = Header { s2: input.below(3) as u32, ..self.header(Flags::SYN | Flags::ACK, 0) };
         self.now += Duration::from_millis(input.u8().into());
         if self.emission.opened.is_none() {
@@ -218,25 +219,36 @@ impl Session {
             bytes_received: input.number(),
             hold_us: input.number32(),
             arrival_rate_bps: input.number(),
-            window_blocks: if honest { 4096 } else { input.number32() },
-            window_bytes: if honest { 32 << 20 } else { input.number() },
+            memory_kib: if honest { 32 << 10 } else { input.number32() },
+            streams: StreamLimits::default(),
             wasted: self.wasted(honest, input),
-            proof_cumulative: 0,
-            proof_listed: 0,
         };
         let next = self.emission.next_block.saturating_sub(input.u8().into()).max(self.next_needed);
         let next = if honest { next } else { self.block_near(input) };
+        let state = StreamState {
+            stream: StreamId::from_word(if honest || !input.rarely(4) { 0 } else { input.number32() }),
+            next_needed: next,
+            blocks_read: if honest || input.bool() { next } else { self.block_near(input) },
+            kib_read: if honest || input.bool() { 0 } else { input.number32() % (1 << 14) },
+            ..StreamState::default()
+        };
         let mut payload = [0; 1400];
         let mut runs: Vec<Run> = (0..input.below(24)).map(|_| any_run(input)).collect();
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
-        let room_for = runs.iter().take_while(|&&run| writer.push(run)).count();
+        let mut record = writer.stream(&state).expect("room for a record");
+        let room_for = runs.iter().take_while(|&&run| record.push(run)).count();
         runs.truncate(room_for);
         let report = if honest { self.with_true_counts(report, next, &runs, received) } else { report };
         let mut writer = ReportWriter::new(&mut payload, &report).expect("room for a report");
-        let fits = runs.iter().all(|&run| writer.push(run));
-        assert!(fits, "these have fitted before");
+        // Now and then no stream is named.
+        if honest || !input.rarely(8) {
+            let mut record = writer.stream(&state).expect("room for a record");
+            let fits = runs.iter().all(|&run| record.push(run));
+            assert!(fits, "these have fitted before");
+            record.finish();
+        }
         let length = writer.finish();
-        self.send(self.header(Flags::FBK, next), &[], &payload[..length]);
+        self.send(self.header(Flags::FBK, 0), &[], &payload[..length]);
     }
 
     /// What arrived in vain: honest counts never fall.

@@ -13,7 +13,7 @@ use dfcp_secure::{
 
 use crate::input::{Input, filler, mutate};
 
-const PROLOGUE: &[u8] = b"DFCP 1 and the options of a SYN";
+const PROLOGUE: &[u8] = b"DFCP 2 and the options of a SYN";
 const RESPONDER_SEED: [u8; 32] = [5; 32];
 
 /// All messages of one more handshake of each pattern, with the same static keys: what an attacker may have recorded.
@@ -201,7 +201,7 @@ fn forge_first(input: &mut Input<'_>, pattern: Pattern, genuine: &[u8]) -> Vec<V
         }
     }
     if pattern != Pattern::FirstContact && input.bool() {
-        let other = read_first(pattern, b"DFCP 1 and other options", genuine);
+        let other = read_first(pattern, b"DFCP 2 and other options", genuine);
         assert_eq!(other.err(), Some(HandshakeError::Refused), "the options were changed unnoticed");
     }
     misled

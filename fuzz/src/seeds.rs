@@ -5,10 +5,10 @@ use dfcp_cli::transfer::error::{Failure, FailureCode};
 use dfcp_cli::transfer::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
-use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{BlockInfo, Flags, Profile, SymbolSize, VERSION};
+use dfcp_wire::{BlockInfo, Flags, Profile, StreamId, StreamLimits, SymbolSize, VERSION};
 
 use crate::input::filler;
 
@@ -51,7 +51,13 @@ type Named = (&'static str, &'static str, Vec<u8>);
 fn parameters() -> Vec<u8> {
     let parameters = Parameters {
         connection_id: 7,
-        offer: Offer { window_blocks: 4_096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 },
+        offer: Offer {
+            window_blocks: 4_096,
+            receive_memory_bytes: 32 << 20,
+            rate_max_bps: 0,
+            idle_timeout_ms: 30_000,
+            streams: StreamLimits { bidirectional: 16, one_way: 3 },
+        },
     };
     let mut out = vec![0; PARAMETERS_BYTES];
     parameters.encode(&mut out).expect("room for the parameters");
@@ -65,16 +71,19 @@ fn report() -> Vec<u8> {
         bytes_received: 100_000,
         hold_us: 250,
         arrival_rate_bps: 10_000_000,
-        window_blocks: 4_096,
-        window_bytes: 32 << 20,
+        memory_kib: 32 << 10,
+        streams: StreamLimits { bidirectional: 16, one_way: 3 },
         wasted: Wasted { dependent: 1, late: 2, refused: 3 },
-        proof_cumulative: 0,
-        proof_listed: 0,
     };
-    let mut out = vec![0; 80];
+    let mut out = vec![0; 200];
     let mut writer = ReportWriter::new(&mut out, &report).expect("room for the report");
     let runs = [Run::Open { missing: 5 }, Run::Complete(70), Run::Open { missing: 200 }, Run::Empty(256)];
-    let fits = runs.into_iter().all(|run| writer.push(run));
+    let told = writer.unseen(StreamLimits { bidirectional: 4, one_way: 0 });
+    let mut record = writer.stream(&StreamState::default()).expect("room for a record");
+    let fits = told && runs.into_iter().all(|run| record.push(run));
+    record.finish();
+    let stream = StreamId::from_word(8);
+    writer.stream(&StreamState { stream, ..StreamState::default() }).expect("room for another").finish();
     let length = writer.finish();
     out.truncate(if fits { length } else { 0 });
     out
@@ -82,7 +91,8 @@ fn report() -> Vec<u8> {
 
 /// One datagram of each kind, and the payloads by themselves.
 fn wire() -> Vec<Named> {
-    let options = SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420) }.to_bytes();
+    let options =
+        SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: 0 }.to_bytes();
     let plain = Header {
         source_port: 1,
         destination_port: 2,
@@ -101,6 +111,7 @@ fn wire() -> Vec<Named> {
     vec![
         ("wire_segment", "syn", syn),
         ("wire_segment", "data", raw::write(&plain, &[], &filler(1, 100))),
+        ("wire_segment", "data-of-a-stream", raw::write(&plain, &[0, 0, 0, 4], &filler(1, 100))),
         ("wire_segment", "report", raw::write(&Header { flags: Flags::FBK, ..plain }, &[], &report())),
         ("wire_segment", "classic", raw::write(&classic, &block_length_1000, &filler(2, 60))),
         ("wire_options", "modern", area),

@@ -20,7 +20,7 @@ def mac(key, data):
 
 
 def expand(secret, label, context=b"", length=32):
-    info, out, block, count = b"DFCP 1 " + label.encode() + b"\0" + context, b"", b"", 1
+    info, out, block, count = b"DFCP 2 " + label.encode() + b"\0" + context, b"", b"", 1
     while len(out) < length:
         block = mac(secret, block + info + bytes([count]))
         out, count = out + block, count + 1
@@ -164,7 +164,7 @@ def write(name, comment, lines):
 
 def handshake(pattern):
     number, name, messages = PATTERNS[pattern]
-    prologue = b"DFCP 1" + counted(0x30, 14)
+    prologue = b"DFCP 2" + counted(0x30, 14)
     seeds = counted(0x40, 32), counted(0x60, 32)
     statics = expand(counted(0x80, 32), "static key"), expand(counted(0xA0, 32), "static key")
     psk = counted(0xC0, 32) if pattern == "nnpsk0" else None
@@ -265,6 +265,11 @@ def offer(window, memory, rate, idle):
                     for kind, value, length in [(2, window, 4), (3, memory, 8), (4, rate, 8), (5, idle, 4)])
 
 
+def streams(bidirectional, one_way):
+    """As many as the peer may open: the last parameters of an offer."""
+    return parameter(21, bidirectional.to_bytes(4, "big")) + parameter(22, one_way.to_bytes(4, "big"))
+
+
 def connection(pattern):
     """Whole datagrams of a connection's begin."""
     number, name, messages = PATTERNS[pattern]
@@ -273,16 +278,17 @@ def connection(pattern):
     statics = expand(counted(0x81, 32), "static key"), expand(counted(0xA1, 32), "static key")
     psk = counted(0xC1, 32) if pattern == "nnpsk0" else None
     syn, ack, sec = 0x02, 0x10, 0x20
-    options = bytes([1, 1, 1, 2, 1, 1, 3, 1, 1, 4, 2]) + (1420).to_bytes(2, "big") + bytes(3)
-    prologue = b"DFCP 1" + options + ids[0].to_bytes(4, "big")
+    options = bytes([1, 1, 2, 2, 1, 1, 3, 1, 1, 4, 2]) + (1420).to_bytes(2, "big") + bytes([6, 4, 0, 0, 0, 0, 0])
+    prologue = b"DFCP 2" + options + ids[0].to_bytes(4, "big")
     sides = [Side(name, prologue, i == 0, None if psk else statics[i], ephemeral(seeds[i]),
                   public(statics[1]) if pattern == "ik" and i == 0 else None, psk) for i in range(2)]
     if pattern == "ik":
         for side in sides:
             side.mix_hash(public(statics[1]))
-    payloads = [offer(4096, 32 << 20, 0, 30000) + parameter(17, bytes([1, 3, 2])),
+    payloads = [offer(4096, 32 << 20, 0, 30000) + parameter(17, bytes([1, 3, 2])) + streams(0, 0),
                 parameter(1, ids[1].to_bytes(4, "big")) + offer(1000, 16 << 20, 50_000_000, 20000)
-                + parameter(17, bytes([1])) + parameter(18, (1400).to_bytes(2, "big")) + parameter(19, (2).to_bytes(4, "big")),
+                + parameter(17, bytes([1])) + parameter(18, (1400).to_bytes(2, "big")) + parameter(19, (2).to_bytes(4, "big"))
+                + parameter(20, bytes(4)) + streams(100, 8),
                 b""]
     noise = []
     for i, tokens in enumerate(messages):

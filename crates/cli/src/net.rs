@@ -224,9 +224,9 @@ fn with_rate(mut config: Config, args: &PathArgs) -> Config {
 
 /// Symbols which make IP packets of at most `--mtu` bytes to or from `address`, or a little shorter ones.
 fn within_mtu(mut config: Config, args: &PathArgs, address: SocketAddr) -> Config {
-    // A segment's header, and behind the symbol the secret and the tag of a sealed one, or a CRC-32C
-    // (`spec/wire-format.md` §1, `spec/protocol.md` §6.1).
-    let around_bytes = 24 + if matches!(config.security, Security::Sealed(_)) { 4 + 16 } else { 4 };
+    // A segment's header and stream id, and behind the symbol the secret and the tag of a sealed one, or a CRC-32C
+    // (`spec/wire-format.md` §1 and §5, `spec/protocol.md` §6.1).
+    let around_bytes = 24 + 4 + if matches!(config.security, Security::Sealed(_)) { 4 + 16 } else { 4 };
     let symbol_bytes = u32::from(args.mtu).saturating_sub(carrier(args).overhead_bytes(address) + around_bytes);
     config.symbol_size = config.symbol_size.min(u16::try_from(symbol_bytes).unwrap_or(u16::MAX));
     config

@@ -130,7 +130,7 @@ pub struct Config {
     /// The kind of data. Default: `Bulk`.
     pub traffic: Traffic,
     /// The largest symbol we send and accept, bytes; the smaller of both ends' is used. Default 1420, which makes an
-    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; use 1408 over IPv6, or 1188 where a path takes no more than
+    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; use 1404 over IPv6, or 1184 where a path takes no more than
     /// 1280. Modern only: classic segments always carry 1420.
     pub symbol_size: u16,
     /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default 4096; classic 128.
@@ -140,8 +140,8 @@ pub struct Config {
     /// window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
     pub send_buffer_bytes: u64,
     /// Bytes of received blocks which may be open or unread, at most. Default 64 MiB. A modern connection begins with the same, and
-    /// doubles it each time that half of it has been read. A peer which breaks the rules, or sends later
-    /// blocks first while nobody reads, can make it up to three times as much (`spec/protocol.md`, [window-2]).
+    /// doubles it each time that half of it has been read. Blocks take up to three times their bytes while they
+    /// are decoded (`spec/protocol.md`, [window-2]).
     pub receive_memory_bytes: u64,
     /// The rate which this receiver permits its peer, bits of IP packets per second; 0 means no limit. The peer's sender
     /// obeys it whatever its own rate. Default 0.

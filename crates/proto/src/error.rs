@@ -141,6 +141,14 @@ pub enum PeerMisbehaved {
         /// How many were sent.
         sent: u64,
     },
+    /// A report which says that more was read than it acknowledges, or less than an earlier one said.
+    #[error("its report says that {kib} KiB in {blocks} blocks were read, more than is decoded or less than before")]
+    InconsistentReading {
+        /// Blocks which it says were read.
+        blocks: u32,
+        /// KiB of those.
+        kib: u64,
+    },
     /// An acknowledgement without the proof that what it names was decoded.
     #[error("it acknowledges blocks up to {block_id} which it has not decoded")]
     WrongProof {

@@ -37,6 +37,16 @@ pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
 /// (`spec/protocol.md` \[window-6\]). The bandwidth-delay product of 100 Mbit/s over 600 ms.
 pub const WINDOW_BYTES_START: u64 = 8 << 20;
 
+/// What a block of a modern connection counts as at least where unread bytes are counted, however short it is: 16 384 blocks of
+/// one byte take 2 MB, not 16 KB (`spec/protocol.md` \[window-1\]).
+pub const BLOCK_COUNT_BYTES_MIN: u64 = 256;
+
+/// How many times as many symbols as its length calls for a block may have (`spec/protocol.md` \[stream-2\]).
+pub const SYMBOLS_PER_LENGTH_FACTOR: usize = 4;
+
+/// What a report has room for at least, bytes, however small the connection's symbols are (`spec/protocol.md` \[report-5\]).
+pub const REPORT_ROOM_BYTES_MIN: usize = 256;
+
 /// Written bytes of a modern connection from which no block has been cut yet: more would be out of the processor's caches
 /// before they are sent, and in blocks cut for a loss that is past.
 pub const UNSENT_BYTES_MAX: u64 = 2 << 20;
@@ -48,7 +58,7 @@ pub const UNSENT_SHALLOW_BYTES_MAX: u64 = 256 << 10;
 /// The least receive memory: the two largest blocks, so that the block needed next always has a place.
 pub const RECEIVE_MEMORY_BYTES_MIN: u64 = 2 * BLOCK_BYTES_MAX as u64;
 
-/// The largest modern block: 256 symbols of 1472 bytes.
+/// No modern block is larger: 256 of the largest symbols which the code takes.
 pub const BLOCK_BYTES_MAX: usize = dfcp_fountain::random_linear::K_MAX * dfcp_fountain::random_linear::SYMBOL_SIZE_MAX;
 
 /// Data datagrams whose fate is unknown, per connection. At 1 Gbit/s and 1420-byte symbols this is 12 s of sending.
@@ -167,7 +177,7 @@ pub const SEALED_SYN_BYTES_MIN: usize = 256;
 pub const DOUBT: Duration = Duration::from_secs(3);
 
 /// Bytes which one half-open sealed connection takes, all indices included.
-pub const HALF_OPEN_BYTES_MAX: usize = 512;
+pub const HALF_OPEN_BYTES_MAX: usize = 640;
 
 /// How long a half-open connection is spared when newcomers have proven their address and there is no room for them.
 pub const HALF_OPEN_SPARED: Duration = Duration::from_secs(2);
@@ -258,9 +268,6 @@ pub const CLASSIC_SEND_BYTES_PER_BLOCK_MAX: u64 = 66 << 10;
 
 /// Bytes which [`CLASSIC_GRAPHS_MAX`] cached graphs take.
 pub const CLASSIC_GRAPHS_BYTES_MAX: u64 = (24 << 10) * CLASSIC_GRAPHS_MAX as u64;
-
-/// How many times as many symbols as its length calls for a block may have (`spec/protocol.md` \[stream-2\]).
-pub const SYMBOLS_PER_LENGTH_FACTOR: usize = 4;
 
 /// Streams that are gone whose end is remembered, so that a peer which has missed its acknowledgement gets it again with its
 /// proof. Of others it is told only that they are gone.

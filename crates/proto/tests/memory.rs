@@ -10,6 +10,7 @@ use std::time::Duration;
 use cap::Cap;
 use dfcp_proto::{Config, Connection, Credentials, Handle, PeerKey, PreSharedKey, Read, State, StaticKey, limits};
 use dfcp_time::Time;
+use dfcp_wire::StreamId;
 use dfcp_wire::segment::{Ack, Segment};
 use support::{Caller, ClassicRogue, Rogue, Server, classic, unsealed};
 
@@ -37,7 +38,7 @@ fn idle_connection_bytes(busy: bool) -> u64 {
             rogue.number += if round % 2 == 0 { 500 } else { 0 };
             for number in [rogue.number, rogue.number - 100] {
                 rogue.number = number;
-                let keep_alive = rogue.segment(Segment::Ack(Ack::KeepAlive), &[]);
+                let keep_alive = rogue.segment(Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST }), &[]);
                 server.take(rogue.address, &keep_alive);
             }
             rogue.number += 200;

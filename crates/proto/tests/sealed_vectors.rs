@@ -70,7 +70,7 @@ fn handshake(vector: &Vector) -> (Established, Established) {
     let (initiator_keys, responder_keys) = vector.keys();
     let (syn, synack) = (vector.bytes("syn"), vector.bytes("synack"));
     let prologue =
-        [&b"DFCP 1"[..], clear(&syn).option_bytes(&syn), &vector.number("initiator.id").to_be_bytes()].concat();
+        [&b"DFCP 2"[..], clear(&syn).option_bytes(&syn), &vector.number("initiator.id").to_be_bytes()].concat();
     let (mut plain, mut message) = ([0; 1500], [0; 1500]);
 
     let (_, first) = vector.noise(&syn);

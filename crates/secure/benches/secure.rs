@@ -23,7 +23,7 @@ const PLAINTEXT_BYTES: usize = 1460;
 const HEADER: [u8; 24] = [0x5A; 24];
 /// About what a handshake payload holds: five parameters and the list of ciphers.
 const PAYLOAD: [u8; 60] = [1; 60];
-const PROLOGUE: &[u8] = b"DFCP 1, options of the SYN";
+const PROLOGUE: &[u8] = b"DFCP 2, options of the SYN";
 const BATCH: usize = 1000;
 
 fn main() {

@@ -3,9 +3,9 @@
 use ring::hkdf;
 use zeroize::Zeroizing;
 
-const PREFIX: &[u8] = b"DFCP 1 ";
+const PREFIX: &[u8] = b"DFCP 2 ";
 
-/// HKDF-Expand with the pseudo-random key `secret` and the info `"DFCP 1 " label 0x00 context`.
+/// HKDF-Expand with the pseudo-random key `secret` and the info `"DFCP 2 " label 0x00 context`.
 pub(crate) fn expand<const N: usize>(secret: &[u8; 32], label: &str, context: &[u8]) -> Zeroizing<[u8; N]> {
     expand_from(&hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret), label, context)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use dfcp_end_to_end_tests::puppet::{MODEST, Opened, boundless_report};
+use dfcp_end_to_end_tests::puppet::{MODEST, Opened, boundless_report, decoded};
 use dfcp_end_to_end_tests::talk::{Talk, silent};
 use dfcp_end_to_end_tests::world::{World, stranger};
 use dfcp_netem::{LinkConfig, QueueLimit};
@@ -14,7 +14,7 @@ use dfcp_proto::{Config, ConnectionError, PeerKey, PeerMisbehaved, Rate};
 use dfcp_testkit::raw::Header;
 use dfcp_testkit::{Job, LinksConfig, Testbed, rewrites};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{Report, Run};
+use dfcp_wire::feedback::{Report, Run, StreamState};
 use dfcp_wire::handshake::Offer;
 use dfcp_wire::{BlockInfo, Flags};
 use rand::{Rng, RngExt, SeedableRng};
@@ -85,21 +85,22 @@ fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
         let talk = Talk::new(seed, config(), &MODEST).unwrap();
         let all = caught(talk, |talk, _| {
             let (blocks, report) = (talk.blocks, boundless_report(talk.highest));
-            (blocks > 2).then(|| talk.puppet.report(blocks, &report, &[]).unwrap())
+            (blocks > 2).then(|| talk.puppet.report(&decoded(blocks), &report, &[]).unwrap())
         });
         assert_wrong_proof("all blocks so far", all);
         let talk = Talk::new(seed, config(), &MODEST).unwrap();
         let listed = caught(talk, |talk, _| {
             let report = boundless_report(talk.highest);
-            (talk.blocks > 2).then(|| talk.puppet.report(0, &report, &[Run::Empty(1), Run::Complete(1)]).unwrap())
+            (talk.blocks > 2)
+                .then(|| talk.puppet.report(&decoded(0), &report, &[Run::Empty(1), Run::Complete(1)]).unwrap())
         });
         assert_wrong_proof("a block in the list", listed);
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let talk = Talk::new(seed, config(), &MODEST).unwrap();
         let guessed = caught(talk, |talk, _| {
-            let proof_cumulative = random.random();
-            let report = Report { proof_cumulative, ..boundless_report(talk.highest) };
-            (talk.blocks > 0).then(|| talk.puppet.report(1, &report, &[]).unwrap())
+            let state = StreamState { proof_cumulative: random.random(), ..decoded(1) };
+            let report = boundless_report(talk.highest);
+            (talk.blocks > 0).then(|| talk.puppet.report(&state, &report, &[]).unwrap())
         });
         assert_wrong_proof("a guess", guessed);
     }
@@ -108,14 +109,17 @@ fn who_acknowledges_blocks_it_never_got_gets_nothing_more() {
 /// A peer which has decoded two blocks, proves them, and claims more.
 #[test]
 fn a_true_proof_of_two_blocks_proves_no_other() {
-    type Claim = fn(&Talk, &mut Report) -> (u32, Vec<Run>);
+    type Claim = fn(&Talk, &mut StreamState) -> Vec<Run>;
     let claims: [(&str, Claim); 4] = [
-        ("the truth", |talk, _| (2, vec![Run::Empty(talk.blocks - 2)])),
-        ("all that was sent", |talk, _| (talk.blocks, Vec::new())),
-        ("one more in the list", |_, _| (2, vec![Run::Complete(1)])),
-        ("with one bit changed", |talk, report| {
-            report.proof_cumulative ^= 1 << 24;
-            (2, vec![Run::Empty(talk.blocks - 2)])
+        ("the truth", |talk, _| vec![Run::Empty(talk.blocks - 2)]),
+        ("all that was sent", |talk, state| {
+            state.next_needed = talk.blocks;
+            Vec::new()
+        }),
+        ("one more in the list", |_, _| vec![Run::Complete(1)]),
+        ("with one bit changed", |talk, state| {
+            state.proof_cumulative ^= 1 << 24;
+            vec![Run::Empty(talk.blocks - 2)]
         }),
     ];
     for (what, claim) in claims {
@@ -128,13 +132,12 @@ fn a_true_proof_of_two_blocks_proves_no_other() {
             if talk.blocks <= 2 {
                 return None;
             }
-            let mut report = Report {
-                datagrams_received: talk.control + secrets.len() as u32,
-                proof_cumulative: secrets.values().fold(0, |proof, secret| proof ^ secret),
-                ..boundless_report(talk.highest)
-            };
-            let (next_needed, runs) = claim(talk, &mut report);
-            Some(talk.puppet.report(next_needed, &report, &runs).unwrap())
+            let report =
+                Report { datagrams_received: talk.control + secrets.len() as u32, ..boundless_report(talk.highest) };
+            let proof_cumulative = secrets.values().fold(0, |proof, secret| proof ^ secret);
+            let mut state = StreamState { proof_cumulative, ..decoded(2) };
+            let runs = claim(talk, &mut state);
+            Some(talk.puppet.report(&state, &report, &runs).unwrap())
         });
         if what == "the truth" {
             assert_eq!(ended.error, Some(ConnectionError::TimedOut), "a true proof is taken");
@@ -169,7 +172,7 @@ fn reports_of_what_was_never_sent_end_the_connection() {
     assert_eq!(datagrams.error.as_ref().map(std::mem::discriminant), Some(std::mem::discriminant(&expected)));
     let blocks = caught(Talk::new(4, config(), &MODEST).unwrap(), |talk, _| {
         let report = boundless_report(talk.highest);
-        Some(talk.puppet.report(u32::MAX, &report, &[]).unwrap())
+        Some(talk.puppet.report(&decoded(u32::MAX), &report, &[]).unwrap())
     });
     assert!(matches!(blocks.error, Some(ConnectionError::PeerMisbehaved(_))), "{:?}", blocks.error);
     for Caught { error, bits_after, .. } in [datagrams, blocks] {
@@ -194,7 +197,7 @@ fn absurd_windows_and_reports_do_not_lift_the_rate() {
         Offer { window_blocks: 1, receive_memory_bytes: u64::MAX, ..MODEST },
     ];
     let lies: [fn(&mut Report); 5] = [
-        |report| (report.window_blocks, report.window_bytes) = (u32::MAX, u64::MAX),
+        |report| report.memory_kib = u32::MAX,
         |report| (report.datagrams_received, report.bytes_received) = (1, 1),
         |report| (report.hold_us, report.arrival_rate_bps) = (u32::MAX, u64::MAX),
         |report| (report.bytes_received, report.arrival_rate_bps) = (u64::MAX, 0),

@@ -11,7 +11,7 @@ use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, Packet, client_address, raw, rewritten, sealed};
 use dfcp_time::Time;
 use dfcp_wire::Flags;
-use dfcp_wire::feedback::REPORT_BYTES;
+use dfcp_wire::feedback::{REPORT_BYTES, STREAM_RECORD_BYTES_MIN};
 
 const BYTES: u64 = 1_000_000;
 
@@ -59,7 +59,9 @@ fn ends_without_seals_ignore_proofs() {
         }
         let bytes = rewritten(&packet.bytes, |header, payload| {
             if header.flags == Flags::FBK {
-                let proofs = &mut payload[REPORT_BYTES - 8..REPORT_BYTES];
+                // Those of the report's only record, before its list.
+                let list = REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1;
+                let proofs = &mut payload[list - 8..list];
                 assert!(proofs.iter().all(|byte| *byte == 0), "they are sent as 0");
                 proofs.fill(0xa5);
                 counters.0.set(counters.0.get() + 1);

@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use anyhow::{Result, bail, ensure};
-use dfcp_wire::feedback::{self, Report, ReportWriter, Run, Wasted};
+use anyhow::{Context, Result, bail, ensure};
+use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::segment::{Address, Data, Envelope, KeyEpoch, Segment};
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DatagramBuffer, Finished, Unverified};
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DatagramBuffer, Finished, StreamId, StreamLimits, Unverified};
 
 use super::{Case, counted, random_bytes};
 
@@ -43,7 +43,7 @@ pub(super) const CASES: &[Case] = &[
 fn data(number: u64) -> Segment {
     let block = BlockInfo { k: 45, length_bytes: 45 * PAYLOAD_BYTES as u32, end_of_stream: false };
     let number = number as u32;
-    Segment::Data(Data { block_id: number / 45, esi: number % 45, block })
+    Segment::Data(Data { stream: StreamId::FIRST, block_id: number / 45, esi: number % 45, block })
 }
 
 fn envelope(number: u64, sealed: bool) -> Envelope {
@@ -122,20 +122,28 @@ fn report(number: u64) -> Report {
         bytes_received: number * 1_460,
         hold_us: 17,
         arrival_rate_bps: 1_000_000_000,
-        window_blocks: 4_096,
-        window_bytes: 30_000_000,
+        memory_kib: 30_000,
+        streams: StreamLimits::default(),
         wasted: Wasted { dependent: 1, late: 2, refused: 3 },
-        proof_cumulative: 0x0102_0304,
-        proof_listed: 0x0506_0708,
     }
 }
 
 fn write_report(number: u64, out: &mut [u8]) -> Result<usize> {
     let mut writer = ReportWriter::new(out, &report(number))?;
+    let state = StreamState {
+        stream: StreamId::FIRST,
+        next_needed: number as u32,
+        blocks_read: number as u32,
+        kib_read: number as u32,
+        proof_cumulative: 0x0102_0304,
+        proof_listed: 0,
+    };
+    let mut record = writer.stream(&black_box(state)).context("there is room for a stream")?;
     for run in black_box(RUNS) {
-        ensure!(writer.push(run), "there is room for the list");
+        ensure!(record.push(run), "there is room for the list");
     }
-    writer.set_proof_listed(5);
+    record.set_proof_listed(5);
+    record.finish();
     Ok(writer.finish())
 }
 
@@ -155,9 +163,13 @@ fn read_reports(repetitions: u64) -> Result<()> {
     let length = write_report(9, &mut out)?;
     counted(|| {
         for _ in 0..repetitions {
-            let (report, runs) = feedback::decode(black_box(&out[..length]))?;
+            let (report, records) = feedback::decode(black_box(&out[..length]))?;
             black_box(report);
-            runs.for_each(|run| _ = black_box(run));
+            for record in records {
+                let Record::Stream(state, runs) = record else { bail!("it is a stream's") };
+                black_box(state);
+                runs.for_each(|run| _ = black_box(run));
+            }
         }
         Ok(())
     })

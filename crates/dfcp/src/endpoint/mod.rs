@@ -174,7 +174,7 @@ impl Endpoint {
     /// Not cancel-safe in the sense that it could be resumed: dropping the future aborts the attempt, and leaves nothing behind.
     ///
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
-    /// 1408 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
+    /// 1404 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
     ///
     /// # Errors
     /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
@@ -365,9 +365,9 @@ fn adapt(mut config: Config, carrier: Carrier, remote: SocketAddr) -> Config {
     config.overhead_bytes = carrier.overhead_bytes(remote);
     config.content = Content::Real;
     if remote.ip().to_canonical().is_ipv6() {
-        // Header, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
+        // Header, stream id, symbol, proof, tag or CRC, and the headers below make 1500 bytes, or a little less.
         config.symbol_size = config.symbol_size.min(match config.security {
-            Security::Sealed(_) => 1408,
+            Security::Sealed(_) => 1404,
             Security::Unsealed => 1412,
         });
     }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
-use dfcp_wire::feedback::{self, Report, ReportWriter, Run};
+use dfcp_wire::StreamId;
+use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, Runs, StreamState};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -112,6 +113,17 @@ struct Told {
     payload: Vec<u8>,
 }
 
+/// Where the list of a report's only record begins.
+const LIST_AT: usize = feedback::REPORT_BYTES + feedback::STREAM_RECORD_BYTES_MIN - 1;
+
+/// The only record of a report.
+fn record(payload: &[u8]) -> (StreamState, Runs<'_>) {
+    match feedback::decode(payload).unwrap().1.next() {
+        Some(Record::Stream(state, runs)) => (state, runs),
+        other => panic!("{other:?}"),
+    }
+}
+
 impl Pair {
     fn new(seed: u64, symbol_size: u16, window_blocks: u32, loss: f64, proofs: bool) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -207,27 +219,30 @@ impl Pair {
         let report = Report {
             highest_datagram: self.highest? as u32,
             datagrams_received: self.received as u32,
-            bytes_received: 0,
-            hold_us: 0,
-            arrival_rate_bps: 0,
-            window_blocks: self.receiver.window_blocks(),
-            window_bytes: self.receiver.window_bytes(),
+            memory_kib: (self.receiver.memory_bytes() >> 10) as u32,
             wasted: self.receiver.wasted(),
-            proof_cumulative: self.receiver.proof(),
-            proof_listed: 0,
+            ..Report::default()
         };
-        let mut payload = vec![0; feedback::REPORT_BYTES + self.random.random_range(1..40)];
+        let mut payload = vec![0; LIST_AT + self.random.random_range(1..40)];
         let mut writer = ReportWriter::new(&mut payload, &report).unwrap();
-        self.receiver.write_runs(&mut writer);
+        let state = self.receiver.state(StreamId::FIRST);
+        let mut record = writer.stream(&state).unwrap();
+        self.receiver.write_runs(&mut record);
+        record.finish();
         let length = writer.finish();
         payload.truncate(length);
         self.reports += 1;
-        Some(Told { number: self.reports, cumulative: self.receiver.next_needed(), payload })
+        Some(Told { number: self.reports, cumulative: state.next_needed, payload })
     }
 
     fn hear(&mut self, told: &Told) -> Result<(), PeerMisbehaved> {
-        let (report, runs) = feedback::decode(&told.payload).unwrap();
-        self.sender.on_report(self.now, told.number, told.cumulative, &report, runs, &self.numbers).map(|_| ())
+        let mut payload = told.payload.clone();
+        // The tests change both.
+        let length = (payload.len() - feedback::REPORT_BYTES - 3) as u16;
+        payload[feedback::REPORT_BYTES + 1..][..2].copy_from_slice(&length.to_be_bytes());
+        payload[feedback::REPORT_BYTES + 7..][..4].copy_from_slice(&told.cumulative.to_be_bytes());
+        let (report, _) = feedback::decode(&payload).unwrap();
+        self.sender.on_report(self.now, told.number, &report, Some(record(&payload)), &self.numbers).map(|_| ())
     }
 
     fn is_done(&self) -> bool {
@@ -306,7 +321,7 @@ fn half_way(seed: u64) -> (Pair, Told) {
         pair.sender.stream.flush();
         pair.send();
         let Some(told) = pair.tell() else { continue };
-        let (_, runs) = feedback::decode(&told.payload).unwrap();
+        let (_, runs) = record(&told.payload);
         let complete_at = runs.clone().position(|run| matches!(run, Run::Complete(_)));
         let open = matches!(runs.clone().next(), Some(Run::Open { missing: 1..128 }));
         if told.cumulative == 3 && open && complete_at.is_some() {
@@ -326,7 +341,7 @@ fn a_receiver_that_lies_about_a_block_is_caught_at_once() {
         // One block more as decoded than is.
         let (mut pair, mut told) = half_way(seed);
         told.cumulative += 1;
-        let open = feedback::REPORT_BYTES;
+        let open = LIST_AT;
         told.payload.remove(open);
         blames(pair.hear(&told), told.cumulative - 1);
         // The open block as complete.
@@ -361,7 +376,7 @@ fn counts_which_do_not_belong_together_are_misbehaviour() {
             *field = change(u32::from_be_bytes(*field)).to_be_bytes();
         }
     };
-    let open = feedback::REPORT_BYTES;
+    let open = LIST_AT;
     type Change = Box<dyn Fn(&mut Told)>;
     let lies: [(&str, Change); 5] = [
         ("fewer datagrams than symbols which served", Box::new(fixed(4, |count| count - 1))),
@@ -414,7 +429,7 @@ fn what_a_later_report_has_overtaken_is_not_looked_at() {
     assert_eq!(pair.hear(&told), Ok(()));
     let mut old = told;
     old.number -= 1;
-    old.payload[feedback::REPORT_BYTES - 1] ^= 1;
+    old.payload[LIST_AT - 1] ^= 1;
     assert_eq!(pair.hear(&old), Ok(()));
     old.number += 1;
     assert!(pair.hear(&old).is_err(), "as new as the newest");

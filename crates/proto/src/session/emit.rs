@@ -7,10 +7,8 @@ use dfcp_wire::segment::{Address, Envelope, KeyEpoch, ReportHeader, Segment};
 use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
 
 use crate::error::ConnectionError;
+use crate::limits;
 use crate::session::{Seal, Session};
-
-/// Room that a report always has, however small the symbols are: for the records of some streams.
-const REPORT_PAYLOAD_BYTES_MIN: usize = 256;
 
 /// What an owner other than the sender has to say.
 #[derive(Debug)]
@@ -19,7 +17,7 @@ pub(super) enum Control {
     Bare(Segment),
     /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
     Handshake(Segment),
-    /// A report without its list.
+    /// A report without its records.
     Report(ReportHeader, Report),
 }
 
@@ -88,7 +86,7 @@ impl Session {
                 numbered.draft.truncate(length);
             }
             Control::Report(_, report) => {
-                let room = usize::from(self.symbol_size).max(REPORT_PAYLOAD_BYTES_MIN);
+                let room = usize::from(self.symbol_size).max(limits::REPORT_ROOM_BYTES_MIN);
                 let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
                 self.recv.write_records(&mut writer, self.ids.unseen());
                 let length = writer.finish();

@@ -26,14 +26,18 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
     (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
 }
 
-/// The options of every modern SYN.
+/// The features which we offer and choose: version 2 has none (`spec/wire-format.md` §4).
+pub(crate) const FEATURES: u32 = 0;
+
+/// The options of every modern SYN, and of the SYNACK of an unsealed one.
 pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
-    SynOptions {
-        version: VERSION,
-        code: CODE_RANDOM_LINEAR,
-        symbol_size: SymbolSize::nearest(symbol_size),
-        features: 0,
-    }
+    let symbol_size = SymbolSize::nearest(symbol_size);
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: FEATURES }
+}
+
+/// Whether a SYNACK chooses nothing that we have not offered (\[open-18\]).
+pub(crate) const fn are_offered(features: u32) -> bool {
+    features & !FEATURES == 0
 }
 
 /// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).
@@ -162,7 +166,8 @@ impl Handshake {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PeerLimits {
     pub(crate) window_blocks: u32,
-    pub(crate) window_bytes: u64,
+    /// What it lends to blocks which are not read.
+    pub(crate) memory_bytes: u64,
     /// How many streams we may open at first.
     pub(crate) streams: StreamLimits,
     /// The rate it permits us; 0 is any.
@@ -175,7 +180,7 @@ impl From<&Offer> for PeerLimits {
     fn from(offer: &Offer) -> Self {
         Self {
             window_blocks: offer.window_blocks,
-            window_bytes: offer.receive_memory_bytes,
+            memory_bytes: offer.receive_memory_bytes,
             streams: offer.streams,
             rate_max_bps: offer.rate_max_bps,
             idle_timeout: (offer.idle_timeout_ms > 0).then(|| Duration::from_millis(offer.idle_timeout_ms.into())),

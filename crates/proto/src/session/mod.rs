@@ -259,7 +259,7 @@ impl Session {
         if let (Some(keep_alive), Some(idle)) = (&mut self.keep_alive, peer.idle_timeout) {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
-        self.send.establish(now, symbol_size, peer.window_blocks, peer.window_bytes);
+        self.send.establish(now, symbol_size, peer.window_blocks, peer.memory_bytes);
         self.ids.on_peer_limits(peer.streams);
         self.numbers.skip_some(self.random.bytes());
         self.recv.set_symbol_size(symbol_size);

@@ -20,12 +20,12 @@ use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
-use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, symbol_size_max, syn_options};
+use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, are_offered, symbol_size_max, syn_options};
 use crate::session::protection::Protection;
 use crate::session::{Phase, Seal, Session};
 use crate::shared::{Ports, Role};
 
-const PROLOGUE: &[u8; 6] = b"DFCP 1";
+const PROLOGUE: &[u8; 6] = b"DFCP 2";
 
 /// What both ends put into the handshake's hash before anything else ([noise-4]).
 pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
@@ -132,6 +132,7 @@ impl Opening {
         let &[cipher] = inner.ciphers? else { return None };
         let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
         let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
+        inner.features.filter(|&features| are_offered(features))?;
         let symbol_size = inner.symbol_size?;
         if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
             return None;

@@ -9,7 +9,7 @@ use dfcp_wire::segment::SynAck;
 
 use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
-use crate::session::handshake::{Opener, PeerLimits, offered_symbol_size};
+use crate::session::handshake::{Opener, PeerLimits, are_offered, offered_symbol_size};
 use crate::session::{Phase, Session};
 use crate::shared::{Ports, Role};
 
@@ -96,7 +96,12 @@ impl Session {
             }
             Phase::Closed(_) => return Err(Dropped::Unexpected),
         }
-        let (parameters, symbol_size) = match modern_parameters(&Opener { options, number, payload }) {
+        let answer = if options.is_none_or(|options| are_offered(options.features)) {
+            modern_parameters(&Opener { options, number, payload })
+        } else {
+            Err(Dropped::Unexpected)
+        };
+        let (parameters, symbol_size) = match answer {
             Ok(parameters) => parameters,
             Err(error) => {
                 if error == Dropped::Unexpected {

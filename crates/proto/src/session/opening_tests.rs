@@ -3,19 +3,25 @@
 use std::time::Duration;
 
 use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
-use dfcp_wire::Unverified;
+use dfcp_wire::feedback::{Report, ReportWriter, StreamState};
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::segment::{Ack, Address, Reset, Segment, SynAck};
+use dfcp_wire::segment::{Ack, Address, Data, Fin, ReportHeader, Reset, Segment, SynAck, SynOptions};
+use dfcp_wire::{StreamId, StreamLimits, Unverified};
 
 use super::*;
 use crate::error::Dropped;
 use crate::security::{Credentials, PeerKey, Verifier};
-use crate::session::handshake::Opener;
+use crate::session::handshake::{Opener, syn_options};
 use crate::session::test_datagrams::{datagram, numbered, received, renew_crc};
 use crate::shared::DATAGRAM_BUFFER_BYTES;
 
-const OFFER: Offer =
-    Offer { window_blocks: 4096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 };
+const OFFER: Offer = Offer {
+    window_blocks: 4096,
+    receive_memory_bytes: 32 << 20,
+    rate_max_bps: 0,
+    idle_timeout_ms: 30_000,
+    streams: StreamLimits { bidirectional: 0, one_way: 0 },
+};
 const MS: Duration = Duration::from_millis(1);
 
 fn start() -> Time {
@@ -73,6 +79,7 @@ fn modest<'a>() -> Payload<'a> {
         ciphers: Some(&[1]),
         symbol_size: Some(1_420),
         echo: Some(0),
+        features: Some(0),
         ..Payload::default()
     }
     .with_offer(&OFFER)
@@ -140,7 +147,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let address = Address::Connection(acceptor.local_id());
     let ack = |ack, payload: &[u8]| numbered(Segment::Ack(ack), address, 7, payload);
     let changed = |place: usize, value| {
-        let mut datagram = ack(Ack::KeepAlive, &[]);
+        let mut datagram = ack(Ack::KeepAlive { stream: StreamId::FIRST }, &[]);
         datagram[place] = value;
         renew_crc(&mut datagram);
         datagram
@@ -149,7 +156,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
         ack(Ack::PathChallenge { token: 1 }, &[]),
         ack(Ack::PathResponse { token: 1 }, &[]),
         ack(Ack::Noise, &[1]),
-        changed(11, 5),    // S1: there is no such ACK
+        changed(11, 8),    // S1: there is no such ACK
         changed(13, 0x09), // FIN|FBK
         changed(13, 0x14), // RST|ACK
         changed(13, 0x00), // data of a block without bytes
@@ -159,8 +166,69 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
         assert_eq!((acceptor.state(), acceptor.stats().segments_dropped), (State::SynReceived, count));
         assert_eq!((acceptor.arrivals.received(), acceptor.last_heard), (1, start()));
     }
-    take(&mut acceptor, start() + MS, ack(Ack::KeepAlive, &[]));
+    take(&mut acceptor, start() + MS, ack(Ack::KeepAlive { stream: StreamId::FIRST }, &[]));
     assert_eq!((acceptor.state(), acceptor.arrivals.received()), (State::Established, 2));
+}
+
+/// [open-18]: an acceptor chooses among what is offered to it, which is nothing.
+#[test]
+fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
+    for (features, expected) in [(0, None), (1, Some(ConnectionError::Incompatible))] {
+        let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
+        let mut initiator = Session::initiate(start(), config, ports, at_server(), [3; 32]).unwrap();
+        sent(&mut initiator, start());
+        let mut parameters = [0; dfcp_wire::handshake::PARAMETERS_BYTES];
+        Parameters { connection_id: 5, offer: OFFER }.encode(&mut parameters).unwrap();
+        let options = SynOptions { features, ..syn_options(1420) };
+        let synack = Segment::SynAck(SynAck { echo: 0, options: Some(options) });
+        let answer = datagram(synack, Address::Connection(initiator.local_id()), &parameters);
+        take(&mut initiator, start() + MS, answer);
+        assert_eq!(
+            (error(&initiator), initiator.state() == State::Established),
+            (expected.clone(), expected.is_none())
+        );
+    }
+}
+
+/// A session has stream 0 alone: what names another changes nothing but the count of what was dropped.
+#[test]
+fn segments_of_streams_which_were_never_opened_are_dropped() {
+    let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
+    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
+    let syn = sent(&mut initiator, start()).remove(0);
+    let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
+    let opened = server.handle_datagram(start(), at_server(), &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
+    let crate::endpoint::Routed::Opened(_, acceptor) = opened else { panic!("{opened:?}") };
+    let mut acceptor = acceptor.into_session();
+    let address = Address::Connection(acceptor.local_id());
+    take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
+    assert_eq!(acceptor.state(), State::Established);
+    let (stream, first) = (StreamId::from_word(4), StreamId::FIRST);
+    let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 3, end_of_stream: true };
+    let mut report = [0; 100];
+    let mut writer = ReportWriter::new(&mut report, &Report::default()).unwrap();
+    writer.stream(&StreamState { stream, ..StreamState::default() }).unwrap().finish();
+    let length = writer.finish();
+    let strangers = [
+        (Segment::Data(Data { stream, block_id: 0, esi: 0, block }), &[1, 2, 3][..]),
+        (Segment::Fin(Fin { stream, end: 0, ack_proof: None }), &[]),
+        (Segment::Fin(Fin { stream, end: 0, ack_proof: Some(0) }), &[]),
+        (Segment::Ack(Ack::KeepAlive { stream }), &[]),
+        (Segment::Ack(Ack::OfFin { stream, end: 0, proof: 0 }), &[]),
+        (Segment::Report(ReportHeader { receive_queue_kib: 0 }), &report[..length]),
+        (Segment::Ack(Ack::ResetStream { stream: first, error: 0, end: 0 }), &[]),
+        (Segment::Ack(Ack::ResetStream { stream, error: 0, end: 0 }), &[]),
+        (Segment::Ack(Ack::OfReset { stream, served: 0 }), &[]),
+        (Segment::Ack(Ack::StopSending { stream: first, error: 0 }), &[]),
+        (Segment::Ack(Ack::Gone { stream }), &[]),
+    ];
+    for (number, (segment, payload)) in (2..).zip(strangers) {
+        let before = (acceptor.stats().segments_dropped, acceptor.stats().acks_received);
+        take(&mut acceptor, start() + MS, numbered(segment, address, number, payload));
+        let after = (acceptor.stats().segments_dropped, acceptor.stats().acks_received);
+        assert_eq!(after, (before.0 + 1, before.1), "{segment:?}");
+        assert_eq!((acceptor.state(), acceptor.is_readable()), (State::Established, false), "{segment:?}");
+    }
 }
 
 /// [open-34]: answers which anybody can write, and what they say.
@@ -234,7 +302,7 @@ fn what_nobody_vouches_for_ends_the_attempt_after_three_seconds() {
 /// [noise-3], [open-37]: what the expected peer itself says, and nobody else can say.
 #[test]
 fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
-    let wrong: [fn(&mut Payload<'_>); 9] = [
+    let wrong: [fn(&mut Payload<'_>); 12] = [
         |inner| inner.symbol_size = Some(1_421),
         |inner| inner.symbol_size = Some(63),
         |inner| inner.symbol_size = None,
@@ -244,6 +312,9 @@ fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
         |inner| inner.connection_id = None,
         |inner| inner.echo = None,
         |inner| inner.window_blocks = None,
+        |inner| inner.streams_one_way = None,
+        |inner| inner.features = None,
+        |inner| inner.features = Some(1 << 31),
     ];
     for peer in [verified(), PeerKey::Known(friend().public()), PeerKey::Fingerprint(friend().public().fingerprint())] {
         for (case, change) in wrong.iter().enumerate() {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use dfcp_secure::{OpenError, epoch_of};
 use dfcp_time::Time;
+use dfcp_wire::feedback::Record;
 use dfcp_wire::segment::{Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
 use dfcp_wire::{StreamId, Unverified, feedback};
 use rand_chacha::rand_core::Rng;
@@ -168,6 +169,9 @@ impl Session {
 
     /// A segment of an open connection; `number` is its full one.
     fn take_open_segment(&mut self, now: Time, segment: &Segment, number: u64, payload: &[u8]) -> Result<(), Dropped> {
+        if names_other_stream(segment) {
+            return Err(Dropped::Unexpected);
+        }
         let result = match segment {
             Segment::Data(data) => self.take_data(now, data, payload),
             Segment::Report(header) => self.take_report(now, header, number, payload),
@@ -283,5 +287,15 @@ impl Session {
         }
         self.reporter.on_arrival(now);
         Ok(())
+    }
+}
+
+/// Whether a segment belongs to a stream which was never opened: a session has stream 0 alone.
+fn names_other_stream(segment: &Segment) -> bool {
+    match *segment {
+        Segment::Data(Data { stream, .. })
+        | Segment::Fin(Fin { stream, .. })
+        | Segment::Ack(Ack::KeepAlive { stream } | Ack::OfFin { stream, .. }) => stream != StreamId::FIRST,
+        Segment::Syn(_) | Segment::SynAck(_) | Segment::Report(_) | Segment::Reset(_) | Segment::Ack(_) => false,
     }
 }

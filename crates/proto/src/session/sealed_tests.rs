@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use dfcp_wire::segment::{Ack, Address, Envelope, KeyEpoch, Reset, Segment};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, ToSeal, Unverified};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, StreamId, ToSeal, Unverified};
 
 use super::*;
 use crate::endpoint::{Accept, Cookies, Endpoint, Routed};
@@ -317,7 +317,7 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let before = world.servers[0].stats();
     let address = Address::Connection(world.servers[0].local_id());
     let mut out = [7; DATAGRAM_BYTES_MAX];
-    let keep_alive = Segment::Ack(Ack::KeepAlive);
+    let keep_alive = Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST });
     let mut draft = keep_alive.begin(&Envelope { address, number: 3, seal: Some(KeyEpoch::of(0)) }, &mut out);
     draft.payload(84).unwrap();
     let Finished::ToSeal(forged) = draft.finish() else { panic!("it is not sealed") };
@@ -341,9 +341,13 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let address = Address::Connection(world.servers[0].local_id());
     let envelope = Envelope { address, number: number as u32, seal: Some(KeyEpoch::of(dfcp_secure::epoch_of(number))) };
     let mut out = [0; DATAGRAM_BYTES_MAX];
-    let Finished::ToSeal(bare) = Segment::Ack(Ack::KeepAlive).begin(&envelope, &mut out).finish() else { panic!() };
+    let Finished::ToSeal(bare) =
+        Segment::Ack(Ack::KeepAlive { stream: StreamId::FIRST }).begin(&envelope, &mut out).finish()
+    else {
+        panic!()
+    };
     let mut header = bare.header.to_vec();
-    header[11] = 5; // S1: there is no such ACK
+    header[11] = 8; // S1: there is no such ACK
     let mut tag = [0; 16];
     let Seal::On(protection) = &mut world.client.seal else { panic!("it has no keys") };
     protection.seal(number, ToSeal { header: &header, payload: &mut [], tag: &mut tag }).unwrap();

@@ -10,7 +10,7 @@ use dfcp_testkit::{Host, Received};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::{self, Ack, Address, Clear, Data, Segment, Syn, SynOptions};
-use dfcp_wire::{BlockInfo, Ports, SymbolSize, Unverified, VERSION, classic};
+use dfcp_wire::{BlockInfo, Ports, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, classic};
 
 pub(crate) const SYMBOL_SIZE: u16 = 1420;
 
@@ -108,8 +108,13 @@ impl Rogue {
     }
 
     pub(crate) fn syn(&mut self) -> Vec<u8> {
-        let offer =
-            Offer { window_blocks: u32::MAX, receive_memory_bytes: u64::MAX, rate_max_bps: 0, idle_timeout_ms: 0 };
+        let offer = Offer {
+            window_blocks: u32::MAX,
+            receive_memory_bytes: u64::MAX,
+            rate_max_bps: 0,
+            idle_timeout_ms: 0,
+            streams: StreamLimits::default(),
+        };
         let mut payload = [0; 64];
         let length = Parameters { connection_id: self.id, offer }.encode(&mut payload).unwrap();
         let syn = Segment::Syn(Syn { options: Some(syn_options(SYMBOL_SIZE)) });
@@ -132,7 +137,7 @@ impl Rogue {
     }
 
     pub(crate) fn data(&mut self, server: &mut Server, block_id: u32, info: BlockInfo, esi: u32, bytes: usize) {
-        let data = Segment::Data(Data { block_id, esi, block: info });
+        let data = Segment::Data(Data { stream: StreamId::FIRST, block_id, esi, block: info });
         let datagram = self.segment(data, &vec![esi as u8; bytes]);
         server.take(self.address, &datagram);
     }
@@ -206,7 +211,7 @@ impl ClassicRogue {
 }
 
 pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
-    SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(symbol_size).unwrap() }
+    SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(symbol_size).unwrap(), features: 0 }
 }
 
 /// A modern datagram in the clear.

@@ -12,12 +12,12 @@ use dfcp_proto::{Config, PeerKey, Rate};
 use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
-use dfcp_wire::feedback::{Report, Run, Wasted};
+use dfcp_wire::feedback::{Report, Run, StreamState, Wasted};
 use dfcp_wire::handshake::Offer;
 use dfcp_wire::{BlockInfo, Flags};
 use serde::Serialize;
 
-use crate::puppet::{MODEST, Opened, boundless_report};
+use crate::puppet::{MODEST, Opened, boundless_report, decoded};
 use crate::talk::{Talk, silent};
 use crate::world::{World, stranger};
 
@@ -367,14 +367,14 @@ impl Liar {
         let report = Report {
             datagrams_received: talk.control + served + dependent,
             wasted: Wasted { dependent, ..before },
-            window_blocks: 4_096,
-            window_bytes: 32 << 20,
+            // It never says how many bytes were read, so they are lent again.
+            memory_kib: (32 << 10) + (self.proven_bytes >> 10) as u32,
             arrival_rate_bps: 1_000_000,
-            proof_cumulative: self.proof,
             ..boundless_report(talk.highest)
         };
         self.claimed = Some(report);
-        talk.puppet.report(self.next_needed, &report, &runs)
+        let state = StreamState { proof_cumulative: self.proof, ..decoded(self.next_needed) };
+        talk.puppet.report(&state, &report, &runs)
     }
 
     /// A number which was surely sent, were none left out: over a minute fewer than two seconds of the rate make.
@@ -382,11 +382,10 @@ impl Liar {
         self.blind_highest += (self.rate_bps / 5_000_000).max(1) as u32;
         let report = Report {
             datagrams_received: self.blind_highest / 3,
-            window_blocks: 4_096,
-            window_bytes: 32 << 20,
+            memory_kib: 32 << 10,
             ..boundless_report(self.blind_highest)
         };
-        talk.puppet.report(0, &report, &[])
+        talk.puppet.report(&decoded(0), &report, &[])
     }
 
     /// Proves the oldest block if this share of its symbols suffices to decode it.

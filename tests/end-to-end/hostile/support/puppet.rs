@@ -4,17 +4,22 @@ use anyhow::{Context, Result, bail, ensure};
 use dfcp_proto::{Cipher, Pattern, PublicKey, StaticKey};
 use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES};
 use dfcp_testkit::raw::{self, Header};
-use dfcp_wire::feedback::{Report, ReportWriter, Run, Wasted};
+use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState};
 use dfcp_wire::handshake::{Offer, Payload};
 use dfcp_wire::segment::{Ack, Address, Segment, Syn, SynOptions};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, SymbolSize, Unverified, VERSION};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION};
 
 /// The code id of the random linear fountain.
 const CODE_RANDOM_LINEAR: u8 = 1;
 
 /// An offer which no honest peer would find odd.
-pub const MODEST: Offer =
-    Offer { window_blocks: 4096, receive_memory_bytes: 32 << 20, rate_max_bps: 0, idle_timeout_ms: 30_000 };
+pub const MODEST: Offer = Offer {
+    window_blocks: 4096,
+    receive_memory_bytes: 32 << 20,
+    rate_max_bps: 0,
+    idle_timeout_ms: 30_000,
+    streams: StreamLimits { bidirectional: 0, one_way: 0 },
+};
 
 /// An initiator which is driven by hand.
 #[derive(Debug)]
@@ -55,7 +60,7 @@ pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
 }
 
 fn syn_options() -> SynOptions {
-    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(1420) }
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(1420), features: 0 }
 }
 
 fn datagram(segment: Segment, id: u32, payload: &[u8]) -> Result<Vec<u8>> {
@@ -81,7 +86,7 @@ impl Puppet {
     /// Only if the cryptography fails.
     pub fn with_extra(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer, extra_bytes: usize) -> Result<Self> {
         let pattern = keys.pattern();
-        let prologue = [b"DFCP 1".as_slice(), &syn_options().to_bytes(), &id.to_be_bytes()].concat();
+        let prologue = [b"DFCP 2".as_slice(), &syn_options().to_bytes(), &id.to_be_bytes()].concat();
         let mut noise = Initiator::new(keys, &prologue, seed)?;
         let ciphers: Vec<u8> = Cipher::ALL.into_iter().map(Cipher::id).collect();
         let padding_bytes = (extra_bytes > 0).then_some(extra_bytes);
@@ -192,19 +197,27 @@ impl Puppet {
         Some(Opened { header, payload })
     }
 
-    /// A sealed report which says that all blocks before `next_needed` are decoded, and `runs` of those behind.
+    /// A sealed report with one record, which says this of a stream, and `runs` of its blocks.
     ///
     /// # Errors
     /// As [`seal`](Self::seal).
-    pub fn report(&mut self, next_needed: u32, report: &Report, runs: &[Run]) -> Result<Vec<u8>> {
+    pub fn report(&mut self, state: &StreamState, report: &Report, runs: &[Run]) -> Result<Vec<u8>> {
         let mut payload = [0; 1400];
         let mut writer = ReportWriter::new(&mut payload, report)?;
+        let mut record = writer.stream(state).context("the report has no room")?;
         for run in runs {
-            ensure!(writer.push(*run), "the report is full");
+            ensure!(record.push(*run), "the report is full");
         }
+        record.finish();
         let length = writer.finish();
-        self.seal(Flags::FBK, |head| head.block_id = next_needed, &payload[..length])
+        self.seal(Flags::FBK, |_| {}, &payload[..length])
     }
+}
+
+/// Stream 0, of which all blocks before `next_needed` are decoded and read.
+#[must_use]
+pub fn decoded(next_needed: u32) -> StreamState {
+    StreamState { next_needed, blocks_read: next_needed, ..StreamState::default() }
 }
 
 /// A report of somebody who has received every datagram up to `highest` and has room for more than there is.
@@ -214,12 +227,8 @@ pub fn boundless_report(highest: u32) -> Report {
         highest_datagram: highest,
         datagrams_received: highest.saturating_add(1),
         bytes_received: u64::from(highest) * 1_400,
-        hold_us: 0,
         arrival_rate_bps: u64::MAX,
-        window_blocks: u32::MAX,
-        window_bytes: u64::MAX,
-        wasted: Wasted::default(),
-        proof_cumulative: 0,
-        proof_listed: 0,
+        memory_kib: u32::MAX,
+        ..Report::default()
     }
 }

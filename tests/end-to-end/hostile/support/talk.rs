@@ -11,7 +11,7 @@ use dfcp_wire::Flags;
 use dfcp_wire::feedback::{Report, Run};
 use dfcp_wire::handshake::Offer;
 
-use crate::puppet::{Opened, Puppet, boundless_report, first_contact};
+use crate::puppet::{Opened, Puppet, boundless_report, decoded, first_contact};
 use crate::world::{World, stranger};
 
 /// Headers of IPv4 and UDP, bytes.
@@ -146,14 +146,13 @@ impl Talk {
     pub fn nothing_yet(&mut self, change: impl FnOnce(&mut Report)) -> Result<Vec<u8>> {
         let mut report = Report {
             datagrams_received: self.control,
-            window_blocks: 4_096,
-            window_bytes: 32 << 20,
+            memory_kib: 32 << 10,
             arrival_rate_bps: 20_000_000,
             ..boundless_report(self.highest)
         };
         change(&mut report);
         let runs: &[Run] = if self.blocks > 0 { &[Run::Empty(self.blocks)] } else { &[] };
-        self.puppet.report(0, &report, runs)
+        self.puppet.report(&decoded(0), &report, runs)
     }
 }
 

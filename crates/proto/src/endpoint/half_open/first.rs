@@ -14,11 +14,11 @@ use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::address_bytes;
 use crate::endpoint::rate_limit::share_of;
 use crate::limits;
-use crate::session::handshake::symbol_size_max;
+use crate::session::handshake::{FEATURES, symbol_size_max};
 use crate::session::noise::prologue;
 
-/// The payload of a second message: five parameters of an offer, and a cipher, a symbol size and an echo.
-const REPLY_BYTES: usize = PARAMETERS_BYTES + 3 * PARAMETER_HEADER_BYTES + 1 + 2 + 4;
+/// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo and features.
+const REPLY_BYTES: usize = PARAMETERS_BYTES + 4 * PARAMETER_HEADER_BYTES + 1 + 2 + 4 + 4;
 
 /// A first message for which there would be room.
 struct First<'a> {
@@ -208,6 +208,7 @@ impl HalfOpens {
             ciphers: Some(&[cipher.id()]),
             symbol_size: Some(symbol_size),
             echo: Some(syn.number),
+            features: Some(FEATURES),
             ..Payload::default()
         };
         let mut plain = [0; MESSAGE_BYTES_MAX];

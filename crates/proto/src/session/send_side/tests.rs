@@ -39,15 +39,14 @@ fn report(highest: u64, received: u64) -> Report {
     Report {
         highest_datagram: highest as u32,
         datagrams_received: received as u32,
-        bytes_received: 0,
-        hold_us: 0,
-        arrival_rate_bps: 0,
-        window_blocks: 100,
-        window_bytes: 1 << 30,
-        wasted: Wasted::default(),
-        proof_cumulative: 0,
-        proof_listed: 0,
+        memory_kib: 1 << 20,
+        ..Report::default()
     }
+}
+
+/// The record of a stream whose blocks before `next_needed` are decoded, and none of them read.
+fn record(next_needed: u32, runs: &[Run]) -> Option<(StreamState, impl Iterator<Item = Run> + Clone)> {
+    Some((StreamState { next_needed, ..StreamState::default() }, runs.iter().copied()))
 }
 
 #[test]
@@ -56,8 +55,9 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     assert!(sent > 2 * 45 && !sender.stream.is_exhausted());
     let late = Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
     let all = Report { wasted: late, ..report(sent - 1, sent) };
+    let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(
-        sender.on_report(NOW, 0, u32::MAX, &all, std::iter::empty(), &numbered(sent)),
+        sender.on_report(NOW, 0, &all, Some((state, std::iter::empty())), &numbered(sent)),
         Ok(Heard::News { rtt_sample: None })
     );
     assert!(
@@ -68,14 +68,44 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
 #[test]
 fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     let (mut sender, sent) = sender(0, 2);
-    let result = sender.on_report(NOW, 0, 0, &report(sent - 1, sent + 1), std::iter::empty(), &numbered(sent));
+    let result = sender.on_report(NOW, 0, &report(sent - 1, sent + 1), record(0, &[]), &numbered(sent));
     assert_eq!(result, Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: sent + 1, sent }));
     let (mut sender, sent) = self::sender(0, 2);
-    assert!(sender.on_report(NOW, 0, 0, &report(9, 10), std::iter::empty(), &numbered(sent)).is_ok());
-    assert!(
-        sender.on_report(NOW, 1, 0, &report(9, 9), std::iter::empty(), &numbered(sent)).is_err(),
-        "counts do not fall"
-    );
+    assert!(sender.on_report(NOW, 0, &report(9, 10), record(0, &[]), &numbered(sent)).is_ok());
+    assert!(sender.on_report(NOW, 1, &report(9, 9), record(0, &[]), &numbered(sent)).is_err(), "counts do not fall");
+}
+
+/// The path is heard of although the stream is not: its blocks wait for a report which names it.
+#[test]
+fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
+    let none = || None::<(StreamState, std::iter::Empty<Run>)>;
+    let (mut sender, sent) = sender(0, 2);
+    let heard = sender.on_report(NOW, 0, &report(sent - 1, 40), none(), &numbered(sent));
+    assert_eq!((heard, sender.flight.len()), (Ok(Heard::News { rtt_sample: None }), 0));
+    let SendSide { flight, stream, .. } = &mut sender;
+    let context = SendContext { now: NOW, flight, rtt: &RttEstimator::default(), spending: Spending::Freely };
+    assert!(stream.round_symbol(&context).is_none(), "nobody has said what is missing");
+    let unaccounted = sender.on_report(NOW, 1, &report(sent - 1, sent), none(), &numbered(sent));
+    assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
+}
+
+#[test]
+fn what_was_read_opens_the_window_and_cannot_exceed_what_was_decoded() {
+    let read = |blocks_read, kib_read| {
+        let (mut sender, sent) = sender(0, 3);
+        let state = StreamState { next_needed: 2, blocks_read, kib_read, ..StreamState::default() };
+        let report = report(sent - 1, 90);
+        let result = sender.on_report(NOW, 0, &report, Some((state, std::iter::empty())), &numbered(sent));
+        (result, sender)
+    };
+    let kib = (2 * 45 * 1420 / 1024) as u32;
+    let (result, mut sender) = read(2, kib);
+    assert!(result.is_ok());
+    sender.stream.set_peer_window_blocks(2);
+    assert!(sender.stream.window_is_open(1), "of two blocks, one is not read");
+    for (blocks, kib) in [(3, kib), (2, kib + 1), (2, u32::MAX)] {
+        assert!(matches!(read(blocks, kib).0, Err(PeerMisbehaved::InconsistentReading { .. })), "{blocks}, {kib}");
+    }
 }
 
 /// A list may be cut anywhere, but that does not make up for datagrams which served nothing.
@@ -86,7 +116,7 @@ fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_tha
         assert!(sent > 3 * 45 + 10, "proactive repair follows");
         let wasted = Wasted { dependent, ..Default::default() };
         let report = Report { wasted, ..report(sent - 1, received) };
-        sender.on_report(NOW, 0, 0, &report, runs.iter().copied(), &numbered(sent)).is_ok()
+        sender.on_report(NOW, 0, &report, record(0, runs), &numbered(sent)).is_ok()
     };
     let (none, one) = ([], [Run::Open { missing: 40 }]);
     assert!(taken(&none, 135, 0) && taken(&none, 139, 4));
@@ -102,22 +132,22 @@ fn what_can_have_served_falls_with_each_acknowledged_block() {
     assert_eq!(sender.stream.served_max(), 135);
     let runs = [Run::Open { missing: 40 }, Run::Complete(1)];
     let with = |received, late| Report { wasted: Wasted { late, ..Default::default() }, ..report(sent - 1, received) };
-    assert!(sender.on_report(NOW, 0, 1, &with(95, 0), runs.into_iter(), &numbered(sent)).is_ok());
+    assert!(sender.on_report(NOW, 0, &with(95, 0), record(1, &runs), &numbered(sent)).is_ok());
     assert_eq!(sender.stream.served_max(), 45);
-    assert!(sender.on_report(NOW, 1, 3, &with(sent, sent as u32 - 135), std::iter::empty(), &numbered(sent)).is_ok());
+    assert!(sender.on_report(NOW, 1, &with(sent, sent as u32 - 135), record(3, &[]), &numbered(sent)).is_ok());
     assert_eq!(sender.stream.served_max(), 0);
 }
 
 #[test]
-fn a_report_overtaken_by_a_later_one_does_not_close_the_window_again() {
+fn a_report_overtaken_by_a_later_one_changes_nothing() {
     let (mut sender, sent) = sender(0, 2);
     assert!(matches!(
-        sender.on_report(NOW, 5, 0, &report(9, 10), std::iter::empty(), &numbered(sent)),
+        sender.on_report(NOW, 5, &report(9, 10), record(0, &[]), &numbered(sent)),
         Ok(Heard::News { .. })
     ));
-    let old = Report { window_blocks: 0, window_bytes: 0, ..report(9, 10) };
-    assert_eq!(sender.on_report(NOW, 4, 0, &old, std::iter::empty(), &numbered(sent)), Ok(Heard::Stale));
-    assert!(sender.stream.window_is_open(1));
+    let old = Report { memory_kib: 2 << 20, ..report(9, 10) };
+    assert_eq!(sender.on_report(NOW, 4, &old, record(0, &[]), &numbered(sent)), Ok(Heard::Stale));
+    assert!(sender.stream.window_is_open(1) && !sender.stream.window_is_open(3 << 29));
 }
 
 #[test]
@@ -125,11 +155,11 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
     let later = NOW + Duration::from_millis(50);
     let (mut sender, sent) = sender(0, 2);
     let held = Report { hold_us: 20_000, ..report(9, 10) };
-    let sample = sender.on_report(later, 0, 0, &held, std::iter::empty(), &numbered(sent));
+    let sample = sender.on_report(later, 0, &held, record(0, &[]), &numbered(sent));
     assert_eq!(sample, Ok(Heard::News { rtt_sample: Some(Duration::from_millis(30)) }));
     let lying = Report { hold_us: 50_000, ..report(19, 20) };
     assert_eq!(
-        sender.on_report(later, 1, 0, &lying, std::iter::empty(), &numbered(sent)),
+        sender.on_report(later, 1, &lying, record(0, &[]), &numbered(sent)),
         Ok(Heard::News { rtt_sample: None })
     );
 }
@@ -142,10 +172,9 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
     // A peer which says at once, and again and again, that all has come and nothing of it served.
     for ms in 0..1_000 {
         let now = NOW + Duration::from_millis(ms);
-        let empty = [Run::Empty(1)].into_iter();
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
-        assert!(sender.on_report(now, ms, 0, &report, empty, &numbered(number)).is_ok());
+        assert!(sender.on_report(now, ms, &report, record(0, &[Run::Empty(1)]), &numbered(number)).is_ok());
         while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely).filter(|_| number < 5_000) {
             sender.on_sent(now, symbol, number);
             number += 1;
@@ -182,8 +211,8 @@ impl Lossy {
         let received = 45 - u64::from(missing) + self.dependent;
         let wasted = Wasted { dependent: self.dependent as u32, ..Default::default() };
         let report = Report { wasted, ..report(self.sent - 1, received) };
-        let runs = [Run::Open { missing }].into_iter();
-        assert!(self.sender.on_report(NOW, self.reports, 0, &report, runs, &numbered(self.sent)).is_ok());
+        let runs = [Run::Open { missing }];
+        assert!(self.sender.on_report(NOW, self.reports, &report, record(0, &runs), &numbered(self.sent)).is_ok());
         self.reports += 1;
     }
 

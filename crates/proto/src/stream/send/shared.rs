@@ -13,17 +13,13 @@ use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::window::GrowingWindow;
 
-/// A block counts for at least so many bytes in flow control, so that many short ones cannot take what nobody counts
-/// (`spec/protocol.md` \[window-8\]).
-pub(crate) const BLOCK_COST_BYTES_MIN: u64 = 256;
-
 /// A stream leaves at least one part in so many, less one, of what it holds to the others: one alone takes seven eighths of
 /// all that there is, and stalled ones never take all.
 const SHARE_PARTS: u64 = 8;
 
 /// What a block of so many bytes counts in flow control.
 pub(crate) fn block_cost(length_bytes: u64) -> u64 {
-    length_bytes.max(BLOCK_COST_BYTES_MIN)
+    length_bytes.max(limits::BLOCK_COUNT_BYTES_MIN)
 }
 
 /// How much more one may take who has `own` of what is shared, when `free` of it is left.
