@@ -94,6 +94,8 @@ impl Session {
                 if self.recv.owes_naming() {
                     self.reporter.owe_another();
                 }
+                // The last news of a stream that is done with may just have been told.
+                self.settle_gone(now);
             }
         }
         self.complete(numbered)

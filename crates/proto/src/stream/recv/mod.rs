@@ -1,7 +1,9 @@
 //! The receiving half of a stream: blocks being decoded, and decoded ones until they are read.
 
 pub(crate) mod collector;
+mod ending;
 pub(crate) mod memory;
+mod reading;
 mod record;
 pub(crate) mod slot;
 
@@ -12,10 +14,10 @@ use dfcp_fountain::random_linear::{BlockShape, K_MAX, Pushed};
 use dfcp_wire::BlockInfo;
 
 use crate::config::{Config, Content};
-use crate::error::{Dropped, PeerMisbehaved, StreamError};
+use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
 use crate::proof::{self, Layout};
-use crate::shared::{PushError, Read};
+use crate::shared::PushError;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
@@ -330,166 +332,6 @@ impl RecvStream {
         self.on_reserve == Some(block_id) || self.on_own_place == Some(block_id)
     }
 
-    // ---- ends ----
-
-    /// The stream ends before block `end`, and nowhere else (\[close-5\]).
-    ///
-    /// # Errors
-    /// If it is known to end elsewhere, or not to end there.
-    pub(crate) fn set_end(&mut self, end: u32) -> Result<(), PeerMisbehaved> {
-        if let Some(earlier) = self.end.filter(|&earlier| earlier != end) {
-            return Err(PeerMisbehaved::InconsistentEnd { earlier, later: end });
-        }
-        let known = self.first_id + self.slots.len() as u32;
-        if end < known {
-            return Err(PeerMisbehaved::InconsistentEnd { earlier: end, later: known });
-        }
-        self.end = Some(end);
-        Ok(())
-    }
-
-    /// The peer gives the stream up before block `end`. What has not been read is lost, unless everything up to
-    /// a known end was decoded.
-    ///
-    /// # Errors
-    /// As [`set_end`](Self::set_end).
-    pub(crate) fn reset(&mut self, common: &mut RecvCommon, error: u32, end: u32) -> Result<(), PeerMisbehaved> {
-        // An end that only the reset tells is no sign that this was all which the peer had to say.
-        let has_all = self.is_finished();
-        self.set_end(end)?;
-        self.is_reset_answered = true;
-        if has_all || self.is_reset() {
-            return Ok(());
-        }
-        self.release(common);
-        // An application that wants no more need not be told.
-        self.is_end_told = self.is_stopped();
-        self.fate = Fate::Reset { error };
-        Ok(())
-    }
-
-    /// The application wants no more of it: what has come and what comes is discarded.
-    pub(crate) fn stop(&mut self, common: &mut RecvCommon) {
-        if self.is_reset() {
-            self.is_end_told = true;
-            return;
-        }
-        self.fate = Fate::Discarded;
-        let before = self.held(common);
-        self.discard(common);
-        common.memory.on_change(before, self.held(common));
-    }
-
-    /// Lets go of the decoded blocks at the head, as if they had been read.
-    fn discard(&mut self, common: &mut RecvCommon) {
-        while let Some(Slot::Complete { .. }) = self.slots.front() {
-            self.pop_front(common);
-        }
-    }
-
-    /// Lets go of all blocks, which will not be read.
-    fn release(&mut self, common: &mut RecvCommon) {
-        let before = self.held(common);
-        for (slot, block_id) in std::mem::take(&mut self.slots).into_iter().zip(self.first_id..) {
-            self.let_go(common, slot, block_id);
-        }
-        common.memory.give_back(self.places_bytes());
-        (self.places, self.held_bytes, self.unread_bytes) = (0, 0, 0);
-        // There is no block any more which needs anything, nor one to be read.
-        self.first_id = self.next_needed;
-        common.memory.on_change(before, self.held(common));
-    }
-
-    /// The half is not needed any more: gives back what it has cost, except what was paid for opening it.
-    pub(crate) fn close(mut self, common: &mut RecvCommon) {
-        self.release(common);
-    }
-
-    fn let_go(&mut self, common: &mut RecvCommon, slot: Slot, block_id: u32) {
-        if self.on_reserve == Some(block_id) {
-            self.on_reserve = None;
-            common.memory.release_reserve();
-        } else if self.on_own_place == Some(block_id) {
-            self.on_own_place = None;
-        } else {
-            common.memory.give_back(slot.paid_bytes());
-        }
-        match slot {
-            Slot::Complete { rows, .. } => common.spare.give(rows),
-            Slot::Open(..) | Slot::Empty => {}
-        }
-    }
-
-    // ---- reading ----
-
-    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet
-    /// (\[stream-1\]).
-    ///
-    /// # Errors
-    /// [`StreamError::Reset`] if the peer has given up, [`StreamError::Ended`] if the application has.
-    pub(crate) fn read(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> Result<Read, StreamError> {
-        match self.fate {
-            Fate::Read => {}
-            Fate::Discarded => return Err(StreamError::Ended),
-            Fate::Reset { error } => {
-                self.is_end_told = true;
-                return Err(StreamError::Reset(error));
-            }
-        }
-        let before = self.held(common);
-        let copied = self.copy(common, out);
-        common.memory.on_change(before, self.held(common));
-        common.bytes_read += copied as u64;
-        common.memory.on_read(copied as u64);
-        if copied > 0 {
-            return Ok(Read::Bytes(copied));
-        }
-        self.is_end_told |= self.is_drained();
-        Ok(if self.is_drained() { Read::End } else { Read::Blocked })
-    }
-
-    fn copy(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> usize {
-        let mut copied = 0;
-        while copied < out.len() {
-            let (rows, layout, known) = match self.slots.front() {
-                Some(Slot::Complete { rows, layout, .. }) => (rows.as_slice(), layout, layout.data().length_bytes()),
-                Some(Slot::Open(collector, layout)) => {
-                    (collector.rows(), layout, layout.data_bytes(collector.available_bytes()))
-                }
-                Some(Slot::Empty) | None => break,
-            };
-            let (out, read) = (&mut out[copied..], self.read_offset as usize);
-            let take = match common.content {
-                Content::Real => layout.copy(rows, read..known, out),
-                Content::Elided => {
-                    let take = out.len().min(known - read);
-                    out[..take].fill(0);
-                    take
-                }
-            };
-            copied += take;
-            self.read_offset += take as u32;
-            let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
-            if (self.read_offset as usize) < layout.data().length_bytes() {
-                break;
-            }
-            self.pop_front(common);
-        }
-        copied
-    }
-
-    fn pop_front(&mut self, common: &mut RecvCommon) {
-        if let Some(slot) = self.slots.pop_front() {
-            let bytes = slot.counted_bytes();
-            self.held_bytes -= bytes;
-            self.unread_bytes -= bytes;
-            self.read_bytes += bytes;
-            self.let_go(common, slot, self.first_id);
-            self.first_id += 1;
-            self.read_offset = 0;
-        }
-    }
-
     // ---- what is known of it ----
 
     /// One past its last block, if that is known.
@@ -545,17 +387,6 @@ impl RecvStream {
     /// Whether any block lacks symbols, as far as is known.
     pub(crate) fn has_open_blocks(&self) -> bool {
         self.first_id + (self.slots.len() as u32) > self.next_needed
-    }
-
-    /// Whether [`read`](Self::read) would return bytes.
-    pub(crate) fn is_readable(&self) -> bool {
-        match self.slots.front() {
-            Some(Slot::Complete { .. }) => true,
-            Some(Slot::Open(collector, layout)) => {
-                layout.data_bytes(collector.available_bytes()) > self.read_offset as usize
-            }
-            Some(Slot::Empty) | None => false,
-        }
     }
 
     /// What it has allocated besides the rows of blocks.

@@ -1,0 +1,88 @@
+//! What the application reads of a receiving half.
+
+use crate::config::Content;
+use crate::error::StreamError;
+use crate::shared::Read;
+use crate::stream::recv::slot::Slot;
+use crate::stream::recv::{Fate, RecvCommon, RecvStream};
+
+impl RecvStream {
+    /// Copies what is there, in order, into `out`: also the first source symbols of a block which is not decoded yet
+    /// (\[stream-1\]).
+    ///
+    /// # Errors
+    /// [`StreamError::Reset`] if the peer has given up, [`StreamError::Ended`] if the application has.
+    pub(crate) fn read(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> Result<Read, StreamError> {
+        match self.fate {
+            Fate::Read => {}
+            Fate::Discarded => return Err(StreamError::Ended),
+            Fate::Reset { error } => {
+                self.is_end_told = true;
+                return Err(StreamError::Reset(error));
+            }
+        }
+        let before = self.held(common);
+        let copied = self.copy(common, out);
+        common.memory.on_change(before, self.held(common));
+        common.bytes_read += copied as u64;
+        common.memory.on_read(copied as u64);
+        if copied > 0 {
+            return Ok(Read::Bytes(copied));
+        }
+        self.is_end_told |= self.is_drained();
+        Ok(if self.is_drained() { Read::End } else { Read::Blocked })
+    }
+
+    fn copy(&mut self, common: &mut RecvCommon, out: &mut [u8]) -> usize {
+        let mut copied = 0;
+        while copied < out.len() {
+            let (rows, layout, known) = match self.slots.front() {
+                Some(Slot::Complete { rows, layout, .. }) => (rows.as_slice(), layout, layout.data().length_bytes()),
+                Some(Slot::Open(collector, layout)) => {
+                    (collector.rows(), layout, layout.data_bytes(collector.available_bytes()))
+                }
+                Some(Slot::Empty) | None => break,
+            };
+            let (out, read) = (&mut out[copied..], self.read_offset as usize);
+            let take = match common.content {
+                Content::Real => layout.copy(rows, read..known, out),
+                Content::Elided => {
+                    let take = out.len().min(known - read);
+                    out[..take].fill(0);
+                    take
+                }
+            };
+            copied += take;
+            self.read_offset += take as u32;
+            let Some(Slot::Complete { layout, .. }) = self.slots.front() else { break };
+            if (self.read_offset as usize) < layout.data().length_bytes() {
+                break;
+            }
+            self.pop_front(common);
+        }
+        copied
+    }
+
+    pub(super) fn pop_front(&mut self, common: &mut RecvCommon) {
+        if let Some(slot) = self.slots.pop_front() {
+            let bytes = slot.counted_bytes();
+            self.held_bytes -= bytes;
+            self.unread_bytes -= bytes;
+            self.read_bytes += bytes;
+            self.let_go(common, slot, self.first_id);
+            self.first_id += 1;
+            self.read_offset = 0;
+        }
+    }
+
+    /// Whether [`read`](Self::read) would return bytes.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.slots.front() {
+            Some(Slot::Complete { .. }) => true,
+            Some(Slot::Open(collector, layout)) => {
+                layout.data_bytes(collector.available_bytes()) > self.read_offset as usize
+            }
+            Some(Slot::Empty) | None => false,
+        }
+    }
+}
