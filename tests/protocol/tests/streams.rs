@@ -82,7 +82,7 @@ impl Streams {
     /// Runs until all streams of both ends are done, and checks every byte.
     fn finish(&mut self, most: Duration) {
         let is_done = |it: &mut Self| it.client.are_done() && it.server.are_done();
-        assert!(self.run_until(most, is_done), "not done: {} {:?} {:?}", self.pair.describe(), self.client, self.server);
+        assert!(self.run_until(most, is_done), "not done: {}; {}; {}", self.pair.describe(), self.client, self.server);
         self.check();
     }
 

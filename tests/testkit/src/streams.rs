@@ -191,3 +191,15 @@ fn read(
         }
     }
 }
+
+impl std::fmt::Display for StreamApplications {
+    /// How many streams there are, and the first that are not done.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
+        let is_open = |it: &StreamState| (it.writes && it.delivered_at.is_none()) || (it.reads && it.ended_at.is_none());
+        for (id, it) in self.streams.iter().filter(|(_, it)| is_open(it)).take(3) {
+            write!(f, "; {id:?}: {it:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use dfcp_secure::{OpenError, epoch_of};
 use dfcp_time::Time;
-use dfcp_wire::feedback::Record;
 use dfcp_wire::segment::{Ack, Clear, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
 use dfcp_wire::{StreamId, Unverified, feedback};
 use rand_chacha::rand_core::Rng;
@@ -169,9 +168,6 @@ impl Session {
 
     /// A segment of an open connection; `number` is its full one.
     fn take_open_segment(&mut self, now: Time, segment: &Segment, number: u64, payload: &[u8]) -> Result<(), Dropped> {
-        if names_other_stream(segment) {
-            return Err(Dropped::Unexpected);
-        }
         let result = match segment {
             Segment::Data(data) => self.take_data(now, data, payload),
             Segment::Report(header) => self.take_report(now, header, number, payload),
@@ -195,7 +191,8 @@ impl Session {
     }
 
     fn take_data(&mut self, now: Time, data: &Data, payload: &[u8]) -> Result<(), PushError> {
-        self.admit(now, data.stream, Direction::FromPeer)?;
+        // A symbol of a stream which there is no memory for counts as refused, or the peer would miss it in the counts.
+        self.admit(now, data.stream, Direction::FromPeer).inspect_err(|_| self.recv.count_refused())?;
         let result = self.recv.push(data, payload);
         if matches!(result, Ok(true)) && !self.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
@@ -287,15 +284,5 @@ impl Session {
         }
         self.reporter.on_arrival(now);
         Ok(())
-    }
-}
-
-/// Whether a segment belongs to a stream which was never opened: a session has stream 0 alone.
-fn names_other_stream(segment: &Segment) -> bool {
-    match *segment {
-        Segment::Data(Data { stream, .. })
-        | Segment::Fin(Fin { stream, .. })
-        | Segment::Ack(Ack::KeepAlive { stream } | Ack::OfFin { stream, .. }) => stream != StreamId::FIRST,
-        Segment::Syn(_) | Segment::SynAck(_) | Segment::Report(_) | Segment::Reset(_) | Segment::Ack(_) => false,
     }
 }

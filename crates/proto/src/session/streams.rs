@@ -47,6 +47,9 @@ impl Streams<'_> {
     pub fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
         let session = &mut *self.0;
         session.check_open()?;
+        if session.send.is_shut_down(StreamId::FIRST) {
+            return Err(StreamError::Ended);
+        }
         let Some(id) = session.ids.open(kind) else {
             session.wants_streams = true;
             return Err(StreamError::NoCredit);

@@ -296,6 +296,11 @@ impl RecvSide {
         }
     }
 
+    /// There was no memory for the stream of a symbol.
+    pub(crate) fn count_refused(&mut self) {
+        self.common.symbols.refused += 1;
+    }
+
     /// The network has delivered a symbol twice.
     pub(crate) fn count_duplicate(&mut self) {
         self.common.symbols.duplicate += 1;

@@ -62,6 +62,11 @@ impl SendSide {
         }
     }
 
+    /// Whether nothing more may be written to it.
+    pub(crate) fn is_shut_down(&self, id: StreamId) -> bool {
+        self.streams.get(id).is_none_or(SendStream::is_shut_down)
+    }
+
     /// Drops what has not been delivered, and tells the peer why.
     pub(crate) fn reset(&mut self, now: Time, id: StreamId, error: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
