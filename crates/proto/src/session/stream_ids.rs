@@ -199,7 +199,7 @@ impl StreamIds {
     }
 
     /// Nothing of a stream is left at this end: it has been read or given up, and what we sent is acknowledged. If the peer
-    /// opened it, it may open another one, after a `reset` perhaps later.
+    /// opened it, it may open another one, after a `reset` perhaps later (\[end-4\]).
     pub(crate) fn on_gone(&mut self, now: Time, id: StreamId, by_reset: bool) {
         if self.is_ours(id) || id == StreamId::FIRST {
             return;

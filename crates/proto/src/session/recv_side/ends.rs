@@ -1,4 +1,4 @@
-//! What the peer is told of streams which have ended, or are to end.
+//! What the peer is told of streams which have ended, or are to end (`spec/protocol.md` \[end-1\]).
 
 use std::collections::VecDeque;
 

@@ -19,7 +19,7 @@ use crate::shared::memory::MemoryReservation;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
-use crate::stream::recv::slot::own_place_bytes;
+use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::send::shared::KIB_BYTES;
 use crate::stream::table::StreamTable;
@@ -123,7 +123,7 @@ impl RecvSide {
 
     /// What each stream besides stream 0 is charged for: its state, and its own place.
     fn opening_bytes(&self) -> u64 {
-        RecvStream::IDLE_BYTES_MAX + own_place_bytes(self.common.symbol_size())
+        RecvStream::IDLE_BYTES_MAX + one_symbol_bytes(self.common.symbol_size())
     }
 
     /// Opens the receiving half of a stream, the peer's in the order of their indices. `false` if there is no memory for it.

@@ -1,4 +1,4 @@
-//! Which streams the next report names.
+//! Which streams the next report names (`spec/protocol.md` \[report-13\]).
 
 use std::collections::VecDeque;
 

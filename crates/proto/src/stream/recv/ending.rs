@@ -22,7 +22,7 @@ impl RecvStream {
     }
 
     /// The peer gives the stream up before block `end`. What has not been read is lost, unless everything up to
-    /// a known end was decoded.
+    /// a known end was decoded (\[end-2\]).
     ///
     /// # Errors
     /// As [`set_end`](Self::set_end).
@@ -41,7 +41,7 @@ impl RecvStream {
         Ok(())
     }
 
-    /// The application wants no more of it: what has come and what comes is discarded.
+    /// The application wants no more of it: what has come and what comes is discarded (\[end-3\]).
     pub(crate) fn stop(&mut self, common: &mut RecvCommon) {
         if self.is_reset() {
             self.is_end_told = true;

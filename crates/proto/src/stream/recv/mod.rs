@@ -23,7 +23,7 @@ use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
 use crate::stream::recv::memory::{Held, ReceiveMemory};
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
-use crate::stream::send::shared::block_cost;
+use crate::stream::send::shared::own_place_bytes;
 
 /// What the receiving halves of a session have in common.
 #[derive(Debug)]
@@ -64,11 +64,6 @@ impl RecvCommon {
 
     pub(crate) fn symbol_size(&self) -> usize {
         self.symbol_size
-    }
-
-    /// What each stream may hold without taking anything of what is shared: one symbol, as a block counts.
-    fn own_bytes(&self) -> u64 {
-        block_cost(self.symbol_size as u64)
     }
 
     /// The layout of a block of which a symbol came, if its sizes are possible in this session.
@@ -143,7 +138,7 @@ impl RecvStream {
     fn held(&self, common: &RecvCommon) -> Held {
         let needed = self.slots.get((self.next_needed - self.first_id) as usize);
         Held {
-            shared_bytes: self.held_bytes.saturating_sub(common.own_bytes()),
+            shared_bytes: self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size)),
             unread_bytes: self.unread_bytes,
             needed_bytes: needed.map_or(0, Slot::counted_bytes),
         }
@@ -267,7 +262,7 @@ impl RecvStream {
             return true;
         }
         let is_needed = block_id == self.next_needed;
-        let (bytes, own) = (counted_bytes(shape), common.own_bytes());
+        let (bytes, own) = (counted_bytes(shape), own_place_bytes(common.symbol_size));
         let more = (self.held_bytes + bytes).saturating_sub(own) - self.held_bytes.saturating_sub(own);
         // The block needed next has a place beside later ones, or a full window of these could never be read.
         let fits = common.memory.has_room(more) || is_needed && common.memory.has_room_for_needed(bytes);

@@ -64,12 +64,12 @@ fn symbols_bytes(k: usize, symbol_size: usize) -> u64 {
 }
 
 /// What a block of one symbol takes, which needs no decoder: any symbol is the block, times a number which is not 0.
-pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
+pub(crate) fn one_symbol_bytes(symbol_size: usize) -> u64 {
     symbols_bytes(1, symbol_size + proof::SECRET_BYTES)
 }
 
 /// What any one block needs, and stream 0's own place.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let symbol_size = usize::from(config.symbol_size);
-    open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, symbol_size + proof::SECRET_BYTES) + own_place_bytes(symbol_size)
+    open_bytes(limits::SYMBOLS_PER_BLOCK_MAX, symbol_size + proof::SECRET_BYTES) + one_symbol_bytes(symbol_size)
 }

@@ -22,6 +22,12 @@ pub(crate) fn block_cost(length_bytes: u64) -> u64 {
     length_bytes.max(limits::BLOCK_COUNT_BYTES_MIN)
 }
 
+/// What a stream may hold without taking anything of what is shared: one symbol, and what a report cuts off when it tells KiB, or a
+/// stream of which all was read might seem to hold too much to send a symbol.
+pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
+    block_cost(symbol_size as u64) + KIB_BYTES - 1
+}
+
 /// How much more one may take who has `own` of what is shared, when `free` of it is left.
 pub(crate) fn share(free: u64, own: u64) -> u64 {
     (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
@@ -129,7 +135,7 @@ impl SendShared {
 
     /// Each stream's own place in the peer's memory: one symbol, which the others' blocks cannot take ([window-2]).
     pub(crate) fn own_place_bytes(&self) -> u64 {
-        block_cost(self.symbol_size as u64)
+        own_place_bytes(self.symbol_size)
     }
 
     /// Bytes of the send buffer which a stream that has `own` in it may fill.
