@@ -9,7 +9,7 @@ use dfcp_wire::segment::{Ack, Address, Data, Fin, ReportHeader, Reset, Segment, 
 use dfcp_wire::{StreamId, StreamLimits, Unverified};
 
 use super::*;
-use crate::error::Dropped;
+use crate::error::{Dropped, PeerMisbehaved};
 use crate::security::{Credentials, PeerKey, Verifier};
 use crate::session::handshake::{Opener, syn_options};
 use crate::session::test_datagrams::{datagram, numbered, received, renew_crc};
