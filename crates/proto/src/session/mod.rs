@@ -18,7 +18,7 @@ mod opening;
 mod paths;
 pub(crate) mod protection;
 mod receive;
-mod recv_side;
+pub(crate) mod recv_side;
 mod reporter;
 pub(crate) mod send_side;
 pub(crate) mod sharing;
