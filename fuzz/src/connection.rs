@@ -100,7 +100,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
         Kind::Unsealed => Config::danger_unsealed(),
         Kind::Classic => Config::danger_classic(),
     };
-    let largest = if kind == Kind::Sealed { 1456 } else { 1472 };
+    let largest = if kind == Kind::Sealed { 1452 } else { 1468 };
     let fixed = |rate_bps| Rate::Fixed { rate_bps };
     let config = base
         .clone()

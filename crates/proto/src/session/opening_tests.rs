@@ -192,7 +192,30 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
 
 /// A session has stream 0 alone: what names another changes nothing but the count of what was dropped.
 #[test]
-fn segments_of_streams_which_were_never_opened_are_dropped() {
+fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
+    let stream = StreamId::from_word(4);
+    let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 3, end_of_stream: true };
+    let strangers = [
+        (Segment::Data(Data { stream, block_id: 0, esi: 0, block }), &[1, 2, 3][..]),
+        (Segment::Fin(Fin { stream, end: 0, ack_proof: None }), &[]),
+        (Segment::Fin(Fin { stream, end: 0, ack_proof: Some(0) }), &[]),
+        (Segment::Ack(Ack::KeepAlive { stream }), &[]),
+        (Segment::Ack(Ack::OfFin { stream, end: 0, proof: 0 }), &[]),
+        (Segment::Ack(Ack::ResetStream { stream, error: 0, end: 0 }), &[]),
+        (Segment::Ack(Ack::OfReset { stream, served: 0 }), &[]),
+        (Segment::Ack(Ack::StopSending { stream, error: 0 }), &[]),
+        (Segment::Ack(Ack::Gone { stream }), &[]),
+    ];
+    for (segment, payload) in strangers {
+        let (mut acceptor, address) = opened_unsealed();
+        take(&mut acceptor, start() + MS, numbered(segment, address, 2, payload));
+        let why = PeerMisbehaved::StreamBeyondCredit { stream: 4, permitted: 0 };
+        assert_eq!(closed_with(&mut acceptor), Some(ConnectionError::PeerMisbehaved(why)), "{segment:?}");
+    }
+}
+
+/// An accepted session without seals whose peer may open no streams, and where its segments go.
+fn opened_unsealed() -> (Session, Address) {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
     let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
@@ -203,32 +226,44 @@ fn segments_of_streams_which_were_never_opened_are_dropped() {
     let address = Address::Connection(acceptor.local_id());
     take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
     assert_eq!(acceptor.state(), State::Established);
-    let (stream, first) = (StreamId::from_word(4), StreamId::FIRST);
-    let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 3, end_of_stream: true };
-    let mut report = [0; 100];
-    let mut writer = ReportWriter::new(&mut report, &Report::default()).unwrap();
-    writer.stream(&StreamState { stream, ..StreamState::default() }).unwrap().finish();
-    let length = writer.finish();
-    let strangers = [
-        (Segment::Data(Data { stream, block_id: 0, esi: 0, block }), &[1, 2, 3][..]),
-        (Segment::Fin(Fin { stream, end: 0, ack_proof: None }), &[]),
-        (Segment::Fin(Fin { stream, end: 0, ack_proof: Some(0) }), &[]),
-        (Segment::Ack(Ack::KeepAlive { stream }), &[]),
-        (Segment::Ack(Ack::OfFin { stream, end: 0, proof: 0 }), &[]),
-        (Segment::Report(ReportHeader { receive_queue_kib: 0 }), &report[..length]),
-        (Segment::Ack(Ack::ResetStream { stream: first, error: 0, end: 0 }), &[]),
-        (Segment::Ack(Ack::ResetStream { stream, error: 0, end: 0 }), &[]),
-        (Segment::Ack(Ack::OfReset { stream, served: 0 }), &[]),
-        (Segment::Ack(Ack::StopSending { stream: first, error: 0 }), &[]),
-        (Segment::Ack(Ack::Gone { stream }), &[]),
+    (acceptor, address)
+}
+
+fn closed_with(session: &mut Session) -> Option<ConnectionError> {
+    std::iter::from_fn(|| session.poll_event()).find_map(|event| match event {
+        Event::Closed(error) => error,
+        _ => None,
+    })
+}
+
+/// The first stream ends with the session, and what a report says of streams which are not known here says nothing.
+#[test]
+fn what_the_first_stream_does_not_have_is_dropped_and_unknown_streams_in_reports_are_passed_over() {
+    let first = StreamId::FIRST;
+    let (mut acceptor, address) = opened_unsealed();
+    let segments = [
+        Segment::Ack(Ack::ResetStream { stream: first, error: 0, end: 0 }),
+        Segment::Ack(Ack::OfReset { stream: first, served: 0 }),
+        Segment::Ack(Ack::StopSending { stream: first, error: 0 }),
     ];
-    for (number, (segment, payload)) in (2..).zip(strangers) {
-        let before = (acceptor.stats().segments_dropped, acceptor.stats().acks_received);
-        take(&mut acceptor, start() + MS, numbered(segment, address, number, payload));
-        let after = (acceptor.stats().segments_dropped, acceptor.stats().acks_received);
-        assert_eq!(after, (before.0 + 1, before.1), "{segment:?}");
+    for (number, segment) in (2..).zip(segments) {
+        let before = acceptor.stats().segments_dropped;
+        take(&mut acceptor, start() + MS, numbered(segment, address, number, &[]));
+        assert_eq!(acceptor.stats().segments_dropped, before + 1, "{segment:?}");
         assert_eq!((acceptor.state(), acceptor.is_readable()), (State::Established, false), "{segment:?}");
     }
+    let mut report = [0; 100];
+    let of_peers = StreamState { stream: StreamId::from_word(4), ..StreamState::default() };
+    for (number, stream, is_over) in [(5, of_peers.stream, false), (6, StreamId::from_word(1), true)] {
+        let mut writer = ReportWriter::new(&mut report, &Report::default()).unwrap();
+        writer.stream(&StreamState { stream, ..of_peers }).unwrap().finish();
+        let length = writer.finish();
+        let segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
+        take(&mut acceptor, start() + MS, numbered(segment, address, number, &report[..length]));
+        assert_eq!(acceptor.state() == State::Closed, is_over, "{stream:?}");
+    }
+    let why = PeerMisbehaved::StreamNotOpened { stream: 1 };
+    assert_eq!(closed_with(&mut acceptor), Some(ConnectionError::PeerMisbehaved(why)));
 }
 
 /// [open-34]: answers which anybody can write, and what they say.

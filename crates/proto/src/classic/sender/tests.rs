@@ -77,7 +77,7 @@ proptest! {
                         let silent = sender.is_silent(now, &rtt) && now < sender.last_sent + PROBE_INTERVAL;
                         let expected = if silent { Vec::new() } else { by_search(&sender, now, newest, &rtt) };
                         let Some(segment) = sender.next_segment(now, &rtt) else {
-                            prop_assert_eq!(expected, vec![]);
+                            prop_assert_eq!(expected, Vec::<u32>::new());
                             break;
                         };
                         prop_assert!(expected.contains(&segment.block_id), "{:?} of {expected:?}", segment);

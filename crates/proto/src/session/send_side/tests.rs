@@ -1,8 +1,14 @@
-use dfcp_wire::feedback::{Report, Run};
+use std::time::Duration;
+
+use dfcp_wire::DATAGRAM_BYTES_MAX;
+use dfcp_wire::feedback::{self, Report, ReportWriter, Run, StreamState};
 
 use super::*;
 use crate::config::SendBuffering;
+use crate::error::PeerMisbehaved;
 use crate::limits;
+use crate::path::numbers::DatagramNumbers;
+use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;
 use crate::stream::send::plan;
 
@@ -14,13 +20,67 @@ fn numbered(datagrams: u64) -> DatagramNumbers {
     numbers
 }
 
+fn with_config(config: &Config) -> SendSide {
+    SendSide::new(config, Kernel::detect(), Opener::Initiator, None)
+}
+
+/// What is said of the first stream: its state, and the list of its blocks.
+type FirstRecord<'a> = Option<(StreamState, &'a [Run])>;
+
+impl SendSide {
+    fn first_mut(&mut self) -> &mut SendStream {
+        self.streams.get_mut(StreamId::FIRST).unwrap()
+    }
+
+    fn write_first(&mut self, data: &[u8]) -> usize {
+        self.write(NOW, StreamId::FIRST, data).unwrap()
+    }
+
+    fn flush_first(&mut self) {
+        self.flush(StreamId::FIRST);
+    }
+
+    fn first_block_bytes(&mut self) -> usize {
+        self.streams.get(StreamId::FIRST).unwrap().block_bytes(&self.flight, &self.shared)
+    }
+
+    fn first_window_is_open(&self, bytes: u64) -> bool {
+        self.streams.get(StreamId::FIRST).unwrap().window_is_open(bytes, &self.shared)
+    }
+
+    fn first_asks_for_more(&self) -> bool {
+        self.streams.get(StreamId::FIRST).unwrap().asks_for_more(&self.flight, &self.shared)
+    }
+
+    /// Takes a report which came as datagram `number`, and has crossed the wire; `sent` datagrams have left.
+    fn hear(
+        &mut self,
+        now: Time,
+        number: u64,
+        report: &Report,
+        record: FirstRecord<'_>,
+        sent: u64,
+    ) -> Result<Heard, PeerMisbehaved> {
+        let mut payload = [0; DATAGRAM_BYTES_MAX];
+        let mut writer = ReportWriter::new(&mut payload, report).unwrap();
+        if let Some((state, runs)) = record {
+            let mut list = writer.stream(&state).unwrap();
+            assert!(runs.iter().all(|&run| list.push(run)));
+            list.finish();
+        }
+        let length = writer.finish();
+        let (report, records) = feedback::decode(&payload[..length]).unwrap();
+        self.on_report(now, number, (&report, &records), &numbered(sent), &RttEstimator::default())
+    }
+}
+
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
 fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
-    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(NOW, 1420, 100, 1 << 30);
-    sender.stream.start_at(first_id);
-    let bytes = blocks * sender.stream.block_bytes(&sender.flight);
-    assert_eq!(sender.write(NOW, &vec![7; bytes]), bytes);
+    sender.first_mut().start_at(first_id);
+    let bytes = blocks * sender.first_block_bytes();
+    assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
     let (rtt, mut number) = (RttEstimator::default(), 0);
     while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely).filter(|_| number < 1_000) {
         sender.on_sent(NOW, symbol, number);
@@ -31,8 +91,8 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
 
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
 fn arrive(sender: &mut SendSide, highest: u64) {
-    let stream = &mut sender.stream;
-    sender.flight.all_arrived(highest, |sent| stream.on_fate(sent.block_id));
+    let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
+    sender.flight.all_arrived(highest, |sent| first.on_fate(sent.block_id));
 }
 
 fn report(highest: u64, received: u64) -> Report {
@@ -45,47 +105,45 @@ fn report(highest: u64, received: u64) -> Report {
 }
 
 /// The record of a stream whose blocks before `next_needed` are decoded, and none of them read.
-fn record(next_needed: u32, runs: &[Run]) -> Option<(StreamState, impl Iterator<Item = Run> + Clone)> {
-    Some((StreamState { next_needed, ..StreamState::default() }, runs.iter().copied()))
+fn record(next_needed: u32, runs: &[Run]) -> FirstRecord<'_> {
+    Some((StreamState { next_needed, ..StreamState::default() }, runs))
 }
 
 #[test]
 fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let (mut sender, sent) = sender(u32::MAX - 2, 3);
-    assert!(sent > 2 * 45 && !sender.stream.is_exhausted());
+    assert!(sent > 2 * 45 && !sender.is_exhausted());
     let late = Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(
-        sender.on_report(NOW, 0, &all, Some((state, std::iter::empty())), &numbered(sent)),
+        sender.hear(NOW, 0, &all, Some((state, &[][..])), sent),
         Ok(Heard::News { rtt_sample: None })
     );
     assert!(
-        sender.stream.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none()
+        sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none()
     );
 }
 
 #[test]
 fn a_report_which_counts_more_than_was_sent_is_misbehaviour() {
     let (mut sender, sent) = sender(0, 2);
-    let result = sender.on_report(NOW, 0, &report(sent - 1, sent + 1), record(0, &[]), &numbered(sent));
+    let result = sender.hear(NOW, 0, &report(sent - 1, sent + 1), record(0, &[]), sent);
     assert_eq!(result, Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: sent + 1, sent }));
     let (mut sender, sent) = self::sender(0, 2);
-    assert!(sender.on_report(NOW, 0, &report(9, 10), record(0, &[]), &numbered(sent)).is_ok());
-    assert!(sender.on_report(NOW, 1, &report(9, 9), record(0, &[]), &numbered(sent)).is_err(), "counts do not fall");
+    assert!(sender.hear(NOW, 0, &report(9, 10), record(0, &[]), sent).is_ok());
+    assert!(sender.hear(NOW, 1, &report(9, 9), record(0, &[]), sent).is_err(), "counts do not fall");
 }
 
 /// The path is heard of although the stream is not: its blocks wait for a report which names it.
 #[test]
 fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
-    let none = || None::<(StreamState, std::iter::Empty<Run>)>;
     let (mut sender, sent) = sender(0, 2);
-    let heard = sender.on_report(NOW, 0, &report(sent - 1, 40), none(), &numbered(sent));
+    let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
     assert_eq!((heard, sender.flight.len()), (Ok(Heard::News { rtt_sample: None }), 0));
-    let SendSide { flight, stream, .. } = &mut sender;
-    let context = SendContext { now: NOW, flight, rtt: &RttEstimator::default(), spending: Spending::Freely };
-    assert!(stream.round_symbol(&context).is_none(), "nobody has said what is missing");
-    let unaccounted = sender.on_report(NOW, 1, &report(sent - 1, sent), none(), &numbered(sent));
+    let next = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely);
+    assert!(next.is_none_or(|symbol| symbol.reason == Reason::Proactive), "nobody has said what is missing");
+    let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
 }
 
@@ -95,15 +153,15 @@ fn what_was_read_opens_the_window_and_cannot_exceed_what_was_decoded() {
         let (mut sender, sent) = sender(0, 3);
         let state = StreamState { next_needed: 2, blocks_read, kib_read, ..StreamState::default() };
         let report = report(sent - 1, 90);
-        let result = sender.on_report(NOW, 0, &report, Some((state, std::iter::empty())), &numbered(sent));
+        let result = sender.hear(NOW, 0, &report, Some((state, &[][..])), sent);
         (result, sender)
     };
     let kib = (2 * 45 * 1420 / 1024) as u32;
     let (result, mut sender) = read(2, kib);
     assert!(result.is_ok());
-    sender.stream.set_peer_window_blocks(2);
-    assert!(sender.stream.window_is_open(1), "of two blocks, one is not read");
-    for (blocks, kib) in [(3, kib), (2, kib + 1), (2, u32::MAX)] {
+    sender.shared.peer_window_blocks = 2;
+    assert!(sender.first_window_is_open(1), "of two blocks, one is not read");
+    for (blocks, kib) in [(3, kib), (2, kib / 2 * 3 + 2), (2, u32::MAX)] {
         assert!(matches!(read(blocks, kib).0, Err(PeerMisbehaved::InconsistentReading { .. })), "{blocks}, {kib}");
     }
 }
@@ -116,7 +174,7 @@ fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_tha
         assert!(sent > 3 * 45 + 10, "proactive repair follows");
         let wasted = Wasted { dependent, ..Default::default() };
         let report = Report { wasted, ..report(sent - 1, received) };
-        sender.on_report(NOW, 0, &report, record(0, runs), &numbered(sent)).is_ok()
+        sender.hear(NOW, 0, &report, record(0, runs), sent).is_ok()
     };
     let (none, one) = ([], [Run::Open { missing: 40 }]);
     assert!(taken(&none, 135, 0) && taken(&none, 139, 4));
@@ -129,25 +187,25 @@ fn what_blocks_behind_the_list_can_have_is_what_was_sent_of_them_and_no_more_tha
 #[test]
 fn what_can_have_served_falls_with_each_acknowledged_block() {
     let (mut sender, sent) = sender(0, 3);
-    assert_eq!(sender.stream.served_max(), 135);
+    assert_eq!(sender.shared.served_max, 135);
     let runs = [Run::Open { missing: 40 }, Run::Complete(1)];
     let with = |received, late| Report { wasted: Wasted { late, ..Default::default() }, ..report(sent - 1, received) };
-    assert!(sender.on_report(NOW, 0, &with(95, 0), record(1, &runs), &numbered(sent)).is_ok());
-    assert_eq!(sender.stream.served_max(), 45);
-    assert!(sender.on_report(NOW, 1, &with(sent, sent as u32 - 135), record(3, &[]), &numbered(sent)).is_ok());
-    assert_eq!(sender.stream.served_max(), 0);
+    assert!(sender.hear(NOW, 0, &with(95, 0), record(1, &runs), sent).is_ok());
+    assert_eq!(sender.shared.served_max, 45);
+    assert!(sender.hear(NOW, 1, &with(sent, sent as u32 - 135), record(3, &[]), sent).is_ok());
+    assert_eq!(sender.shared.served_max, 0);
 }
 
 #[test]
 fn a_report_overtaken_by_a_later_one_changes_nothing() {
     let (mut sender, sent) = sender(0, 2);
     assert!(matches!(
-        sender.on_report(NOW, 5, &report(9, 10), record(0, &[]), &numbered(sent)),
+        sender.hear(NOW, 5, &report(9, 10), record(0, &[]), sent),
         Ok(Heard::News { .. })
     ));
     let old = Report { memory_kib: 2 << 20, ..report(9, 10) };
-    assert_eq!(sender.on_report(NOW, 4, &old, record(0, &[]), &numbered(sent)), Ok(Heard::Stale));
-    assert!(sender.stream.window_is_open(1) && !sender.stream.window_is_open(3 << 29));
+    assert_eq!(sender.hear(NOW, 4, &old, record(0, &[]), sent), Ok(Heard::Stale));
+    assert!(sender.first_window_is_open(1) && !sender.first_window_is_open(3 << 29));
 }
 
 #[test]
@@ -155,11 +213,11 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
     let later = NOW + Duration::from_millis(50);
     let (mut sender, sent) = sender(0, 2);
     let held = Report { hold_us: 20_000, ..report(9, 10) };
-    let sample = sender.on_report(later, 0, &held, record(0, &[]), &numbered(sent));
+    let sample = sender.hear(later, 0, &held, record(0, &[]), sent);
     assert_eq!(sample, Ok(Heard::News { rtt_sample: Some(Duration::from_millis(30)) }));
     let lying = Report { hold_us: 50_000, ..report(19, 20) };
     assert_eq!(
-        sender.on_report(later, 1, &lying, record(0, &[]), &numbered(sent)),
+        sender.hear(later, 1, &lying, record(0, &[]), sent),
         Ok(Heard::News { rtt_sample: None })
     );
 }
@@ -174,7 +232,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
         let now = NOW + Duration::from_millis(ms);
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
-        assert!(sender.on_report(now, ms, &report, record(0, &[Run::Empty(1)]), &numbered(number)).is_ok());
+        assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
         while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely).filter(|_| number < 5_000) {
             sender.on_sent(now, symbol, number);
             number += 1;
@@ -212,14 +270,15 @@ impl Lossy {
         let wasted = Wasted { dependent: self.dependent as u32, ..Default::default() };
         let report = Report { wasted, ..report(self.sent - 1, received) };
         let runs = [Run::Open { missing }];
-        assert!(self.sender.on_report(NOW, self.reports, &report, record(0, &runs), &numbered(self.sent)).is_ok());
+        assert!(self.sender.hear(NOW, self.reports, &report, record(0, &runs), self.sent).is_ok());
         self.reports += 1;
     }
 
     fn next_round_symbol(&mut self) -> Option<Symbol> {
-        let SendSide { flight, stream, .. } = &mut self.sender;
+        let SendSide { flight, streams, shared, .. } = &mut self.sender;
         let rtt = &RttEstimator::default();
-        stream.round_symbol(&SendContext { now: NOW, flight, rtt, spending: Spending::Freely })
+        let first = streams.get_mut(StreamId::FIRST).unwrap();
+        first.round_symbol(shared, &SendContext { now: NOW, flight, rtt, spending: Spending::Freely })
     }
 
     /// Sends up to `most` datagrams at one instant, and says how many went.
@@ -302,14 +361,14 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
-    let mut sender = SendSide::new(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30), Kernel::detect(), None);
+    let mut sender = with_config(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30));
     sender.establish(NOW, 1420, 16_384, 1 << 30);
     let data = vec![1; 1 << 20];
-    let written: usize = (0..10).map(|_| sender.write(NOW, &data)).sum();
+    let written: usize = (0..10).map(|_| sender.write_first(&data)).sum();
     assert_eq!(written as u64, limits::UNSENT_BYTES_MAX);
-    assert!(!sender.asks_for_more());
+    assert!(!sender.first_asks_for_more());
     let mut number = 0;
-    while !sender.asks_for_more() {
+    while !sender.first_asks_for_more() {
         let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).unwrap();
         sender.on_sent(NOW, symbol, number);
         number += 1;
@@ -321,12 +380,12 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 /// One who writes just in time is let write what may be sent, but always a block.
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
-    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_send_buffering(SendBuffering::Shallow);
+    sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
-    assert_eq!(sender.write(NOW, &data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
-    sender.stream.flush();
+    assert_eq!(sender.write_first(&data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
+    sender.flush_first();
     let mut number = 0;
     let mut send = |sender: &mut SendSide| {
         while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
@@ -344,37 +403,37 @@ fn what_is_written_near_is_what_may_be_in_flight() {
         interval: Duration::from_millis(1),
     };
     sender.on_queue(NOW, queue(all + 100));
-    assert!(sender.asks_for_more());
+    assert!(sender.first_asks_for_more());
     let room = sender.flight.room() as u64;
     assert!((100..120).contains(&room), "{room}");
-    assert_eq!(sender.write(NOW, &data) as u64, room * 1420);
-    sender.stream.flush();
+    assert_eq!(sender.write_first(&data) as u64, room * 1420);
+    sender.flush_first();
     assert_eq!(send(&mut sender), all + room);
     assert_eq!(sender.flight.room(), 0);
-    assert!(sender.asks_for_more());
-    assert_eq!(sender.write(NOW, &data), 45 * 1420, "a block waits for room");
-    assert!(!sender.asks_for_more());
+    assert!(sender.first_asks_for_more());
+    assert_eq!(sender.write_first(&data), 45 * 1420, "a block waits for room");
+    assert!(!sender.first_asks_for_more());
 }
 
 /// Who may write a little fills the block which that begins; more comes once it is allowed.
 #[test]
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
-    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_send_buffering(SendBuffering::Shallow);
+    sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     let write = |sender: &mut SendSide| {
-        let counts = std::iter::from_fn(|| Some(sender.write(NOW, &data)).filter(|&count| count > 0));
+        let counts = std::iter::from_fn(|| Some(sender.write_first(&data)).filter(|&count| count > 0));
         counts.sum::<usize>()
     };
-    sender.stream.allow(WriteAllowance::Bytes(0));
-    assert_eq!((write(&mut sender), sender.asks_for_more(), sender.is_under_way()), (0, false, false));
-    assert!(sender.stream.has_used_allowance());
-    sender.stream.allow(WriteAllowance::Bytes(1));
-    assert!(sender.asks_for_more() && !sender.stream.has_used_allowance(), "its turn has come");
+    sender.allow(WriteAllowance::Bytes(0));
+    assert_eq!((write(&mut sender), sender.first_asks_for_more(), sender.is_under_way()), (0, false, false));
+    assert!(sender.has_used_allowance());
+    sender.allow(WriteAllowance::Bytes(1));
+    assert!(sender.first_asks_for_more() && !sender.has_used_allowance(), "its turn has come");
     assert_eq!(write(&mut sender), BLOCK_BYTES);
-    assert!(sender.is_under_way() && sender.stream.has_used_allowance());
+    assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
     while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
         assert!(sender.is_under_way(), "{number} of a block are sent");
@@ -386,46 +445,46 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert!(sender.is_under_way());
     arrive(&mut sender, highest);
     assert!(!sender.is_under_way());
-    sender.stream.allow(WriteAllowance::Bytes(BLOCK_BYTES as u64 + 1));
+    sender.allow(WriteAllowance::Bytes(BLOCK_BYTES as u64 + 1));
     assert_eq!(write(&mut sender), 2 * BLOCK_BYTES);
-    sender.stream.set_peer_window_blocks(1);
-    assert!(!sender.is_under_way() && !sender.stream.may_begin_block(), "the peer has no room");
-    sender.stream.set_peer_window_blocks(16_384);
+    sender.shared.peer_window_blocks = 1;
+    assert!(!sender.is_under_way() && !sender.is_writer_held_up(), "the peer has no room");
+    sender.shared.peer_window_blocks = 16_384;
     assert!(sender.is_under_way());
-    sender.stream.allow(WriteAllowance::Any);
+    sender.allow(WriteAllowance::Any);
     assert!(write(&mut sender) > 0);
 }
 
 /// However long the blocks are, as when much is lost.
 #[test]
 fn who_writes_near_fills_blocks() {
-    let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
+    let mut sender = with_config(&Config::danger_unsealed());
     sender.establish(NOW, 1420, 16_384, 1 << 30);
-    sender.stream.set_send_buffering(SendBuffering::Shallow);
+    sender.set_send_buffering(SendBuffering::Shallow);
     (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
-    assert_eq!(sender.stream.block_bytes(&sender.flight), 256 * 1420);
-    assert_eq!(sender.write(NOW, &vec![1; 1 << 20]), 2 * 256 * 1420);
+    assert_eq!(sender.first_block_bytes(), 256 * 1420);
+    assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
     assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_some());
 }
 
 #[test]
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
-        let mut sender = SendSide::new(&Config::danger_unsealed(), Kernel::detect(), None);
+        let mut sender = with_config(&Config::danger_unsealed());
         sender.establish(NOW, 1420, 16_384, 1 << 30);
         let bytes =
-            if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.stream.block_bytes(&sender.flight) };
-        assert_eq!(sender.write(NOW, &vec![1; bytes]) < bytes, more);
+            if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
+        assert_eq!(sender.write_first(&vec![1; bytes]) < bytes, more);
         if !more {
-            sender.stream.flush();
-            sender.stream.shut_down();
+            sender.flush_first();
+            sender.shut_down(NOW, StreamId::FIRST);
         }
         let mut number = 0;
         while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
-        sender.stream.counters().sent.proactive
+        sender.counters().sent.proactive
     };
     assert_eq!(proactive(true), 0);
     assert!(proactive(false) > 10, "with a loss as yet unknown");

@@ -41,8 +41,8 @@ impl SendStream {
         runs: impl Iterator<Item = Run>,
     ) -> Result<(), PeerMisbehaved> {
         if state.blocks_read > state.next_needed || self.newly_read_bytes(state) > self.held_bytes() {
-            let sent = u64::from(self.next_id());
-            return Err(PeerMisbehaved::ReportOfUnsentBlocks { claimed: state.blocks_read.into(), sent });
+            let (blocks, kib) = (state.blocks_read, state.kib_read.into());
+            return Err(PeerMisbehaved::InconsistentReading { blocks, kib });
         }
         self.proofs.check_report(self.first_id, (state.next_needed - self.first_id) as usize, state, runs)
     }
