@@ -525,11 +525,11 @@ fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symb
     assert_eq!(u64::from(side.memory_kib()), memory_bytes / 1_024, "and the peer was told no more than it has got");
 }
 
-/// Later blocks of every stream first, then the ones that are needed: a lying peer gets no more than twice the memory.
+/// Later blocks of every stream first, then the ones that are needed: what found no room does not find any by being needed.
 #[test]
-fn blocks_that_are_needed_next_pass_the_bound_once_for_all_streams() {
+fn no_order_of_blocks_and_streams_passes_the_bound() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
-    let mut side = side_with(&Config { receive_memory_bytes: memory_bytes, window_blocks: 16_384, ..config() });
+    let mut side = side_with(&config().with_receive_memory_bytes(memory_bytes).with_window_blocks(16_384));
     const STREAMS: u32 = 200;
     open(&mut side, STREAMS);
     for first in [1, 0] {
@@ -540,7 +540,7 @@ fn blocks_that_are_needed_next_pass_the_bound_once_for_all_streams() {
         }
     }
     let held = side.common.memory.held_bytes();
-    assert!(held > memory_bytes && held <= 2 * memory_bytes, "{held}");
+    assert!(held > memory_bytes - 25_000 && held <= memory_bytes, "{held}");
 }
 
 #[test]
