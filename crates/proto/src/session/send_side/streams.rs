@@ -153,7 +153,9 @@ impl SendSide {
     }
 
     fn remove(&mut self, id: StreamId) {
-        let by_reset = self.streams.remove(id).is_some_and(|stream| stream.is_reset());
+        let Some(mut stream) = self.streams.remove(id) else { return };
+        stream.release(&mut self.shared);
+        let by_reset = stream.is_reset();
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
         self.forget_if_idle();

@@ -10,6 +10,8 @@ pub(crate) struct ReceiveMemory {
     window: GrowingWindow,
     /// What blocks of which anything has come count in flow control, of each stream beyond its own place.
     held_bytes: u64,
+    /// That part of it which belongs to streams of which everything is decoded.
+    delivered_bytes: u64,
     reservation: MemoryReservation,
     /// Whether a block is on the reservation's reserve.
     is_reserve_taken: bool,
@@ -20,6 +22,7 @@ impl ReceiveMemory {
         Self {
             window: GrowingWindow::new(bytes_max),
             held_bytes: 0,
+            delivered_bytes: 0,
             reservation: MemoryReservation::default(),
             is_reserve_taken: false,
         }
@@ -45,19 +48,25 @@ impl ReceiveMemory {
         self.held_bytes = self.held_bytes - before + after;
     }
 
+    /// Of a half of which everything is decoded, `after` is held and not `before`.
+    pub(crate) fn on_delivered_change(&mut self, before: u64, after: u64) {
+        self.delivered_bytes = self.delivered_bytes - before + after;
+    }
+
     /// Whether as many bytes more keep the bound. A peer which keeps the rules is never refused here: what it knows of the bound
     /// and of reading is no more than there is.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
 
-    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound
-    /// (\[window-3\]).
+    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound, less
+    /// what belongs to streams that are delivered, which the peer counts no more (\[window-3\]).
     pub(crate) fn told_bytes(&self) -> u64 {
         // An open block takes at least twice its bytes. What is told here is kept as well as others permit.
         let room = self.reservation.room_bytes() / 9 * 4;
         let reserve = if self.is_reserve_taken { 0 } else { limits::BLOCK_BYTES_MAX as u64 };
-        self.window.bytes().min(self.held_bytes.saturating_add(room).saturating_add(reserve))
+        let bytes = self.window.bytes().min(self.held_bytes.saturating_add(room).saturating_add(reserve));
+        bytes.saturating_sub(self.delivered_bytes)
     }
 
     /// Pays for what a stream takes besides its blocks, or for a block.

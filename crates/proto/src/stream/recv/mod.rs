@@ -339,6 +339,11 @@ impl RecvStream {
         !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
     }
 
+    /// What it holds beyond its own place, if all of it is decoded: its sender counts that no more.
+    pub(crate) fn delivered_bytes(&self, common: &RecvCommon) -> u64 {
+        if self.is_finished() { self.shared_bytes(common) } else { 0 }
+    }
+
     /// Whether the whole stream is decoded and read.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_finished() && self.slots.is_empty()
