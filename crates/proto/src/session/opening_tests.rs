@@ -226,6 +226,8 @@ fn opened_unsealed() -> (Session, Address) {
     let address = Address::Connection(acceptor.local_id());
     take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
     assert_eq!(acceptor.state(), State::Established);
+    // Something was sent which a report can name.
+    assert!(!sent(&mut acceptor, start()).is_empty());
     (acceptor, address)
 }
 
