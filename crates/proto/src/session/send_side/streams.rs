@@ -226,7 +226,7 @@ impl SendSide {
 
     /// Whether a stream has used up its block ids.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.streams.iter().any(|(_, stream)| stream.is_exhausted())
+        self.is_exhausted
     }
 
     /// A stream that waits for room, with nothing under way that would be answered.
@@ -246,7 +246,11 @@ impl SendSide {
 
     /// Notes that a stream may have to wait for a time.
     pub(super) fn note_timed(&mut self, id: StreamId) {
-        if !self.timed.contains(&id) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if let Some(at) = stream.due_at(&self.shared) {
+            self.timed_from = self.timed_from.min(at);
+        }
+        if !std::mem::replace(&mut stream.listed_in.timed, true) {
             self.timed.push(id);
         }
     }
