@@ -297,7 +297,9 @@ impl Config {
         let memory = (limits::RECEIVE_MEMORY_BYTES_MIN, limits::RECEIVE_MEMORY_BYTES_MAX);
         in_range("send_buffer_bytes", self.send_buffer_bytes, 1, limits::RECEIVE_MEMORY_BYTES_MAX)?;
         in_range("receive_memory_bytes", self.receive_memory_bytes, memory.0, memory.1)?;
-        for (name, streams) in [("streams.bidirectional", self.streams.bidirectional), ("streams.one_way", self.streams.one_way)] {
+        for (name, streams) in
+            [("streams.bidirectional", self.streams.bidirectional), ("streams.one_way", self.streams.one_way)]
+        {
             in_range(name, streams.into(), 0, limits::STREAMS_MAX.into())?;
         }
         let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);

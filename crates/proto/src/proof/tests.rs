@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_time::Time;
+use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, Runs, StreamState};
 use dfcp_wire::segment::Data;
 use dfcp_wire::{Opener, StreamId, StreamLimits};
-use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, Runs, StreamState};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -17,10 +17,10 @@ use crate::error::PeerMisbehaved;
 use crate::path::credit::Spending;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::rtt::RttEstimator;
-use crate::session::send_side::SendSide;
-use crate::stream::send::symbol::Symbol;
 use crate::session::recv_side::RecvSide;
+use crate::session::send_side::SendSide;
 use crate::shared::{Read, Role};
+use crate::stream::send::symbol::Symbol;
 
 fn shape(length: usize, z: usize) -> BlockShape {
     BlockShape::for_length(length, z).unwrap()
@@ -253,7 +253,10 @@ impl Pair {
     }
 
     fn is_done(&self) -> bool {
-        self.sender.is_drained() && self.sender.first_end().is_some() && self.receiver.is_first_finished() && self.unread.is_empty()
+        self.sender.is_drained()
+            && self.sender.first_end().is_some()
+            && self.receiver.is_first_finished()
+            && self.unread.is_empty()
     }
 }
 

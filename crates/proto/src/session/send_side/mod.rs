@@ -217,7 +217,8 @@ impl SendSide {
 
     /// What a stream has to say of its end at `now`.
     pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
-        let is_due = |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
+        let is_due =
+            |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
         let id = *self.timed.iter().find(is_due)?;
         self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()))
     }

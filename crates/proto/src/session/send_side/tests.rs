@@ -116,13 +116,8 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let late = Wasted { late: sent as u32 - 2 * 45, ..Default::default() };
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
-    assert_eq!(
-        sender.hear(NOW, 0, &all, Some((state, &[][..])), sent),
-        Ok(Heard::News { rtt_sample: None })
-    );
-    assert!(
-        sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none()
-    );
+    assert_eq!(sender.hear(NOW, 0, &all, Some((state, &[][..])), sent), Ok(Heard::News { rtt_sample: None }));
+    assert!(sender.is_exhausted() && sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none());
 }
 
 #[test]
@@ -199,10 +194,7 @@ fn what_can_have_served_falls_with_each_acknowledged_block() {
 #[test]
 fn a_report_overtaken_by_a_later_one_changes_nothing() {
     let (mut sender, sent) = sender(0, 2);
-    assert!(matches!(
-        sender.hear(NOW, 5, &report(9, 10), record(0, &[]), sent),
-        Ok(Heard::News { .. })
-    ));
+    assert!(matches!(sender.hear(NOW, 5, &report(9, 10), record(0, &[]), sent), Ok(Heard::News { .. })));
     let old = Report { memory_kib: 2 << 20, ..report(9, 10) };
     assert_eq!(sender.hear(NOW, 4, &old, record(0, &[]), sent), Ok(Heard::Stale));
     assert!(sender.first_window_is_open(1) && !sender.first_window_is_open(3 << 29));
@@ -216,10 +208,7 @@ fn a_hold_longer_than_the_datagrams_age_is_no_sample() {
     let sample = sender.hear(later, 0, &held, record(0, &[]), sent);
     assert_eq!(sample, Ok(Heard::News { rtt_sample: Some(Duration::from_millis(30)) }));
     let lying = Report { hold_us: 50_000, ..report(19, 20) };
-    assert_eq!(
-        sender.hear(later, 1, &lying, record(0, &[]), sent),
-        Ok(Heard::News { rtt_sample: None })
-    );
+    assert_eq!(sender.hear(later, 1, &lying, record(0, &[]), sent), Ok(Heard::News { rtt_sample: None }));
 }
 
 #[test]
@@ -472,8 +461,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
         let mut sender = with_config(&Config::danger_unsealed());
         sender.establish(NOW, 1420, 16_384, 1 << 30);
-        let bytes =
-            if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
+        let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
         assert_eq!(sender.write_first(&vec![1; bytes]) < bytes, more);
         if !more {
             sender.flush_first();

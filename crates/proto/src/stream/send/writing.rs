@@ -38,7 +38,8 @@ impl SendStream {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
         // Whatever others have in the buffer, who has nothing in it may write a symbol.
         let least = (shared.symbol_size as u64).saturating_sub(own);
-        let space = shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
+        let space =
+            shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
         match shared.allowance {
             WriteAllowance::Any => space,
             // A block which cannot be filled would wait until it is cut for its age.
