@@ -32,6 +32,66 @@ pub enum ConnectError {
     Io(#[from] io::Error),
 }
 
+/// Why something could not be done with a stream of a [`Session`](crate::Session) while the session goes on. It is the source of an
+/// [`io::Error`], which [`of`](Self::of) finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The peer has given up the half that it sends: by [`reset`](crate::Stream::reset), or by dropping it (code 0).
+    #[error("the peer reset the stream with code {code}")]
+    Reset {
+        /// What the peer's application has said.
+        code: u32,
+    },
+    /// The peer wants no more of what we send: it called [`stop_sending`](crate::Stream::stop_sending), dropped the stream, or did not
+    /// accept it (code 0).
+    #[error("the peer stopped the stream with code {code}")]
+    Stopped {
+        /// What the peer's application has said.
+        code: u32,
+    },
+    /// This side has reset or stopped it.
+    #[error("this half of the stream was reset or stopped on this side")]
+    EndedHere,
+    /// The session is closed, or about to be.
+    #[error("the session is closed on this side; no stream can be opened any more")]
+    SessionClosed,
+    /// The peer permits no stream of this kind, now or later.
+    #[error("the peer takes no streams of this kind; its `Config::streams` says how many it takes")]
+    NotTaken,
+    /// There is no memory for another stream.
+    #[error("this side has no memory left for another stream")]
+    NoMemory,
+}
+
+impl StreamError {
+    /// The one that is the source of `error`, if any.
+    ///
+    /// ```
+    /// use dfcp::StreamError;
+    ///
+    /// let error = std::io::Error::from(StreamError::Reset { code: 7 });
+    /// assert_eq!(StreamError::of(&error), Some(StreamError::Reset { code: 7 }));
+    /// ```
+    #[must_use]
+    pub fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl From<StreamError> for io::Error {
+    fn from(error: StreamError) -> Self {
+        let kind = match error {
+            StreamError::Reset { .. } => io::ErrorKind::ConnectionReset,
+            StreamError::Stopped { .. } | StreamError::EndedHere => io::ErrorKind::BrokenPipe,
+            StreamError::SessionClosed => io::ErrorKind::NotConnected,
+            StreamError::NotTaken => io::ErrorKind::Unsupported,
+            StreamError::NoMemory => io::ErrorKind::OutOfMemory,
+        };
+        Self::new(kind, error)
+    }
+}
+
 impl From<ConnectError> for io::Error {
     fn from(error: ConnectError) -> Self {
         match error {

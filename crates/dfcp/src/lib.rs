@@ -76,6 +76,7 @@ mod limits;
 mod listener;
 mod memory;
 mod path_watch;
+mod session;
 mod socket;
 mod stream;
 
@@ -83,12 +84,13 @@ pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
     Cookies, Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey,
-    PreSharedKey, Profile, PublicKey, Rate, ReceivedSymbols, Schedule, Security, SentSymbols, State, StaticKey, Stats,
-    Traffic, Verifier, WastedSymbols,
+    PreSharedKey, Priority, Profile, PublicKey, Rate, ReceivedSymbols, Schedule, Security, SentSymbols, State,
+    StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::Endpoint;
-pub use error::ConnectError;
+pub use error::{ConnectError, StreamError};
 pub use keys::generate_key;
 pub use listener::Listener;
 pub use path_watch::{PathEstimates, PathWatch};
+pub use session::Session;
 pub use stream::{ReadHalf, Stream, WriteHalf};

@@ -7,6 +7,7 @@ use dfcp_proto::{Accept, Config};
 
 use crate::carrier::Carrier;
 use crate::endpoint::Endpoint;
+use crate::session::Session;
 use crate::stream::Stream;
 
 /// Accepts connections on one socket, like `tokio::net::TcpListener`.
@@ -74,8 +75,16 @@ impl Listener {
     /// # Errors
     /// The endpoint accepts nothing any more.
     pub async fn accept(&self) -> io::Result<Stream> {
-        let stream = self.endpoint.accept().await;
-        stream.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"))
+        self.endpoint.accept().await.ok_or_else(accepts_nothing)
+    }
+
+    /// As [`accept`](Self::accept), for sessions with any number of streams; an example is at [`Session`]. How many streams the peer
+    /// may open, [`Config::streams`] says; at first none. Classic connections, which have one stream, are reset.
+    ///
+    /// # Errors
+    /// The endpoint accepts nothing any more.
+    pub async fn accept_session(&self) -> io::Result<Session> {
+        self.endpoint.accept_session().await.ok_or_else(accepts_nothing)
     }
 
     /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
@@ -83,4 +92,8 @@ impl Listener {
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
+}
+
+pub(crate) fn accepts_nothing() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections")
 }

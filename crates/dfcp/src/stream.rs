@@ -1,6 +1,5 @@
 //! A connection as a stream of bytes each way.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Rate, State, Stats, Traffic,
+    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Priority, Rate, State, Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -18,7 +17,7 @@ use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
 
-/// A connection, like `tokio::net::TcpStream`.
+/// A connection, like `tokio::net::TcpStream`, or one stream of a [`Session`](crate::Session).
 ///
 /// ```
 /// use dfcp::{Config, Listener, Stream};
@@ -50,6 +49,11 @@ use crate::path_watch::PathWatch;
 /// - Dropping the stream before `shutdown` was called aborts the connection: the peer reads an error, not an end. After
 ///   `shutdown`, dropping leaves the rest to the endpoint, which answers the peer's repeats until TIME_WAIT is over.
 ///
+/// **Of a session.** What is said of the connection (counters, rate, path, address, state, [`abort`](Self::abort),
+/// [`closed`](Self::closed)) concerns the session with all of its streams. Dropping the stream before `shutdown` ends this stream
+/// alone: the peer's reader gets [`StreamError::Reset`](crate::StreamError::Reset), its writer
+/// [`StreamError::Stopped`](crate::StreamError::Stopped), both with code 0. After `shutdown`, dropping lets it be delivered, and reads no more.
+///
 /// # Cancel safety
 ///
 /// All futures of this crate may be dropped before they are ready, as `select!` and `timeout` do:
@@ -65,13 +69,15 @@ pub struct Stream {
     handle: Arc<StreamHandle>,
 }
 
-/// The reading half of a [`Stream`]; from [`Stream::into_split`], where an example is.
+/// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
+/// [`Session::accept_one_way`](crate::Session::accept_one_way).
 #[derive(Debug)]
 pub struct ReadHalf {
     handle: Arc<StreamHandle>,
 }
 
-/// The writing half of a [`Stream`]; from [`Stream::into_split`], where an example is.
+/// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
+/// [`Session::open_one_way`](crate::Session::open_one_way).
 #[derive(Debug)]
 pub struct WriteHalf {
     handle: Arc<StreamHandle>,
@@ -101,7 +107,7 @@ impl Stream {
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.handle.0
+        &self.handle.shared
     }
 
     /// Counters and estimates.
@@ -131,8 +137,7 @@ impl Stream {
     /// The peer's address. It changes when the peer moves, once it has proven the new one.
     #[must_use]
     pub fn remote_addr(&self) -> SocketAddr {
-        let remote = self.shared().remote();
-        SocketAddr::new(remote.ip().to_canonical(), remote.port())
+        self.shared().remote_addr()
     }
 
     /// Our socket's address.
@@ -176,6 +181,24 @@ impl Stream {
         self.shared().configure(|connection| connection.set_traffic(traffic));
     }
 
+    /// Says how this stream is served beside others which this side sends in the same session.
+    pub fn set_priority(&self, priority: Priority) {
+        self.handle.set_priority(priority);
+    }
+
+    /// Gives up what we send: what is not delivered is lost, and the peer's reader gets
+    /// [`StreamError::Reset`](crate::StreamError::Reset) with `code`. The other direction goes on. If the stream is the whole connection, this is
+    /// [`abort`](Self::abort).
+    pub fn reset(&self, code: u32) {
+        self.handle.reset(code);
+    }
+
+    /// Discards what the peer sends, and asks it to end: its writer gets [`StreamError::Stopped`](crate::StreamError::Stopped) with
+    /// `code`. The other direction goes on. Has no effect if the stream is the whole connection.
+    pub fn stop_sending(&self, code: u32) {
+        self.handle.stop_sending(code);
+    }
+
     /// Ends the connection at once: what is unsent is lost, and the peer is told.
     pub fn abort(&self) {
         self.shared().abort();
@@ -184,7 +207,7 @@ impl Stream {
     /// Waits until the connection is over, TIME_WAIT included, and returns why unless both sides closed it. It does not
     /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN.
     pub async fn closed(&mut self) -> Option<ConnectionError> {
-        poll_fn(|cx| self.shared().poll_closed(cx)).await
+        self.shared().closed().await
     }
 
     /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream.
@@ -205,6 +228,33 @@ impl Stream {
     }
 }
 
+impl ReadHalf {
+    pub(crate) fn new(handle: StreamHandle) -> Self {
+        Self { handle: Arc::new(handle) }
+    }
+
+    /// As [`Stream::stop_sending`].
+    pub fn stop_sending(&self, code: u32) {
+        self.handle.stop_sending(code);
+    }
+}
+
+impl WriteHalf {
+    pub(crate) fn new(handle: StreamHandle) -> Self {
+        Self { handle: Arc::new(handle) }
+    }
+
+    /// As [`Stream::set_priority`].
+    pub fn set_priority(&self, priority: Priority) {
+        self.handle.set_priority(priority);
+    }
+
+    /// As [`Stream::reset`].
+    pub fn reset(&self, code: u32) {
+        self.handle.reset(code);
+    }
+}
+
 /// Any address of ours from which `remote` can be reached, and a port of the system's choice.
 pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -215,7 +265,7 @@ macro_rules! impl_read {
     ($type:ty) => {
         impl AsyncRead for $type {
             fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-                self.handle.0.poll_read(cx, buf)
+                self.handle.poll_read(cx, buf)
             }
         }
     };
@@ -225,15 +275,15 @@ macro_rules! impl_write {
     ($type:ty) => {
         impl AsyncWrite for $type {
             fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-                self.handle.0.poll_write(cx, buf)
+                self.handle.poll_write(cx, buf)
             }
 
             fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.handle.0.flush())
+                Poll::Ready(self.handle.flush())
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                self.handle.0.poll_shutdown(cx)
+                self.handle.poll_shutdown(cx)
             }
         }
     };

@@ -217,6 +217,9 @@ pub enum StreamError {
     /// The peer does not permit another stream of this kind yet.
     #[error("the peer permits no further stream for now; wait until others have ended")]
     NoCredit,
+    /// The peer permits no stream of this kind, now or later.
+    #[error("the peer takes no streams of this kind; its configuration says how many it takes")]
+    NotTaken,
     /// There is no memory for another stream.
     #[error("this side has no memory left for another stream")]
     NoMemory,

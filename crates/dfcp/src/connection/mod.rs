@@ -1,8 +1,12 @@
 //! One connection of an endpoint: what its handles and the endpoint's thread share.
 
+mod handle;
 mod serve;
+mod session;
 mod shared;
 mod story;
+mod streams;
 
+pub(crate) use handle::StreamHandle;
 pub(crate) use serve::{Next, Waiters};
-pub(crate) use shared::{Path, Shared, StreamHandle};
+pub(crate) use shared::{Path, Shared};

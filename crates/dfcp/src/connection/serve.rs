@@ -39,14 +39,17 @@ impl DatagramSink<'_> {
 }
 
 /// A locked connection which has taken datagrams in, with the tasks that wait for them.
-pub(crate) struct Waiters<'a>(MutexGuard<'a, Inner>);
+pub(crate) struct Waiters<'a> {
+    connection: &'a Shared,
+    inner: MutexGuard<'a, Inner>,
+}
 
 impl Waiters<'_> {
     /// Releases the lock and wakes the waiting tasks. Returns whether there was one.
     pub(crate) fn wake(mut self) -> bool {
-        let wakers = self.0.drain_events();
-        drop(self.0);
-        wakers.wake()
+        let wakers = self.inner.drain_events();
+        drop(self.inner);
+        wakers.wake(self.connection)
     }
 }
 
@@ -70,7 +73,7 @@ impl Shared {
         inner.sleeps_until = Time::ZERO;
         // Not only when it is served: an application which finds all done may end the process before that.
         inner.tell_story(now);
-        Waiters(inner)
+        Waiters { connection: self, inner }
     }
 
     /// Does what is due, and fills `outbox`, which is `None` while the socket has no room. `scheduler` is its peer's.
@@ -110,7 +113,7 @@ impl Shared {
         if newly_connected {
             endpoint.established(self);
         }
-        wakers.wake();
+        wakers.wake(self);
         next
     }
 
@@ -122,7 +125,7 @@ impl Shared {
         inner.set_scheduler_state(state, scheduler.sharers(now, state));
         let wakers = inner.drain_events();
         drop(inner);
-        wakers.wake();
+        wakers.wake(self);
         matches!(state, SchedulerState::Turn { .. })
     }
 
@@ -135,7 +138,7 @@ impl Shared {
     /// The endpoint does nothing for it any more.
     pub(crate) fn end(&self) {
         let wakers = self.lock().end();
-        wakers.wake();
+        wakers.wake(self);
     }
 }
 
@@ -174,6 +177,7 @@ fn linger(inner: &mut Inner, now: Time) {
     }
 }
 
-fn has_unread(connection: &mut Connection, now: Time) -> bool {
+/// Whether the peer has sent something on the first stream that nobody has read.
+pub(super) fn has_unread(connection: &mut Connection, now: Time) -> bool {
     matches!(connection.read(now, &mut [0; 1]), Ok(Read::Bytes(_)))
 }

@@ -5,13 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use dfcp_proto::{Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, Read, State, Stats};
+use dfcp_proto::{
+    Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, Read, State, Stats, StreamId,
+};
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
+use tokio::sync::Notify;
 
 use crate::carrier::Carrier;
 use crate::clock::Clock;
+use crate::connection::session::Usage;
 use crate::connection::story::Story;
+use crate::connection::streams::OtherStreams;
 use crate::endpoint::{SchedulerState, WakeQueue};
 use crate::error::{ConnectError, connection_error, write_error};
 use crate::limits;
@@ -33,6 +38,10 @@ pub(crate) struct Path {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     wake_queue: Arc<WakeQueue>,
+    /// Wake those who wait for a stream of the peer's, for the peer to permit one of ours, and for the end.
+    pub(super) opened: Notify,
+    pub(super) available: Notify,
+    pub(super) ended: Notify,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
@@ -57,15 +66,18 @@ pub(crate) struct Inner {
     latest: Time,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Waits for the end of the connection.
-    closer: Option<Waker>,
+    pub(super) others: OtherStreams,
+    pub(super) usage: Usage,
+    /// How many handles the application has on its streams, and as a session.
+    handles: usize,
     /// The handshake is done and the endpoint has not been told.
     pub(super) newly_connected: bool,
     /// Nothing will happen any more.
     pub(super) closed: Option<Ended>,
     /// The endpoint has forgotten the connection.
     pub(super) forgotten: bool,
-    shut_down: bool,
+    /// The application has ended the first stream.
+    pub(super) shut_down: bool,
     /// No handle is left; the peer's half is waited for until then.
     pub(super) linger_until: Option<Time>,
     /// The driver does not serve it before this time unless woken. `Time::ZERO` if it will be served anyway: no wake-up is
@@ -83,14 +95,48 @@ pub(crate) struct Inner {
 
 /// Tasks to wake once the lock is released.
 #[derive(Debug, Default)]
-pub(crate) struct Wakers([Option<Waker>; 3]);
+pub(crate) struct Wakers {
+    /// Reader and writer of the first stream.
+    first: [Option<Waker>; 2],
+    /// Those of others.
+    others: Vec<Waker>,
+    pub(super) news: News,
+}
+
+/// What any number of tasks may wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    pub(super) opened: bool,
+    pub(super) available: bool,
+    pub(super) ended: bool,
+}
 
 impl Wakers {
-    /// Whether there is anybody.
-    pub(crate) fn wake(self) -> bool {
-        let mut wakers = self.0.into_iter().flatten().peekable();
-        let is_anybody = wakers.peek().is_some();
-        wakers.for_each(Waker::wake);
+    /// Adds one. The memory for the first one is `spare`.
+    pub(super) fn push(&mut self, waker: Waker, spare: &mut Vec<Waker>) {
+        if self.others.capacity() == 0 {
+            self.others = std::mem::take(spare);
+        }
+        self.others.push(waker);
+    }
+
+    /// Wakes them, who waited for this connection, whose lock is free. Returns whether there was anybody.
+    pub(crate) fn wake(mut self, connection: &Shared) -> bool {
+        let News { opened, available, ended } = self.news;
+        let is_anybody =
+            self.first.iter().any(Option::is_some) || !self.others.is_empty() || opened || available || ended;
+        self.first.into_iter().flatten().for_each(Waker::wake);
+        for (is_news, notify) in
+            [(opened, &connection.opened), (available, &connection.available), (ended, &connection.ended)]
+        {
+            if is_news {
+                notify.notify_waiters();
+            }
+        }
+        if self.others.capacity() > 0 {
+            self.others.drain(..).for_each(Waker::wake);
+            connection.lock().others.give_back(self.others);
+        }
         is_anybody
     }
 }
@@ -106,27 +152,35 @@ impl Inner {
     pub(super) fn drain_events(&mut self) -> Wakers {
         let mut wakers = Wakers::default();
         while let Some(event) = self.connection.poll_event() {
-            let (read, write, close) = match event {
+            let (read, write) = match event {
                 Event::Connected => {
                     self.newly_connected = true;
-                    (true, true, false)
+                    (true, true)
                 }
-                Event::Readable => (true, false, false),
-                Event::Writable | Event::Finished => (false, true, false),
+                Event::Readable => {
+                    self.check_first_stream(self.latest);
+                    (true, false)
+                }
+                Event::Writable | Event::Finished => (false, true),
                 Event::Closed(error) => {
                     self.closed = Some(error.map_or(Ended::InOrder, Ended::By));
-                    (true, true, true)
+                    self.others.wake_all(&mut wakers);
+                    wakers.news = News { opened: true, available: true, ended: true };
+                    (true, true)
                 }
-                _ => (true, true, true),
+                _ => (true, true),
             };
-            for (wanted, slot, waker) in
-                [(read, 0, &mut self.reader), (write, 1, &mut self.writer), (close, 2, &mut self.closer)]
-            {
+            for (wanted, slot, waker) in [(read, 0, &mut self.reader), (write, 1, &mut self.writer)] {
                 if wanted && let Some(waker) = waker.take() {
-                    wakers.0[slot] = Some(waker);
+                    wakers.first[slot] = Some(waker);
                 }
             }
+            if self.usage == Usage::Session {
+                // What the first stream of a session tells is that the session ends.
+                (wakers.news.opened, wakers.news.ended) = (true, true);
+            }
         }
+        self.others.drain_events(self.latest, &mut self.connection, &mut wakers);
         wakers
     }
 
@@ -168,11 +222,18 @@ impl Inner {
         if let Some(mut story) = self.story.take() {
             story.break_off(self.latest);
         }
-        Wakers([self.reader.take(), self.writer.take(), self.closer.take()])
+        let mut wakers = Wakers {
+            first: [self.reader.take(), self.writer.take()],
+            news: News { opened: true, available: true, ended: true },
+            ..Wakers::default()
+        };
+        self.others.wake_all(&mut wakers);
+        wakers
     }
 }
 
-fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
+/// Notes whom to wake.
+pub(super) fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),
         None => *slot = Some(cx.waker().clone()),
@@ -194,7 +255,9 @@ impl Shared {
             latest: Time::ZERO,
             reader: None,
             writer: None,
-            closer: None,
+            others: OtherStreams::default(),
+            usage: Usage::default(),
+            handles: 0,
             newly_connected: false,
             closed: None,
             forgotten: false,
@@ -206,7 +269,8 @@ impl Shared {
             story,
             path_publisher: None,
         });
-        Arc::new(Self { inner, wake_queue, clock, handle, path, accepted })
+        let [opened, available, ended] = [(); 3].map(|()| Notify::new());
+        Arc::new(Self { inner, wake_queue, opened, available, ended, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
@@ -215,7 +279,7 @@ impl Shared {
     }
 
     /// Has the driver serve the connection, unless it will anyway.
-    fn wake_driver(&self, inner: &mut Inner) {
+    pub(super) fn wake_driver(&self, inner: &mut Inner) {
         if inner.sleeps_until > Time::ZERO {
             inner.sleeps_until = Time::ZERO;
             self.wake_queue.push(self.handle);
@@ -223,7 +287,7 @@ impl Shared {
     }
 
     /// Has the driver serve the connection if it would sleep past the next timeout.
-    fn wake_driver_if_due(&self, inner: &mut Inner, now: Time) {
+    pub(super) fn wake_driver_if_due(&self, inner: &mut Inner, now: Time) {
         let Some((at, _)) = inner.connection.next_timeout(now) else { return };
         if at <= now || at.max(now + limits::SLOT) < inner.sleeps_until {
             self.wake_driver(inner);
@@ -326,27 +390,34 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Waits until the endpoint has forgotten the connection.
-    pub(crate) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<Option<ConnectionError>> {
-        let mut inner = self.lock();
-        if inner.forgotten {
-            return Poll::Ready(match &inner.closed {
-                Some(Ended::InOrder) => None,
-                Some(Ended::By(error)) => Some(error.clone()),
-                None => Some(ConnectionError::Aborted),
-            });
-        }
-        register(&mut inner.closer, cx);
-        Poll::Pending
-    }
-
     pub(crate) fn abort(&self) {
         let mut inner = self.lock();
         inner.connection.abort();
         let wakers = inner.drain_events();
         self.wake_driver(&mut inner);
         drop(inner);
-        wakers.wake();
+        wakers.wake(self);
+    }
+
+    pub(super) fn add_handle(&self) {
+        self.lock().handles += 1;
+    }
+
+    /// The handle of a stream is gone.
+    pub(super) fn drop_handle(&self, id: StreamId) {
+        let mut inner = self.lock();
+        inner.handles -= 1;
+        let is_last = inner.handles == 0;
+        if id != StreamId::FIRST {
+            let now = inner.tick(self.clock.now());
+            let inner = &mut *inner;
+            inner.others.let_go(now, &mut inner.connection, id);
+            self.wake_driver_if_due(inner, now);
+        }
+        drop(inner);
+        if is_last {
+            self.release();
+        }
     }
 
     /// The last handle is gone. After `shutdown` the endpoint brings the rest to an end, otherwise the peer is told.
@@ -383,8 +454,10 @@ impl Shared {
         self.lock().connection.identity()
     }
 
-    pub(crate) fn remote(&self) -> SocketAddr {
-        self.lock().connection.remote()
+    /// Where the peer is now.
+    pub(crate) fn remote_addr(&self) -> SocketAddr {
+        let remote = self.lock().connection.remote();
+        SocketAddr::new(remote.ip().to_canonical(), remote.port())
     }
 
     pub(crate) fn state(&self) -> State {
@@ -401,15 +474,5 @@ impl Shared {
         let result = change(&mut inner.connection);
         self.wake_driver(&mut inner);
         result
-    }
-}
-
-/// What the handles of one connection own together: when the last goes, so does the application's interest.
-#[derive(Debug)]
-pub(crate) struct StreamHandle(pub(crate) Arc<Shared>);
-
-impl Drop for StreamHandle {
-    fn drop(&mut self) {
-        self.0.release();
     }
 }

@@ -21,7 +21,8 @@ use std::thread;
 
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{
-    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Security, SendBuffering,
+    Accept, Config, Connection, ConnectionError, Content, EndpointStats, Handle, PeerKey, Profile, Security,
+    SendBuffering, StreamId,
 };
 use tokio::runtime::{self, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
@@ -30,6 +31,7 @@ use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::connection::{Path, Shared, StreamHandle};
 use crate::error::ConnectError;
+use crate::session::Session;
 use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::{limits, memory};
@@ -73,7 +75,7 @@ pub struct Endpoint {
 struct User {
     shared: Arc<EndpointShared>,
     accepts: bool,
-    backlog: tokio::sync::Mutex<mpsc::Receiver<Stream>>,
+    backlog: tokio::sync::Mutex<mpsc::Receiver<StreamHandle>>,
 }
 
 impl Drop for User {
@@ -125,7 +127,7 @@ struct Table {
     released: bool,
     /// Where established connections wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
     /// a task of has ended.
-    backlog: Option<mpsc::Sender<Stream>>,
+    backlog: Option<mpsc::Sender<StreamHandle>>,
 }
 
 impl Endpoint {
@@ -199,6 +201,26 @@ impl Endpoint {
     /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
     /// does not take the connection.
     pub async fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+        let handle = self.connect_handle(remote, config).await?;
+        handle.shared.begin_stream();
+        Ok(Stream::new(handle))
+    }
+
+    /// As [`connect`](Self::connect), for a session with any number of streams.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); or `config` is of the classic profile, which has one stream.
+    pub async fn connect_session(&self, remote: SocketAddr, config: Config) -> Result<Session, ConnectError> {
+        if config.profile == Profile::Classic {
+            let sentence = "a classic connection has one stream; a session needs the modern profile";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence).into());
+        }
+        let handle = self.connect_handle(remote, config).await?;
+        let _is_modern = handle.shared.begin_session();
+        Ok(Session::new(handle))
+    }
+
+    async fn connect_handle(&self, remote: SocketAddr, config: Config) -> Result<StreamHandle, ConnectError> {
         let began = self.user.shared.clock.now();
         let first = self.connect_once(remote, config.clone()).await;
         let Err(ConnectError::Connection(ConnectionError::PinnedKeyRefused)) = first else { return first };
@@ -209,7 +231,7 @@ impl Endpoint {
         self.connect_once(remote, config).await
     }
 
-    async fn connect_once(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
+    async fn connect_once(&self, remote: SocketAddr, config: Config) -> Result<StreamHandle, ConnectError> {
         let shared = &self.user.shared;
         let carrier = shared.socket.carrier();
         let remote = match (shared.socket.local_addr(), remote) {
@@ -230,10 +252,10 @@ impl Endpoint {
             shared.enter(&mut table, handle, connection, remote, Origin::OpenedHere)
         };
         // Dropped on the way, this aborts.
-        let stream = Stream::new(StreamHandle(connection));
-        shared.wake_queue.push(stream.shared().handle);
-        poll_fn(|cx| stream.shared().poll_connected(cx)).await?;
-        Ok(stream)
+        let handle = StreamHandle::new(connection, StreamId::FIRST);
+        shared.wake_queue.push(handle.shared.handle);
+        poll_fn(|cx| handle.shared.poll_connected(cx)).await?;
+        Ok(handle)
     }
 
     /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none, or none any more: the
@@ -241,6 +263,24 @@ impl Endpoint {
     ///
     /// Cancel-safe: a connection is either returned or stays in the queue. Any number of tasks may wait.
     pub async fn accept(&self) -> Option<Stream> {
+        let handle = self.accept_handle().await?;
+        handle.shared.begin_stream();
+        Some(Stream::new(handle))
+    }
+
+    /// As [`accept`](Self::accept), for sessions with any number of streams. Classic connections, which have one, are reset. How many
+    /// streams the peer may open, [`Config::streams`](crate::Config::streams) says; at first none.
+    pub async fn accept_session(&self) -> Option<Session> {
+        loop {
+            let handle = self.accept_handle().await?;
+            if handle.shared.begin_session() {
+                return Some(Session::new(handle));
+            }
+            tracing::debug!(remote = %handle.shared.path.remote, "sessions are accepted, and this connection is classic: reset");
+        }
+    }
+
+    async fn accept_handle(&self) -> Option<StreamHandle> {
         if !self.user.accepts {
             return None;
         }
@@ -324,7 +364,7 @@ impl EndpointShared {
         let backlog = table.backlog.clone().filter(|_| connection.accepted);
         drop(table);
         let Some(backlog) = backlog else { return };
-        if backlog.try_send(Stream::new(StreamHandle(Arc::clone(connection)))).is_err() {
+        if backlog.try_send(StreamHandle::new(Arc::clone(connection), StreamId::FIRST)).is_err() {
             tracing::debug!(remote = %connection.path.remote, "nobody accepts: connection reset");
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dfcp_secure::StaticKey;
+use dfcp_wire::StreamLimits;
 
 use crate::classic::parameters::ClassicSettings;
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
@@ -34,6 +35,7 @@ impl Config {
         with_window_blocks sets window_blocks: u32;
         with_send_buffer_bytes sets send_buffer_bytes: u64;
         with_receive_memory_bytes sets receive_memory_bytes: u64;
+        with_streams sets streams: StreamLimits;
         with_receive_rate_max_bps sets receive_rate_max_bps: u64;
         with_idle_timeout sets idle_timeout: Duration;
         with_keep_alive sets keep_alive: Option<Duration>;

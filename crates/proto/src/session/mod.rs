@@ -97,6 +97,8 @@ pub struct Session {
     ids: StreamIds,
     /// The application has wanted to open a stream, and the peer permitted none.
     wants_streams: bool,
+    /// The peer permits more since, and the application has not been told.
+    has_new_credit: bool,
     send: Box<SendSide>,
     recv: Box<RecvSide>,
     numbers: DatagramNumbers,
@@ -183,6 +185,7 @@ impl Session {
             send: Box::new(SendSide::new(&config, kernel, role.opener(), proofs)),
             ids: StreamIds::new(role, config.streams),
             wants_streams: false,
+            has_new_credit: false,
             recv: Box::new(RecvSide::new(&config, kernel, proofs.is_some(), role)),
             numbers: DatagramNumbers::default(),
             arrivals: Arrivals::default(),
@@ -260,7 +263,7 @@ impl Session {
             *keep_alive = (*keep_alive).min(idle / 3).max(KEEP_ALIVE_MIN);
         }
         self.send.establish(now, symbol_size, peer.window_blocks, peer.memory_bytes);
-        self.ids.on_peer_limits(peer.streams);
+        let _permits_some = self.ids.on_peer_limits(peer.streams);
         self.numbers.skip_some(self.random.bytes());
         self.recv.set_symbol_size(symbol_size);
         self.update_rate();

@@ -227,7 +227,9 @@ impl Session {
             self.on_news(now, &report, rtt_sample, header.receive_queue_kib);
             self.pay_off(now, proven);
             self.feed_breaker(now, report.bytes_received);
-            self.ids.on_peer_limits(report.streams);
+            if self.ids.on_peer_limits(report.streams) {
+                self.has_new_credit |= std::mem::take(&mut self.wants_streams);
+            }
         }
         Ok(())
     }

@@ -110,10 +110,18 @@ impl StreamIds {
     }
 
     /// As many streams of ours the peer permits in all. A smaller number than before is an older one, or a lie which
-    /// changes nothing.
-    pub(crate) fn on_peer_limits(&mut self, limits: StreamLimits) {
+    /// changes nothing. Returns whether these are more.
+    pub(crate) fn on_peer_limits(&mut self, limits: StreamLimits) -> bool {
+        let Credits { bidirectional, one_way } = self.ours;
         self.ours.bidirectional.raise(limits.bidirectional);
         self.ours.one_way.raise(limits.one_way);
+        bidirectional.permitted < self.ours.bidirectional.permitted || one_way.permitted < self.ours.one_way.permitted
+    }
+
+    /// Whether the peer takes streams of this kind at all. A peer which permits none in the handshake never does: credit is
+    /// given back only for streams that have been open.
+    pub(crate) fn takes(&self, kind: StreamKind) -> bool {
+        self.ours.of(kind).permitted > 0
     }
 
     /// The next stream of ours, if the peer permits one.
@@ -123,6 +131,12 @@ impl StreamIds {
         let id = StreamId::new(self.us, kind, index).filter(|_| credit.permits(index))?;
         credit.next += 1;
         Some(id)
+    }
+
+    /// The stream of ours which was opened last is none after all: nobody has been told of it.
+    pub(crate) fn close_unused(&mut self, kind: StreamKind) {
+        let credit = self.ours.of_mut(kind);
+        credit.next = credit.next.saturating_sub(1).max(credit.first);
     }
 
     /// The peer has named `id`. What that opens counts as opened.

@@ -19,6 +19,8 @@ use crate::shared::{PushError, Read};
 pub enum StreamEvent {
     /// The peer has opened it: [`Streams::accept`] has it.
     Opened(StreamId),
+    /// The peer permits more streams of ours than when [`Streams::open`] had none.
+    Available,
     /// There may be something to read, or it has ended or been reset.
     Readable(StreamId),
     /// There is room to write again.
@@ -43,22 +45,26 @@ impl Streams<'_> {
     /// Opens a stream, without a round trip: the peer learns of it with the first that is sent on it.
     ///
     /// # Errors
-    /// [`StreamError::NoCredit`] while the peer permits no more of them, [`StreamError::Ended`] once the session is not open.
+    /// [`StreamError::NoCredit`] while the peer permits no more of them, and [`StreamEvent::Available`] will follow;
+    /// [`StreamError::NotTaken`] if it never permits any; [`StreamError::Ended`] once the session is not open.
     pub fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
         let session = &mut *self.0;
         session.check_open()?;
         if session.send.is_shut_down(StreamId::FIRST) {
             return Err(StreamError::Ended);
         }
+        if !session.ids.takes(kind) {
+            return Err(StreamError::NotTaken);
+        }
         let Some(id) = session.ids.open(kind) else {
             session.wants_streams = true;
             return Err(StreamError::NoCredit);
         };
-        session.wants_streams = false;
-        session.send.open(id, session.config.traffic);
         if session.ids.peer_may_send(id) && !session.recv.open(id) {
+            session.ids.close_unused(kind);
             return Err(StreamError::NoMemory);
         }
+        session.send.open(id, session.config.traffic);
         Ok(id)
     }
 
@@ -150,6 +156,9 @@ impl Streams<'_> {
             RecvEvent::Opened => StreamEvent::Opened(stream),
             RecvEvent::Readable => StreamEvent::Readable(stream),
         };
+        if std::mem::take(&mut self.0.has_new_credit) {
+            return Some(StreamEvent::Available);
+        }
         self.0.recv.poll_event().map(of_received).or_else(|| self.0.send.poll_event().map(of_sent))
     }
 }

@@ -1,0 +1,197 @@
+//! What an application does with a connection as a session: streams are opened and accepted, and its end is that of its first stream.
+
+use std::io;
+
+use dfcp_proto::{ConnectionError, State, StreamId, StreamKind};
+use dfcp_time::Time;
+
+use crate::connection::serve::has_unread;
+use crate::connection::shared::{Ended, Inner, Shared, Wakers};
+use crate::error::{StreamError, connection_error};
+
+/// What the application has made of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// It waits to be accepted.
+    #[default]
+    Undecided,
+    /// Its first stream is all.
+    Stream,
+    /// The first stream only says when all others have ended.
+    Session,
+}
+
+impl Inner {
+    /// The peer has sent something on the first stream, or has ended it. A session has no use for data there: its peer is
+    /// no session, and must not believe that somebody reads them.
+    pub(super) fn check_first_stream(&mut self, now: Time) {
+        if self.usage == Usage::Session && self.closed.is_none() && has_unread(&mut self.connection, now) {
+            tracing::debug!(remote = %self.connection.remote(), "the peer writes to a session as if it were a stream: reset");
+            self.connection.abort();
+        }
+    }
+
+    /// The error that it ended with, if it has.
+    pub(super) fn check_alive(&self) -> io::Result<()> {
+        match &self.closed {
+            Some(Ended::By(error)) => Err(connection_error(error.clone())),
+            Some(Ended::InOrder) | None => Ok(()),
+        }
+    }
+
+    fn peer_has_ended(&self) -> bool {
+        matches!(self.connection.state(), State::CloseWait | State::LastAck | State::TimeWait | State::Closed)
+    }
+
+    /// The next stream, or `Some(None)` if there will be none.
+    fn try_accept(&mut self, kind: StreamKind) -> Option<Option<StreamId>> {
+        let is_over = self.peer_has_ended() || self.forgotten || self.others.refuses_incoming();
+        let accepted = self.others.accept(kind);
+        (accepted.is_some() || is_over).then_some(accepted)
+    }
+
+    /// A new stream; `None` while the peer permits none.
+    fn try_open(&mut self, kind: StreamKind) -> Option<io::Result<StreamId>> {
+        if self.forgotten {
+            return Some(Err(connection_error(ConnectionError::Aborted)));
+        }
+        let opened = self.connection.streams().map_or(Err(dfcp_proto::StreamError::NotTaken), |mut it| it.open(kind));
+        Some(match opened {
+            Ok(id) => {
+                self.others.hold(id);
+                Ok(id)
+            }
+            Err(dfcp_proto::StreamError::NoCredit) => return None,
+            Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
+            Err(dfcp_proto::StreamError::NotTaken) => Err(StreamError::NotTaken.into()),
+            Err(dfcp_proto::StreamError::NoMemory) => Err(StreamError::NoMemory.into()),
+            Err(_) => Err(StreamError::SessionClosed.into()),
+        })
+    }
+
+    /// Whether both sides have closed it, once that is known.
+    fn closing_result(&self) -> Option<io::Result<()>> {
+        match (&self.closed, self.connection.state()) {
+            (Some(Ended::By(error)), _) => Some(Err(connection_error(error.clone()))),
+            (Some(Ended::InOrder), _) | (None, State::TimeWait) => Some(Ok(())),
+            (None, _) if self.forgotten => Some(Err(connection_error(ConnectionError::Aborted))),
+            (None, _) => None,
+        }
+    }
+
+    /// Why it is over, once the endpoint has forgotten it.
+    fn end_if_forgotten(&self) -> Option<Option<ConnectionError>> {
+        self.forgotten.then(|| match &self.closed {
+            Some(Ended::InOrder) => None,
+            Some(Ended::By(error)) => Some(error.clone()),
+            None => Some(ConnectionError::Aborted),
+        })
+    }
+}
+
+impl Shared {
+    /// The application takes it for one stream.
+    pub(crate) fn begin_stream(&self) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let now = inner.tick(self.clock.now());
+        inner.usage = Usage::Stream;
+        inner.others.refuse_incoming(now, &mut inner.connection);
+        self.wake_driver_if_due(inner, now);
+    }
+
+    /// The application takes it for a session; `false` if it cannot be one, because it is classic.
+    pub(crate) fn begin_session(&self) -> bool {
+        let mut inner = self.lock();
+        let is_possible = inner.connection.streams().is_some();
+        if is_possible {
+            inner.usage = Usage::Session;
+            let now = inner.tick(self.clock.now());
+            inner.check_first_stream(now);
+            self.wake_driver(&mut inner);
+        }
+        is_possible
+    }
+
+    /// Opens a stream, as soon as the peer permits one. Nothing is opened when the future is dropped before.
+    pub(super) async fn open(&self, kind: StreamKind) -> io::Result<StreamId> {
+        loop {
+            let available = self.available.notified();
+            {
+                let mut inner = self.lock();
+                if let Some(opened) = inner.try_open(kind) {
+                    return opened;
+                }
+                // It asks the peer for more.
+                let now = inner.tick(self.clock.now());
+                self.wake_driver_if_due(&mut inner, now);
+            }
+            available.await;
+        }
+    }
+
+    /// Waits for a stream of the peer's; `None` if none will come. Nothing is taken when the future is dropped before.
+    pub(super) async fn accept(&self, kind: StreamKind) -> Option<StreamId> {
+        loop {
+            let opened = self.opened.notified();
+            let accepted = {
+                let mut inner = self.lock();
+                // What the peer has opened is known before its end is.
+                let wakers = inner.drain_events();
+                let accepted = inner.try_accept(kind);
+                drop(inner);
+                wakers.wake(self);
+                accepted
+            };
+            if let Some(accepted) = accepted {
+                return accepted;
+            }
+            opened.await;
+        }
+    }
+
+    /// Ends the session on this side once, and waits until the peer has done so, too.
+    pub(crate) async fn close(&self) -> io::Result<()> {
+        self.begin_closing();
+        loop {
+            let ended = self.ended.notified();
+            let result = self.lock().closing_result();
+            if let Some(result) = result {
+                return result;
+            }
+            ended.await;
+        }
+    }
+
+    fn begin_closing(&self) {
+        let mut inner = self.lock();
+        if inner.shut_down {
+            return;
+        }
+        inner.shut_down = true;
+        let now = inner.tick(self.clock.now());
+        {
+            let inner = &mut *inner;
+            inner.others.refuse_incoming(now, &mut inner.connection);
+            inner.connection.shutdown(now);
+        }
+        self.wake_driver(&mut inner);
+        drop(inner);
+        // Who waits for a stream gets none any more.
+        let mut wakers = Wakers::default();
+        (wakers.news.opened, wakers.news.available) = (true, true);
+        wakers.wake(self);
+    }
+
+    /// Waits until the endpoint has forgotten the connection.
+    pub(crate) async fn closed(&self) -> Option<ConnectionError> {
+        loop {
+            let ended = self.ended.notified();
+            let end = self.lock().end_if_forgotten();
+            if let Some(error) = end {
+                return error;
+            }
+            ended.await;
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The streams of a connection beside its first one: who waits for them, how they have ended, and what their handles do. A connection that
+//! has none pays for none of this.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use dfcp_proto::{Connection, ConnectionError, Read, StreamEvent, StreamId, StreamKind, Streams, WriteError};
+use dfcp_time::Time;
+use tokio::io::ReadBuf;
+
+use crate::connection::shared::{Inner, Shared, Wakers, register};
+use crate::error::{StreamError, connection_error, write_error};
+use crate::limits;
+
+/// How the half that we send has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum SendState {
+    #[default]
+    Open,
+    ShutDown,
+    /// The peer has all of it.
+    Finished,
+    /// The peer wanted no more, for this code.
+    Stopped(u32),
+    /// We have reset it.
+    Reset,
+}
+
+/// How the half that we receive has ended, as far as the application knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RecvState {
+    #[default]
+    Open,
+    End,
+    /// The peer has reset it, for this code.
+    Reset(u32),
+    /// We have stopped it.
+    Stopped,
+}
+
+/// A stream that has a handle.
+#[derive(Debug, Default)]
+struct Held {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    sends: SendState,
+    receives: RecvState,
+}
+
+/// What becomes of streams which the peer opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Incoming {
+    /// They wait to be accepted.
+    #[default]
+    Queue,
+    /// Nobody will accept them.
+    Refuse,
+}
+
+/// All streams of a connection except the first.
+#[derive(Debug, Default)]
+pub(super) struct OtherStreams {
+    held: BTreeMap<StreamId, Held>,
+    incoming: Incoming,
+    /// Streams of the peer's which wait to be accepted. There are at most as many as the configuration permits.
+    bidirectional: VecDeque<StreamId>,
+    one_way: VecDeque<StreamId>,
+    /// Serves again for the wakers of the next turn.
+    spare: Vec<Waker>,
+}
+
+impl OtherStreams {
+    /// Takes the connection's events.
+    pub(super) fn drain_events(&mut self, now: Time, connection: &mut Connection, wakers: &mut Wakers) {
+        let Some(mut streams) = connection.streams() else { return };
+        while let Some(event) = streams.poll_event() {
+            match event {
+                StreamEvent::Opened(_) => self.take_opened(now, &mut streams, wakers),
+                StreamEvent::Available => wakers.news.available = true,
+                StreamEvent::Readable(id) => self.on_held(id, wakers, |held| held.reader.take()),
+                StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
+                StreamEvent::Finished(id) => self.on_held(id, wakers, |held| held.end_sending(SendState::Finished)),
+                StreamEvent::Stopped { stream, error } => {
+                    self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
+                }
+                _ => self.wake_all(wakers),
+            }
+        }
+    }
+
+    fn on_held(&mut self, id: StreamId, wakers: &mut Wakers, act: impl FnOnce(&mut Held) -> Option<Waker>) {
+        if let Some(waker) = self.held.get_mut(&id).and_then(act) {
+            wakers.push(waker, &mut self.spare);
+        }
+    }
+
+    fn take_opened(&mut self, now: Time, streams: &mut Streams<'_>, wakers: &mut Wakers) {
+        while let Some(id) = streams.accept() {
+            match (self.incoming, id.kind()) {
+                (Incoming::Refuse, _) => refuse(now, streams, id),
+                (Incoming::Queue, StreamKind::Bidirectional) => self.bidirectional.push_back(id),
+                (Incoming::Queue, StreamKind::OneWay) => self.one_way.push_back(id),
+            }
+            wakers.news.opened = true;
+        }
+    }
+
+    /// The connection is over, or nothing drives it any more.
+    pub(super) fn wake_all(&mut self, wakers: &mut Wakers) {
+        for held in self.held.values_mut() {
+            for waker in [held.reader.take(), held.writer.take()].into_iter().flatten() {
+                wakers.push(waker, &mut self.spare);
+            }
+        }
+    }
+
+    /// Nobody accepts streams from now on: those which wait, and those to come, are refused.
+    pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection) {
+        self.incoming = Incoming::Refuse;
+        let Some(mut streams) = connection.streams() else { return };
+        for id in self.bidirectional.drain(..).chain(self.one_way.drain(..)) {
+            refuse(now, &mut streams, id);
+        }
+        while let Some(id) = streams.accept() {
+            refuse(now, &mut streams, id);
+        }
+    }
+
+    pub(super) fn refuses_incoming(&self) -> bool {
+        self.incoming == Incoming::Refuse
+    }
+
+    /// Gives the next stream of the peer's to the application.
+    pub(super) fn accept(&mut self, kind: StreamKind) -> Option<StreamId> {
+        let id = match kind {
+            StreamKind::Bidirectional => self.bidirectional.pop_front(),
+            StreamKind::OneWay => self.one_way.pop_front(),
+        }?;
+        self.hold(id);
+        Some(id)
+    }
+
+    /// A stream gets a handle.
+    pub(super) fn hold(&mut self, id: StreamId) {
+        self.held.insert(id, Held::default());
+    }
+
+    /// The handle is gone. What was shut down goes on to be delivered, everything else ends.
+    pub(super) fn let_go(&mut self, now: Time, connection: &mut Connection, id: StreamId) {
+        let (Some(held), Some(mut streams)) = (self.held.remove(&id), connection.streams()) else { return };
+        if held.sends == SendState::Open {
+            streams.reset(now, id, 0);
+        }
+        if held.receives == RecvState::Open {
+            streams.stop_sending(now, id, 0);
+        }
+    }
+
+    /// Keeps memory that has served.
+    pub(super) fn give_back(&mut self, spare: Vec<Waker>) {
+        if self.spare.capacity() == 0 {
+            self.spare = spare;
+        }
+    }
+}
+
+impl Held {
+    /// The first reason for the end of what we send stands.
+    fn end_sending(&mut self, how: SendState) -> Option<Waker> {
+        if matches!(self.sends, SendState::Open | SendState::ShutDown) {
+            self.sends = how;
+        }
+        self.writer.take()
+    }
+
+    /// What a writer is told of a half which has ended.
+    fn send_error(&self) -> Option<io::Error> {
+        match self.sends {
+            SendState::Open => None,
+            SendState::ShutDown | SendState::Finished => Some(write_error(WriteError::ShutDown)),
+            SendState::Stopped(code) => Some(StreamError::Stopped { code }.into()),
+            SendState::Reset => Some(StreamError::EndedHere.into()),
+        }
+    }
+
+    /// What a reader is told of a half which has ended.
+    fn read_end(&self) -> Option<io::Result<()>> {
+        match self.receives {
+            RecvState::Open => None,
+            RecvState::End => Some(Ok(())),
+            RecvState::Reset(code) => Some(Err(StreamError::Reset { code }.into())),
+            RecvState::Stopped => Some(Err(StreamError::EndedHere.into())),
+        }
+    }
+}
+
+fn refuse(now: Time, streams: &mut Streams<'_>, id: StreamId) {
+    streams.reset(now, id, 0);
+    streams.stop_sending(now, id, 0);
+}
+
+fn aborted() -> io::Error {
+    connection_error(ConnectionError::Aborted)
+}
+
+impl Inner {
+    /// A stream with a handle, and the connection's streams. Both are there as long as the handle is.
+    fn stream(&mut self, id: StreamId) -> Option<(&mut Held, Streams<'_>)> {
+        Some((self.others.held.get_mut(&id)?, self.connection.streams()?))
+    }
+}
+
+/// What the handles of a stream other than the first do.
+impl Shared {
+    pub(super) fn poll_read_of(
+        &self,
+        id: StreamId,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if out.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let is_forgotten = inner.forgotten;
+        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        if let Some(end) = held.read_end() {
+            return Poll::Ready(end);
+        }
+        let count_max = out.remaining().min(limits::STREAM_BYTES_PER_LOCK);
+        let result = match streams.read(now, id, out.initialize_unfilled_to(count_max)) {
+            Ok(Read::Bytes(count)) => {
+                out.advance(count);
+                Ok(())
+            }
+            Ok(Read::End) => {
+                held.receives = RecvState::End;
+                Ok(())
+            }
+            Ok(Read::Blocked) if is_forgotten => Err(aborted()),
+            Ok(Read::Blocked) => {
+                register(&mut held.reader, cx);
+                return Poll::Pending;
+            }
+            Err(dfcp_proto::StreamError::Reset(code)) => {
+                held.receives = RecvState::Reset(code);
+                Err(StreamError::Reset { code }.into())
+            }
+            Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
+            Err(_) => Err(StreamError::EndedHere.into()),
+        };
+        self.wake_driver_if_due(&mut inner, now);
+        Poll::Ready(result)
+    }
+
+    pub(super) fn poll_write_of(&self, id: StreamId, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let data = data.get(..limits::STREAM_BYTES_PER_LOCK).unwrap_or(data);
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let is_forgotten = inner.forgotten;
+        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        if let Some(error) = held.send_error() {
+            return Poll::Ready(Err(error));
+        }
+        match streams.write(now, id, data) {
+            Ok(0) if !data.is_empty() && is_forgotten => Poll::Ready(Err(aborted())),
+            Ok(0) if !data.is_empty() => {
+                register(&mut held.writer, cx);
+                Poll::Pending
+            }
+            Ok(count) => {
+                self.wake_driver_if_due(&mut inner, now);
+                Poll::Ready(Ok(count))
+            }
+            Err(dfcp_proto::StreamError::Connection(error)) => Poll::Ready(Err(connection_error(error))),
+            // Why, is among the events, which the driver may not have taken yet.
+            Err(_) => {
+                let wakers = inner.drain_events();
+                let why = inner.stream(id).and_then(|(held, _)| held.send_error());
+                drop(inner);
+                wakers.wake(self);
+                Poll::Ready(Err(why.unwrap_or_else(|| StreamError::EndedHere.into())))
+            }
+        }
+    }
+
+    pub(super) fn flush_of(&self, id: StreamId) -> io::Result<()> {
+        let mut inner = self.lock();
+        inner.check_alive()?;
+        let now = inner.tick(self.clock.now());
+        if let Some((_, mut streams)) = inner.stream(id) {
+            streams.flush(id);
+        }
+        self.wake_driver_if_due(&mut inner, now);
+        Ok(())
+    }
+
+    /// Ends what we send of it once, and waits until the peer has all of it.
+    pub(super) fn poll_shutdown_of(&self, id: StreamId, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let alive = inner.check_alive();
+        let is_forgotten = inner.forgotten;
+        let Some((held, mut streams)) = inner.stream(id) else { return Poll::Ready(Err(aborted())) };
+        match held.sends {
+            SendState::Finished => return Poll::Ready(Ok(())),
+            SendState::Open | SendState::ShutDown => alive?,
+            SendState::Stopped(_) | SendState::Reset => return Poll::Ready(held.send_error().map_or(Ok(()), Err)),
+        }
+        if is_forgotten {
+            return Poll::Ready(Err(aborted()));
+        }
+        register(&mut held.writer, cx);
+        if held.sends == SendState::Open {
+            held.sends = SendState::ShutDown;
+            streams.finish(now, id);
+            self.wake_driver(&mut inner);
+        }
+        Poll::Pending
+    }
+
+    pub(super) fn reset_of(&self, id: StreamId, code: u32) {
+        self.end_half(id, |held, streams, now| {
+            streams.reset(now, id, code);
+            held.end_sending(SendState::Reset)
+        });
+    }
+
+    pub(super) fn stop_sending_of(&self, id: StreamId, code: u32) {
+        self.end_half(id, |held, streams, now| {
+            streams.stop_sending(now, id, code);
+            if held.receives == RecvState::Open {
+                held.receives = RecvState::Stopped;
+            }
+            held.reader.take()
+        });
+    }
+
+    fn end_half(&self, id: StreamId, end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>) {
+        let mut inner = self.lock();
+        let now = inner.tick(self.clock.now());
+        let waker = inner.stream(id).and_then(|(held, mut streams)| end(held, &mut streams, now));
+        self.wake_driver(&mut inner);
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A connection with any number of streams.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, StreamKind, Traffic};
+
+use crate::carrier::Carrier;
+use crate::connection::{Shared, StreamHandle};
+use crate::endpoint::Endpoint;
+use crate::error::ConnectError;
+use crate::path_watch::PathWatch;
+use crate::stream::{ReadHalf, Stream, WriteHalf, any_port_towards};
+
+/// A connection in which both sides open streams: each a [`Stream`], or one-way a [`WriteHalf`] here and a [`ReadHalf`] there.
+///
+/// Streams share what a connection has (handshake, keys, rate, credit, memory), and nothing of what they carry: what is lost of one
+/// holds up no other. Opening one takes no round trip; the peer learns of it with the first bytes that are written to it.
+///
+/// ```
+/// use dfcp::{Config, Listener, Session, StreamLimits};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// // How many streams a client may have open at once:
+/// let server = Config::server(key).with_streams(StreamLimits { bidirectional: 100, one_way: 0 });
+/// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
+/// let address = listener.local_addr()?;
+/// let serving = tokio::spawn(async move {
+///     let session = listener.accept_session().await?;
+///     while let Some(mut stream) = session.accept_stream().await {
+///         tokio::spawn(async move {
+///             let mut question = String::new();
+///             stream.read_to_string(&mut question).await?;
+///             stream.write_all(question.to_uppercase().as_bytes()).await?;
+///             stream.shutdown().await
+///         });
+///     }
+///     session.close().await
+/// });
+///
+/// let session = Session::connect(address, client).await?;
+/// for question in ["one", "two", "three"] {
+///     let mut stream = session.open_stream().await?;
+///     stream.write_all(question.as_bytes()).await?;
+///     stream.shutdown().await?;
+///     let mut answer = String::new();
+///     stream.read_to_string(&mut answer).await?;
+///     assert_eq!(answer, question.to_uppercase());
+/// }
+/// session.close().await?; // both sides have all, and have said so
+/// serving.await??;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Its end.** [`close`](Self::close) is for both sides: the one that is done first calls it, the other one learns of that when
+/// [`accept_stream`](Self::accept_stream) returns `None`, and calls it, too. When the session and all of its streams are dropped, and
+/// `close` was not called, the connection is aborted, and the peer reads an error. After `close` the endpoint brings the rest to its end.
+///
+/// Clones are the same session. All methods may be called from any number of tasks.
+///
+/// **Cancel safety.** A future that is dropped before it is ready has opened, accepted and taken nothing; `close` has begun, and a
+/// further call waits for it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    handle: Arc<StreamHandle>,
+}
+
+impl Session {
+    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does. Nothing is opened yet.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`] and [`Endpoint::connect_session`].
+    pub async fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        Self::connect_over(Carrier::Udp, remote, config).await
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind_over`] and [`Endpoint::connect_session`].
+    pub async fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect_session(remote, config).await
+    }
+
+    pub(crate) fn new(handle: StreamHandle) -> Self {
+        Self { handle: Arc::new(handle) }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    /// Opens a stream both ways; waits as long as the peer permits no more. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`StreamError::NotTaken`](crate::StreamError::NotTaken) if the peer takes none at all,
+    /// [`StreamError::SessionClosed`](crate::StreamError::SessionClosed) after [`close`](Self::close), or why the connection has ended.
+    pub async fn open_stream(&self) -> io::Result<Stream> {
+        Ok(Stream::new(self.handle.open(StreamKind::Bidirectional).await?))
+    }
+
+    /// Opens a stream on which only this side sends; waits as long as the peer permits no more. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`open_stream`](Self::open_stream).
+    pub async fn open_one_way(&self) -> io::Result<WriteHalf> {
+        Ok(WriteHalf::new(self.handle.open(StreamKind::OneWay).await?))
+    }
+
+    /// Waits for the next stream both ways which the peer opens. `None` if there will be none: the peer or this side has closed the
+    /// session, or it has failed, which [`close`](Self::close) tells. Cancel-safe.
+    pub async fn accept_stream(&self) -> Option<Stream> {
+        Some(Stream::new(self.handle.accept(StreamKind::Bidirectional).await?))
+    }
+
+    /// Waits for the next stream on which only the peer sends; as [`accept_stream`](Self::accept_stream).
+    pub async fn accept_one_way(&self) -> Option<ReadHalf> {
+        Some(ReadHalf::new(self.handle.accept(StreamKind::OneWay).await?))
+    }
+
+    /// Ends the session in order, and waits until that is done: each stream that this side has not dropped is shut down by its
+    /// application, the peer has confirmed every byte, and has closed the session, too, which may take as long as its application likes.
+    ///
+    /// No stream is opened or accepted any more. What the peer opens is refused: it gets
+    /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.
+    ///
+    /// # Errors
+    /// Why the connection ended before that.
+    pub async fn close(&self) -> io::Result<()> {
+        self.shared().close().await
+    }
+
+    /// Ends the connection at once, with all streams: what is unsent is lost, and the peer is told.
+    pub fn abort(&self) {
+        self.shared().abort();
+    }
+
+    /// Waits until the connection is over, as [`Stream::closed`] does.
+    pub async fn closed(&self) -> Option<ConnectionError> {
+        self.shared().closed().await
+    }
+
+    /// Counters and estimates of the connection, all streams together.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared().stats()
+    }
+
+    /// Watches what is known of the path, as [`Stream::watch_path`] does.
+    #[must_use]
+    pub fn watch_path(&self) -> PathWatch {
+        self.shared().watch_path()
+    }
+
+    /// Where the connection is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.shared().state()
+    }
+
+    /// Who the peer has proven to be; `None` without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.shared().identity()
+    }
+
+    /// The peer's address. It changes when the peer moves, once it has proven the new one.
+    #[must_use]
+    pub fn remote_addr(&self) -> SocketAddr {
+        self.shared().remote_addr()
+    }
+
+    /// Our socket's address.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared().path.local
+    }
+
+    /// What carries the datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.shared().path.carrier
+    }
+
+    /// Changes the sending rate of all streams together.
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
+        self.shared().configure(|connection| connection.set_rate(rate))
+    }
+
+    /// Says what the data written from now on is like, on all streams.
+    pub fn set_traffic(&self, traffic: Traffic) {
+        self.shared().configure(|connection| connection.set_traffic(traffic));
+    }
+}

@@ -1,0 +1,331 @@
+//! Sessions with many streams over real sockets on loopback.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+mod support;
+
+use std::io;
+use std::time::Duration;
+
+use dfcp::{Config, Listener, Priority, Rate, Session, Stream, StreamError, StreamLimits};
+use support::{Pattern, local, modern, read_hash, write_pattern};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_millis(50);
+
+fn with_streams(bidirectional: u32, one_way: u32) -> Config {
+    modern().with_rate(Rate::Line).with_streams(StreamLimits { bidirectional, one_way })
+}
+
+/// Both ends of a session, and the listener, which keeps its endpoint.
+async fn pair(config: Config) -> (Session, Session) {
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(Session::connect(address, config), listener.accept_session());
+    (client.unwrap(), server.unwrap())
+}
+
+/// A stream of each end's that the other one knows of: a byte has come through.
+async fn stream_pair(opener: &Session, acceptor: &Session) -> (Stream, Stream) {
+    let mut ours = opener.open_stream().await.unwrap();
+    ours.write_all(b"!").await.unwrap();
+    ours.flush().await.unwrap();
+    let mut theirs = acceptor.accept_stream().await.unwrap();
+    theirs.read_exact(&mut [0]).await.unwrap();
+    (ours, theirs)
+}
+
+fn code_of<T: std::fmt::Debug>(result: io::Result<T>) -> StreamError {
+    let error = result.unwrap_err();
+    StreamError::of(&error).unwrap_or_else(|| panic!("not of a stream: {error:?}"))
+}
+
+async fn write_until_stopped(to: &mut (impl AsyncWrite + Unpin)) -> StreamError {
+    let error = loop {
+        if let Err(error) = to.write(&[1; 10_000]).await {
+            break error;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    StreamError::of(&error).unwrap()
+}
+
+/// Sends a pattern and its hash's owner reads the answer: another pattern.
+async fn converse(stream: Stream, own: u64, bytes: u64) -> ((u64, blake3::Hash), (u64, blake3::Hash)) {
+    let (mut reader, mut writer) = stream.into_split();
+    let writing = tokio::spawn(async move {
+        let hash = write_pattern(&mut writer, own, bytes).await.unwrap();
+        writer.shutdown().await.unwrap();
+        hash
+    });
+    let received = read_hash(&mut reader).await.unwrap();
+    ((bytes, writing.await.unwrap()), received)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_streams_both_ways_arrive_as_they_were_sent() {
+    const STREAMS: u64 = 40;
+    let bytes = |index: u64| 10_000 + index * 31_000;
+    let (client, server) = pair(with_streams(16, 0)).await;
+    let side = |session: Session, opener: u64| async move {
+        let accepting = tokio::spawn({
+            let session = session.clone();
+            async move {
+                let mut accepted = Vec::new();
+                for _ in 0..STREAMS {
+                    let mut stream = session.accept_stream().await.unwrap();
+                    accepted.push(tokio::spawn(async move {
+                        // The first byte says which one it is.
+                        let index = u64::from(stream.read_u8().await.unwrap());
+                        (index, converse(stream, 1_000 + opener + index, bytes(index)).await)
+                    }));
+                }
+                let mut all = Vec::new();
+                for stream in accepted {
+                    all.push(stream.await.unwrap());
+                }
+                all.sort_by_key(|(index, _)| *index);
+                all
+            }
+        });
+        let opened: Vec<_> = (0..STREAMS)
+            .map(|index| {
+                let session = session.clone();
+                tokio::spawn(async move {
+                    let mut stream = session.open_stream().await.unwrap();
+                    stream.write_u8(index as u8).await.unwrap();
+                    (index, converse(stream, opener + index, bytes(index)).await)
+                })
+            })
+            .collect();
+        let mut all = Vec::new();
+        for stream in opened {
+            all.push(stream.await.unwrap());
+        }
+        let accepted = accepting.await.unwrap();
+        session.close().await.unwrap();
+        (all, accepted)
+    };
+    let (client, server) = tokio::join!(tokio::spawn(side(client, 0)), tokio::spawn(side(server, 500)));
+    let ((client_opened, client_accepted), (server_opened, server_accepted)) = (client.unwrap(), server.unwrap());
+    let turned = |all: Vec<_>| -> Vec<_> { all.into_iter().map(|(index, (sent, got))| (index, (got, sent))).collect() };
+    assert_eq!(client_opened, turned(server_accepted));
+    assert_eq!(server_opened, turned(client_accepted));
+}
+
+#[tokio::test]
+async fn one_way_streams_carry_data_one_way() {
+    let (client, server) = pair(with_streams(0, 4)).await;
+    let writing = tokio::spawn(async move {
+        let mut hashes = Vec::new();
+        for seed in 0..20 {
+            let mut writer = client.open_one_way().await.unwrap();
+            writer.set_priority(Priority { urgency: 1, ..Priority::default() });
+            hashes.push(write_pattern(&mut writer, seed, 50_000).await.unwrap());
+            writer.shutdown().await.unwrap();
+        }
+        client.close().await.unwrap();
+        hashes
+    });
+    let mut hashes = Vec::new();
+    while let Some(mut reader) = server.accept_one_way().await {
+        hashes.push(read_hash(&mut reader).await.unwrap().1);
+    }
+    server.close().await.unwrap();
+    assert_eq!(hashes, writing.await.unwrap());
+}
+
+#[tokio::test]
+async fn opening_waits_for_credit_and_is_cancel_safe() {
+    let (client, server) = pair(with_streams(2, 0)).await;
+    let first = stream_pair(&client, &server).await;
+    let second = stream_pair(&client, &server).await;
+    for _ in 0..3 {
+        timeout(SOON, client.open_stream()).await.unwrap_err();
+    }
+    // One that ends at both sides, and is read, makes room for one.
+    let (mut ours, mut theirs) = first;
+    let end = async {
+        ours.shutdown().await.unwrap();
+        assert_eq!(theirs.read(&mut [0; 9]).await.unwrap(), 0);
+        theirs.shutdown().await.unwrap();
+        assert_eq!(ours.read(&mut [0; 9]).await.unwrap(), 0);
+        assert_eq!(ours.read(&mut [0; 9]).await.unwrap(), 0, "the end can be read again");
+    };
+    let ((), third) = tokio::join!(end, stream_pair(&client, &server));
+    timeout(SOON, client.open_stream()).await.unwrap_err();
+    drop((second, third));
+    // Those which were given up, too.
+    let _more = (stream_pair(&client, &server).await, stream_pair(&client, &server).await);
+}
+
+#[tokio::test]
+async fn accepting_is_cancel_safe() {
+    let (client, server) = pair(with_streams(9, 9)).await;
+    for seed in 0..20 {
+        assert!(timeout(Duration::from_millis(1), server.accept_stream()).await.is_err());
+        let (mut ours, mut theirs) = stream_pair(&client, &server).await;
+        let ((), received) = tokio::join!(
+            async {
+                write_pattern(&mut ours, seed, 1_000).await.unwrap();
+                ours.shutdown().await.unwrap();
+            },
+            read_hash(&mut theirs)
+        );
+        assert_eq!(received.unwrap().1, blake3::hash(&Pattern::new(seed).take(1_000)));
+        theirs.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_kind_of_streams_which_the_peer_never_takes_is_an_error_at_once() {
+    let (client, _server) = pair(with_streams(0, 1)).await;
+    let result = timeout(Duration::from_secs(5), client.open_stream()).await.unwrap();
+    assert_eq!(result.as_ref().unwrap_err().kind(), io::ErrorKind::Unsupported);
+    assert_eq!(code_of(result), StreamError::NotTaken);
+    client.open_one_way().await.unwrap();
+}
+
+#[tokio::test]
+async fn codes_of_reset_and_stop_arrive() {
+    let (client, server) = pair(with_streams(9, 9)).await;
+    let (mut ours, mut theirs) = stream_pair(&client, &server).await;
+    ours.reset(17);
+    assert_eq!(code_of(ours.write(b"x").await), StreamError::EndedHere);
+    assert_eq!(code_of(ours.shutdown().await), StreamError::EndedHere);
+    for _ in 0..2 {
+        assert_eq!(code_of(theirs.read(&mut [0; 9]).await), StreamError::Reset { code: 17 });
+    }
+    // The other direction goes on, until it is stopped.
+    theirs.write_all(b"well").await.unwrap();
+    theirs.flush().await.unwrap();
+    ours.read_exact(&mut [0; 4]).await.unwrap();
+    ours.stop_sending(18);
+    assert_eq!(code_of(ours.read(&mut [0; 9]).await), StreamError::EndedHere);
+    assert_eq!(write_until_stopped(&mut theirs).await, StreamError::Stopped { code: 18 });
+    assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 18 });
+
+    // Who waits is woken.
+    let (ours, mut theirs) = stream_pair(&client, &server).await;
+    let (read, ()) = tokio::join!(theirs.read_u8(), async { ours.reset(19) });
+    assert_eq!(code_of(read), StreamError::Reset { code: 19 });
+
+    let mut writer = client.open_one_way().await.unwrap();
+    writer.write_all(b"one way").await.unwrap();
+    writer.flush().await.unwrap();
+    let reader = server.accept_one_way().await.unwrap();
+    reader.stop_sending(20);
+    assert_eq!(code_of(writer.shutdown().await), StreamError::Stopped { code: 20 });
+}
+
+#[tokio::test]
+async fn dropping_a_stream_ends_it_alone() {
+    let (client, server) = pair(with_streams(9, 0)).await;
+    let (mut kept, mut kept_there) = stream_pair(&client, &server).await;
+    let (ours, mut theirs) = stream_pair(&client, &server).await;
+    drop(ours);
+    assert_eq!(code_of(theirs.read(&mut [0; 9]).await), StreamError::Reset { code: 0 });
+    assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 0 });
+
+    // After shutdown, dropping lets it be delivered; half of a stream is enough to keep it.
+    let (ours, mut theirs) = stream_pair(&client, &server).await;
+    let (reader, mut writer) = ours.into_split();
+    drop(reader);
+    let sent = write_pattern(&mut writer, 5, 300_000).await.unwrap();
+    tokio::select! {
+        biased;
+        result = writer.shutdown() => panic!("delivered before anything was sent: {result:?}"),
+        () = std::future::ready(()) => {}
+    }
+    drop(writer);
+    assert_eq!(read_hash(&mut theirs).await.unwrap(), (300_000, sent));
+
+    kept.write_all(b"still here").await.unwrap();
+    kept.shutdown().await.unwrap();
+    let mut received = String::new();
+    kept_there.read_to_string(&mut received).await.unwrap();
+    assert_eq!(received, "still here");
+}
+
+#[tokio::test]
+async fn a_stream_outlives_the_handle_of_its_session_and_the_last_handle_ends_it() {
+    let (client, server) = pair(with_streams(9, 0)).await;
+    let (mut ours, mut theirs) = stream_pair(&client, &server).await;
+    drop(client);
+    ours.write_all(b"without it").await.unwrap();
+    ours.flush().await.unwrap();
+    theirs.read_exact(&mut [0; 10]).await.unwrap();
+    drop(ours);
+    assert_eq!(theirs.read(&mut [0; 9]).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(server.accept_stream().await.is_none());
+    assert_eq!(server.open_stream().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(server.close().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(server.closed().await.is_some());
+}
+
+#[tokio::test]
+async fn close_waits_for_streams_and_for_the_peer() {
+    let (client, server) = pair(with_streams(9, 0)).await;
+    let (mut ours, mut theirs) = stream_pair(&client, &server).await;
+    timeout(SOON, client.close()).await.unwrap_err();
+    assert_eq!(code_of(client.open_stream().await), StreamError::SessionClosed);
+    assert!(client.accept_stream().await.is_none());
+    assert!(timeout(SOON, server.accept_stream()).await.is_err(), "a stream of the client's is still open");
+    let sent = write_pattern(&mut ours, 6, 3_000_000).await.unwrap();
+    let ((), received) = tokio::join!(async { ours.shutdown().await.unwrap() }, read_hash(&mut theirs));
+    assert_eq!(received.unwrap(), (3_000_000, sent));
+    // Now the server learns of it, has something to say yet, and closes, too.
+    assert!(server.accept_stream().await.is_none());
+    timeout(SOON, client.close()).await.unwrap_err();
+    let sent = write_pattern(&mut theirs, 7, 100_000).await.unwrap();
+    let ((), received) = tokio::join!(async { theirs.shutdown().await.unwrap() }, read_hash(&mut ours));
+    assert_eq!(received.unwrap(), (100_000, sent));
+    let (client, server) = tokio::join!(client.close(), server.close());
+    client.unwrap();
+    server.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_peer_opens_after_close_is_refused_and_holds_nothing_up() {
+    let (client, server) = pair(with_streams(9, 9)).await;
+    // One waits to be accepted already, others come later.
+    let mut early = server.open_stream().await.unwrap();
+    early.write_all(b"hello?").await.unwrap();
+    early.flush().await.unwrap();
+    let closing = tokio::spawn(async move { client.close().await });
+    let mut buffer = [0; 9];
+    assert_eq!(code_of(early.read(&mut buffer).await), StreamError::Reset { code: 0 });
+    assert_eq!(code_of(early.shutdown().await), StreamError::Stopped { code: 0 });
+    assert!(server.accept_stream().await.is_none());
+    let mut late = server.open_one_way().await.unwrap();
+    assert_eq!(write_until_stopped(&mut late).await, StreamError::Stopped { code: 0 });
+    server.close().await.unwrap();
+    closing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_session_and_a_peer_with_one_stream_do_not_pretend_to_understand_each_other() {
+    let listener = Listener::bind(local(), with_streams(9, 9)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut stream = Stream::connect(address, modern()).await.unwrap();
+    let session = listener.accept_session().await.unwrap();
+    stream.write_all(b"to nobody").await.unwrap();
+    assert_eq!(stream.shutdown().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(session.accept_stream().await.is_none());
+    assert_eq!(session.close().await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+
+    let session = Session::connect(address, modern()).await.unwrap();
+    let mut ours = session.open_stream().await.unwrap();
+    let mut stream = listener.accept().await.unwrap();
+    assert_eq!(write_until_stopped(&mut ours).await, StreamError::Stopped { code: 0 });
+    assert_eq!(code_of(ours.read(&mut [0]).await), StreamError::Reset { code: 0 });
+    let ((), shut) = tokio::join!(async { session.close().await.unwrap() }, stream.shutdown());
+    shut.unwrap();
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+
+    let classic = Config::danger_classic();
+    let error = Session::connect(address, classic).await.unwrap_err();
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+}
