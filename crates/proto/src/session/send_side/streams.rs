@@ -124,9 +124,8 @@ impl SendSide {
     /// The peer wants no more of a stream: what is not delivered is dropped.
     pub(crate) fn on_stopped(&mut self, now: Time, id: StreamId, error: u32) {
         let Some(stream) = self.streams.get(id).filter(|stream| !stream.is_reset()) else { return };
-        if !stream.is_drained() || stream.end().is_none() {
-            self.events.push_back((id, SendEvent::Stopped(error)));
-        }
+        let was_delivered = stream.is_drained() && stream.end().is_some();
+        self.events.push_back((id, if was_delivered { SendEvent::Finished } else { SendEvent::Stopped(error) }));
         self.reset(now, id, error);
     }
 
