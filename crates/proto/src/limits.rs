@@ -33,7 +33,7 @@ pub const RECEIVE_MEMORY_BYTES_MAX: u64 = 4 << 30;
 /// an RTT of 500 ms, which half of all datagrams may be lost on. 1 Gbit/s over 500 ms at 50 % loss takes 500 MB.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
 
-/// What a stream may hold at either end before any of it has been read or proven; from there on its windows double
+/// What the streams of a session may hold at either end before any of it has been read or proven; from there on windows double
 /// (`spec/protocol.md` \[window-6\]). The bandwidth-delay product of 100 Mbit/s over 600 ms.
 pub const WINDOW_BYTES_START: u64 = 8 << 20;
 

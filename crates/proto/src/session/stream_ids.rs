@@ -139,7 +139,7 @@ impl StreamIds {
         credit.next = credit.next.saturating_sub(1).max(credit.first);
     }
 
-    /// The peer has named `id`. What that opens counts as opened.
+    /// The peer has named `id`. What that opens counts as opened (\[stream-8\]).
     ///
     /// # Errors
     /// If the peer may not open it, or if it is ours and not open.
@@ -166,7 +166,7 @@ impl StreamIds {
         Ok(Seen::Opens(opened))
     }
 
-    /// There was no room for the peer's stream `id`, nor for those after it of its kind: they count as never seen.
+    /// There was no room for the peer's stream `id`, nor for those after it of its kind: they count as never seen (\[stream-10\]).
     pub(crate) fn unsee(&mut self, id: StreamId) {
         let credit = self.theirs.of_mut(id.kind());
         credit.next = credit.next.min(id.index()).max(credit.first);
@@ -186,7 +186,7 @@ impl StreamIds {
         id.kind() == StreamKind::Bidirectional || self.is_ours(id)
     }
 
-    /// How many streams of each kind the peer may have opened until `now`. Gives back what was held back for as long as it
+    /// How many streams of each kind the peer may have opened until `now` (\[stream-9\]). Gives back what was held back for as long as it
     /// had to be.
     pub(crate) fn granted(&mut self, now: Time) -> StreamLimits {
         while self.held_back != StreamLimits::default()

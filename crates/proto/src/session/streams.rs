@@ -25,7 +25,8 @@ pub enum StreamEvent {
     Readable(StreamId),
     /// There is room to write again.
     Writable(StreamId),
-    /// The peer has every byte written before it was finished, and has proven it.
+    /// The peer has every byte written before it was finished, and has proven it (`spec/protocol.md` \[end-8\]). That its
+    /// application has read them is not said.
     Finished(StreamId),
     /// The peer wants no more of it, for its application's `error`; what was not delivered is dropped.
     Stopped {
@@ -42,11 +43,14 @@ pub enum StreamEvent {
 pub struct Streams<'a>(pub(crate) &'a mut Session);
 
 impl Streams<'_> {
-    /// Opens a stream, without a round trip: the peer learns of it with the first that is sent on it.
+    /// Opens a stream, without a round trip (`spec/protocol.md` \[stream-8\]): the peer learns of it with the first that is sent
+    /// on it.
     ///
     /// # Errors
-    /// [`StreamError::NoCredit`] while the peer permits no more of them, and [`StreamEvent::Available`] will follow;
-    /// [`StreamError::NotTaken`] if it never permits any; [`StreamError::Ended`] once the session is not open.
+    /// [`StreamError::NoCredit`] before the handshake is done and while the peer permits no more of them, and
+    /// [`StreamEvent::Available`] will follow; [`StreamError::NotTaken`] if it never permits any; [`StreamError::NoMemory`] if there
+    /// is none for what the peer would send on it; [`StreamError::Ended`] after the end of the first stream or of the session, and
+    /// [`StreamError::Connection`] if that ended with an error.
     pub fn open(&mut self, kind: StreamKind) -> Result<StreamId, StreamError> {
         let session = &mut *self.0;
         session.check_open()?;
@@ -68,7 +72,7 @@ impl Streams<'_> {
         Ok(id)
     }
 
-    /// The next stream which the peer has opened, in the order of their ids.
+    /// The next stream which the peer has opened: bidirectional ones first, each kind in the order of its ids.
     pub fn accept(&mut self) -> Option<StreamId> {
         self.0.recv.accept()
     }

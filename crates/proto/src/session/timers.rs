@@ -98,7 +98,7 @@ impl Session {
             // Three unanswered ones in an idle timeout are no rarity at 50 % loss ([idle-2]).
             self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(self.rtt.smoothed() * 2))
         });
-        // The report which opens a closed window may have been lost: ask for another.
+        // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
         let probe = (self.send.stuck().is_some() || self.wants_streams).then_some(self.last_keep_alive + WINDOW_PROBE);
         earlier(regular, probe)
     }

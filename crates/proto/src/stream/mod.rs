@@ -1,4 +1,4 @@
-//! A stream of a modern session: an ordered sequence of bytes, cut into blocks.
+//! A stream of a modern session: an ordered sequence of bytes, cut into blocks (`spec/protocol.md` \[stream-7\]).
 
 pub(crate) mod recv;
 pub(crate) mod send;

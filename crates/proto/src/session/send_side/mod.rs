@@ -177,7 +177,7 @@ impl SendSide {
         }
     }
 
-    /// A symbol that asks a peer who has not told of a stream's newest blocks.
+    /// A symbol that asks a peer who has not told of a stream's newest blocks (\[silence-4\]).
     fn question(&mut self, now: Time) -> Option<Symbol> {
         if now < self.timed_from {
             return None;
@@ -195,7 +195,7 @@ impl SendSide {
         self.streams.get(self.oldest_stream()?)?.probe_symbol()
     }
 
-    /// The stream whose oldest block was begun before all others' ([credit-2]).
+    /// The stream whose oldest block was begun before all others' ([credit-2], [sched-4]).
     fn oldest_stream(&self) -> Option<StreamId> {
         let begun = self.streams.iter().filter_map(|(id, stream)| Some((stream.oldest_begun()?, id)));
         begun.min().map(|(_, id)| id)

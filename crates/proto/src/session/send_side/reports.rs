@@ -115,7 +115,8 @@ impl SendSide {
         Ok(())
     }
 
-    /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will.
+    /// Of our streams from these indices on the peer has seen nothing: whatever was sent on them has met its fate, or will
+    /// (\[report-14\]).
     fn take_unseen(&mut self, first: StreamLimits, all: &mut Listed) -> Result<(), PeerMisbehaved> {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {

@@ -1,5 +1,6 @@
-//! Which stream sends next (`spec/protocol.md` §5.4): the most urgent ones, as RFC 9218 has it, and among equals each as much
-//! as its weight says, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram.
+//! Which stream sends next (`spec/protocol.md` §5.5): the most urgent ones, as RFC 9218 has it (\[sched-1\]), and among equals
+//! each as much as its weight says, by start-time fair queueing (Goyal, Vin, Cheng 1996), whose error is one datagram
+//! (\[sched-2\]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,7 +47,7 @@ impl Priority {
 pub(super) enum Work {
     /// What rounds owe, and new blocks.
     Rounds,
-    /// Repair which nobody has asked for yet: before the rounds of less urgent streams.
+    /// Repair which nobody has asked for yet: before the rounds of less urgent streams (\[sched-3\]).
     Proactive,
 }
 

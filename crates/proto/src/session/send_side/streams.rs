@@ -12,7 +12,7 @@ use crate::spare::SpareBlocks;
 use crate::stream::send::SendStream;
 use crate::stream::send::counters::SendCounters;
 
-/// What an application is told of a stream which it sends.
+/// What an application is told of a stream which it sends (\[end-8\]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendEvent {
     /// There is room to write again.

@@ -1,4 +1,4 @@
-//! How the sending half of a stream ends, the first stream apart, whose end is the session's (`spec/protocol.md` §8).
+//! How the sending half of a stream ends, the first stream apart, whose end is the session's (`spec/protocol.md` §12.2).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::shared::SendShared;
 use crate::error::PeerMisbehaved;
 use crate::limits::STREAM_END_INTERVAL_MAX;
 
-/// What has been said of a stream's end.
+/// What has been said of a stream's end (\[end-5\]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Said {
     /// Nothing.
@@ -80,7 +80,7 @@ impl SendStream {
         }
     }
 
-    /// Drops what has not been delivered, and tells the peer so. The streams which are reset or done stay as they are.
+    /// Drops what has not been delivered, and tells the peer so (\[end-6\]). The streams which are reset or done stay as they are.
     pub(crate) fn reset(&mut self, now: Time, error: u32, shared: &mut SendShared) {
         if self.ending.is_reset() {
             return;
@@ -151,7 +151,7 @@ impl SendStream {
         Ok(true)
     }
 
-    /// The peer knows nothing of the stream any more. What it proved of it counts, and no more than that.
+    /// The peer knows nothing of the stream any more. What it proved of it counts, and no more than that (\[end-7\]).
     pub(crate) fn on_gone(&mut self, shared: &mut SendShared) {
         let dropped_max = if self.ending.is_reset() { self.ending.dropped_max } else { self.drop_blocks(shared) };
         shared.served_max -= dropped_max;

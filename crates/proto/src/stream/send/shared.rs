@@ -28,7 +28,7 @@ pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
     block_cost(symbol_size as u64) + KIB_BYTES - 1
 }
 
-/// How much more one may take who has `own` of what is shared, when `free` of it is left.
+/// How much more one may take who has `own` of what is shared, when `free` of it is left (\[window-7\]).
 pub(crate) fn share(free: u64, own: u64) -> u64 {
     (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
 }
