@@ -1,9 +1,9 @@
 //! An echo server and its client.
 //!
 //! ```text
-//! cargo run --example echo                               both in one process, over loopback
-//! cargo run --example echo -- serve 0.0.0.0:4433         prints its key
-//! cargo run --example echo -- connect 192.0.2.7:4433 KEY sends standard input, prints what comes back
+//! cargo run -p dfcp --example echo                               both in one process, over loopback
+//! cargo run -p dfcp --example echo -- serve 0.0.0.0:4433         prints its key
+//! cargo run -p dfcp --example echo -- connect 192.0.2.7:4433 KEY sends standard input, prints what comes back
 //! ```
 #![expect(clippy::print_stderr, reason = "a program's message to its user")]
 
@@ -11,33 +11,36 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PublicKey, StaticKey, Stream, Traffic};
-use tokio::io::{AsyncRead, AsyncWriteExt, copy, stdin, stdout};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, stdin, stdout};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => {
-            let key = dfcp::generate_key()?;
-            let public = key.public();
-            let listener = listen("127.0.0.1:0", key)?;
-            let address = listener.local_addr()?;
-            tokio::spawn(serve(listener));
-            ask(address, public, &b"hello, fountain\n"[..]).await
-        }
+        [] => demo(&b"hello, fountain\n"[..], stdout()).await,
         ["serve", address] => {
             let key = dfcp::generate_key()?;
             eprintln!("clients need the key {}", key.public());
-            serve(listen(address, key)?).await
+            serve(listen(address.parse()?, key)?).await
         }
-        ["connect", address, key] => ask(address.parse()?, key.parse()?, stdin()).await,
+        ["connect", address, key] => ask(address.parse()?, key.parse()?, stdin(), stdout()).await,
         _ => anyhow::bail!("usage: echo [serve ADDRESS | connect ADDRESS KEY]"),
     }
 }
 
+/// Both ends in one process.
+pub(crate) async fn demo(input: impl AsyncRead + Unpin, output: impl AsyncWrite + Unpin) -> anyhow::Result<()> {
+    let key = dfcp::generate_key()?;
+    let public = key.public();
+    let listener = listen(([127, 0, 0, 1], 0).into(), key)?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve(listener));
+    ask(address, public, input, output).await
+}
+
 /// Everybody may come in, and can know who answers. What goes back is small messages which somebody waits for.
-fn listen(address: &str, key: StaticKey) -> anyhow::Result<Listener> {
-    Ok(Listener::bind(address.parse()?, Config::server(key).with_traffic(Traffic::LowLatency))?)
+fn listen(address: SocketAddr, key: StaticKey) -> anyhow::Result<Listener> {
+    Ok(Listener::bind(address, Config::server(key).with_traffic(Traffic::LowLatency))?)
 }
 
 async fn serve(listener: Listener) -> anyhow::Result<()> {
@@ -46,7 +49,7 @@ async fn serve(listener: Listener) -> anyhow::Result<()> {
         tokio::spawn(async move {
             let remote = stream.remote_addr();
             if let Err(error) = echo(stream).await {
-                tracing::warn!(%remote, %error, "connection ended");
+                eprintln!("{remote}: {error}");
             }
         });
     }
@@ -59,14 +62,18 @@ async fn echo(stream: Stream) -> std::io::Result<()> {
     writer.shutdown().await
 }
 
-async fn ask(address: SocketAddr, key: PublicKey, mut input: impl AsyncRead + Unpin) -> anyhow::Result<()> {
+async fn ask(
+    address: SocketAddr,
+    key: PublicKey,
+    mut input: impl AsyncRead + Unpin,
+    mut output: impl AsyncWrite + Unpin,
+) -> anyhow::Result<()> {
     let config = Config::client(key).with_traffic(Traffic::LowLatency).with_connect_timeout(Duration::from_secs(5));
     let (mut reader, mut writer) = Stream::connect(address, config).await?.into_split();
     let send = async {
         copy(&mut input, &mut writer).await?;
         writer.shutdown().await
     };
-    let mut output = stdout();
     let receive = async {
         copy(&mut reader, &mut output).await?;
         output.flush().await

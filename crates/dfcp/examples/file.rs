@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! head -c 32 /dev/urandom | base64 > secret          which both sides need
-//! cargo run --example file -- receive 0.0.0.0:4433 secret copy.bin
-//! cargo run --example file -- send 192.0.2.7:4433 secret original.bin 50      at 50 Mbit/s
+//! cargo run -p dfcp --example file -- receive 0.0.0.0:4433 secret copy.bin
+//! cargo run -p dfcp --example file -- send 192.0.2.7:4433 secret original.bin 50      at 50 Mbit/s
 //! ```
 #![expect(clippy::print_stderr, reason = "a program's progress")]
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use dfcp::blocking::{Listener, Stream};
@@ -17,21 +19,28 @@ use dfcp::{Config, PreSharedKey, Rate};
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["receive", address, secret, path] => receive(address, secret, path),
-        ["send", address, secret, path] => send(address, secret, path, "100"),
-        ["send", address, secret, path, rate_mbps] => send(address, secret, path, rate_mbps),
+        ["receive", address, secret, path] => {
+            let listener = Listener::bind(address.parse()?, shared(secret.as_ref())?)?;
+            eprintln!("waiting on {}", listener.local_addr()?);
+            receive(&listener, path.as_ref())
+        }
+        ["send", address, secret, path] => send(address.parse()?, shared(secret.as_ref())?, path.as_ref(), 100),
+        ["send", address, secret, path, rate_mbps] => {
+            send(address.parse()?, shared(secret.as_ref())?, path.as_ref(), rate_mbps.parse()?)
+        }
         _ => anyhow::bail!("usage: file receive ADDRESS SECRET PATH | file send ADDRESS SECRET PATH [MBIT_PER_SECOND]"),
     }
 }
 
-/// Sealed with a key which both sides have.
-fn shared(secret: &str) -> anyhow::Result<Config> {
-    Ok(Config::pre_shared(PreSharedKey::from_file_content(&std::fs::read(secret)?)?))
+/// Sealed with a key which both sides have. A program which ends with its transfer does not want to wait for half a minute in
+/// TIME_WAIT.
+pub(crate) fn shared(secret: &Path) -> anyhow::Result<Config> {
+    let key = PreSharedKey::from_file_content(&std::fs::read(secret)?)?;
+    Ok(Config::pre_shared(key).with_time_wait(Duration::from_secs(2)))
 }
 
-fn receive(address: &str, secret: &str, path: &str) -> anyhow::Result<()> {
-    let listener = Listener::bind(address.parse()?, shared(secret)?)?;
-    eprintln!("waiting on {}", listener.local_addr()?);
+/// Takes one file in.
+pub(crate) fn receive(listener: &Listener, path: &Path) -> anyhow::Result<()> {
     let mut stream = listener.accept()?;
     let mut file = File::create(path)?;
     let bytes = io::copy(&mut stream, &mut file)?;
@@ -41,13 +50,11 @@ fn receive(address: &str, secret: &str, path: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn send(address: &str, secret: &str, path: &str, rate_mbps: &str) -> anyhow::Result<()> {
-    let rate_bps = rate_mbps.parse::<u64>()?.saturating_mul(1_000_000);
+/// Returns when the receiver has all of the file.
+pub(crate) fn send(address: SocketAddr, config: Config, path: &Path, rate_mbps: u64) -> anyhow::Result<()> {
+    let rate = Rate::Fixed { rate_bps: rate_mbps.saturating_mul(1_000_000) };
     let mut file = File::open(path)?;
-    // A program which ends with its transfer does not want to wait for half a minute in TIME_WAIT.
-    let time_wait = Duration::from_secs(2);
-    let config = shared(secret)?.with_rate(Rate::Fixed { rate_bps }).with_time_wait(time_wait);
-    let mut stream = Stream::connect(address.parse()?, config)?;
+    let mut stream = Stream::connect(address, config.with_rate(rate))?;
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;
     eprintln!("{bytes} bytes are there; {} datagrams were sent", stream.stats().segments_sent);

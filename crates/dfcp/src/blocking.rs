@@ -173,6 +173,27 @@ impl Endpoint {
 }
 
 /// Accepts connections; the blocking twin of [`crate::Listener`].
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// use dfcp::Config;
+/// use dfcp::blocking::{Listener, Stream};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Config::server(key))?;
+/// let mut calling = Stream::connect(listener.local_addr()?, client)?;
+/// let mut called = listener.accept()?;
+/// calling.write_all(b"ping")?;
+/// calling.flush()?;
+/// let mut received = [0; 4];
+/// called.read_exact(&mut received)?;
+/// assert_eq!(&received, b"ping");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Listener {
     endpoint: Endpoint,
@@ -235,6 +256,22 @@ impl Listener {
 }
 
 /// A connection; the blocking twin of [`crate::Stream`], whose description of `flush`, `shutdown` and dropping holds.
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// use dfcp::blocking::Stream;
+/// use dfcp::{Config, PublicKey};
+///
+/// fn ask(server: std::net::SocketAddr, key: PublicKey, question: &str) -> std::io::Result<String> {
+///     let mut stream = Stream::connect(server, Config::client(key))?;
+///     stream.write_all(question.as_bytes())?;
+///     stream.shutdown()?;
+///     let mut answer = String::new();
+///     stream.read_to_string(&mut answer)?;
+///     Ok(answer)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Stream {
     stream: crate::Stream,
@@ -376,6 +413,18 @@ impl Stream {
 }
 
 /// Watches a connection's path; the blocking twin of [`crate::PathWatch`].
+///
+/// ```
+/// /// Sets an encoder's rate, until the connection is over.
+/// fn follow(stream: &dfcp::blocking::Stream, set_encoder_bps: impl Fn(f64) + Send + 'static) {
+///     let mut path = stream.watch_path();
+///     std::thread::spawn(move || {
+///         while let Some(now) = path.changed() {
+///             set_encoder_bps(now.rate_bps.unwrap_or(1_000_000_000) as f64 * (1.0 - now.loss) * 0.9);
+///         }
+///     });
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PathWatch {
     watch: crate::PathWatch,
@@ -395,12 +444,22 @@ impl PathWatch {
 }
 
 /// The reading half of a [`Stream`], or a stream on which only the peer sends.
+///
+/// ```
+/// /// Copies both ways at once, in two threads.
+/// fn talk(stream: dfcp::blocking::Stream) -> std::io::Result<()> {
+///     let (mut reader, mut writer) = stream.into_split();
+///     std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::stdout()));
+///     std::io::copy(&mut std::io::stdin(), &mut writer)?;
+///     writer.shutdown()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct ReadHalf {
     half: crate::ReadHalf,
 }
 
-/// The writing half of a [`Stream`], or a stream on which only this side sends.
+/// The writing half of a [`Stream`], or a stream on which only this side sends; [`ReadHalf`] has an example.
 #[derive(Debug)]
 pub struct WriteHalf {
     half: crate::WriteHalf,

@@ -8,6 +8,13 @@ use std::net::SocketAddr;
 const EXPERIMENTAL: [u8; 2] = [253, 254];
 
 /// What carries datagrams from host to host. Both ends need the same.
+///
+/// ```
+/// use dfcp::Carrier;
+///
+/// let remote = "192.0.2.7:4433".parse().expect("an address");
+/// assert_eq!(Carrier::Udp.overhead_bytes(remote) - Carrier::RAW_IP.overhead_bytes(remote), 8);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Carrier {

@@ -5,6 +5,19 @@ use std::io;
 use dfcp_proto::{ConnectionError, WriteError};
 
 /// Why [`Stream::connect`](crate::Stream::connect) or [`Endpoint::connect`](crate::Endpoint::connect) failed.
+///
+/// ```
+/// use dfcp::{Config, ConnectError, ConnectionError, PublicKey, Stream};
+///
+/// /// Connects, or says what to do.
+/// async fn dial(server: std::net::SocketAddr, key: PublicKey) -> Result<Stream, String> {
+///     Stream::connect(server, Config::client(key)).await.map_err(|error| match error {
+///         ConnectError::Connection(ConnectionError::UnexpectedKey(shown)) => format!("{server} has the key {shown}!"),
+///         ConnectError::Connection(error) => format!("{server}: {error}"),
+///         other => format!("a fault on this side: {other}"),
+///     })
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {

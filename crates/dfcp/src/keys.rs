@@ -8,6 +8,12 @@ use dfcp_proto::StaticKey;
 ///
 /// # Errors
 /// The system has none to give.
+///
+/// ```
+/// let key = dfcp::generate_key()?;
+/// println!("tell those who call: {}", key.public());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn generate_key() -> io::Result<StaticKey> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;

@@ -13,6 +13,23 @@ use crate::stream::Stream;
 /// Accepts connections on one socket, like `tokio::net::TcpListener`.
 ///
 /// Dropping it resets what waits to be accepted; accepted streams live on.
+///
+/// ```
+/// use dfcp::{Config, Listener, StaticKey};
+///
+/// /// Gives back to everybody what they send.
+/// async fn serve(key: StaticKey) -> std::io::Result<()> {
+///     let listener = Listener::bind("[::]:4433".parse().expect("an address"), Config::server(key))?;
+///     loop {
+///         let stream = listener.accept().await?;
+///         tokio::spawn(async move {
+///             let (mut reader, mut writer) = stream.into_split();
+///             tokio::io::copy(&mut reader, &mut writer).await?;
+///             tokio::io::AsyncWriteExt::shutdown(&mut writer).await
+///         });
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Listener {
     endpoint: Endpoint,

@@ -12,6 +12,16 @@ use crate::limits;
 ///
 /// How much to offer: no more than `rate_bps`, headers and repair included. At a loss of `loss`, what the application writes
 /// takes about `1 / (1 - loss)` times as much, and what is written beyond that waits in the send buffer.
+///
+/// ```
+/// use dfcp::PathEstimates;
+///
+/// /// What an encoder may make, bits per second, so that all of it is delivered at once.
+/// fn target_bps(path: &PathEstimates, most: u64) -> f64 {
+///     path.rate_bps.unwrap_or(most).min(most) as f64 * (1.0 - path.loss) * 0.9
+/// }
+/// assert_eq!(target_bps(&PathEstimates::default(), 1_000_000), 900_000.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

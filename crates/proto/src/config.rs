@@ -16,6 +16,16 @@ use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 
 /// How a sender decides what to send next.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Schedule};
+///
+/// // A measurement as in the documents: 5 % more than a block has, then the next one.
+/// let config = Config::danger_classic().with_schedule(Schedule::OpenLoop { redundancy: 0.05 });
+/// assert!(config.validate().is_ok());
+/// assert!(Config::modern().with_schedule(Schedule::Flood).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Schedule {
@@ -33,6 +43,15 @@ pub enum Schedule {
 }
 
 /// How fast a sender may send.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Rate};
+///
+/// let config = Config::modern().with_rate(Rate::Fixed { rate_bps: 20_000_000 });
+/// assert!(config.validate().is_ok());
+/// assert!(config.with_rate(Rate::Fixed { rate_bps: 20 }).validate().is_err(), "20 bit/s are not meant");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Rate {
@@ -47,6 +66,14 @@ pub enum Rate {
 }
 
 /// What the application's data is like; may be changed while the connection runs.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Traffic};
+///
+/// let prompt = Config::modern().with_traffic(Traffic::LowLatency); // a terminal, a game, calls of procedures
+/// assert_eq!(Config::modern().traffic, Traffic::Bulk);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Traffic {
@@ -86,8 +113,10 @@ pub enum Content {
 /// shall be different:
 ///
 /// ```
-/// use dfcp_proto::{Config, Rate, StaticKey};
+/// # use dfcp_proto as dfcp;
 /// use std::time::Duration;
+///
+/// use dfcp::{Config, Rate, StaticKey};
 ///
 /// # fn main() -> Result<(), dfcp_proto::ConfigError> {
 /// let key = StaticKey::from_seed(&[7; 32]); // in real use 32 unpredictable bytes, which are kept

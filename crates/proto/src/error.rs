@@ -8,6 +8,14 @@ use dfcp_wire::{DecodeError, EncodeError, Profile};
 use crate::config::Schedule;
 
 /// A configuration which cannot work.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Rate};
+///
+/// let error = Config::modern().with_rate(Rate::Fixed { rate_bps: 20 }).validate().expect_err("too slow");
+/// assert_eq!(error.to_string(), "rate_bps is 20; it must lie between 1000 and 1000000000000");
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -48,6 +56,17 @@ pub enum ConfigError {
 }
 
 /// Why a connection ended other than by both sides closing it.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::ConnectionError;
+///
+/// /// Whether calling again, later, may help.
+/// fn is_temporary(error: &ConnectionError) -> bool {
+///     matches!(error, ConnectionError::HandshakeTimeout { .. } | ConnectionError::TimedOut | ConnectionError::Reset)
+/// }
+/// assert!(!is_temporary(&ConnectionError::NotAdmitted));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
@@ -228,6 +247,14 @@ pub enum WriteError {
 }
 
 /// Why a parameter could not be set or read.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Parameter, ParameterError};
+///
+/// let error = Config::modern().set(Parameter::Decoding, 0);
+/// assert_eq!(error, Err(ParameterError::ClassicOnly("Decoding")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {

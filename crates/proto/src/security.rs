@@ -8,6 +8,14 @@ use dfcp_secure::{Cipher, Fingerprint, InitiatorKeys, Pattern, PreSharedKey, Pub
 use crate::error::ConfigError;
 
 /// Whether and how a modern connection is protected.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Security};
+///
+/// assert!(matches!(Config::modern().security, Security::Sealed(_)));
+/// assert!(matches!(Config::danger_unsealed().security, Security::Unsealed));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Security {
     /// Every datagram behind the handshake is encrypted and authenticated.
@@ -17,6 +25,20 @@ pub enum Security {
 }
 
 /// The keys of one end, and whom it takes for its peer.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Cipher, Ciphers, Config, Credentials, PeerKey, StaticKey};
+///
+/// let (own, peer) = (StaticKey::from_seed(&[1; 32]), StaticKey::from_seed(&[2; 32]).public());
+/// let config = Config::sealed(Credentials {
+///     key: Some(own),
+///     peer: PeerKey::Known(peer),
+///     ciphers: Ciphers::Only(Cipher::ChaCha20Poly1305),
+///     ..Credentials::default()
+/// });
+/// assert!(config.validate().is_ok());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// This end's static key, by which its peer knows it. Without one a fresh key is made: for each connection that is
@@ -32,6 +54,16 @@ pub struct Credentials {
 }
 
 /// Which static key the peer must have.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, PeerKey, StaticKey};
+///
+/// let key = StaticKey::from_seed(&[7; 32]).public();
+/// let known = Config::client(key);                     // PeerKey::Known
+/// let shown = Config::client(key.fingerprint());       // PeerKey::Fingerprint
+/// let whoever_answers = Config::client(PeerKey::Any);  // an attacker included
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum PeerKey {
     /// Nobody has said so yet: only a pre-shared key will do.
@@ -48,10 +80,29 @@ pub enum PeerKey {
 }
 
 /// Decides about a peer's static key. It is asked during the handshake, and must answer at once.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use std::collections::HashSet;
+///
+/// use dfcp::{Config, StaticKey, Verifier};
+///
+/// let friend = StaticKey::from_seed(&[1; 32]).public();
+/// let friends = HashSet::from([friend]);
+/// let server = Config::server(StaticKey::from_seed(&[2; 32]))
+///     .with_peer(Verifier::new(move |key| friends.contains(key)));
+/// ```
 #[derive(Clone)]
 pub struct Verifier(Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>);
 
 /// Which ciphers are offered and taken.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Cipher, Ciphers, Config, PeerKey};
+///
+/// let config = Config::client(PeerKey::Any).with_ciphers(Ciphers::Only(Cipher::Aes256Gcm));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ciphers {
     /// All, the one which is fastest on both CPUs first.

@@ -4,6 +4,18 @@ use std::time::Duration;
 
 /// What a connection has done so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the
 /// round-trip time as `rtt_ms`.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::Stats;
+///
+/// /// Bytes sent beyond those delivered, as a share of these.
+/// fn overhead(stats: &Stats) -> Option<f64> {
+///     let delivered = stats.stream_bytes_acknowledged;
+///     (delivered > 0).then(|| stats.bytes_sent as f64 / delivered as f64 - 1.0)
+/// }
+/// assert_eq!(overhead(&Stats::default()), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -71,6 +83,18 @@ pub struct Stats {
 }
 
 /// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{BreakerState, Stats};
+///
+/// /// What to tell a user whose transfer is slower than the rate that was asked for.
+/// fn remark(stats: &Stats) -> Option<String> {
+///     let carried = || stats.carried_rate_bps as f64 / 1e6;
+///     (stats.breaker == BreakerState::Limiting).then(|| format!("the path carries about {:.1} Mbit/s", carried()))
+/// }
+/// assert_eq!(remark(&Stats::default()), None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
@@ -89,6 +113,12 @@ pub enum BreakerState {
 }
 
 /// Data datagrams sent, by reason.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// let sent = dfcp::SentSymbols::default();
+/// assert_eq!(sent.total(), sent.source + sent.repair + sent.proactive + sent.probe);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -113,6 +143,15 @@ impl SentSymbols {
 
 /// Data datagrams sent which arrived and were not needed, by cause, as the peer's newest report tells. A classic peer
 /// does not report: then all are zero, and what was wasted is in the peer's [`ReceivedSymbols`] alone.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// /// The share of what was sent that was of no use.
+/// fn waste(stats: &dfcp::Stats) -> f64 {
+///     stats.wasted.total() as f64 / stats.sent.total().max(1) as f64
+/// }
+/// assert_eq!(waste(&dfcp::Stats::default()), 0.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -134,6 +173,12 @@ impl WastedSymbols {
 }
 
 /// Data datagrams received, by use. All but `useful` are waste.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// let received = dfcp::ReceivedSymbols::default();
+/// assert_eq!(received.distinct(), received.useful + received.dependent + received.late + received.refused);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -16,6 +16,13 @@ pub const PRE_SHARED_BYTES_MIN: usize = 32;
 const FINGERPRINT_PREFIX: &str = "SHA256:";
 
 /// Why a key was refused.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::{KeyError, PublicKey};
+///
+/// assert_eq!("not a key".parse::<PublicKey>(), Err(KeyError::PublicKeyText));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The text is no public key.
@@ -32,6 +39,15 @@ pub enum KeyError {
 }
 
 /// A private X25519 key (RFC 7748), which identifies one end. Wiped when dropped; `Debug` shows its public half.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::StaticKey;
+///
+/// let key = StaticKey::from_seed(&[7; 32]); // in real use 32 unpredictable bytes: `dfcp::generate_key`
+/// let stored = key.to_bytes(); // for a file which only its owner can read
+/// assert_eq!(StaticKey::from_bytes(&stored).public(), key.public());
+/// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct StaticKey {
     private: [u8; 32],
@@ -76,6 +92,16 @@ impl fmt::Debug for StaticKey {
 }
 
 /// A public X25519 key. Its text form is 43 characters of base64.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::{PublicKey, StaticKey};
+///
+/// let key = StaticKey::from_seed(&[7; 32]).public();
+/// let told: PublicKey = key.to_string().parse()?;
+/// assert_eq!(told, key);
+/// # Ok::<(), dfcp::KeyError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -108,6 +134,16 @@ impl FromStr for PublicKey {
 }
 
 /// SHA-256 of a public key. Its text form is that of `ssh`: `SHA256:` and 43 characters of base64.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::{Fingerprint, StaticKey};
+///
+/// let fingerprint = StaticKey::from_seed(&[7; 32]).public().fingerprint();
+/// assert!(fingerprint.to_string().starts_with("SHA256:"));
+/// assert_eq!(fingerprint.to_string().parse::<Fingerprint>()?, fingerprint);
+/// # Ok::<(), dfcp::KeyError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -133,6 +169,15 @@ impl FromStr for Fingerprint {
 }
 
 /// A key which both ends were given beforehand. Wiped when dropped, never shown.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::PreSharedKey;
+///
+/// let key = PreSharedKey::from_file_content(b"GrnJbm1kSUAaWE4WnW5Xg6M2gkEBqJWQqt9A7Ew2bZc=\n")?;
+/// assert!(PreSharedKey::from_file_content(b"swordfish").is_err(), "no password: it can be guessed");
+/// # Ok::<(), dfcp::KeyError>(())
+/// ```
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PreSharedKey([u8; 32]);
 

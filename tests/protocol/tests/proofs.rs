@@ -58,7 +58,7 @@ fn ends_without_seals_ignore_proofs() {
             return vec![packet];
         }
         let bytes = rewritten(&packet.bytes, |header, payload| {
-            if header.flags == Flags::FBK {
+            if header.flags == Flags::FBK && payload.len() > REPORT_BYTES {
                 // Those of the report's only record, before its list.
                 let list = REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1;
                 let proofs = &mut payload[list - 8..list];

@@ -8,7 +8,6 @@ use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::{Config, Connection, Opener, Priority, Rate, State, StreamError, StreamId, StreamKind, StreamLimits};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, Packet, StreamApplications, Trust, sealed};
-use dfcp_time::Time;
 
 const RATE_BPS: u64 = 20_000_000;
 const RTT: Duration = Duration::from_millis(40);
@@ -38,7 +37,9 @@ impl Streams {
         let (client, server) =
             (StreamApplications::new(seed, Opener::Initiator), StreamApplications::new(seed, Opener::Acceptor));
         let mut streams = Self { pair, client, server };
-        let is_open = |it: &mut Self| it.pair.client.state() == State::Established && it.pair.server.state() == State::Established;
+        let is_open = |it: &mut Self| {
+            it.pair.client.state() == State::Established && it.pair.server.state() == State::Established
+        };
         assert!(streams.run_until(Duration::from_secs(20), is_open), "seed {seed}: the handshake");
         streams
     }
@@ -53,7 +54,9 @@ impl Streams {
 
     fn work(&mut self) {
         let now = self.pair.now;
-        for (applications, node) in [(&mut self.client, &mut self.pair.client), (&mut self.server, &mut self.pair.server)] {
+        for (applications, node) in
+            [(&mut self.client, &mut self.pair.client), (&mut self.server, &mut self.pair.server)]
+        {
             if let Some(connection) = node.connection_mut() {
                 applications.work(now, connection);
             }

@@ -100,9 +100,9 @@ impl StreamApplications {
     #[must_use]
     pub fn are_done(&self) -> bool {
         let is_read = |id: &StreamId| id.opener() != self.us || id.kind() == StreamKind::Bidirectional;
-        self.streams.iter().all(|(id, it)| {
-            (!it.writes || it.delivered_at.is_some()) && (!is_read(id) || it.ended_at.is_some())
-        })
+        self.streams
+            .iter()
+            .all(|(id, it)| (!it.writes || it.delivered_at.is_some()) && (!is_read(id) || it.ended_at.is_some()))
     }
 
     /// Takes the events, accepts streams, writes and reads.
@@ -196,7 +196,8 @@ impl std::fmt::Display for StreamApplications {
     /// How many streams there are, and the first that are not done.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
-        let is_open = |it: &StreamState| (it.writes && it.delivered_at.is_none()) || (it.reads && it.ended_at.is_none());
+        let is_open =
+            |it: &StreamState| (it.writes && it.delivered_at.is_none()) || (it.reads && it.ended_at.is_none());
         for (id, it) in self.streams.iter().filter(|(_, it)| is_open(it)).take(3) {
             write!(f, "; {id:?}: {it:?}")?;
         }

@@ -52,7 +52,9 @@ pub(crate) struct Story {
     name: Name,
     began: Time,
     told: Observation,
-    /// The rate and the rounds of blocks, which can change with every report, were told last with these values at these times.
+    /// The address, the rate and the rounds of blocks, which can change again and again, were told last with these values at these
+    /// times.
+    address: (Option<Time>, SocketAddr, u64),
     rate: (Time, u64),
     rounds: (Time, u64, u64),
     totals_are_told: bool,
@@ -78,7 +80,9 @@ impl Story {
             identity: None,
             stats: Stats::default(),
         };
-        let story = Self { name, began: now, told, rate: (now, 0), rounds: (now, 0, 0), totals_are_told: false };
+        let address = (None, told.remote, 0);
+        let story =
+            Self { name, began: now, told, address, rate: (now, 0), rounds: (now, 0, 0), totals_are_told: false };
         if was_called {
             tell!(story, remote = %told.remote, profile = ?connection.profile(), "called by a peer");
         }
@@ -110,9 +114,7 @@ impl Story {
     fn tell_news(&mut self, now: Time, seen: Observation, ended: Option<&Ended>) {
         self.tell_calls(&seen);
         self.tell_opening(now, &seen);
-        if seen.remote != self.told.remote {
-            tell!(self, from = %self.told.remote, to = %seen.remote, "the peer has moved, and has proven its new address");
-        }
+        self.tell_moves(now, &seen);
         self.tell_breaker(now, &seen.stats);
         self.tell_rate(now, &seen);
         self.tell_rounds(now, &seen.stats);
@@ -148,6 +150,18 @@ impl Story {
             tell!(self, %after_ms, %rtt_ms, %rate_mbps, "connected");
             self.rate = (now, seen.stats.rate_bps);
         }
+    }
+
+    /// A peer may move with every datagram.
+    fn tell_moves(&mut self, now: Time, seen: &Observation) {
+        let (told_at, from, told) = self.address;
+        let moves = seen.stats.path_changes - told;
+        if moves == 0 || told_at.is_some_and(|told_at| !is_due(told_at, now)) {
+            return;
+        }
+        let (to, rtt_ms) = (seen.remote, Milliseconds(seen.stats.rtt));
+        tell!(self, %from, %to, moves, %rtt_ms, "the peer has moved, and has proven its new address");
+        self.address = (Some(now), to, seen.stats.path_changes);
     }
 
     fn tell_breaker(&mut self, now: Time, seen: &Stats) {

@@ -46,6 +46,25 @@ pub(crate) use wake_queue::WakeQueue;
 ///
 /// Cheap to clone. When the last clone is gone, nothing more is accepted, and what waits to be accepted is reset; streams
 /// live on. The socket is closed once the last connection is over.
+///
+/// ```
+/// use dfcp::{Config, Endpoint};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// let server = Endpoint::bind("127.0.0.1:0".parse().expect("an address"), Some(Config::server(key).into()))?;
+/// let caller = Endpoint::bind("127.0.0.1:0".parse().expect("an address"), None)?;
+/// // Two connections between the same two sockets.
+/// let first = caller.connect(server.local_addr(), client.clone()).await?;
+/// let second = caller.connect(server.local_addr(), client).await?;
+/// assert_eq!(caller.stats().connections, 2);
+/// drop((first, second));
+/// caller.wait_idle().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     user: Arc<User>,

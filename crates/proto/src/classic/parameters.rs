@@ -22,6 +22,18 @@ pub enum Access {
 }
 
 /// A parameter of thesis table 3.2.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, Parameter};
+///
+/// let mut config = Config::danger_classic();
+/// config.set(Parameter::WindowSize, 64)?;
+/// let by_name: Parameter = "redundancy".parse()?;
+/// config.set(by_name, 70_000)?;
+/// assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (64, 70_000));
+/// # Ok::<(), dfcp::ParameterError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parameter {
     /// Largest size of the sliding window, blocks.
@@ -54,6 +66,16 @@ pub enum Parameter {
 
 /// What a classic connection starts with, of the parameters of table 3.2 that can be set. *Window size* is
 /// [`Config::window_blocks`](crate::Config::window_blocks).
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{ClassicSettings, Config};
+///
+/// // A token bucket of 2 segments, filled by one in each tick.
+/// let bucket = ClassicSettings { maxtokens: 2_840, inctokens: 1_420, ..ClassicSettings::default() };
+/// let config = Config::danger_classic().with_classic(bucket);
+/// assert!(config.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct ClassicSettings {

@@ -8,6 +8,14 @@ use crate::limits;
 use crate::shared::reserve_bytes;
 
 /// When an initiator must prove its address by a cookie before anything is kept for it, at the price of one round trip.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Accept, Config, Cookies, StaticKey};
+///
+/// let mut accept = Accept::from(Config::server(StaticKey::from_seed(&[7; 32])));
+/// accept.cookies = Cookies::Always; // each caller proves its address first, for one round trip more
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cookies {
     /// While more than [`Accept::half_open_max`] others wait, or many first messages could not be read.
@@ -18,6 +26,16 @@ pub enum Cookies {
 }
 
 /// What a listening endpoint takes in.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Accept, Config, StaticKey};
+///
+/// let mut accept = Accept::from(Config::server(StaticKey::from_seed(&[7; 32])));
+/// accept.connections_max = 500;
+/// accept.memory_bytes_max = Some(1 << 30);
+/// assert!(accept.validate().is_ok());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Accept {
     /// How modern connections are configured, sealed or not; `None` refuses them.

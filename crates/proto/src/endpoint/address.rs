@@ -36,6 +36,18 @@ const TRANSLATED: u128 = 0x0064_ff9b << 96;
 
 /// What counts as one address wherever addresses have shares: a whole IPv4 address, also where it is mapped or translated
 /// into IPv6, and the first 64 bits of an IPv6 address, because a site hands all 2⁶⁴ addresses behind them to a single host.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use std::net::IpAddr;
+///
+/// use dfcp::AddressPrefix;
+///
+/// let prefix = |ip: &str| AddressPrefix::from(ip.parse::<IpAddr>().expect("an address"));
+/// assert_eq!(prefix("2001:db8::1"), prefix("2001:db8::2"));
+/// assert_eq!(prefix("::ffff:192.0.2.1"), prefix("192.0.2.1"));
+/// assert_ne!(prefix("192.0.2.1"), prefix("192.0.2.2"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressPrefix(u64);
 

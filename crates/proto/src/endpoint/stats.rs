@@ -6,6 +6,17 @@ use crate::endpoint::half_open::HalfOpens;
 use crate::limits;
 
 /// What an endpoint holds, and what it has turned away.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::EndpointStats;
+///
+/// /// Whether somebody tries to wear the listener out.
+/// fn is_under_attack(before: &EndpointStats, now: &EndpointStats) -> bool {
+///     now.cookies_sent > before.cookies_sent || now.proofs_failed > before.proofs_failed + 100
+/// }
+/// assert!(!is_under_attack(&EndpointStats::default(), &EndpointStats::default()));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -331,7 +331,7 @@ impl Session {
             return self.close(Some(ConnectionError::StreamTooLong));
         }
         // FIN is repeated as long as there is progress, so it is sent at once ([close-1]).
-        // The FIN of the first stream says that nothing else will come: it waits for all others ([close-7]).
+        // The FIN of the first stream says that nothing else will come: it waits for all others.
         if let Some(end) = self.send.first_end().filter(|_| self.send.is_only_first()) {
             self.closing.start(now, end, &RetransmitSchedule::MODERN);
         }

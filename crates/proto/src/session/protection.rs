@@ -6,6 +6,18 @@ use dfcp_wire::ToSeal;
 const _: () = assert!(dfcp_wire::TAG_BYTES == dfcp_secure::TAG_BYTES, "segments have room for a tag");
 
 /// What a handshake has established.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Identity, PublicKey};
+///
+/// /// The account of a peer, if it has proven a key. (`Stream::identity` has the identity.)
+/// fn account(identity: Option<Identity>, accounts: &[(PublicKey, &'static str)]) -> Option<&'static str> {
+///     let key = identity?.peer?;
+///     accounts.iter().find(|(known, _)| *known == key).map(|&(_, name)| name)
+/// }
+/// assert_eq!(account(None, &[]), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {

@@ -18,6 +18,12 @@
 ///            decoded  v      v              CLOSE
 ///                    TIME_WAIT ---timer------^
 /// ```
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// assert!(dfcp::State::CloseWait.is_open());
+/// assert_eq!(dfcp::State::CloseWait.name(), "CLOSE_WAIT");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A SYN has been sent.

@@ -42,6 +42,13 @@ pub const MESSAGE_BYTES_MAX: usize = 1500;
 /// was heard again. The second message's and, in `XX`, the third's are confidential and authenticated, except that the
 /// responder of `XX` does not yet know to whom it sends the second, nor the initiator of a first contact, without a
 /// fingerprint, from whom it comes.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::Pattern;
+///
+/// assert_eq!(Pattern::from_id(2), Some(Pattern::Pinned));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pattern {
     /// `Noise_XX_25519_ChaChaPoly_SHA256`; wire id 1.

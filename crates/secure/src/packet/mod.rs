@@ -48,6 +48,13 @@ pub fn epoch_of(number: u64) -> u64 {
 }
 
 /// What seals datagrams.
+///
+/// ```
+/// # use dfcp_secure as dfcp;
+/// use dfcp::Cipher;
+///
+/// assert_eq!(Cipher::from_id(Cipher::Aes128Gcm.id()), Some(Cipher::Aes128Gcm));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cipher {
     /// AES-128 in Galois/Counter Mode; wire id 1.

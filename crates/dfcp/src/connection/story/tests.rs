@@ -59,8 +59,8 @@ fn story() -> (Story, Observation) {
         stats: Stats::default(),
     };
     let (start, name) = (Time::from_s(100), Name::Id(0x1f));
-    let story =
-        Story { name, began: start, told: seen, rate: (start, 0), rounds: (start, 0, 0), totals_are_told: false };
+    let (address, rate, rounds) = ((None, seen.remote, 0), (start, 0), (start, 0, 0));
+    let story = Story { name, began: start, told: seen, address, rate, rounds, totals_are_told: false };
     (story, seen)
 }
 
@@ -128,13 +128,14 @@ fn the_breaker_says_what_it_does_and_what_it_has_found() {
     assert_eq!(lines, expected.map(|(what, rate)| what.to_owned() + &suffix(rate)));
 }
 
-/// An application may set the rate with every frame of its video, and reports come by the thousand.
+/// An application may set the rate with every frame of its video, reports come by the thousand, and a hostile peer may move to and fro.
 #[test]
 fn what_changes_all_the_time_is_told_once_a_second_with_nothing_left_out() {
     let lines = lines(|| {
         let (mut story, mut seen) = story();
         for ms in 1..=5_000 {
             seen.stats.rate_bps = 1_000_000 + ms;
+            seen.stats.path_changes += 1;
             seen.stats.blocks_repeated += 1;
             seen.stats.later_rounds += 2;
             story.tell_news(at(ms), seen, None);
@@ -142,7 +143,9 @@ fn what_changes_all_the_time_is_told_once_a_second_with_nothing_left_out() {
     });
     let of = |what: &str| lines.iter().filter(|line| line.starts_with(what)).cloned().collect::<Vec<_>>();
     let (rates, rounds) = (of("the rate has changed"), of("blocks needed a second round, or more"));
-    assert_eq!((rates.len(), rounds.len(), lines.len()), (5, 5, 10));
+    let moves = of("the peer has moved");
+    assert_eq!((rates.len(), rounds.len(), moves.len(), lines.len()), (5, 5, 5, 15));
+    assert!(moves[0].contains(" moves=1 ") && moves[1..].iter().all(|line| line.contains(" moves=1000 ")), "{moves:?}");
     assert!(rates[4].contains("from_mbps=1.004 to_mbps=1.005"), "{rates:?}");
     assert!(rounds.iter().all(|line| line.contains("blocks=1000 rounds=2000")), "{rounds:?}");
 }
@@ -152,6 +155,7 @@ fn a_move_and_the_end_are_told_once_each() {
     let lines = lines(|| {
         let (mut story, mut seen) = story();
         seen.remote = ([192, 0, 2, 9], 5).into();
+        seen.stats.path_changes = 1;
         seen.stats.segments_sent = 7;
         for state in [State::Established, State::FinWait1, State::FinWait2, State::TimeWait, State::TimeWait] {
             seen.state = state;

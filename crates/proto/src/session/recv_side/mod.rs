@@ -163,7 +163,10 @@ impl RecvSide {
     fn with<T>(&mut self, id: StreamId, act: impl FnOnce(&mut RecvStream, &mut RecvCommon) -> T) -> Option<T> {
         let half = self.halves.get_mut(id)?;
         let (was_open, untold_bytes) = (half.stream.has_open_blocks(), half.stream.untold_bytes());
+        let delivered_bytes = half.stream.delivered_bytes(&self.common);
         let done = act(&mut half.stream, &mut self.common);
+        let delivered_now = half.stream.delivered_bytes(&self.common);
+        self.common.memory.on_delivered_change(delivered_bytes, delivered_now);
         self.open_halves -= usize::from(was_open);
         self.open_halves += usize::from(half.stream.has_open_blocks());
         self.untold_bytes -= untold_bytes;
@@ -197,6 +200,7 @@ impl RecvSide {
         self.gone.push_back((id, half.stream.is_reset()));
         self.untold_bytes -= half.stream.untold_bytes();
         self.open_halves -= usize::from(half.stream.has_open_blocks());
+        self.common.memory.on_delivered_change(half.stream.delivered_bytes(&self.common), 0);
         half.stream.close(&mut self.common);
         let bytes = self.opening_bytes();
         self.common.memory.give_back(bytes);

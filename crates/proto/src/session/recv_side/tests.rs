@@ -10,6 +10,7 @@ use super::*;
 use crate::error::Dropped;
 use crate::limits;
 use crate::shared::memory::MemoryBudget;
+use crate::stream::send::shared::own_place_bytes;
 
 const NOW: Time = Time::from_s(9);
 /// Room of a report.
@@ -511,24 +512,24 @@ fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symb
             }
         }
     }
-    // Blocks that are needed next may be as many bytes again if later ones came first; here all came in order.
     let counted = taken.iter().sum::<u64>() * 256;
-    assert!(counted <= memory_bytes + u64::from(STREAMS) * 256, "{taken:?}");
+    let own = own_place_bytes(SYMBOL_BYTES);
+    assert!(counted <= memory_bytes + u64::from(STREAMS) * own, "{taken:?}");
     assert!(counted >= memory_bytes - 256, "{taken:?}");
-    // One that has nothing yet: its own symbol, and no more.
+    // One that has nothing yet: what counts as a symbol, and no more.
     let last = one_way(STREAMS - 1);
-    assert_eq!(push(&mut side, byte(last, 0)), Ok(true));
-    assert_eq!(push(&mut side, byte(last, 1)), REFUSED);
+    let refused = (0..).find(|&block_id| push(&mut side, byte(last, block_id)) == REFUSED).unwrap();
+    assert!((own / 256..=own / 256 + 1).contains(&u64::from(refused)), "{refused}");
     read_all(&mut side, last).1.unwrap();
-    assert_eq!(push(&mut side, byte(last, 1)), Ok(true), "read, it has its place again");
+    assert_eq!(push(&mut side, byte(last, refused)), Ok(true), "read, it has its place again");
     assert_eq!(u64::from(side.memory_kib()), memory_bytes / 1_024, "and the peer was told no more than it has got");
 }
 
-/// Later blocks of every stream first, then the ones that are needed: a lying peer gets no more than twice the memory.
+/// Later blocks of every stream first, then the ones that are needed: what found no room does not find any by being needed.
 #[test]
-fn blocks_that_are_needed_next_pass_the_bound_once_for_all_streams() {
+fn no_order_of_blocks_and_streams_passes_the_bound() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
-    let mut side = side_with(&Config { receive_memory_bytes: memory_bytes, window_blocks: 16_384, ..config() });
+    let mut side = side_with(&config().with_receive_memory_bytes(memory_bytes).with_window_blocks(16_384));
     const STREAMS: u32 = 200;
     open(&mut side, STREAMS);
     for first in [1, 0] {
@@ -539,7 +540,7 @@ fn blocks_that_are_needed_next_pass_the_bound_once_for_all_streams() {
         }
     }
     let held = side.common.memory.held_bytes();
-    assert!(held > memory_bytes && held <= 2 * memory_bytes, "{held}");
+    assert!(held > memory_bytes - 25_000 && held <= memory_bytes, "{held}");
 }
 
 #[test]

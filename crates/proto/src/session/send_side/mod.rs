@@ -36,14 +36,18 @@ pub(crate) struct SendSide {
     shared: SendShared,
     streams: StreamTable<SendStream>,
     scheduler: Scheduler,
-    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end.
+    /// Streams that wait for a time: to cut a block, to ask the peer, or to say where they end; and before when none of them
+    /// has anything to do.
     timed: Vec<StreamId>,
+    timed_from: Time,
     /// Streams that have data, but the windows had no room for them, or all had been sent for now: a report may change that.
     waiting: Vec<StreamId>,
     /// Streams whose symbols the report at hand has passed by.
     passed: Vec<StreamId>,
     /// What applications are to be told of them.
     events: VecDeque<(StreamId, SendEvent)>,
+    /// A stream has data, and no block ids left.
+    is_exhausted: bool,
     /// The writer of the first stream is to be told that there is room again.
     first_writable: bool,
     /// Streams whose sending half has ended, and whether by a reset.
@@ -83,9 +87,11 @@ impl SendSide {
             streams: StreamTable::with_first(first),
             scheduler: Scheduler::new(),
             timed: Vec::new(),
+            timed_from: Time::MAX,
             waiting: Vec::new(),
             passed: Vec::new(),
             events: VecDeque::new(),
+            is_exhausted: false,
             first_writable: false,
             gone: Vec::new(),
             told_by: None,
@@ -145,26 +151,37 @@ impl SendSide {
 
     /// Streams whose partial block is due to be cut get their turn.
     fn wake_timed(&mut self, now: Time) {
+        if now < self.timed_from {
+            return;
+        }
+        self.timed_from = Time::MAX;
         for &id in &self.timed {
-            if self.streams.get(id).and_then(|it| it.cut_at(&self.shared)).is_some_and(|at| at <= now) {
+            let Some(stream) = self.streams.get(id) else { continue };
+            if stream.cut_at(&self.shared).is_some_and(|at| at <= now) {
                 self.scheduler.wake(id);
             }
+            // What is due now is due until it is done, and that is noted.
+            self.timed_from = stream.due_at(&self.shared).map_or(self.timed_from, |at| at.min(self.timed_from));
         }
     }
 
     /// A stream has nothing that may be sent now: what may change that?
     fn note_waiting(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get(id) else { return };
-        if stream.has_data_to_send() && !self.waiting.contains(&id) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        self.is_exhausted |= stream.is_exhausted();
+        if stream.has_data_to_send() && !std::mem::replace(&mut stream.listed_in.waiting, true) {
             self.waiting.push(id);
         }
-        if stream.cut_at(&self.shared).is_some() && !self.timed.contains(&id) {
-            self.timed.push(id);
+        if stream.cut_at(&self.shared).is_some() {
+            self.note_timed(id);
         }
     }
 
     /// A symbol that asks a peer who has not told of a stream's newest blocks.
     fn question(&mut self, now: Time) -> Option<Symbol> {
+        if now < self.timed_from {
+            return None;
+        }
         let is_due = |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ask_at).is_some_and(|at| at <= now);
         let id = *self.timed.iter().find(is_due)?;
         self.streams.get(id)?.probe_symbol()
@@ -217,6 +234,9 @@ impl SendSide {
 
     /// What a stream has to say of its end at `now`.
     pub(crate) fn next_ending(&mut self, now: Time, rtt: &RttEstimator) -> Option<Segment> {
+        if now < self.timed_from {
+            return None;
+        }
         let is_due =
             |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
         let id = *self.timed.iter().find(is_due)?;

@@ -54,7 +54,7 @@ impl SendSide {
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
             if let Some(stream) = streams.get_mut(sent.stream) {
                 stream.on_fate(sent.block_id);
-                if passed.last() != Some(&sent.stream) {
+                if !std::mem::replace(&mut stream.listed_in.passed, true) {
                     passed.push(sent.stream);
                 }
             }
@@ -139,6 +139,7 @@ impl SendSide {
         let passed = std::mem::take(&mut self.passed);
         for &id in &passed {
             if let Some(stream) = self.streams.get_mut(id) {
+                stream.listed_in.passed = false;
                 stream.on_unnamed(at);
                 if stream.ask_at().is_some() {
                     self.note_timed(id);
@@ -168,11 +169,18 @@ impl SendSide {
     fn wake_waiting(&mut self) {
         for id in self.waiting.drain(..) {
             self.scheduler.wake(id);
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.listed_in.waiting = false;
+            }
         }
-        let (streams, shared) = (&self.streams, &self.shared);
+        let (streams, shared) = (&mut self.streams, &self.shared);
+        self.timed_from = Time::MAX;
         self.timed.retain(|&id| {
-            let stream = streams.get(id);
-            stream.is_some_and(|it| it.cut_at(shared).or(it.ask_at()).or(it.ending_at()).is_some())
+            let Some(stream) = streams.get_mut(id) else { return false };
+            let due_at = stream.due_at(shared);
+            stream.listed_in.timed = due_at.is_some();
+            self.timed_from = due_at.map_or(self.timed_from, |at| at.min(self.timed_from));
+            due_at.is_some()
         });
         self.wake_writers();
     }

@@ -153,7 +153,9 @@ impl SendSide {
     }
 
     fn remove(&mut self, id: StreamId) {
-        let by_reset = self.streams.remove(id).is_some_and(|stream| stream.is_reset());
+        let Some(mut stream) = self.streams.remove(id) else { return };
+        stream.release(&mut self.shared);
+        let by_reset = stream.is_reset();
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
         self.forget_if_idle();
@@ -224,7 +226,7 @@ impl SendSide {
 
     /// Whether a stream has used up its block ids.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.streams.iter().any(|(_, stream)| stream.is_exhausted())
+        self.is_exhausted
     }
 
     /// A stream that waits for room, with nothing under way that would be answered.
@@ -244,7 +246,11 @@ impl SendSide {
 
     /// Notes that a stream may have to wait for a time.
     pub(super) fn note_timed(&mut self, id: StreamId) {
-        if !self.timed.contains(&id) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if let Some(at) = stream.due_at(&self.shared) {
+            self.timed_from = self.timed_from.min(at);
+        }
+        if !std::mem::replace(&mut stream.listed_in.timed, true) {
             self.timed.push(id);
         }
     }

@@ -48,9 +48,9 @@ impl RecvStream {
             return;
         }
         self.fate = Fate::Discarded;
-        let before = self.held(common);
+        let before = self.shared_bytes(common);
         self.discard(common);
-        common.memory.on_change(before, self.held(common));
+        common.memory.on_change(before, self.shared_bytes(common));
     }
 
     /// Lets go of the decoded blocks at the head, as if they had been read.
@@ -62,15 +62,15 @@ impl RecvStream {
 
     /// Lets go of all blocks, which will not be read.
     fn release(&mut self, common: &mut RecvCommon) {
-        let before = self.held(common);
+        let before = self.shared_bytes(common);
         for (slot, block_id) in std::mem::take(&mut self.slots).into_iter().zip(self.first_id..) {
             self.let_go(common, slot, block_id);
         }
         common.memory.give_back(self.places_bytes());
-        (self.places, self.held_bytes, self.unread_bytes) = (0, 0, 0);
+        (self.places, self.held_bytes) = (0, 0);
         // There is no block any more which needs anything, nor one to be read.
         self.first_id = self.next_needed;
-        common.memory.on_change(before, self.held(common));
+        common.memory.on_change(before, self.shared_bytes(common));
     }
 
     /// The half is not needed any more: gives back what it has cost, except what was paid for opening it.

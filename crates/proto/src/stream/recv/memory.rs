@@ -4,22 +4,14 @@ use crate::limits;
 use crate::shared::memory::MemoryReservation;
 use crate::stream::window::GrowingWindow;
 
-/// What one half of a stream holds, in the bytes of flow control.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Held {
-    /// Of all blocks of which anything has come, beyond the one symbol that each stream has a place of its own for.
-    pub(super) shared_bytes: u64,
-    /// Of the blocks that are decoded and in order, and wait for the application.
-    pub(super) unread_bytes: u64,
-    /// Of the block which is needed next, while it is open.
-    pub(super) needed_bytes: u64,
-}
-
-/// The sum of that over all streams, its bound, and what pays for it.
+/// What all halves hold, its bound, and what pays for it.
 #[derive(Debug)]
 pub(crate) struct ReceiveMemory {
     window: GrowingWindow,
-    held: Held,
+    /// What blocks of which anything has come count in flow control, of each stream beyond its own place.
+    held_bytes: u64,
+    /// That part of it which belongs to streams of which everything is decoded.
+    delivered_bytes: u64,
     reservation: MemoryReservation,
     /// Whether a block is on the reservation's reserve.
     is_reserve_taken: bool,
@@ -29,7 +21,8 @@ impl ReceiveMemory {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self {
             window: GrowingWindow::new(bytes_max),
-            held: Held::default(),
+            held_bytes: 0,
+            delivered_bytes: 0,
             reservation: MemoryReservation::default(),
             is_reserve_taken: false,
         }
@@ -51,34 +44,29 @@ impl ReceiveMemory {
     }
 
     /// A half which held `before` holds `after`.
-    pub(super) fn on_change(&mut self, before: Held, after: Held) {
-        let changed = |sum: u64, before: u64, after: u64| sum - before + after;
-        self.held = Held {
-            shared_bytes: changed(self.held.shared_bytes, before.shared_bytes, after.shared_bytes),
-            unread_bytes: changed(self.held.unread_bytes, before.unread_bytes, after.unread_bytes),
-            needed_bytes: changed(self.held.needed_bytes, before.needed_bytes, after.needed_bytes),
-        };
+    pub(super) fn on_change(&mut self, before: u64, after: u64) {
+        self.held_bytes = self.held_bytes - before + after;
     }
 
-    /// Whether as many bytes more of the shared part keep its bound.
+    /// Of a half of which everything is decoded, `after` is held and not `before`.
+    pub(crate) fn on_delivered_change(&mut self, before: u64, after: u64) {
+        self.delivered_bytes = self.delivered_bytes - before + after;
+    }
+
+    /// Whether as many bytes more keep the bound. A peer which keeps the rules is never refused here: what it knows of the bound
+    /// and of reading is no more than there is.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.held.shared_bytes.saturating_add(bytes) <= self.window.bytes()
+        self.held_bytes.saturating_add(bytes) <= self.window.bytes()
     }
 
-    /// Whether a block that is needed next fits in beside what is decoded and in order, and beside the other streams' blocks
-    /// of that kind, however much of the room later blocks take.
-    pub(super) fn has_room_for_needed(&self, bytes: u64) -> bool {
-        let before = self.held.unread_bytes.saturating_add(self.held.needed_bytes);
-        before.saturating_add(bytes) <= self.window.bytes()
-    }
-
-    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound
-    /// (\[window-3\]).
+    /// What the peer is told that its blocks may take in all: what they take, and what can still be had, at most the bound, less
+    /// what belongs to streams that are delivered, which the peer counts no more (\[window-3\]).
     pub(crate) fn told_bytes(&self) -> u64 {
         // An open block takes at least twice its bytes. What is told here is kept as well as others permit.
         let room = self.reservation.room_bytes() / 9 * 4;
         let reserve = if self.is_reserve_taken { 0 } else { limits::BLOCK_BYTES_MAX as u64 };
-        self.window.bytes().min(self.held.shared_bytes.saturating_add(room).saturating_add(reserve))
+        let bytes = self.window.bytes().min(self.held_bytes.saturating_add(room).saturating_add(reserve));
+        bytes.saturating_sub(self.delivered_bytes)
     }
 
     /// Pays for what a stream takes besides its blocks, or for a block.
@@ -107,7 +95,7 @@ impl ReceiveMemory {
 
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.held.shared_bytes
+        self.held_bytes
     }
 
     #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::shared::PushError;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
-use crate::stream::recv::memory::{Held, ReceiveMemory};
+use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
 use crate::stream::send::shared::own_place_bytes;
 
@@ -116,9 +116,8 @@ pub(crate) struct RecvStream {
     proof: u32,
     /// Symbols which brought a block forward.
     served: u32,
-    /// What its blocks count in flow control, and those that are decoded and in order.
+    /// What its blocks count in flow control.
     held_bytes: u64,
-    unread_bytes: u64,
     /// What all blocks before `first_id` counted.
     read_bytes: u64,
     /// What of that, and how many blocks, the newest record told.
@@ -135,13 +134,9 @@ impl RecvStream {
     /// What a half takes at the most while it holds nothing.
     pub(crate) const IDLE_BYTES_MAX: u64 = 512;
 
-    fn held(&self, common: &RecvCommon) -> Held {
-        let needed = self.slots.get((self.next_needed - self.first_id) as usize);
-        Held {
-            shared_bytes: self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size)),
-            unread_bytes: self.unread_bytes,
-            needed_bytes: needed.map_or(0, Slot::counted_bytes),
-        }
+    /// What it takes of the memory that all streams share.
+    pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
+        self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size))
     }
 
     // ---- what arrives ----
@@ -171,9 +166,9 @@ impl RecvStream {
             common.symbols.late += 1;
             return Ok(false);
         }
-        let before = self.held(common);
+        let before = self.shared_bytes(common);
         let result = self.collect(common, block_id, info, esi, payload);
-        common.memory.on_change(before, self.held(common));
+        common.memory.on_change(before, self.shared_bytes(common));
         result
     }
 
@@ -264,9 +259,7 @@ impl RecvStream {
         let is_needed = block_id == self.next_needed;
         let (bytes, own) = (counted_bytes(shape), own_place_bytes(common.symbol_size));
         let more = (self.held_bytes + bytes).saturating_sub(own) - self.held_bytes.saturating_sub(own);
-        // The block needed next has a place beside later ones, or a full window of these could never be read.
-        let fits = common.memory.has_room(more) || is_needed && common.memory.has_room_for_needed(bytes);
-        if !fits || !self.pay_for_places(common, index) {
+        if !common.memory.has_room(more) || !self.pay_for_places(common, index) {
             return false;
         }
         let bytes = open_bytes(shape.k(), layout.symbol_size());
@@ -310,10 +303,7 @@ impl RecvStream {
             common.memory.give_back(before.saturating_sub(self.slots[index].paid_bytes()));
         }
         common.blocks_decoded += 1;
-        while let Some(slot @ Slot::Complete { proof, .. }) =
-            self.slots.get((self.next_needed - self.first_id) as usize)
-        {
-            self.unread_bytes += slot.counted_bytes();
+        while let Some(Slot::Complete { proof, .. }) = self.slots.get((self.next_needed - self.first_id) as usize) {
             self.proof ^= proof;
             self.next_needed += 1;
         }
@@ -347,6 +337,11 @@ impl RecvStream {
     /// Whether the whole stream is decoded.
     pub(crate) fn is_finished(&self) -> bool {
         !self.is_reset() && self.end.is_some_and(|end| self.next_needed >= end)
+    }
+
+    /// What it holds beyond its own place, if all of it is decoded: its sender counts that no more.
+    pub(crate) fn delivered_bytes(&self, common: &RecvCommon) -> u64 {
+        if self.is_finished() { self.shared_bytes(common) } else { 0 }
     }
 
     /// Whether the whole stream is decoded and read.
@@ -388,11 +383,5 @@ impl RecvStream {
     #[cfg(test)]
     pub(crate) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
-    }
-
-    /// What it takes of the memory that all streams share.
-    #[cfg(test)]
-    pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
-        self.held(common).shared_bytes
     }
 }

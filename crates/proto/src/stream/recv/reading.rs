@@ -21,9 +21,9 @@ impl RecvStream {
                 return Err(StreamError::Reset(error));
             }
         }
-        let before = self.held(common);
+        let before = self.shared_bytes(common);
         let copied = self.copy(common, out);
-        common.memory.on_change(before, self.held(common));
+        common.memory.on_change(before, self.shared_bytes(common));
         common.bytes_read += copied as u64;
         common.memory.on_read(copied as u64);
         if copied > 0 {
@@ -67,7 +67,6 @@ impl RecvStream {
         if let Some(slot) = self.slots.pop_front() {
             let bytes = slot.counted_bytes();
             self.held_bytes -= bytes;
-            self.unread_bytes -= bytes;
             self.read_bytes += bytes;
             self.let_go(common, slot, self.first_id);
             self.first_id += 1;

@@ -160,7 +160,7 @@ impl SendStream {
     }
 
     /// The peer holds none of it any more.
-    pub(super) fn release(&mut self, shared: &mut SendShared) {
+    pub(crate) fn release(&mut self, shared: &mut SendShared) {
         self.change_held(shared, |it| it.read_cost_bytes = it.cut_cost_bytes);
     }
 

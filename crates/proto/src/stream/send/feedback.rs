@@ -50,6 +50,10 @@ impl SendStream {
     /// What the peer's application has read since the latest record, as flow control counts it. A record has whole KiB, modulo
     /// 2³².
     fn newly_read_bytes(&self, state: &StreamState) -> u64 {
+        if self.held_bytes() == 0 {
+            // All is read, or delivered: what is then unread, the peer takes off what it tells of its memory ([window-3]).
+            return 0;
+        }
         let known_kib = self.read_cost_bytes / KIB_BYTES;
         let more_kib = state.kib_read.wrapping_sub(known_kib as u32);
         if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
@@ -95,10 +99,14 @@ impl SendStream {
         }
     }
 
-    /// The peer has decoded the whole stream.
+    /// The peer has decoded the whole stream, and says so apart from its reports: the next one takes what is unread of it off
+    /// the memory that it tells.
     pub(crate) fn on_finished(&mut self, shared: &mut SendShared) {
         self.advance(self.next_id(), shared);
+        let held_before = shared.peer_memory.held_bytes;
         self.release(shared);
+        let unread_bytes = held_before - shared.peer_memory.held_bytes;
+        shared.peer_memory.bytes = shared.peer_memory.bytes.saturating_sub(unread_bytes);
     }
 
     /// Checks the proof of an acknowledgement of our FIN, if that names our `end`, or whichever it is.

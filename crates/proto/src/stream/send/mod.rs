@@ -59,6 +59,17 @@ pub(crate) struct SendContext<'a> {
     pub(crate) spending: Spending,
 }
 
+/// Lists of its session in which a stream is once at the most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lists {
+    /// Those that wait for a time.
+    pub(crate) timed: bool,
+    /// Those that wait for a report.
+    pub(crate) waiting: bool,
+    /// Those whose symbols the report at hand has passed by.
+    pub(crate) passed: bool,
+}
+
 /// The sending half of one stream.
 #[derive(Debug)]
 pub(crate) struct SendStream {
@@ -86,6 +97,8 @@ pub(crate) struct SendStream {
     proactive_from: usize,
     /// A report has passed symbols by without telling of their blocks; unless one does until then, the peer is asked.
     ask_at: Option<Time>,
+    /// In which of its session's lists it is.
+    pub(crate) listed_in: Lists,
     /// Source symbols of its acknowledged blocks.
     acknowledged_symbols: u64,
     ending: Ending,
@@ -113,6 +126,7 @@ impl SendStream {
             blocks_read: 0,
             proactive_from: 0,
             ask_at: None,
+            listed_in: Lists::default(),
             acknowledged_symbols: 0,
             ending: Ending::default(),
         }
@@ -387,6 +401,11 @@ impl SendStream {
     /// When the oldest open block was begun; nothing without one.
     pub(crate) fn oldest_begun(&self) -> Option<u64> {
         self.blocks.front().map(|block| block.begun)
+    }
+
+    /// When something of it is due that only time brings: a partial block, a question, or a copy of its end.
+    pub(crate) fn due_at(&self, shared: &SendShared) -> Option<Time> {
+        [self.cut_at(shared), self.ask_at, self.ending_at()].into_iter().flatten().min()
     }
 
     /// When the peer is to be asked for what it has.
