@@ -16,7 +16,7 @@ pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{
     MTU_DEFAULT_BYTES, MTU_MIN_BYTES, PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT,
-    PERF_LOCAL_ROUNDS_MAX, SENDERS_DEFAULT,
+    PERF_LOCAL_ROUNDS_MAX, PERF_STREAMS_MAX, SENDERS_DEFAULT,
 };
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
@@ -100,6 +100,9 @@ pub struct PathArgs {
     /// What classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,
+    /// One-way streams which the peer may open; `perf` fills it in.
+    #[arg(skip)]
+    pub peer_streams: u16,
 }
 
 /// `dfcp send`
@@ -272,6 +275,7 @@ pub struct PerfServerArgs {
 Examples:
   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
   dfcp perf client 192.0.2.7:5201 --reverse --json
+  dfcp perf client 192.0.2.7:5201 --streams 16 --rate 200mbit
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
   dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
 
@@ -293,6 +297,10 @@ pub struct PerfClientArgs {
     /// The server sends, at its own rate
     #[arg(long)]
     pub reverse: bool,
+    /// Streams over which the data goes, 1 to 128, all in one connection: what is lost of one holds up no other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = streams)]
+    #[arg(conflicts_with = "insecure_classic")]
+    pub streams: u16,
     /// Whom to trust.
     #[command(flatten)]
     pub host: HostArgs,
@@ -445,6 +453,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn local_seconds(text: &str) -> Result<Duration, String> {
     let duration = any_seconds(text)?;
     if PERF_LOCAL_DURATION.contains(&duration) { Ok(duration) } else { Err("expected from 100ms to 10min".to_owned()) }
+}
+
+fn streams(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(streams @ 1..=PERF_STREAMS_MAX) => Ok(streams),
+        _ => Err(format!("expected a number from 1 to {PERF_STREAMS_MAX}")),
+    }
 }
 
 fn rounds(text: &str) -> Result<u32, String> {

@@ -140,6 +140,10 @@ pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;
 /// clock starts with the first byte that arrives.
 pub const PERF_OVERTIME_MAX: Duration = Duration::from_secs(10);
 
+/// Streams that carry the data of one measurement. What a stream costs while it is open is charged to the connection's memory; more would
+/// measure the bookkeeping.
+pub const PERF_STREAMS_MAX: u16 = 128;
+
 /// Shortest and longest measurement of `perf local`.
 pub const PERF_LOCAL_DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use anyhow::Context;
 use dfcp::{
     Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
-    ParameterError, Rate, Security, Stream,
+    ParameterError, Rate, Security, Session, Stream, StreamLimits,
 };
 use serde_json::json;
 
@@ -96,7 +96,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let addresses = tokio::net::lookup_host(host_port).await;
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
-    let config = with_rate(config, args);
+    let config = with_settings(config, args);
     let call = |address| {
         let opening = Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
         async move {
@@ -155,7 +155,7 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
         }),
         None => plain_config(args)?,
     };
-    let config = with_rate(config, args);
+    let config = with_settings(config, args);
     let carrier = carrier(args);
     // A raw socket for IPv6 carries no IPv4.
     let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
@@ -214,12 +214,12 @@ fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
 }
 
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
-fn with_rate(mut config: Config, args: &PathArgs) -> Config {
+fn with_settings(mut config: Config, args: &PathArgs) -> Config {
     config.rate = match args.rate() {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
     };
-    config
+    config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() })
 }
 
 /// Symbols which make IP packets of at most `--mtu` bytes to or from `address`, or a little shorter ones.
@@ -298,6 +298,10 @@ impl Transport for Stream {
             handshake_hash: identity.handshake_hash,
             cipher: identity.cipher,
         })
+    }
+
+    fn session(&self) -> Option<Session> {
+        Self::session(self)
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use dfcp::ParameterError;
+use dfcp::{ParameterError, Session};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -199,6 +199,11 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
+    /// The session in which this is the first stream, to open others beside it; `None` where there are no streams.
+    fn session(&self) -> Option<Session> {
+        None
+    }
+
     /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
     /// 3.2). Where there is no codec, nothing changes.
     ///
@@ -248,6 +253,11 @@ impl<T: Transport> Handle<T> {
     /// See [`Transport::path_sample`].
     pub fn path_sample(&self) -> Option<PathSample> {
         self.lock().transport.path_sample()
+    }
+
+    /// See [`Transport::session`].
+    pub fn session(&self) -> Option<Session> {
+        self.lock().transport.session()
     }
 
     /// See [`Transport::stop_decoding`].

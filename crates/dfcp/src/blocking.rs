@@ -1,4 +1,4 @@
-//! The same without `async`: [`Endpoint`], [`Listener`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
+//! The same without `async`: [`Endpoint`], [`Listener`], [`Session`] and [`Stream`] with [`std::io::Read`] and [`std::io::Write`].
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -30,6 +30,8 @@
 //! The thread of the endpoint behind a stream goes on after the last handle is dropped until the
 //! connections are over; a process which exits earlier cuts that off.
 
+mod session;
+
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -39,15 +41,17 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Rate, State,
-    Stats, Traffic,
+    Accept, Config, ConfigError, ConnectionError, EndpointStats, Identity, Parameter, ParameterError, Priority, Rate,
+    State, Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
 use crate::error::ConnectError;
+use crate::listener::accepts_nothing;
 use crate::path_watch::PathEstimates;
 use crate::stream::any_port_towards;
+pub use session::Session;
 
 struct Unpark(Thread);
 
@@ -122,6 +126,20 @@ impl Endpoint {
     /// As [`crate::Endpoint::connect`].
     pub fn connect(&self, remote: SocketAddr, config: Config) -> Result<Stream, ConnectError> {
         Ok(Stream { stream: wait(self.endpoint.connect(remote, config))? })
+    }
+
+    /// Opens a session; the blocking twin of [`crate::Endpoint::connect_session`].
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::connect_session`].
+    pub fn connect_session(&self, remote: SocketAddr, config: Config) -> Result<Session, ConnectError> {
+        Ok(Session { session: wait(self.endpoint.connect_session(remote, config))? })
+    }
+
+    /// Waits for the next session; the blocking twin of [`crate::Endpoint::accept_session`].
+    #[must_use]
+    pub fn accept_session(&self) -> Option<Session> {
+        Some(Session { session: wait(self.endpoint.accept_session())? })
     }
 
     /// Waits for the next connection whose handshake is done. `None` if this endpoint accepts none.
@@ -219,8 +237,15 @@ impl Listener {
     /// # Errors
     /// The endpoint accepts nothing any more.
     pub fn accept(&self) -> io::Result<Stream> {
-        let stream = self.endpoint.accept();
-        stream.ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "this endpoint accepts no connections"))
+        self.endpoint.accept().ok_or_else(accepts_nothing)
+    }
+
+    /// Waits for the next session; the blocking twin of [`crate::Listener::accept_session`].
+    ///
+    /// # Errors
+    /// The endpoint accepts nothing any more.
+    pub fn accept_session(&self) -> io::Result<Session> {
+        self.endpoint.accept_session().ok_or_else(accepts_nothing)
     }
 
     /// The endpoint behind it: to open connections from the same socket, or to wait until all are over.
@@ -353,9 +378,30 @@ impl Stream {
         self.stream.set_traffic(traffic);
     }
 
+    /// As [`crate::Stream::set_priority`].
+    pub fn set_priority(&self, priority: Priority) {
+        self.stream.set_priority(priority);
+    }
+
+    /// As [`crate::Stream::reset`].
+    pub fn reset(&self, code: u32) {
+        self.stream.reset(code);
+    }
+
+    /// As [`crate::Stream::stop_sending`].
+    pub fn stop_sending(&self, code: u32) {
+        self.stream.stop_sending(code);
+    }
+
     /// Ends the connection at once: what is unsent is lost, and the peer is told.
     pub fn abort(&self) {
         self.stream.abort();
+    }
+
+    /// As [`crate::Stream::session`].
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        Some(Session { session: self.stream.session()? })
     }
 
     /// Two halves which may live in different threads.
@@ -397,7 +443,7 @@ impl PathWatch {
     }
 }
 
-/// The reading half of a [`Stream`].
+/// The reading half of a [`Stream`], or a stream on which only the peer sends.
 ///
 /// ```
 /// /// Copies both ways at once, in two threads.
@@ -413,13 +459,30 @@ pub struct ReadHalf {
     half: crate::ReadHalf,
 }
 
-/// The writing half of a [`Stream`]; [`ReadHalf`] has an example.
+/// The writing half of a [`Stream`], or a stream on which only this side sends; [`ReadHalf`] has an example.
 #[derive(Debug)]
 pub struct WriteHalf {
     half: crate::WriteHalf,
 }
 
+impl ReadHalf {
+    /// As [`crate::Stream::stop_sending`].
+    pub fn stop_sending(&self, code: u32) {
+        self.half.stop_sending(code);
+    }
+}
+
 impl WriteHalf {
+    /// As [`crate::Stream::set_priority`].
+    pub fn set_priority(&self, priority: Priority) {
+        self.half.set_priority(priority);
+    }
+
+    /// As [`crate::Stream::reset`].
+    pub fn reset(&self, code: u32) {
+        self.half.reset(code);
+    }
+
     /// Ends this half and waits until the peer has confirmed every byte.
     ///
     /// # Errors

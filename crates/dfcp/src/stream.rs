@@ -16,8 +16,9 @@ use crate::connection::{Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
+use crate::session::Session;
 
-/// A connection, like `tokio::net::TcpStream`, or one stream of a [`Session`](crate::Session).
+/// A connection, like `tokio::net::TcpStream`, or one stream of a [`Session`].
 ///
 /// ```
 /// use dfcp::{Config, Listener, Stream};
@@ -70,14 +71,14 @@ pub struct Stream {
 }
 
 /// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
-/// [`Session::accept_one_way`](crate::Session::accept_one_way).
+/// [`Session::accept_one_way`](Session::accept_one_way).
 #[derive(Debug)]
 pub struct ReadHalf {
     handle: Arc<StreamHandle>,
 }
 
 /// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
-/// [`Session::open_one_way`](crate::Session::open_one_way).
+/// [`Session::open_one_way`](Session::open_one_way).
 #[derive(Debug)]
 pub struct WriteHalf {
     handle: Arc<StreamHandle>,
@@ -208,6 +209,43 @@ impl Stream {
     /// end anything by itself. A program which exits earlier may leave its peer without an answer to the last FIN.
     pub async fn closed(&mut self) -> Option<ConnectionError> {
         self.shared().closed().await
+    }
+
+    /// The session of which this is a stream, to open and accept others beside it; `None` for a classic connection, which has one
+    /// stream. If this is the whole connection until now, it stays the first stream: its [`shutdown`](AsyncWrite) is
+    /// complete when all other streams of this side have ended, too, and [`Session::close`] shuts it down. Streams which the peer opened
+    /// before this call were refused.
+    ///
+    /// ```
+    /// # use dfcp::{Config, Listener, Stream, StreamLimits};
+    /// # use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let key = dfcp::generate_key()?;
+    /// # let client = Config::client(key.public());
+    /// # let server = Config::server(key).with_streams(StreamLimits { bidirectional: 0, one_way: 10 });
+    /// # let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
+    /// # let address = listener.local_addr()?;
+    /// // A protocol which talks on its first stream, and sends the bulk on others:
+    /// # tokio::spawn(async move {
+    /// let mut control = listener.accept().await?;
+    /// let session = control.session().expect("a modern connection");
+    /// control.write_all(b"ready").await?;
+    /// control.flush().await?;
+    /// let mut bulk = Vec::new();
+    /// session.accept_one_way().await.expect("a stream").read_to_end(&mut bulk).await?;
+    /// # std::io::Result::Ok(())
+    /// # });
+    /// # let mut control = Stream::connect(address, client).await?;
+    /// # control.read_exact(&mut [0; 5]).await?;
+    /// # let mut bulk = control.session().expect("a modern connection").open_one_way().await?;
+    /// # bulk.write_all(&[0; 1000]).await?;
+    /// # bulk.shutdown().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        self.shared().begin_session().then(|| Session::new(self.handle.beside()))
     }
 
     /// Two halves which may live in different tasks, without a lock between them. Dropping both is dropping the stream.

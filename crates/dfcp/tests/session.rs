@@ -306,6 +306,35 @@ async fn what_the_peer_opens_after_close_is_refused_and_holds_nothing_up() {
 }
 
 #[tokio::test]
+async fn others_can_be_opened_beside_the_first_stream() {
+    let listener = Listener::bind(local(), with_streams(9, 9)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = async {
+        let mut control = Stream::connect(address, with_streams(9, 9)).await.unwrap();
+        assert_eq!(control.read_u8().await.unwrap(), 1);
+        let mut bulk = control.session().unwrap().open_one_way().await.unwrap();
+        let hash = write_pattern(&mut bulk, 8, 700_000).await.unwrap();
+        bulk.shutdown().await.unwrap();
+        control.write_all(hash.as_bytes()).await.unwrap();
+        control.shutdown().await.unwrap();
+        assert_eq!(control.read(&mut [0]).await.unwrap(), 0);
+    };
+    let server = async {
+        let mut control = listener.accept().await.unwrap();
+        let session = control.session().unwrap();
+        control.write_u8(1).await.unwrap();
+        control.flush().await.unwrap();
+        let received = read_hash(&mut session.accept_one_way().await.unwrap()).await.unwrap();
+        let mut hash = Vec::new();
+        control.read_to_end(&mut hash).await.unwrap();
+        assert_eq!((received.0, received.1.as_bytes().as_slice()), (700_000, hash.as_slice()));
+        assert!(session.accept_stream().await.is_none(), "the first stream has ended, and so the session");
+        session.close().await.unwrap();
+    };
+    tokio::join!(client, server);
+}
+
+#[tokio::test]
 async fn a_session_and_a_peer_with_one_stream_do_not_pretend_to_understand_each_other() {
     let listener = Listener::bind(local(), with_streams(9, 9)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use dfcp::ParameterError;
+use dfcp::{ParameterError, Session};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::seal::Seal;
@@ -45,6 +45,10 @@ impl<T: Transport> Transport for Opening<T> {
 
     fn seal(&self) -> Option<Seal> {
         self.transport.seal()
+    }
+
+    fn session(&self) -> Option<Session> {
+        self.transport.session()
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {

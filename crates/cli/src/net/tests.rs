@@ -60,7 +60,7 @@ async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
         if sealed { Config::sealed(credentials) } else { Config::danger_unsealed() }
     };
     let any = SocketAddr::new(ip, 0);
-    let listener = Listener::bind(any, within_mtu(with_rate(config(1, PeerKey::Any), there), there, any)).unwrap();
+    let listener = Listener::bind(any, within_mtu(with_settings(config(1, PeerKey::Any), there), there, any)).unwrap();
     let to = listener.local_addr().unwrap();
     let (near, far) = (Socket::bind(any).await.unwrap(), Socket::bind(any).await.unwrap());
     let between = near.local_addr().unwrap();
@@ -72,7 +72,7 @@ async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
         writer.shutdown().await.unwrap();
     };
     let client = async {
-        let config = within_mtu(with_rate(config(2, PeerKey::Any), here), here, between);
+        let config = within_mtu(with_settings(config(2, PeerKey::Any), here), here, between);
         let mut stream = Stream::connect(between, config).await.unwrap();
         let data: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
         stream.write_all(&data).await.unwrap();
@@ -167,7 +167,7 @@ fn a_listener_on_every_address_is_told_one_which_others_can_use() {
 #[tokio::test]
 async fn refusals_do_not_end_what_is_open() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = || with_rate(Config::danger_unsealed(), &path(&[]));
+    let config = || with_settings(Config::danger_unsealed(), &path(&[]));
     let listener = Listener::bind(any, config()).unwrap();
     let to = listener.local_addr().unwrap();
     let between = own_loopback(20_432);

@@ -7,7 +7,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::{PERF_RAW, Request};
-use super::{Measured, next_frame, sink, source, unexpected};
+use super::{Measured, next_frame, session_for, sink, source, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
@@ -57,7 +57,8 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
         if let Some(text) = rest {
             output::line(&text);
         }
-        output::line(&format!("total         {:6.1} s  {}", measured.seconds, measured.describe(true)));
+        let streams = if request.streams > 0 { format!("  {} streams", request.streams) } else { String::new() };
+        output::line(&format!("total         {:6.1} s  {}{streams}", measured.seconds, measured.describe(true)));
         if let Some(advice) = measured.path.and_then(|path| path.advice()) {
             output::line(&advice);
         }
@@ -75,7 +76,10 @@ pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     );
     let raw = parameters.is_coding_off() || parameters.is_decoding_off();
     args.path.parameters = parameters;
-    Ok(Request { reverse: args.reverse, raw, duration: args.duration, bytes_max: args.bytes })
+    let streams = if args.streams > 1 { args.streams } else { 0 };
+    // The sending side opens them.
+    args.path.peer_streams = if args.reverse { streams } else { 0 };
+    Ok(Request { reverse: args.reverse, raw, streams, duration: args.duration, bytes_max: args.bytes })
 }
 
 /// The part after connecting; `on_count` hears the counts as they come.
@@ -88,6 +92,8 @@ pub async fn session<T: Transport>(
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
     let handle = Handle::new(connection);
+    // Before the server can open streams.
+    let session = session_for(&handle, request)?;
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -102,9 +108,9 @@ pub async fn session<T: Transport>(
             await_raw(&mut reader).await?;
             handle.stop_decoding()?;
         }
-        sink::sink(&handle, reader, request, on_count).await
+        sink::sink(&handle, reader, request, session, on_count).await
     } else {
-        source::source(&handle, reader, request, on_count).await
+        source::source(&handle, reader, request, session, on_count).await
     }
 }
 
@@ -123,7 +129,7 @@ fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Meas
         .map(|part| json!({ "bytes": part.bytes, "seconds": part.seconds, "goodput_bps": part.goodput_bps(), "path": part.path }))
         .collect();
     json!({
-        "peer": peer, "reverse": request.reverse, "raw": request.raw, "bytes": measured.bytes, "seconds": measured.seconds,
+        "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "bytes": measured.bytes, "seconds": measured.seconds,
         "goodput_bps": measured.goodput_bps(), "path": measured.path,
         "overhead": measured.path.and_then(|path| path.overhead()),
         "waste": measured.path.and_then(|path| path.waste()), "intervals": intervals,

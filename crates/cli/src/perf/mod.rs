@@ -9,10 +9,12 @@ pub mod wire;
 
 use std::time::Duration;
 
+use dfcp::Session;
 use serde::Serialize;
 use tokio::io::BufReader;
 use tokio::time::timeout;
 
+use self::wire::Request;
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::{ProtocolError, TransferError};
@@ -65,6 +67,18 @@ impl Measured {
         }
         text
     }
+}
+
+/// The session whose streams carry the data, if the request asks for streams.
+///
+/// # Errors
+/// The connection has no streams.
+fn session_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Session>, TransferError> {
+    if request.streams == 0 {
+        return Ok(None);
+    }
+    let without = || TransferError::Unsuited("a classic connection has no streams: leave --streams away".to_owned());
+    handle.session().ok_or_else(without).map(Some)
 }
 
 async fn next_frame<T: Transport>(

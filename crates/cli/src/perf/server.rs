@@ -7,10 +7,10 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::{PERF_RAW, Request};
-use super::{Measured, sink, source};
+use super::{Measured, session_for, sink, source};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
-use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, SENDER_SILENCE_MAX};
+use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, PERF_STREAMS_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
@@ -25,6 +25,7 @@ use crate::{net, output};
 /// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.
 pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     args.path.parameters = args.parameters.parameters()?;
+    args.path.peer_streams = PERF_STREAMS_MAX;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let mut stats = StatsLine::new(server.endpoint(), args.json);
@@ -80,11 +81,18 @@ pub async fn session<T: Transport>(
         Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
         None => return Err(TransferError::PeerClosed),
     };
-    if let Err(why) = prepare(&handle, &request, parameters) {
-        ToSender::Refused(Failure::new(FailureCode::Unsuited, why.clone())).encode(&mut answer);
-        close_with(handle, &answer).await;
-        return Err(TransferError::Unsuited(why));
-    }
+    let prepared = prepare(&handle, &request, parameters).and_then(|()| {
+        // Before the client can open streams, which it does when it has read our preamble.
+        session_for(&handle, &request).map_err(|error| error.to_string())
+    });
+    let session = match prepared {
+        Ok(session) => session,
+        Err(why) => {
+            ToSender::Refused(Failure::new(FailureCode::Unsuited, why.clone())).encode(&mut answer);
+            close_with(handle, &answer).await;
+            return Err(TransferError::Unsuited(why));
+        }
+    };
     if request.raw && request.reverse {
         with_header(PERF_RAW, &mut answer, |_| {});
     }
@@ -92,9 +100,9 @@ pub async fn session<T: Transport>(
     writer.write_all(&answer).await.map_err(TransferError::Connection)?;
     writer.flush().await.map_err(TransferError::Connection)?;
     let measured = if request.reverse {
-        source::source(&handle, reader, &request, |_| {}).await?
+        source::source(&handle, reader, &request, session, |_| {}).await?
     } else {
-        sink::sink(&handle, reader, &request, |_| {}).await?
+        sink::sink(&handle, reader, &request, session, |_| {}).await?
     };
     Ok((request, measured))
 }
@@ -131,7 +139,7 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
 fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json: bool) {
     match outcome {
         Ok((request, measured)) if json => output::json(&json!({
-            "event": "measured", "peer": peer, "reverse": request.reverse, "raw": request.raw, "measured": measured,
+            "event": "measured", "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "measured": measured,
             "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
         })),
         Ok((request, measured)) => {

@@ -1,9 +1,12 @@
 //! The side of a measurement which receives and counts, whether it is the client or the server. Its clock is the
 //! measurement's: it starts with the first byte of data.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod streams;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp::Session;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,7 +19,7 @@ use crate::transfer::frame::{kind, read_exact, read_header};
 use crate::transport::{Handle, PathSample, Transport};
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
-/// `on_count` hears each interim count. If the data is raw, decoding has been stopped: the first report, at once, says so.
+/// `on_count` hears each interim count. The data comes over streams of the `session`, if there is one. If the data is raw, decoding has been stopped: the first report, at once, says so.
 ///
 /// # Errors
 /// The connection broke or the peer left the protocol, before the time was up.
@@ -24,12 +27,15 @@ pub async fn sink<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
     request: &Request,
+    session: Option<Session>,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
-    let tally = Shared(Mutex::new(Tally { duration: request.duration, ..Tally::default() }));
+    let tally = Arc::new(Shared(Mutex::new(Tally { duration: request.duration, ..Tally::default() })));
     let (ended_in, ended_out) = oneshot::channel();
     let mut absorb = Box::pin(async {
-        if request.raw {
+        if let Some(session) = &session {
+            streams::absorb(&mut reader, session, request.streams, &tally).await?;
+        } else if request.raw {
             absorb_raw(&mut reader, &tally).await?;
         } else {
             absorb(&mut reader, &tally).await?;

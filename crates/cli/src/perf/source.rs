@@ -1,8 +1,12 @@
 //! The side of a measurement which sends, whether it is the client or the server.
 
+mod streams;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp::Session;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -26,7 +30,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const LOSS_ASSUMED: f64 = 0.5;
 const RTT_ASSUMED_MS: f64 = 1000.0;
 
-/// Sends as asked until the peer says that the time is up, and listens to what it counts. `on_count` hears each interim
+/// Sends as asked until the peer says that the time is up, over streams of the `session`, if there is one, and listens to what it counts. `on_count` hears each interim
 /// count.
 ///
 /// # Errors
@@ -35,10 +39,16 @@ pub async fn source<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
     request: &Request,
+    session: Option<Session>,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
-    let progress = Progress::default();
-    let mut emit = Box::pin(emit(handle.clone(), request, &progress));
+    let progress = Arc::new(Progress::default());
+    let mut emit = Box::pin(async {
+        match &session {
+            Some(session) => streams::emit(handle.clone(), session, request, &progress).await,
+            None => emit(handle.clone(), request, &progress).await,
+        }
+    });
     let counted = {
         let mut listen = Box::pin(listen(handle, &mut reader, &progress, on_count));
         tokio::select! {
@@ -80,6 +90,19 @@ struct Progress {
     is_time_up: AtomicBool,
     /// A count has come. The first one says that the peer is ready for data which it does not decode.
     counted: Notify,
+}
+
+impl Progress {
+    /// Whether the peer wants no more, or should have said so.
+    fn is_over(&self, started: Instant, request: &Request) -> bool {
+        self.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX
+    }
+
+    /// Bytes written to all streams.
+    fn written_bytes<T: Transport>(&self, first: &Handle<T>, request: &Request) -> u64 {
+        let beside = if request.streams > 0 { self.data_bytes.load(Ordering::Relaxed) } else { 0 };
+        first.written_bytes() + beside
+    }
 }
 
 /// Waits for `next`. Twice as long as it takes otherwise, and then as often as that, tells how long nothing has come.
@@ -156,10 +179,8 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
     let mut path_due = REPORT_INTERVAL;
     let mut control = Vec::new();
     let tells_path = request.reverse && !request.raw;
-    let is_over =
-        || progress.is_time_up.load(Ordering::Relaxed) || started.elapsed() >= request.duration + PERF_OVERTIME_MAX;
-    while left_bytes > 0 && !is_over() {
-        if is_far_ahead(&handle, started.elapsed()) {
+    while left_bytes > 0 && !progress.is_over(started, request) {
+        if is_far_ahead(&handle, handle.written_bytes(), started.elapsed()) {
             sleep(LOOK_INTERVAL).await;
             continue;
         }
@@ -176,9 +197,15 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
             write_path(&mut handle, &mut control).await?;
         }
     }
+    end(handle, request, progress).await
+}
+
+/// Says that no data follows, with the last figures, and closes this direction.
+async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &Progress) -> std::io::Result<()> {
     progress.is_ended.store(true, Ordering::Relaxed);
-    if tells_path {
-        settle(&mut handle).await?;
+    let mut control = Vec::new();
+    if request.reverse && !request.raw {
+        settle(&mut handle, progress, request).await?;
         write_path(&mut handle, &mut control).await?;
     }
     if !request.raw {
@@ -194,9 +221,9 @@ async fn emit<T: Transport>(mut handle: Handle<T>, request: &Request, progress: 
 
 /// Whether more is written and not acknowledged than keeps the path full, so that what follows the data is not stuck
 /// behind a long queue. Never where the transport keeps no figures.
-fn is_far_ahead<T: Transport>(handle: &Handle<T>, elapsed: Duration) -> bool {
+fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: Duration) -> bool {
     handle.path_sample().is_some_and(|path| {
-        let ahead_bytes = handle.written_bytes().saturating_sub(path.bytes_acknowledged);
+        let ahead_bytes = written_bytes.saturating_sub(path.bytes_acknowledged);
         ahead_bytes >= ahead_bytes_max(&path, elapsed)
     })
 }
@@ -211,11 +238,11 @@ fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
 }
 
 /// Waits until all that was written is acknowledged, so that the figures sent next are final; not for ever.
-async fn settle<T: Transport>(handle: &mut Handle<T>) -> std::io::Result<()> {
+async fn settle<T: Transport>(handle: &mut Handle<T>, progress: &Progress, request: &Request) -> std::io::Result<()> {
     handle.flush().await?;
     let started = Instant::now();
     while started.elapsed() < CLOSE_WAIT_MAX
-        && handle.path_sample().is_some_and(|path| path.bytes_acknowledged < handle.written_bytes())
+        && handle.path_sample().is_some_and(|path| path.bytes_acknowledged < progress.written_bytes(handle, request))
     {
         sleep(LOOK_INTERVAL).await;
     }

@@ -12,13 +12,14 @@ use tokio::sync::mpsc;
 use super::wire::{Count, Request, Stage, decode_path, encode_path};
 use super::{Measured, client, server};
 use crate::args::Parameters;
-use crate::limits::PERF_AHEAD_BYTES_MIN;
+use crate::limits::{PERF_AHEAD_BYTES_MIN, PERF_STREAMS_MAX};
 use crate::transfer::error::{Failure, FailureCode, TransferError};
 use crate::transfer::frame::{HEADER_BYTES, Service, kind};
 use crate::transfer::receive::refuse;
 use crate::transport::{DataDatagrams, PathSample, Transport, Wasted};
 
 mod parameters;
+mod streams;
 
 fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -31,7 +32,7 @@ async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), Trans
 
 /// Ends by its bytes, far before its duration.
 fn request(reverse: bool, bytes: u64) -> Request {
-    Request { reverse, raw: false, duration: Duration::from_secs(3600), bytes_max: Some(bytes) }
+    Request { reverse, raw: false, streams: 0, duration: Duration::from_secs(3600), bytes_max: Some(bytes) }
 }
 
 #[test]
@@ -104,8 +105,16 @@ fn a_busy_server_says_so() {
 fn requests_out_of_range_are_refused() {
     for duration in [Duration::from_secs(86_401), Duration::from_secs(u64::MAX / 1000)] {
         let mut bytes = Vec::new();
-        Request { reverse: true, raw: false, duration, bytes_max: None }.encode(&mut bytes);
+        Request { reverse: true, raw: false, streams: 0, duration, bytes_max: None }.encode(&mut bytes);
         assert!(Request::decode(&bytes[HEADER_BYTES..]).is_err());
+    }
+    // Raw data has one stream.
+    for (raw, streams, is_possible) in
+        [(false, PERF_STREAMS_MAX, true), (false, PERF_STREAMS_MAX + 1, false), (true, 1, false)]
+    {
+        let mut bytes = Vec::new();
+        Request { raw, streams, ..request(false, 1) }.encode(&mut bytes);
+        assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "raw {raw}, {streams} streams");
     }
 }
 
@@ -258,7 +267,7 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let (client, server, state, took) = runtime.block_on(async {
             let (slow, other, state) = Slow::new();
-            let request = Request { reverse, raw, duration: Duration::from_secs(seconds), bytes_max: None };
+            let request = Request { reverse, raw, streams: 0, duration: Duration::from_secs(seconds), bytes_max: None };
             let started = tokio::time::Instant::now();
             let (client, server) = if reverse {
                 tokio::join!(client::session(other, &request, |_| {}), serve(slow))
@@ -289,7 +298,7 @@ fn a_measurement_lasts_its_duration_and_counts_what_came_within() {
 
 #[test]
 fn a_measurement_which_is_over_does_not_wait_for_a_source_without_end() {
-    let request = Request { reverse: true, raw: false, duration: Duration::from_secs(1), bytes_max: None };
+    let request = Request { reverse: true, raw: false, streams: 0, duration: Duration::from_secs(1), bytes_max: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (here, mut there) = duplex(1000);
@@ -364,7 +373,8 @@ fn a_measurement_says_that_nothing_is_heard() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let lines = runtime.block_on(async {
             let (here, mut there) = duplex(1 << 20);
-            let request = Request { reverse, raw: false, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
+            let request =
+                Request { reverse, raw: false, streams: 0, duration: Duration::from_secs(60), bytes_max: Some(50_000) };
             let peer = async {
                 there.write_all(&Service::Perf.preamble()).await.unwrap();
                 let mut bytes = [&[kind::DATA, 0, 0, 0, 100][..], &[7; 100]].concat();
@@ -394,6 +404,7 @@ proptest! {
     fn frames_survive_the_wire(
         reverse: bool,
         raw: bool,
+        streams in 0..=PERF_STREAMS_MAX,
         ms in 1u64..86_400_000,
         bytes in proptest::option::of(0..u64::MAX),
         stage in prop_oneof![Just(Stage::Running), Just(Stage::Ended), Just(Stage::TimeUp)],
@@ -403,7 +414,8 @@ proptest! {
         numbers: [u64; 10],
         carried_rate_bps in proptest::option::of(1_u64..),
     ) {
-        let request = Request { reverse, raw, duration: Duration::from_millis(ms), bytes_max: bytes };
+        let streams = if raw { 0 } else { streams };
+        let request = Request { reverse, raw, streams, duration: Duration::from_millis(ms), bytes_max: bytes };
         let mut out = Vec::new();
         request.encode(&mut out);
         prop_assert_eq!(Request::decode(&out[HEADER_BYTES..]).unwrap(), request);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::PERF_DURATION_MAX;
+use crate::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 use crate::transfer::error::ProtocolError;
 use crate::transfer::frame::{Fields, kind, with_header};
 use crate::transport::{DataDatagrams, PathSample, Wasted};
@@ -23,6 +23,8 @@ pub struct Request {
     pub reverse: bool,
     /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
     pub raw: bool,
+    /// One-way streams beside the first one, which carry the data; 0: the first one does. At most [`PERF_STREAMS_MAX`].
+    pub streams: u16,
     /// How long to send; above 0, at most [`PERF_DURATION_MAX`].
     pub duration: Duration,
     /// Bytes after which to stop earlier.
@@ -35,6 +37,7 @@ impl Request {
         let duration_ms = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX).max(1);
         with_header(kind::PERF_REQUEST, out, |out| {
             out.extend([u8::from(self.reverse), u8::from(self.raw)]);
+            out.extend_from_slice(&self.streams.to_be_bytes());
             out.extend_from_slice(&duration_ms.to_be_bytes());
             out.extend_from_slice(&self.bytes_max.unwrap_or(u64::MAX).to_be_bytes());
         });
@@ -49,10 +52,13 @@ impl Request {
         let mut decoded = || {
             let [reverse, raw] = fields.array()?;
             let is_flag = reverse <= 1 && raw <= 1;
+            let streams = u16::from_be_bytes(fields.array()?);
             let duration = Duration::from_millis(u64::from_be_bytes(fields.array()?));
             let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
-            let valid = is_flag && fields.0.is_empty() && !duration.is_zero() && duration <= PERF_DURATION_MAX;
-            valid.then_some(Self { reverse: reverse == 1, raw: raw == 1, duration, bytes_max })
+            let is_duration = !duration.is_zero() && duration <= PERF_DURATION_MAX;
+            let are_streams = streams <= PERF_STREAMS_MAX && (streams == 0 || raw == 0);
+            let valid = is_flag && are_streams && is_duration && fields.0.is_empty();
+            valid.then_some(Self { reverse: reverse == 1, raw: raw == 1, streams, duration, bytes_max })
         };
         decoded().ok_or(ProtocolError::Malformed { frame: "perf request" })
     }

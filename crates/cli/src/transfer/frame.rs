@@ -36,7 +36,7 @@ impl Service {
     pub const fn version(self) -> u8 {
         match self {
             Self::Files => 1,
-            Self::Perf => 4,
+            Self::Perf => 5,
         }
     }
 

@@ -24,7 +24,12 @@ impl StreamHandle {
         Self { shared, id }
     }
 
-    pub(crate) fn is_first(&self) -> bool {
+    /// A handle of the session's, beside this one on a stream.
+    pub(crate) fn beside(&self) -> Self {
+        Self::new(Arc::clone(&self.shared), StreamId::FIRST)
+    }
+
+    fn is_first(&self) -> bool {
         self.id == StreamId::FIRST
     }
 

@@ -19,6 +19,8 @@ pub(super) enum Usage {
     Stream,
     /// The first stream only says when all others have ended.
     Session,
+    /// Others are opened beside its first stream.
+    StreamInSession,
 }
 
 impl Inner {
@@ -100,11 +102,15 @@ impl Shared {
         self.wake_driver_if_due(inner, now);
     }
 
-    /// The application takes it for a session; `false` if it cannot be one, because it is classic.
+    /// The application takes it for a session; `false` if it cannot be one, because it is classic. If it has been a stream before, its
+    /// first stream goes on to be one.
     pub(crate) fn begin_session(&self) -> bool {
         let mut inner = self.lock();
         let is_possible = inner.connection.streams().is_some();
-        if is_possible {
+        if is_possible && inner.usage == Usage::Stream {
+            inner.usage = Usage::StreamInSession;
+            inner.others.take_incoming();
+        } else if is_possible && inner.usage == Usage::Undecided {
             inner.usage = Usage::Session;
             let now = inner.tick(self.clock.now());
             inner.check_first_stream(now);

@@ -175,8 +175,8 @@ impl Inner {
                     wakers.first[slot] = Some(waker);
                 }
             }
-            if self.usage == Usage::Session {
-                // What the first stream of a session tells is that the session ends.
+            if matches!(self.usage, Usage::Session | Usage::StreamInSession) {
+                // What the first stream of a session tells may be that the session ends.
                 (wakers.news.opened, wakers.news.ended) = (true, true);
             }
         }

@@ -127,6 +127,11 @@ impl OtherStreams {
         }
     }
 
+    /// What the peer opens from now on waits to be accepted.
+    pub(super) fn take_incoming(&mut self) {
+        self.incoming = Incoming::Queue;
+    }
+
     pub(super) fn refuses_incoming(&self) -> bool {
         self.incoming == Incoming::Refuse
     }

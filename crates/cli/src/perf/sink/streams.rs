@@ -1,0 +1,81 @@
+//! Data which comes over streams beside the first one.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use dfcp::{ReadHalf, Session};
+use tokio::io::{AsyncReadExt, BufReader};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::Shared;
+use crate::limits::{DATA_BYTES_MAX, SENDER_SILENCE_MAX};
+use crate::perf::unexpected;
+use crate::perf::wire::{PERF_PATH, decode_path};
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{kind, read_frame};
+use crate::transport::{Handle, Transport};
+
+/// Counts what comes over so many streams until each has ended, and takes the frames of the first one up to END.
+pub(super) async fn absorb<T: Transport>(
+    reader: &mut BufReader<Handle<T>>,
+    session: &Session,
+    streams: u16,
+    tally: &Arc<Shared>,
+) -> Result<(), TransferError> {
+    let mut told = pin!(take_frames(reader, tally));
+    let mut counted = pin!(count_all(session, streams, tally));
+    tokio::select! {
+        counted = &mut counted => {
+            counted?;
+            timeout(SENDER_SILENCE_MAX, told).await.map_err(silent)??;
+        }
+        // Where the data is, silence is noticed: the first stream may have nothing to say for as long as the measurement takes.
+        told = &mut told => {
+            told?;
+            counted.await?;
+        }
+    }
+    tally.lock().end(Instant::now());
+    Ok(())
+}
+
+async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared) -> Result<(), TransferError> {
+    let mut body = Vec::new();
+    loop {
+        match read_frame(reader, &mut body).await?.ok_or(TransferError::PeerClosed)? {
+            PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
+            kind::END => return Ok(()),
+            other => return Err(unexpected(other, &body)),
+        }
+    }
+}
+
+async fn count_all(session: &Session, streams: u16, tally: &Arc<Shared>) -> Result<(), TransferError> {
+    // Dropped with this future, they read no more.
+    let mut counting = JoinSet::new();
+    for _ in 0..streams {
+        let stream = timeout(SENDER_SILENCE_MAX, session.accept_one_way()).await.map_err(silent)?;
+        counting.spawn(count(stream.ok_or(TransferError::PeerClosed)?, Arc::clone(tally)));
+    }
+    while let Some(counted) = counting.join_next().await {
+        counted.map_err(|error| TransferError::Connection(error.into()))??;
+    }
+    Ok(())
+}
+
+/// All bytes of the stream are data.
+async fn count(mut stream: ReadHalf, tally: Arc<Shared>) -> Result<(), TransferError> {
+    let mut buffer = vec![0; DATA_BYTES_MAX];
+    loop {
+        let read = timeout(SENDER_SILENCE_MAX, stream.read(&mut buffer)).await.map_err(silent)?;
+        match read.map_err(TransferError::Connection)? {
+            0 => return Ok(()),
+            bytes => tally.lock().add(Instant::now(), bytes as u64),
+        }
+    }
+}
+
+fn silent(_: tokio::time::error::Elapsed) -> TransferError {
+    TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() }
+}

@@ -1,0 +1,82 @@
+//! Data which goes over streams beside the first one.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dfcp::{Session, WriteHalf};
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+
+use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead, write_path};
+use crate::limits::{RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
+use crate::perf::wire::Request;
+use crate::transport::{Handle, Transport};
+
+/// Least that is written to a stream at once, bytes: with many streams, they are late by little together.
+const PIECE_BYTES_MIN: usize = 4 << 10;
+
+/// Opens the streams that `request` asks for and fills them until the peer says that the time is up or the bytes are used up. Once the peer
+/// has all of them, says so on the first one.
+pub(super) async fn emit<T: Transport>(
+    mut handle: Handle<T>,
+    session: &Session,
+    request: &Request,
+    progress: &Arc<Progress>,
+) -> io::Result<()> {
+    let left_bytes = Arc::new(AtomicU64::new(request.bytes_max.unwrap_or(u64::MAX)));
+    // Dropped with this future, they are reset.
+    let mut filling = JoinSet::new();
+    for _ in 0..request.streams {
+        let stream = timeout(RECEIVER_SILENCE_MAX, session.open_one_way()).await??;
+        let (progress, left_bytes) = (Arc::clone(progress), Arc::clone(&left_bytes));
+        filling.spawn(fill(stream, handle.clone(), *request, progress, left_bytes));
+    }
+    let mut control = Vec::new();
+    let mut ticks = interval_at(Instant::now() + REPORT_INTERVAL, REPORT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            filled = filling.join_next() => match filled {
+                Some(filled) => filled.map_err(io::Error::other)??,
+                None => break,
+            },
+            _ = ticks.tick(), if request.reverse => write_path(&mut handle, &mut control).await?,
+        }
+    }
+    end(handle, request, progress).await
+}
+
+/// Writes data to one stream, as much as there is time for or as is left for all, and waits until the peer has it.
+async fn fill<T: Transport>(
+    mut stream: WriteHalf,
+    handle: Handle<T>,
+    request: Request,
+    progress: Arc<Progress>,
+    left_bytes: Arc<AtomicU64>,
+) -> io::Result<()> {
+    let started = Instant::now();
+    let mut piece = Vec::new();
+    data_frame((FRAME_BYTES / usize::from(request.streams)).max(PIECE_BYTES_MIN), true, &mut piece);
+    while !progress.is_over(started, &request) {
+        if is_far_ahead(&handle, progress.written_bytes(&handle, &request), started.elapsed()) {
+            sleep(LOOK_INTERVAL).await;
+            continue;
+        }
+        let taken = take(&left_bytes, piece.len());
+        if taken == 0 {
+            break;
+        }
+        progress.data_bytes.fetch_add(taken as u64, Ordering::Relaxed);
+        stream.write_all(&piece[..taken]).await?;
+    }
+    stream.shutdown().await
+}
+
+/// So many of the bytes which are left for all streams, or fewer.
+fn take(left_bytes: &AtomicU64, most: usize) -> usize {
+    let before =
+        left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));
+    usize::try_from(before.unwrap_or_default()).unwrap_or(most).min(most)
+}

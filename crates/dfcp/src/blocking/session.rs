@@ -1,0 +1,171 @@
+//! Sessions without `async`.
+
+use std::io;
+use std::net::SocketAddr;
+
+use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, Traffic};
+
+use super::{Endpoint, PathWatch, ReadHalf, Stream, WriteHalf, wait};
+use crate::carrier::Carrier;
+use crate::error::ConnectError;
+use crate::stream::any_port_towards;
+
+/// A connection with any number of streams; the blocking twin of [`crate::Session`], whose description of its end holds.
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// use dfcp::blocking::{Listener, Session};
+/// use dfcp::{Config, StreamLimits};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let key = dfcp::generate_key()?;
+/// let client = Config::client(key.public());
+/// let server = Config::server(key).with_streams(StreamLimits { bidirectional: 0, one_way: 10 });
+/// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), server)?;
+/// let address = listener.local_addr()?;
+/// let serving = std::thread::spawn(move || {
+///     let session = listener.accept_session()?;
+///     let mut lengths = Vec::new();
+///     while let Some(mut reader) = session.accept_one_way() {
+///         lengths.push(reader.read_to_end(&mut Vec::new())?);
+///     }
+///     session.close()?;
+///     std::io::Result::Ok(lengths)
+/// });
+///
+/// let session = Session::connect(address, client)?;
+/// for length in [1, 1_000, 100_000] {
+///     let mut writer = session.open_one_way()?;
+///     writer.write_all(&vec![7; length])?;
+///     writer.shutdown()?; // the peer has all of it, and has said so
+/// }
+/// session.close()?;
+/// assert_eq!(serving.join().expect("no panic")?, [1, 1_000, 100_000]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub(super) session: crate::Session,
+}
+
+impl Session {
+    /// Connects to `remote` from a socket of its own.
+    ///
+    /// # Errors
+    /// As [`crate::Session::connect`]; or the system gives no thread.
+    pub fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        Self::connect_over(Carrier::Udp, remote, config)
+    }
+
+    /// As [`connect`](Self::connect), over the carrier of one's choice.
+    ///
+    /// # Errors
+    /// As [`crate::Session::connect_over`]; or the system gives no thread.
+    pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect_session(remote, config)
+    }
+
+    /// Opens a stream both ways; waits as long as the peer permits no more.
+    ///
+    /// # Errors
+    /// As [`crate::Session::open_stream`].
+    pub fn open_stream(&self) -> io::Result<Stream> {
+        Ok(Stream { stream: wait(self.session.open_stream())? })
+    }
+
+    /// Opens a stream on which only this side sends; waits as long as the peer permits no more.
+    ///
+    /// # Errors
+    /// As [`crate::Session::open_stream`].
+    pub fn open_one_way(&self) -> io::Result<WriteHalf> {
+        Ok(WriteHalf { half: wait(self.session.open_one_way())? })
+    }
+
+    /// Waits for the next stream both ways which the peer opens; `None` as [`crate::Session::accept_stream`].
+    #[must_use]
+    pub fn accept_stream(&self) -> Option<Stream> {
+        Some(Stream { stream: wait(self.session.accept_stream())? })
+    }
+
+    /// Waits for the next stream on which only the peer sends; `None` as [`crate::Session::accept_stream`].
+    #[must_use]
+    pub fn accept_one_way(&self) -> Option<ReadHalf> {
+        Some(ReadHalf { half: wait(self.session.accept_one_way())? })
+    }
+
+    /// Ends the session in order, and waits until that is done; see [`crate::Session::close`].
+    ///
+    /// # Errors
+    /// Why the connection ended before that.
+    pub fn close(&self) -> io::Result<()> {
+        wait(self.session.close())
+    }
+
+    /// Ends the connection at once, with all streams: what is unsent is lost, and the peer is told.
+    pub fn abort(&self) {
+        self.session.abort();
+    }
+
+    /// Waits until the connection is over; see [`crate::Stream::closed`].
+    #[must_use]
+    pub fn closed(&self) -> Option<ConnectionError> {
+        wait(self.session.closed())
+    }
+
+    /// Counters and estimates of the connection, all streams together.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.session.stats()
+    }
+
+    /// Watches what is known of the path, as [`Stream::watch_path`] does.
+    #[must_use]
+    pub fn watch_path(&self) -> PathWatch {
+        PathWatch { watch: self.session.watch_path() }
+    }
+
+    /// Where the connection is in its life.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.session.state()
+    }
+
+    /// Who the peer has proven to be; `None` without seals.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        self.session.identity()
+    }
+
+    /// The peer's address. It changes when the peer moves, once it has proven the new one.
+    #[must_use]
+    pub fn remote_addr(&self) -> SocketAddr {
+        self.session.remote_addr()
+    }
+
+    /// Our socket's address.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.session.local_addr()
+    }
+
+    /// What carries the datagrams.
+    #[must_use]
+    pub fn carrier(&self) -> Carrier {
+        self.session.carrier()
+    }
+
+    /// Changes the sending rate of all streams together.
+    ///
+    /// # Errors
+    /// If the rate is out of range; the one before stays.
+    pub fn set_rate(&self, rate: Rate) -> Result<(), ConfigError> {
+        self.session.set_rate(rate)
+    }
+
+    /// Says what the data written from now on is like, on all streams.
+    pub fn set_traffic(&self, traffic: Traffic) {
+        self.session.set_traffic(traffic);
+    }
+}
