@@ -175,9 +175,10 @@ impl Session {
             Segment::Ack(ack) => self.take_ack(now, ack, number),
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
+        // Also after what was refused: it may have been the last of its stream.
+        self.settle_gone(now);
         match result {
             Ok(()) => {
-                self.settle_gone(now);
                 self.update_closing(now);
                 Ok(())
             }

@@ -125,6 +125,11 @@ impl StreamIds {
         Some(id)
     }
 
+    /// There was no room for our newest stream `id`, of which the peer has not been told: it counts as never opened.
+    pub(crate) fn unopen(&mut self, id: StreamId) {
+        self.ours.of_mut(id.kind()).next = id.index();
+    }
+
     /// The peer has named `id`. What that opens counts as opened.
     ///
     /// # Errors

@@ -41,6 +41,8 @@ struct Half {
     /// Events to be polled. The stream waits in the queue while there is any.
     opened: bool,
     readable: bool,
+    /// The peer has stopped the other half of the stream, which is gone.
+    is_other_reset: bool,
 }
 
 /// What a session receives, and what it knows of it.
@@ -154,7 +156,14 @@ impl RecvSide {
         None
     }
 
-    /// The next half which is done with, and whether the peer has reset it: nothing is kept of it but what answers need.
+    /// The peer has stopped the other half of the stream, which is gone before this one.
+    pub(crate) fn note_reset(&mut self, id: StreamId) {
+        if let Some(half) = self.halves.get_mut(id) {
+            half.is_other_reset = true;
+        }
+    }
+
+    /// The next half which is done with, and whether the peer has reset the stream: nothing is kept of it but what answers need.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop_front()
     }
@@ -197,7 +206,7 @@ impl RecvSide {
         }
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
-        self.gone.push_back((id, half.stream.is_reset()));
+        self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
         self.untold_bytes -= half.stream.untold_bytes();
         self.open_halves -= usize::from(half.stream.has_open_blocks());
         self.common.memory.on_delivered_change(half.stream.delivered_bytes(&self.common), 0);

@@ -11,7 +11,6 @@ use crate::error::PeerMisbehaved;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
-use crate::stream::send::SendStream;
 use crate::stream::send::feedback::Listed;
 
 /// What a report was worth.
@@ -59,6 +58,9 @@ impl SendSide {
                 }
             }
         })?;
+        // Each once, or what the peer has not seen of a stream would count for as many as its datagrams alternate with others'.
+        self.passed.sort_unstable();
+        self.passed.dedup();
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
         let listed = self.take_records(records)?;
@@ -124,9 +126,9 @@ impl SendSide {
                 StreamKind::OneWay => first.one_way,
             };
             // What an earlier report named has been seen.
-            let is_new = self.streams.get(id).is_some_and(SendStream::is_unheard);
-            if is_new && id.opener() == self.opener && id.index() >= first {
-                let nothing = StreamState { stream: id, ..StreamState::default() };
+            let Some(stream) = self.streams.get(id).filter(|stream| stream.is_unheard()) else { continue };
+            if id.opener() == self.opener && id.index() >= first {
+                let nothing = stream.unseen_state();
                 self.take_record(&nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
             }
         }
