@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 100;
 const FIRST: usize = 20;
 
 /// A connection which has had nothing to do takes no more: buffers belong to those which are at work.
-const IDLE_BYTES_MAX: usize = 6 << 10;
+const IDLE_BYTES_MAX: usize = 8 << 10;
 
 fn accept(connections_max: usize) -> Accept {
     Accept { connections_max, ..Config::sealed(PeerKey::Any).into() }

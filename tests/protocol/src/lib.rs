@@ -7,6 +7,7 @@
 
 mod flow;
 pub mod random;
+pub mod random_streams;
 pub mod table;
 
 use dfcp_testkit::{Links, Testbed};

@@ -31,6 +31,8 @@ pub struct StreamState {
     pub reset: Option<u32>,
     /// Where the first byte was read that the peer has not written.
     pub corrupt_at: Option<u64>,
+    /// Nothing more is read, because the peer was asked to stop.
+    pub has_stopped_peer: bool,
     writes: bool,
 }
 
@@ -85,6 +87,7 @@ impl StreamApplications {
             ended_at: None,
             reset: None,
             corrupt_at: None,
+            has_stopped_peer: false,
             writes,
         };
         self.streams.insert(id, state);
@@ -96,22 +99,38 @@ impl StreamApplications {
         self.streams.get(&id)
     }
 
-    /// Whether each stream has delivered all, and been read to its end where it has one.
+    /// Ends the half of a stream which is written here, at once, with this code. It counts as done.
+    pub fn reset(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
+        let Some((mut streams, state)) = connection.streams().zip(self.streams.get_mut(&id)) else { return };
+        streams.reset(now, id, error);
+        state.writes = false;
+    }
+
+    /// Asks the peer to end its half of a stream, with this code. It counts as done.
+    pub fn stop_sending(&mut self, now: Time, connection: &mut Connection, id: StreamId, error: u32) {
+        let Some((mut streams, state)) = connection.streams().zip(self.streams.get_mut(&id)) else { return };
+        streams.stop_sending(now, id, error);
+        (state.reads, state.has_stopped_peer) = (false, true);
+    }
+
+    /// Whether each stream has delivered all or been given up, and been read to its end or its reset, where it has one.
     #[must_use]
     pub fn are_done(&self) -> bool {
         let is_read = |id: &StreamId| id.opener() != self.us || id.kind() == StreamKind::Bidirectional;
-        self.streams
-            .iter()
-            .all(|(id, it)| (!it.writes || it.delivered_at.is_some()) && (!is_read(id) || it.ended_at.is_some()))
+        self.streams.iter().all(|(id, it)| {
+            let has_read = it.ended_at.is_some() || it.reset.is_some() || it.has_stopped_peer;
+            (!it.writes || it.delivered_at.is_some()) && (!is_read(id) || has_read)
+        })
     }
 
     /// Takes the events, accepts streams, writes and reads.
     pub fn work(&mut self, now: Time, connection: &mut Connection) {
-        while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
-            self.take_event(now, event);
-        }
+        // First: the peer may already have stopped what is new.
         while let Some(id) = connection.streams().and_then(|mut it| it.accept()) {
             self.add(id, self.answer_bytes);
+        }
+        while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
+            self.take_event(now, event);
         }
         let mut buffer = vec![0; BUFFER_BYTES];
         let (seed, us) = (self.seed, self.us);
@@ -196,8 +215,10 @@ impl std::fmt::Display for StreamApplications {
     /// How many streams there are, and the first that are not done.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
-        let is_open =
-            |it: &StreamState| (it.writes && it.delivered_at.is_none()) || (it.reads && it.ended_at.is_none());
+        let is_open = |it: &StreamState| {
+            (it.writes && it.delivered_at.is_none())
+                || (it.reads && it.ended_at.or(it.reset.map(|_| Time::ZERO)).is_none())
+        };
         for (id, it) in self.streams.iter().filter(|(_, it)| is_open(it)).take(3) {
             write!(f, "; {id:?}: {it:?}")?;
         }

@@ -171,13 +171,14 @@ impl Session {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, data, payload),
             Segment::Report(header) => self.take_report(now, header, number, payload),
-            Segment::Fin(fin) => self.take_fin(now, fin, number),
-            Segment::Ack(ack) => self.take_ack(now, ack, number),
+            Segment::Fin(fin) => self.paid_off(now, |it| it.take_fin(now, fin, number)),
+            Segment::Ack(ack) => self.paid_off(now, |it| it.take_ack(now, ack, number)),
             Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
+        // Also after what was refused: it may have been the last of its stream.
+        self.settle_gone(now);
         match result {
             Ok(()) => {
-                self.settle_gone(now);
                 self.update_closing(now);
                 Ok(())
             }
@@ -191,8 +192,12 @@ impl Session {
     }
 
     fn take_data(&mut self, now: Time, data: &Data, payload: &[u8]) -> Result<(), PushError> {
-        // A symbol of a stream which there is no memory for counts as refused, or the peer would miss it in the counts.
-        self.admit(now, data.stream, Direction::FromPeer).inspect_err(|_| self.recv.count_refused())?;
+        if let Err(error) = self.admit(now, data.stream, Direction::FromPeer) {
+            // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
+            self.recv.count_refused();
+            self.reporter.on_arrival(now);
+            return Err(error);
+        }
         let result = self.recv.push(data, payload);
         if matches!(result, Ok(true)) && !self.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
@@ -210,7 +215,7 @@ impl Session {
     fn take_report(&mut self, now: Time, header: &ReportHeader, number: u64, payload: &[u8]) -> Result<(), PushError> {
         let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
         let was_drained = self.send.is_drained();
-        let proven = (self.send.counters().acknowledged_symbols, self.send.counters().acknowledged_symbol_bytes);
+        let proven = self.proven();
         self.check_streams_of(&records)?;
         let heard = self
             .send

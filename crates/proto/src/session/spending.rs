@@ -31,6 +31,12 @@ impl Session {
         }
     }
 
+    /// Symbols which the peer has proven to have decoded, and their bytes.
+    pub(super) fn proven(&self) -> (u64, u64) {
+        let counters = self.send.counters();
+        (counters.acknowledged_symbols, counters.acknowledged_symbol_bytes)
+    }
+
     /// The peer may have proven more than before: `symbols` and bytes of such, as the sender had counted then.
     pub(super) fn pay_off(&mut self, now: Time, (symbols, symbol_bytes): (u64, u64)) {
         let counters = self.send.counters();
@@ -39,6 +45,14 @@ impl Session {
             let symbol_bytes = counters.acknowledged_symbol_bytes - symbol_bytes;
             self.credit.on_proven(now, symbol_bytes + symbols * self.data_overhead_bytes());
         }
+    }
+
+    /// Takes a segment which may acknowledge the end of a stream, and with it what no report has.
+    pub(super) fn paid_off<T>(&mut self, now: Time, take: impl FnOnce(&mut Self) -> T) -> T {
+        let proven = self.proven();
+        let result = take(self);
+        self.pay_off(now, proven);
+        result
     }
 
     /// IP bytes of a data datagram besides its symbol.

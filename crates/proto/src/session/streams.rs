@@ -272,11 +272,17 @@ impl Session {
     /// Streams of which neither half is left make room for others.
     pub(super) fn settle_gone(&mut self, now: Time) {
         while let Some((id, by_reset)) = self.recv.take_gone().or_else(|| self.send.take_gone()) {
-            if !self.send.has(id) && !self.recv.has(id) {
-                self.ids.on_gone(now, id, by_reset);
-                // Who has used up its credit learns of this one at once.
-                self.reporter.on_own_news(now);
+            if self.send.has(id) || self.recv.has(id) {
+                if by_reset {
+                    // Whichever half goes last, the stream counts as reset.
+                    self.send.note_reset(id);
+                    self.recv.note_reset(id);
+                }
+                continue;
             }
+            self.ids.on_gone(now, id, by_reset);
+            // Who has used up its credit learns of this one at once.
+            self.reporter.on_own_news(now);
         }
     }
 

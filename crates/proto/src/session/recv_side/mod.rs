@@ -13,6 +13,7 @@ use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};
 
 use crate::config::Config;
 use crate::error::{PeerMisbehaved, StreamError};
+use crate::limits::STREAM_BYTES_MAX;
 use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::naming::{Named, Naming};
 use crate::shared::memory::MemoryReservation;
@@ -41,6 +42,8 @@ struct Half {
     /// Events to be polled. The stream waits in the queue while there is any.
     opened: bool,
     readable: bool,
+    /// The peer has stopped the other half of the stream, which is gone.
+    is_other_reset: bool,
 }
 
 /// What a session receives, and what it knows of it.
@@ -123,7 +126,7 @@ impl RecvSide {
 
     /// What each stream besides stream 0 is charged for: its state, and its own place.
     fn opening_bytes(&self) -> u64 {
-        RecvStream::IDLE_BYTES_MAX + one_symbol_bytes(self.common.symbol_size())
+        STREAM_BYTES_MAX + one_symbol_bytes(self.common.symbol_size())
     }
 
     /// Opens the receiving half of a stream, the peer's in the order of their indices. `false` if there is no memory for it.
@@ -154,7 +157,14 @@ impl RecvSide {
         None
     }
 
-    /// The next half which is done with, and whether the peer has reset it: nothing is kept of it but what answers need.
+    /// The peer has stopped the other half of the stream, which is gone before this one.
+    pub(crate) fn note_reset(&mut self, id: StreamId) {
+        if let Some(half) = self.halves.get_mut(id) {
+            half.is_other_reset = true;
+        }
+    }
+
+    /// The next half which is done with, and whether the peer has reset the stream: nothing is kept of it but what answers need.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop_front()
     }
@@ -197,7 +207,7 @@ impl RecvSide {
         }
         let Some(half) = self.halves.remove(id) else { return };
         self.ends.on_gone(id, Ended::of(&half.stream));
-        self.gone.push_back((id, half.stream.is_reset()));
+        self.gone.push_back((id, half.stream.is_reset() || half.is_other_reset));
         self.untold_bytes -= half.stream.untold_bytes();
         self.open_halves -= usize::from(half.stream.has_open_blocks());
         self.common.memory.on_delivered_change(half.stream.delivered_bytes(&self.common), 0);

@@ -50,7 +50,7 @@ pub(crate) struct SendSide {
     is_exhausted: bool,
     /// The writer of the first stream is to be told that there is room again.
     first_writable: bool,
-    /// Streams whose sending half has ended, and whether by a reset.
+    /// Streams whose sending half has ended, and whether the peer has reset or stopped them.
     gone: Vec<(StreamId, bool)>,
     /// The number of the newest datagram of the peer's that told of what it has.
     told_by: Option<u64>,

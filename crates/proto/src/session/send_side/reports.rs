@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::feedback::{Record, Records, Report, Run, Runs, StreamState};
-use dfcp_wire::{StreamId, StreamKind, StreamLimits};
+use dfcp_wire::{StreamKind, StreamLimits};
 
 use super::SendSide;
 use crate::error::PeerMisbehaved;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
-use crate::stream::send::SendStream;
 use crate::stream::send::feedback::Listed;
 
 /// What a report was worth.
@@ -59,6 +58,9 @@ impl SendSide {
                 }
             }
         })?;
+        // Each once, or what the peer has not seen of a stream would count for as many as its datagrams alternate with others'.
+        self.passed.sort_unstable();
+        self.passed.dedup();
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
         let listed = self.take_records(records)?;
@@ -107,7 +109,9 @@ impl SendSide {
         let listed = stream.on_record(state, runs, self.flight.loss(), &mut self.shared)?;
         all.symbols += listed.symbols;
         all.served_max += listed.served_max;
-        if stream.is_delivered() && id != StreamId::FIRST {
+        if stream.is_delivered() {
+            // What the application has not read of it, the peer has taken off the memory which it tells.
+            stream.release(&mut self.shared);
             self.finish(id);
         } else if !stream.is_idle() || stream.has_data_to_send() {
             self.scheduler.wake(id);
@@ -125,9 +129,9 @@ impl SendSide {
                 StreamKind::OneWay => first.one_way,
             };
             // What an earlier report named has been seen.
-            let is_new = self.streams.get(id).is_some_and(SendStream::is_unheard);
-            if is_new && id.opener() == self.opener && id.index() >= first {
-                let nothing = StreamState { stream: id, ..StreamState::default() };
+            let Some(stream) = self.streams.get(id).filter(|stream| stream.is_unheard()) else { continue };
+            if id.opener() == self.opener && id.index() >= first {
+                let nothing = stream.unseen_state();
                 self.take_record(&nothing, std::iter::once(Run::Empty(u32::MAX)), all)?;
             }
         }

@@ -30,9 +30,9 @@ impl SendSide {
         self.scheduler.add(id);
     }
 
-    /// Whether there is such a stream, and it has not ended.
+    /// Whether there is such a stream, and [`take_gone`](Self::take_gone) has not told its end.
     pub(crate) fn has(&self, id: StreamId) -> bool {
-        self.streams.get(id).is_some()
+        self.streams.get(id).is_some() || self.gone.iter().any(|&(gone, _)| gone == id)
     }
 
     /// Takes as much of `data` as there is room for; `None` without such a stream, or if nothing may be written to it any more.
@@ -123,9 +123,14 @@ impl SendSide {
 
     /// The peer wants no more of a stream: what is not delivered is dropped.
     pub(crate) fn on_stopped(&mut self, now: Time, id: StreamId, error: u32) {
-        let Some(stream) = self.streams.get(id).filter(|stream| !stream.is_reset()) else { return };
-        let was_delivered = stream.is_drained() && stream.end().is_some();
-        self.events.push_back((id, if was_delivered { SendEvent::Finished } else { SendEvent::Stopped(error) }));
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.on_peer_reset();
+        if stream.is_reset() {
+            return;
+        }
+        // It may have proven everything, and want no more only because it does not know yet that there is no more.
+        let has_all = stream.is_drained() && stream.end().is_some();
+        self.events.push_back((id, if has_all { SendEvent::Finished } else { SendEvent::Stopped(error) }));
         self.reset(now, id, error);
     }
 
@@ -154,13 +159,22 @@ impl SendSide {
     fn remove(&mut self, id: StreamId) {
         let Some(mut stream) = self.streams.remove(id) else { return };
         stream.release(&mut self.shared);
-        let by_reset = stream.is_reset();
+        let by_reset = stream.is_peer_reset();
         self.scheduler.remove(id);
         self.gone.push((id, by_reset));
         self.forget_if_idle();
     }
 
-    /// The next stream whose sending half has ended, and whether by a reset.
+    /// The peer has reset the other half of the stream, which is gone before this one.
+    pub(crate) fn note_reset(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.on_peer_reset();
+        } else if let Some((_, by_reset)) = self.gone.iter_mut().find(|(gone, _)| *gone == id) {
+            *by_reset = true;
+        }
+    }
+
+    /// The next stream whose sending half has ended, and whether the peer has reset or stopped the stream.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop()
     }

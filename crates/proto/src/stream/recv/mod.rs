@@ -131,9 +131,6 @@ pub(crate) struct RecvStream {
 }
 
 impl RecvStream {
-    /// What a half takes at the most while it holds nothing.
-    pub(crate) const IDLE_BYTES_MAX: u64 = 512;
-
     /// What it takes of the memory that all streams share.
     pub(crate) fn shared_bytes(&self, common: &RecvCommon) -> u64 {
         self.held_bytes.saturating_sub(own_place_bytes(common.symbol_size))

@@ -32,11 +32,13 @@ pub(crate) struct Ending {
     copies: u32,
     /// Symbols of unacknowledged blocks, dropped by a reset, which may have served.
     dropped_max: u64,
+    /// The peer wants no more of the stream, or has reset its own half ([end-4]).
+    is_peer_reset: bool,
 }
 
 impl Ending {
     fn say(&mut self, said: Said, now: Time) {
-        *self = Self { said, next_at: now, copies: 0, dropped_max: self.dropped_max };
+        *self = Self { said, next_at: now, copies: 0, ..*self };
     }
 
     fn is_repeated(&self) -> bool {
@@ -90,6 +92,16 @@ impl SendStream {
         self.first_id = end;
         self.source.shut_down();
         self.ending.say(Said::ByReset { error, end }, now);
+    }
+
+    /// The peer has stopped the stream, or reset its own half of it.
+    pub(crate) fn on_peer_reset(&mut self) {
+        self.ending.is_peer_reset = true;
+    }
+
+    /// Whether the peer has stopped the stream, or reset its own half of it.
+    pub(crate) fn is_peer_reset(&self) -> bool {
+        self.ending.is_peer_reset
     }
 
     /// What is to be said of the end at `now`, if anything is; said again after `wait` at first.

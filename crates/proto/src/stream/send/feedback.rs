@@ -59,6 +59,12 @@ impl SendStream {
         if more_kib == 0 { 0 } else { (known_kib + u64::from(more_kib)) * KIB_BYTES - self.read_cost_bytes }
     }
 
+    /// What a record says of a stream of which the peer has seen nothing: no more was read than it has said before, if it has lied.
+    pub(crate) fn unseen_state(&self) -> StreamState {
+        let kib_read = (self.read_cost_bytes / KIB_BYTES) as u32;
+        StreamState { stream: self.id, kib_read, ..StreamState::default() }
+    }
+
     /// A report has passed a symbol of this block by: it has arrived or is lost.
     pub(crate) fn on_fate(&mut self, block_id: u32) {
         let index = block_id.checked_sub(self.first_id).map(|index| index as usize);

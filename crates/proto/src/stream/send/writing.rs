@@ -37,7 +37,7 @@ impl SendStream {
     pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
         // Whatever others have in the buffer, who has nothing in it may write a symbol.
-        let least = (shared.symbol_size as u64).saturating_sub(own);
+        let least = shared.buffer.bytes().min(shared.symbol_size as u64).saturating_sub(own);
         let space =
             shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
         match shared.allowance {

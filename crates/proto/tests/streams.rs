@@ -1,0 +1,363 @@
+//! Peers who lie about streams: what they cost is bounded, nothing panics, and what no correct peer says ends the session.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+#[expect(dead_code, reason = "the other test binaries need more of it")]
+mod support;
+
+use std::time::Duration;
+
+use dfcp_proto::{
+    Accept, Config, ConnectionError, Event, Handle, Opener, PeerMisbehaved, Read, StreamError, StreamEvent, StreamId,
+    StreamKind, StreamLimits, Streams, limits,
+};
+use dfcp_wire::BlockInfo;
+use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState};
+use dfcp_wire::segment::{Ack, Data, Fin, ReportHeader, Segment};
+use support::{Rogue, SYMBOL_SIZE, Server, decode};
+
+const MS: Duration = Duration::from_millis(1);
+const LIMIT: u32 = 100;
+const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
+
+/// A session whose other end lies by hand. It opens the streams with bit 0 clear.
+struct Liar {
+    server: Server,
+    rogue: Rogue,
+    handle: Handle,
+}
+
+fn theirs(kind: StreamKind, index: u32) -> StreamId {
+    StreamId::new(Opener::Initiator, kind, index).unwrap()
+}
+
+impl Liar {
+    fn new() -> Self {
+        let streams = StreamLimits { bidirectional: LIMIT, one_way: LIMIT };
+        let config = Config { streams, ..Config::danger_unsealed() };
+        let mut server = Server::new(Accept { memory_bytes_max: Some(1 << 30), ..config.into() });
+        let mut rogue = Rogue::new(1);
+        assert!(rogue.open(&mut server));
+        let handle = rogue.handle.unwrap();
+        Self { server, rogue, handle }
+    }
+
+    fn say(&mut self, segment: Segment, payload: &[u8]) {
+        let datagram = self.rogue.segment(segment, payload);
+        self.server.take(self.rogue.address, &datagram);
+    }
+
+    fn ack(&mut self, ack: Ack) {
+        self.say(Segment::Ack(ack), &[]);
+    }
+
+    /// A block of one symbol of a stream.
+    fn block(&mut self, stream: StreamId, block_id: u32, bytes: usize, end_of_stream: bool) {
+        let block = BlockInfo { k: 1, length_bytes: bytes as u32, end_of_stream };
+        self.say(Segment::Data(Data { stream, block_id, esi: 0, block }), &vec![7; bytes]);
+    }
+
+    /// A report of these streams. `first_unseen` is the other record.
+    fn report(&mut self, report: &Report, records: &[(StreamState, &[Run])], first_unseen: Option<StreamLimits>) {
+        let mut out = [0; SYMBOL_SIZE as usize];
+        let mut writer = ReportWriter::new(&mut out, report).unwrap();
+        assert!(first_unseen.is_none_or(|first| writer.unseen(first)));
+        for (state, runs) in records {
+            let mut record = writer.stream(state).unwrap();
+            assert!(runs.iter().all(|&run| record.push(run)));
+            record.finish();
+        }
+        let length = writer.finish();
+        self.say(REPORT, &out[..length]);
+    }
+
+    fn streams(&mut self) -> Streams<'_> {
+        self.server.connection(self.handle).streams().unwrap()
+    }
+
+    /// The numbers of the datagrams which are sent now.
+    fn sent_numbers(&mut self) -> Vec<u32> {
+        self.server.sent(self.handle).iter().map(|it| decode(it).1.number).collect()
+    }
+
+    fn sent_acks(&mut self) -> Vec<Ack> {
+        let sent = self.server.sent(self.handle);
+        let acks = sent.iter().map(|it| decode(it).1.segment);
+        acks.filter_map(|it| if let Segment::Ack(ack) = it { Some(ack) } else { None }).collect()
+    }
+
+    fn events(&mut self) -> Vec<StreamEvent> {
+        let mut streams = self.streams();
+        std::iter::from_fn(|| streams.poll_event()).collect()
+    }
+
+    /// How many streams of a kind it may have opened, as the newest report says.
+    fn granted(&mut self) -> StreamLimits {
+        self.ack(Ack::KeepAlive { stream: StreamId::FIRST });
+        let end = self.server.now + Duration::from_secs(1);
+        while self.server.now < end {
+            for datagram in self.server.sent(self.handle) {
+                let (_, received) = decode(&datagram);
+                if matches!(received.segment, Segment::Report(_)) {
+                    return dfcp_wire::feedback::decode(received.payload).unwrap().0.streams;
+                }
+            }
+            self.server.wait(MS);
+        }
+        panic!("no report");
+    }
+
+    fn misbehaved(&mut self) -> Option<PeerMisbehaved> {
+        match self.server.closed(self.handle)? {
+            Event::Closed(Some(ConnectionError::PeerMisbehaved(what))) => Some(what),
+            event => panic!("{event:?}"),
+        }
+    }
+
+    fn reset(&mut self, stream: StreamId) {
+        self.ack(Ack::ResetStream { stream, error: 7, end: 0 });
+    }
+}
+
+fn permitting(highest: u32, received: u32) -> Report {
+    Report {
+        highest_datagram: highest,
+        datagrams_received: received,
+        memory_kib: u32::MAX,
+        streams: StreamLimits { bidirectional: LIMIT, one_way: LIMIT },
+        ..Report::default()
+    }
+}
+
+/// What no correct peer says of any stream ends the session, or changes nothing.
+#[test]
+fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
+    let ids: Vec<_> = [Opener::Initiator, Opener::Acceptor]
+        .into_iter()
+        .flat_map(|opener| [StreamKind::Bidirectional, StreamKind::OneWay].map(|kind| (opener, kind)))
+        .flat_map(|(opener, kind)| {
+            [0, 1, 2, 3, LIMIT - 1, LIMIT, LIMIT + 1, (1 << 30) - 1].map(|index| (opener, kind, index))
+        })
+        .filter_map(|(opener, kind, index)| StreamId::new(opener, kind, index))
+        .collect();
+    let numbers = [0, 1, 2, 5, u32::MAX - 1, u32::MAX];
+    let mut ended = 0;
+    for &stream in &ids {
+        let first = numbers.iter().flat_map(|&n| {
+            let of_fin = [0, 1].map(|proof| Segment::Ack(Ack::OfFin { stream, end: n, proof }));
+            let fin = [None, Some(n)].map(|ack_proof| Segment::Fin(Fin { stream, end: n, ack_proof }));
+            let block = BlockInfo { k: 1, length_bytes: 100, end_of_stream: n % 2 == 0 };
+            let others = [
+                Segment::Ack(Ack::ResetStream { stream, error: n, end: n }),
+                Segment::Ack(Ack::OfReset { stream, served: n }),
+                Segment::Ack(Ack::StopSending { stream, error: n }),
+                Segment::Ack(Ack::Gone { stream }),
+                Segment::Ack(Ack::KeepAlive { stream }),
+                Segment::Data(Data { stream, block_id: n, esi: n, block }),
+            ];
+            of_fin.into_iter().chain(fin).chain(others)
+        });
+        let all: Vec<Segment> = first.collect();
+        for (place, &segment) in all.iter().enumerate() {
+            // A stream each of ours, written and finished, and a stream each of theirs, known.
+            let mut liar = Liar::new();
+            liar.report(&permitting(0, 0), &[], None);
+            let now = liar.server.now;
+            for kind in [StreamKind::Bidirectional, StreamKind::OneWay] {
+                let id = liar.streams().open(kind).unwrap();
+                assert_eq!(liar.streams().write(now, id, &[7; 5_000]), Ok(5_000));
+                liar.streams().finish(now, id);
+                liar.block(theirs(kind, 1), 0, 100, false);
+            }
+            liar.server.wait(Duration::from_millis(50));
+            liar.sent_numbers();
+            // Whatever follows it: the same again, and one of the others.
+            for segment in [segment, segment, all[place * 31 % all.len()]] {
+                let payload: &[u8] = if matches!(segment, Segment::Data(_)) { &[7; 100] } else { &[] };
+                liar.say(segment, payload);
+                liar.server.wait(MS);
+                liar.sent_numbers();
+                liar.events();
+                for id in std::iter::from_fn(|| liar.streams().accept()).collect::<Vec<_>>() {
+                    let now = liar.server.now;
+                    let _whatever = liar.streams().read(now, id, &mut [0; 1_000]);
+                }
+            }
+            ended +=
+                usize::from(liar.server.connection(liar.handle).streams().is_none() || liar.misbehaved().is_some());
+            assert!(liar.server.stats().memory_bytes < 4 << 20);
+        }
+    }
+    assert!(ended > ids.len(), "{ended}: the test lies");
+}
+
+#[test]
+fn a_report_which_takes_back_what_it_said_of_reading_is_no_way_to_more_memory() {
+    let mut liar = Liar::new();
+    liar.report(&permitting(0, 0), &[], None);
+    let now = liar.server.now;
+    let id = liar.streams().open(StreamKind::Bidirectional).unwrap();
+    assert_eq!(liar.streams().write(now, id, &[7; 50_000]), Ok(50_000));
+    let mut numbers = Vec::new();
+    for _ in 0..100 {
+        numbers.extend(liar.sent_numbers());
+        liar.server.wait(MS);
+    }
+    assert!(numbers.len() > 20, "{numbers:?}");
+    // "Nothing is decoded, but 5 KiB are read", and then "I have never seen the stream".
+    let state = StreamState { stream: id, kib_read: 5, ..StreamState::default() };
+    liar.report(&permitting(numbers[10], 1), &[(state, &[Run::Empty(1)])], None);
+    assert_eq!(liar.misbehaved(), None);
+    liar.report(&permitting(numbers[20], 1), &[], Some(StreamLimits::default()));
+    assert_eq!(liar.misbehaved(), None);
+    liar.server.wait(MS);
+    liar.sent_numbers();
+}
+
+/// Streams of two blocks which are lost, in turn: what the peer has not seen of each counts once.
+#[test]
+fn what_is_unseen_counts_once_however_its_datagrams_alternate() {
+    let mut liar = Liar::new();
+    liar.report(&permitting(0, 0), &[], None);
+    let now = liar.server.now;
+    let ids = [(); 3].map(|()| liar.streams().open(StreamKind::OneWay).unwrap());
+    for id in ids {
+        assert_eq!(liar.streams().write(now, id, &[7; 40_000]), Ok(40_000));
+    }
+    let mut numbers = Vec::new();
+    for _ in 0..500 {
+        numbers.extend(liar.sent_numbers());
+        liar.server.wait(MS);
+    }
+    assert!(numbers.len() > 80, "{}", numbers.len());
+    // All of the first stream has come, which this report does not name; of the others nothing.
+    let first_unseen = StreamLimits { bidirectional: 0, one_way: 1 };
+    liar.report(&permitting(*numbers.last().unwrap(), 30), &[], Some(first_unseen));
+    assert_eq!(liar.misbehaved(), None);
+}
+
+/// Whichever half of a stream goes last.
+#[test]
+fn resets_give_credit_back_at_a_bounded_rate_whatever_becomes_of_the_other_half() {
+    let mut liar = Liar::new();
+    let mut next = 1;
+    let begun = liar.server.now;
+    let rounds = 200;
+    for _ in 0..rounds {
+        let granted = liar.granted().bidirectional;
+        while next < granted + 1 && next < 100_000 {
+            let id = theirs(StreamKind::Bidirectional, next);
+            liar.reset(id);
+            next += 1;
+        }
+        let now = liar.server.now;
+        for id in std::iter::from_fn(|| liar.streams().accept()).collect::<Vec<_>>() {
+            assert_eq!(liar.streams().read(now, id, &mut [0; 10]), Err(StreamError::Reset(7)));
+            liar.streams().finish(now, id);
+        }
+        // It acknowledges whatever ends.
+        for _ in 0..5 {
+            let sent = liar.server.sent(liar.handle);
+            for datagram in sent {
+                if let Segment::Fin(Fin { stream, end, .. }) = decode(&datagram).1.segment {
+                    liar.ack(Ack::OfFin { stream, end, proof: 0 });
+                }
+            }
+            liar.server.wait(MS);
+        }
+    }
+    assert_eq!(liar.misbehaved(), None);
+    let seconds = (liar.server.now - begun).as_secs_f64();
+    let most = f64::from(LIMIT + limits::STREAM_RESETS_BURST) + seconds * f64::from(limits::STREAM_RESETS_PER_S) + 2.0;
+    assert!(f64::from(next) <= most, "{next} in {seconds} s, at most {most}");
+    assert!(f64::from(next) > 0.8 * most, "{next} of {most}: the test storms");
+}
+
+/// Also those which are refused for lack of something, and those that end on both sides at once.
+#[test]
+fn a_stream_gives_its_credit_back_once() {
+    let mut liar = Liar::new();
+    let id = theirs(StreamKind::Bidirectional, 1);
+    liar.block(id, 0, 100, true);
+    let now = liar.server.now;
+    assert_eq!(liar.streams().accept(), Some(id));
+    assert_eq!(liar.streams().read(now, id, &mut [0; 1_000]), Ok(Read::Bytes(100)));
+    assert_eq!(liar.streams().read(now, id, &mut [0; 1_000]), Ok(Read::End));
+    liar.streams().finish(now, id);
+    for _ in 0..50 {
+        liar.ack(Ack::OfFin { stream: id, end: 0, proof: 0 });
+        liar.block(id, 0, 100, true);
+        liar.say(Segment::Fin(Fin { stream: id, end: 1, ack_proof: None }), &[]);
+        liar.server.wait(MS);
+        liar.sent_numbers();
+    }
+    // Reports tell its end before it is forgotten.
+    for _ in 0..100 {
+        liar.server.wait(MS);
+        liar.sent_numbers();
+    }
+    assert_eq!(liar.granted(), StreamLimits { bidirectional: LIMIT + 1, one_way: LIMIT });
+    assert_eq!(liar.misbehaved(), None);
+}
+
+/// As many as there is credit for, with an id far ahead, and a byte each that nobody reads.
+#[test]
+fn streams_which_nobody_reads_give_no_credit_and_take_what_is_counted() {
+    let mut liar = Liar::new();
+    let before = liar.server.stats().memory_bytes;
+    liar.ack(Ack::KeepAlive { stream: theirs(StreamKind::Bidirectional, LIMIT) });
+    liar.ack(Ack::KeepAlive { stream: theirs(StreamKind::OneWay, LIMIT - 1) });
+    assert_eq!(liar.events().len(), 2 * LIMIT as usize, "an id opens all before it");
+    let idle = liar.server.stats().memory_bytes - before;
+    assert!((300_000..=600_000).contains(&idle), "{idle} bytes for {} streams", 2 * LIMIT);
+    for round in 0..100 {
+        for index in 0..LIMIT {
+            liar.block(theirs(StreamKind::OneWay, index), round, 1, false);
+        }
+        assert!(liar.server.stats().memory_bytes <= before + (16 << 20));
+    }
+    assert_eq!(liar.granted(), StreamLimits { bidirectional: LIMIT, one_way: LIMIT });
+    assert_eq!(liar.misbehaved(), None);
+    liar.ack(Ack::KeepAlive { stream: theirs(StreamKind::OneWay, LIMIT) });
+    assert!(matches!(liar.misbehaved(), Some(PeerMisbehaved::StreamBeyondCredit { .. })));
+}
+
+/// However often, and in whatever order: one event, one answer for each question at the most.
+#[test]
+fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
+    let mut liar = Liar::new();
+    let id = theirs(StreamKind::Bidirectional, 1);
+    liar.block(id, 0, 100, false);
+    liar.events();
+    for _ in 0..10_000 {
+        liar.ack(Ack::StopSending { stream: id, error: 9 });
+    }
+    let stops = liar.events();
+    assert_eq!(stops, [StreamEvent::Stopped { stream: id, error: 9 }]);
+    // Questions about streams that are gone: one answer each is kept at a time, and no more than so many in all.
+    for index in 1..LIMIT {
+        liar.reset(theirs(StreamKind::OneWay, index));
+    }
+    liar.sent_acks();
+    for _ in 0..100 {
+        for index in 1..LIMIT {
+            liar.reset(theirs(StreamKind::OneWay, index));
+        }
+    }
+    let answers = liar.sent_acks().len();
+    assert!(answers <= limits::STREAM_ANSWERS_MAX + 1, "{answers} answers");
+    assert_eq!(liar.misbehaved(), None);
+}
+
+/// Our stream was delivered; that the peer wants no more of it is no reason to doubt that.
+#[test]
+fn who_stops_what_it_has_proven_has_finished_it() {
+    let mut liar = Liar::new();
+    let id = theirs(StreamKind::Bidirectional, 1);
+    liar.block(id, 0, 100, false);
+    let now = liar.server.now;
+    liar.streams().finish(now, id);
+    liar.events();
+    liar.ack(Ack::StopSending { stream: id, error: 9 });
+    assert_eq!(liar.events(), [StreamEvent::Finished(id)]);
+}

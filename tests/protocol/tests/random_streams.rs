@@ -1,0 +1,22 @@
+//! Random sessions of many streams, resets and stops included: no byte is wrong, every half ends, no honest end is called a
+//! liar, and credit neither leaks nor grows.
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use dfcp_protocol_tests::random_streams::StreamScenario;
+
+#[test]
+fn random_streams_0_to_149() {
+    (0..150).for_each(|seed| StreamScenario::draw(seed).run().unwrap());
+}
+
+/// `STREAM_SEED=7` replays one, `STREAM_SEED=0..5000` many.
+#[test]
+fn replay() {
+    let Ok(seeds) = std::env::var("STREAM_SEED") else { return };
+    let mut ends = seeds.split("..").map(|end| end.parse::<u64>().unwrap());
+    let first = ends.next().unwrap();
+    let failed: Vec<_> = (first..ends.next().unwrap_or(first + 1))
+        .filter_map(|seed| StreamScenario::draw(seed).run().err().map(|error| format!("{error:#}")))
+        .collect();
+    assert!(failed.is_empty(), "{} failed:\n{}", failed.len(), failed.join("\n"));
+}
