@@ -30,6 +30,9 @@
 //! **Configuration.** [`Config::server`], [`Config::client`] and [`Config::pre_shared`] are where one begins; what shall be
 //! different is said by methods: `Config::client(key).with_connect_timeout(Duration::from_secs(5))`.
 //!
+//! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; what is
+//! lost of one holds up no other.
+//!
 //! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
 //! what the path can carry.
 //!

@@ -234,13 +234,15 @@ impl Stream {
     /// control.flush().await?;
     /// let mut bulk = Vec::new();
     /// session.accept_one_way().await.expect("a stream").read_to_end(&mut bulk).await?;
+    /// session.close().await?; // the first stream with it
     /// # std::io::Result::Ok(())
     /// # });
     /// # let mut control = Stream::connect(address, client).await?;
     /// # control.read_exact(&mut [0; 5]).await?;
     /// # let mut bulk = control.session().expect("a modern connection").open_one_way().await?;
     /// # bulk.write_all(&[0; 1000]).await?;
-    /// # bulk.shutdown().await
+    /// # bulk.shutdown().await?;
+    /// # control.shutdown().await
     /// # }
     /// ```
     #[must_use]

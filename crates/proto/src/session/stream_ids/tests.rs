@@ -60,6 +60,34 @@ fn an_id_beyond_credit_and_one_of_ours_which_is_not_open_are_misbehaviour() {
 }
 
 #[test]
+fn more_credit_is_told_once_and_a_kind_without_any_is_never_taken() {
+    let mut ids = StreamIds::new(Role::Initiator, limits(0, 0));
+    assert!(ids.on_peer_limits(limits(0, 2)));
+    assert!(
+        !ids.on_peer_limits(limits(0, 2)) && !ids.on_peer_limits(limits(0, 1)),
+        "neither again nor an older number"
+    );
+    assert!(ids.takes(OneWay) && !ids.takes(Bidirectional));
+    let opened = [ids.open(OneWay), ids.open(OneWay), ids.open(OneWay)];
+    assert_eq!(opened, [Some(id(Initiator, OneWay, 0)), Some(id(Initiator, OneWay, 1)), None]);
+    assert!(ids.takes(OneWay), "all are open, but others may be");
+    assert!(ids.on_peer_limits(limits(0, 3)));
+}
+
+#[test]
+fn what_could_not_be_opened_after_all_leaves_no_hole() {
+    let mut ids = StreamIds::new(Role::Initiator, limits(0, 0));
+    ids.on_peer_limits(limits(3, 0));
+    let first = ids.open(Bidirectional);
+    ids.close_unused(Bidirectional);
+    assert_eq!(ids.open(Bidirectional), first);
+    ids.close_unused(Bidirectional);
+    // Below the first stream there is nothing.
+    ids.close_unused(Bidirectional);
+    assert_eq!(ids.open(Bidirectional), first);
+}
+
+#[test]
 fn a_one_way_stream_has_the_direction_of_its_opener() {
     let ids = StreamIds::new(Role::Acceptor, limits(1, 1));
     let (ours, theirs) = (id(Acceptor, OneWay, 0), id(Initiator, OneWay, 0));
