@@ -9,12 +9,13 @@
 
 use std::time::Duration;
 
-use dfcp_proto::{Config, PeerKey, Profile, Rate, Schedule, Traffic, limits};
+use dfcp_proto::{Config, PeerKey, Profile, Rate, Schedule, StreamKind, StreamLimits, Traffic, limits};
 use dfcp_testkit::Trust;
 
 use crate::input::Input;
 use crate::network::Network;
 use crate::side::Action;
+use crate::streams::StreamAction;
 
 const OPERATIONS_MAX: usize = 500;
 /// Bytes which an end may write, and datagrams after which a story ends.
@@ -34,6 +35,9 @@ const STEPS: [Duration; 10] = [
     Duration::from_secs(11),
     Duration::from_secs(61),
 ];
+
+/// Few, so that credit runs out.
+const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 
 /// What protects the connections of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,15 +122,36 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
             Kind::Sealed | Kind::Unsealed => base.schedule,
             Kind::Classic => input.pick(&[base.schedule, Schedule::OpenLoop { redundancy: 0.05 }]),
         });
+    let config = match kind {
+        Kind::Sealed | Kind::Unsealed => Config { streams: STREAMS, ..config },
+        Kind::Classic => config,
+    };
     config.validate().expect("every choice is in its range");
     config
 }
+
+/// Choices from here on are of streams.
+const FIRST_STREAM_ACTION: u8 = 96;
+const STREAM_ACTIONS: [StreamAction; 8] = [
+    StreamAction::Open(StreamKind::Bidirectional),
+    StreamAction::Open(StreamKind::OneWay),
+    StreamAction::Write,
+    StreamAction::Read,
+    StreamAction::Finish,
+    StreamAction::Accept,
+    StreamAction::Reset,
+    StreamAction::Stop,
+];
 
 /// One thing that an application, the clock or the adversary does.
 fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64) {
     let choice = input.u8();
     let side = usize::from(choice >> 7);
     let now = network.now;
+    if let Some(place) = (choice % 0x80).checked_sub(FIRST_STREAM_ACTION) {
+        let action = STREAM_ACTIONS[usize::from(place) % STREAM_ACTIONS.len()];
+        return network.sides[side].act_on_stream(now, action, input);
+    }
     match choice % 0x80 % 24 {
         0..=2 => {
             let length = if input.bool() { input.u8().into() } else { usize::from(input.u16()) };

@@ -20,6 +20,7 @@ pub mod secure_handshake;
 pub mod secure_packets;
 pub mod seeds;
 pub mod side;
+pub mod streams;
 pub mod wire;
 
 /// A target: what it is called, and its body.

@@ -228,6 +228,7 @@ impl Network {
         while !self.sides.iter().any(Side::is_over) && self.datagrams < last {
             for side in self.sides.iter_mut().filter(|_| reads) {
                 side.read(self.now, usize::MAX);
+                side.end_streams(self.now);
                 side.act(self.now, Action::ShutDown);
             }
             if self.sides.iter().all(Side::has_read_all) {

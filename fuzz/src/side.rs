@@ -10,6 +10,7 @@ use dfcp_testkit::{Host, Packet, Pattern, Received, Stream};
 use dfcp_time::Time;
 
 use crate::input::Input;
+use crate::streams::{SideStreams, StreamAction};
 
 /// Datagrams which an interface takes before it must be asked again a little later: what makes the rate `Line` finite.
 const BURST_MAX: usize = 32;
@@ -28,6 +29,8 @@ pub struct Side {
     /// The code under test.
     pub host: Host,
     streams: BTreeMap<Handle, Stream>,
+    /// The main connection's other streams.
+    others: SideStreams,
     /// The first connection, which the input acts on; it stays here when it is over.
     pub main: Option<Handle>,
     main_is_over: bool,
@@ -53,6 +56,7 @@ impl Side {
         Self {
             host: Host::new(address, accept, [own as u8; 32]),
             streams: BTreeMap::new(),
+            others: SideStreams::default(),
             main: None,
             main_is_over: false,
             own: Pattern(own),
@@ -207,6 +211,22 @@ impl Side {
             Action::Flush => connection.flush(),
             Action::ShutDown => connection.shutdown(now),
             Action::Abort => connection.abort(),
+        }
+    }
+
+    /// What the main connection's application may do with streams besides the first one.
+    pub fn act_on_stream(&mut self, now: Time, action: StreamAction, input: &mut Input<'_>) {
+        let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
+        let Some(connection) = self.host.connections.get_mut(&handle) else { return };
+        let patterns = (self.own, Some(self.peer).filter(|_| self.is_checked));
+        self.others.act(now, connection, action, patterns, input);
+    }
+
+    /// Ends all streams of the main connection but the first one, so that it can end.
+    pub fn end_streams(&mut self, now: Time) {
+        let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
+        if let Some(connection) = self.host.connections.get_mut(&handle) {
+            self.others.end(now, connection);
         }
     }
 

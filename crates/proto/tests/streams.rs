@@ -2,132 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
+#[path = "support/liar.rs"]
+mod liar;
 #[expect(dead_code, reason = "the other test binaries need more of it")]
 mod support;
 
 use std::time::Duration;
 
-use dfcp_proto::{
-    Accept, Config, ConnectionError, Event, Handle, Opener, PeerMisbehaved, Read, StreamError, StreamEvent, StreamId,
-    StreamKind, StreamLimits, Streams, limits,
-};
+use dfcp_proto::{Opener, PeerMisbehaved, Read, StreamError, StreamEvent, StreamId, StreamKind, StreamLimits, limits};
 use dfcp_wire::BlockInfo;
-use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState};
-use dfcp_wire::segment::{Ack, Data, Fin, ReportHeader, Segment};
-use support::{Rogue, SYMBOL_SIZE, Server, decode};
-
-const MS: Duration = Duration::from_millis(1);
-const LIMIT: u32 = 100;
-const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
-
-/// A session whose other end lies by hand. It opens the streams with bit 0 clear.
-struct Liar {
-    server: Server,
-    rogue: Rogue,
-    handle: Handle,
-}
-
-fn theirs(kind: StreamKind, index: u32) -> StreamId {
-    StreamId::new(Opener::Initiator, kind, index).unwrap()
-}
-
-impl Liar {
-    fn new() -> Self {
-        let streams = StreamLimits { bidirectional: LIMIT, one_way: LIMIT };
-        let config = Config { streams, ..Config::danger_unsealed() };
-        let mut server = Server::new(Accept { memory_bytes_max: Some(1 << 30), ..config.into() });
-        let mut rogue = Rogue::new(1);
-        assert!(rogue.open(&mut server));
-        let handle = rogue.handle.unwrap();
-        Self { server, rogue, handle }
-    }
-
-    fn say(&mut self, segment: Segment, payload: &[u8]) {
-        let datagram = self.rogue.segment(segment, payload);
-        self.server.take(self.rogue.address, &datagram);
-    }
-
-    fn ack(&mut self, ack: Ack) {
-        self.say(Segment::Ack(ack), &[]);
-    }
-
-    /// A block of one symbol of a stream.
-    fn block(&mut self, stream: StreamId, block_id: u32, bytes: usize, end_of_stream: bool) {
-        let block = BlockInfo { k: 1, length_bytes: bytes as u32, end_of_stream };
-        self.say(Segment::Data(Data { stream, block_id, esi: 0, block }), &vec![7; bytes]);
-    }
-
-    /// A report of these streams. `first_unseen` is the other record.
-    fn report(&mut self, report: &Report, records: &[(StreamState, &[Run])], first_unseen: Option<StreamLimits>) {
-        let mut out = [0; SYMBOL_SIZE as usize];
-        let mut writer = ReportWriter::new(&mut out, report).unwrap();
-        assert!(first_unseen.is_none_or(|first| writer.unseen(first)));
-        for (state, runs) in records {
-            let mut record = writer.stream(state).unwrap();
-            assert!(runs.iter().all(|&run| record.push(run)));
-            record.finish();
-        }
-        let length = writer.finish();
-        self.say(REPORT, &out[..length]);
-    }
-
-    fn streams(&mut self) -> Streams<'_> {
-        self.server.connection(self.handle).streams().unwrap()
-    }
-
-    /// The numbers of the datagrams which are sent now.
-    fn sent_numbers(&mut self) -> Vec<u32> {
-        self.server.sent(self.handle).iter().map(|it| decode(it).1.number).collect()
-    }
-
-    fn sent_acks(&mut self) -> Vec<Ack> {
-        let sent = self.server.sent(self.handle);
-        let acks = sent.iter().map(|it| decode(it).1.segment);
-        acks.filter_map(|it| if let Segment::Ack(ack) = it { Some(ack) } else { None }).collect()
-    }
-
-    fn events(&mut self) -> Vec<StreamEvent> {
-        let mut streams = self.streams();
-        std::iter::from_fn(|| streams.poll_event()).collect()
-    }
-
-    /// How many streams of a kind it may have opened, as the newest report says.
-    fn granted(&mut self) -> StreamLimits {
-        self.ack(Ack::KeepAlive { stream: StreamId::FIRST });
-        let end = self.server.now + Duration::from_secs(1);
-        while self.server.now < end {
-            for datagram in self.server.sent(self.handle) {
-                let (_, received) = decode(&datagram);
-                if matches!(received.segment, Segment::Report(_)) {
-                    return dfcp_wire::feedback::decode(received.payload).unwrap().0.streams;
-                }
-            }
-            self.server.wait(MS);
-        }
-        panic!("no report");
-    }
-
-    fn misbehaved(&mut self) -> Option<PeerMisbehaved> {
-        match self.server.closed(self.handle)? {
-            Event::Closed(Some(ConnectionError::PeerMisbehaved(what))) => Some(what),
-            event => panic!("{event:?}"),
-        }
-    }
-
-    fn reset(&mut self, stream: StreamId) {
-        self.ack(Ack::ResetStream { stream, error: 7, end: 0 });
-    }
-}
-
-fn permitting(highest: u32, received: u32) -> Report {
-    Report {
-        highest_datagram: highest,
-        datagrams_received: received,
-        memory_kib: u32::MAX,
-        streams: StreamLimits { bidirectional: LIMIT, one_way: LIMIT },
-        ..Report::default()
-    }
-}
+use dfcp_wire::feedback::{Report, Run, StreamState};
+use dfcp_wire::segment::{Ack, Data, Fin, Segment};
+use liar::{LIMIT, Liar, MS, permitting, theirs};
+use support::decode;
 
 /// What no correct peer says of any stream ends the session, or changes nothing.
 #[test]
@@ -360,4 +247,30 @@ fn who_stops_what_it_has_proven_has_finished_it() {
     liar.events();
     liar.ack(Ack::StopSending { stream: id, error: 9 });
     assert_eq!(liar.events(), [StreamEvent::Finished(id)]);
+}
+
+/// The peer has not been told of it, so that the next one may have the id.
+#[test]
+fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
+    let mut liar = Liar::with(limits::STREAMS_MAX, 4 << 20);
+    let streams = StreamLimits { bidirectional: limits::STREAMS_MAX, one_way: 0 };
+    liar.report(&Report { streams, ..permitting(0, 0) }, &[], None);
+    let mut opened = Vec::new();
+    let refused = loop {
+        match liar.streams().open(StreamKind::Bidirectional) {
+            Ok(id) => opened.push(id),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, StreamError::NoMemory);
+    assert!(opened.len() > 100, "{}", opened.len());
+    for _ in 0..10 {
+        assert_eq!(liar.streams().open(StreamKind::Bidirectional), Err(StreamError::NoMemory));
+    }
+    // One half less makes room for the next.
+    liar.reset(opened[0]);
+    let now = liar.server.now;
+    assert_eq!(liar.streams().read(now, opened[0], &mut [0; 10]), Err(StreamError::Reset(7)));
+    let next = liar.streams().open(StreamKind::Bidirectional).unwrap();
+    assert_eq!(next.index() as usize, opened.len());
 }

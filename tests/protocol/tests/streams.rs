@@ -2,12 +2,15 @@
 //! told from losses.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
 use dfcp_proto::{Config, Connection, Opener, Priority, Rate, State, StreamError, StreamId, StreamKind, StreamLimits};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, Packet, StreamApplications, Trust, sealed};
+use dfcp_time::Time;
 
 const RATE_BPS: u64 = 20_000_000;
 const RTT: Duration = Duration::from_millis(40);
@@ -229,6 +232,80 @@ fn weights_hold() {
         let due = all as f64 * f64::from(weight) / f64::from(weight_sum);
         // What is read comes in blocks: over five seconds, an eighth of a second's worth of one may be missing.
         assert!((*share as f64 - due).abs() <= 0.06 * due, "{share} of {all}, due {due}");
+    }
+}
+
+/// What a session sends on its streams: when, and on which.
+type Sendings = Rc<RefCell<Vec<(Time, StreamId)>>>;
+
+/// Notes what is sent on streams from now on; of `lost`, nothing arrives.
+fn watch(streams: &mut Streams, lost: Option<StreamId>) -> Sendings {
+    let sendings = Sendings::default();
+    let noted = Rc::clone(&sendings);
+    streams.pair.tap = Box::new(move |now, packet| {
+        let stream = stream_of(&packet).filter(|_| packet.bytes.len() > 1_000);
+        noted.borrow_mut().extend(stream.map(|stream| (now, stream)));
+        if stream.is_some() && stream == lost { vec![] } else { vec![packet] }
+    });
+    sendings
+}
+
+/// The longest time between two datagrams of a stream.
+fn longest_gap(sendings: &Sendings, id: StreamId) -> Duration {
+    let sent: Vec<_> = sendings.borrow().iter().filter(|(_, it)| *it == id).map(|(at, _)| *at).collect();
+    assert!(sent.len() > 1_000, "{}", sent.len());
+    sent.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+}
+
+/// The path has no queue, so what a datagram of another stream waits for is its sender.
+#[test]
+fn no_datagram_waits_for_more_than_three_of_a_stream_whose_datagrams_are_lost() {
+    let datagram_time = Duration::from_nanos(1_480 * 8 * 1_000_000_000 / RATE_BPS);
+    let mut streams = Streams::open(15, 0.0, &config(10));
+    let [lost, other] = [(); 2].map(|()| streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap());
+    for (id, weight) in [(lost, 1), (other, 19)] {
+        let priority = Priority { weight, ..Priority::default() };
+        streams.client_connection().streams().unwrap().set_priority(id, priority);
+    }
+    streams.run_for(Duration::from_secs(4));
+    let before = watch(&mut streams, None);
+    streams.run_for(Duration::from_secs(2));
+    let meanwhile = watch(&mut streams, Some(lost));
+    streams.run_for(Duration::from_secs(2));
+    let afterwards = watch(&mut streams, None);
+    streams.run_for(Duration::from_secs(2));
+    let [before, meanwhile, afterwards] = [before, meanwhile, afterwards].map(|it| longest_gap(&it, other));
+    assert!(before <= 3 * datagram_time, "{before:?}");
+    for gap in [meanwhile, afterwards] {
+        assert!(gap <= before + 3 * datagram_time, "{before:?}, {meanwhile:?}, {afterwards:?}");
+    }
+}
+
+#[test]
+fn weights_hold_in_each_second_to_three_percent_or_two_datagrams() {
+    for (seed, loss) in [(16, 0.0), (17, 0.02)] {
+        let mut streams = Streams::open(seed, loss, &config(10));
+        let weights = [256, 128, 64, 1];
+        let ids = weights.map(|_| streams.client_opens(StreamKind::OneWay, 1 << 30).unwrap());
+        for (&id, &weight) in ids.iter().zip(&weights) {
+            let priority = Priority { weight, ..Priority::default() };
+            streams.client_connection().streams().unwrap().set_priority(id, priority);
+        }
+        streams.run_for(Duration::from_secs(4));
+        for second in 0..5 {
+            let sendings = watch(&mut streams, None);
+            streams.run_for(Duration::from_secs(1));
+            let sendings = sendings.borrow();
+            let weight_sum: u16 = weights.iter().sum();
+            for (id, weight) in ids.iter().zip(weights) {
+                let sent = sendings.iter().filter(|(_, it)| it == id).count() as f64;
+                let due = sendings.len() as f64 * f64::from(weight) / f64::from(weight_sum);
+                assert!(
+                    (sent - due).abs() <= f64::max(0.03 * due, 2.0),
+                    "loss {loss}, second {second}: {sent} of {due}"
+                );
+            }
+        }
     }
 }
 

@@ -1,0 +1,152 @@
+//! What streams take, and what a peer who lies about them can make us keep and send. A binary of its own, with one test, as nothing
+//! else may allocate meanwhile. `cargo test -p dfcp-proto --test stream_costs -- --nocapture` prints the table of
+//! `docs/limits.md`.
+
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+#![expect(clippy::print_stdout, reason = "the table is read by people")]
+
+#[expect(dead_code, reason = "another test binary needs more of it")]
+#[path = "support/liar.rs"]
+mod liar;
+#[expect(dead_code, reason = "the other test binaries need more of it")]
+mod support;
+
+use std::alloc::System;
+
+use cap::Cap;
+use dfcp_proto::{Read, StreamId, StreamKind, limits};
+use dfcp_wire::feedback;
+use dfcp_wire::segment::{Ack, Fin, Segment};
+use liar::{LIMIT, Liar, MS, theirs};
+use support::decode;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// The endpoint's own bookkeeping, and tables which grow by doubling.
+const SLACK_BYTES: u64 = 64 << 10;
+
+/// What an attack has cost.
+struct Cost {
+    what: &'static str,
+    said_bytes: u64,
+    /// By the allocator, and by the endpoint's account.
+    kept_bytes: u64,
+    counted_bytes: u64,
+    drawn_datagrams: u64,
+    drawn_bytes: u64,
+}
+
+/// What the liar does for a second, once each millisecond.
+fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
+    let mut liar = Liar::new();
+    let (allocated, counted) = (ALLOCATOR.allocated() as u64, liar.server.stats().memory_bytes);
+    let (mut drawn_datagrams, mut drawn_bytes) = (0, 0);
+    for round in 0..1_000 {
+        act(&mut liar, round);
+        for datagram in liar.server.sent(liar.handle) {
+            drawn_datagrams += 1;
+            drawn_bytes += datagram.len() as u64;
+            let (_, received) = decode(&datagram);
+            match received.segment {
+                Segment::Fin(Fin { stream, end, .. }) => liar.ack(Ack::OfFin { stream, end, proof: 0 }),
+                Segment::Report(_) => liar.permitted = feedback::decode(received.payload).unwrap().0.streams,
+                _ => {}
+            }
+        }
+        liar.events();
+        liar.server.wait(MS);
+    }
+    Cost {
+        what,
+        said_bytes: liar.said_bytes,
+        kept_bytes: (ALLOCATOR.allocated() as u64).saturating_sub(allocated),
+        counted_bytes: liar.server.stats().memory_bytes - counted,
+        drawn_datagrams,
+        drawn_bytes,
+    }
+}
+
+/// Takes every stream in, reads what there is, and ends our half.
+fn serve(liar: &mut Liar) {
+    let now = liar.server.now;
+    let accepted: Vec<_> = std::iter::from_fn(|| liar.streams().accept()).collect();
+    for id in accepted {
+        while matches!(liar.streams().read(now, id, &mut [0; 100]), Ok(Read::Bytes(_))) {}
+        liar.streams().finish(now, id);
+    }
+}
+
+fn each(liar: &mut Liar, kind: StreamKind, act: impl Fn(&mut Liar, StreamId)) {
+    (1..LIMIT).for_each(|index| act(liar, theirs(kind, index)));
+}
+
+fn attacks() -> Vec<Cost> {
+    let one_way = StreamKind::OneWay;
+    let both_ways = StreamKind::Bidirectional;
+    let mut next = 1;
+    vec![
+        cost("an id far ahead, within credit", |liar, round| {
+            if round == 0 {
+                liar.ack(Ack::KeepAlive { stream: theirs(both_ways, LIMIT) });
+                liar.ack(Ack::KeepAlive { stream: theirs(one_way, LIMIT - 1) });
+            }
+        }),
+        cost("open and reset, served at once, as fast as credit comes", |liar, round| {
+            // It asks for the report which tells of more.
+            liar.ack(Ack::KeepAlive { stream: StreamId::FIRST });
+            while next <= liar.permitted.bidirectional {
+                liar.reset(theirs(both_ways, next));
+                next += 1;
+            }
+            serve(liar);
+            assert!(round < 999 || next > LIMIT + limits::STREAM_RESETS_PER_S, "{next}: it storms");
+        }),
+        cost("a byte each, never read, never finished", |liar, round| {
+            each(liar, one_way, |liar, id| liar.block(id, round, 1, false));
+        }),
+        cost("a full symbol each, never read", |liar, round| {
+            each(liar, one_way, |liar, id| liar.block(id, round, 1_420, false));
+        }),
+        cost("resets of streams that are gone", |liar, _| {
+            each(liar, one_way, |liar, id| liar.reset(id));
+            serve(liar);
+        }),
+        cost("StopSending for all, again and again", |liar, _| {
+            each(liar, both_ways, |liar, stream| liar.ack(Ack::StopSending { stream, error: 9 }));
+        }),
+        cost("Gone for all, again and again", |liar, _| {
+            each(liar, both_ways, |liar, stream| liar.ack(Ack::Gone { stream }));
+        }),
+        cost("questions about all, again and again", |liar, _| {
+            each(liar, both_ways, |liar, stream| liar.ack(Ack::KeepAlive { stream }));
+        }),
+    ]
+}
+
+fn idle_stream_bytes() -> u64 {
+    const STREAMS: u32 = 1_000;
+    let mut liar = Liar::with(STREAMS, 1 << 30);
+    let before = ALLOCATOR.allocated() as u64;
+    liar.ack(Ack::KeepAlive { stream: theirs(StreamKind::Bidirectional, STREAMS) });
+    (ALLOCATOR.allocated() as u64 - before) / u64::from(STREAMS)
+}
+
+#[test]
+fn streams_take_what_is_promised_and_lies_about_them_cost_what_is_counted() {
+    // The first of everything is nobody's.
+    let _tables = cost("", |liar, round| liar.block(theirs(StreamKind::OneWay, 1), round, 100, false));
+    let idle = idle_stream_bytes();
+    println!("an idle stream, both halves: {idle} bytes");
+    assert!((200..=limits::STREAM_BYTES_MAX).contains(&idle), "{idle}");
+    println!(
+        "| attack, for a second | it sends | we keep | charged | we send | datagrams |\n|---|---|---|---|---|---|"
+    );
+    for Cost { what, said_bytes, kept_bytes, counted_bytes, drawn_datagrams, drawn_bytes } in attacks() {
+        println!("| {what} | {said_bytes} | {kept_bytes} | {counted_bytes} | {drawn_bytes} | {drawn_datagrams} |");
+        assert!(kept_bytes <= counted_bytes + SLACK_BYTES, "{what}: {kept_bytes} kept, {counted_bytes} counted");
+        // Two datagrams each millisecond, an answer for each stream, and what opening them said.
+        let answers = u64::from(LIMIT) * 1_100;
+        assert!(drawn_datagrams <= answers && drawn_bytes <= said_bytes + 200_000, "{what}: {drawn_datagrams}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What an application does with the streams of a session beside its first one.
+
+use std::collections::BTreeMap;
+
+use dfcp_proto::{Connection, Read, StreamId, StreamKind};
+use dfcp_testkit::Pattern;
+use dfcp_time::Time;
+
+use crate::input::Input;
+
+/// What happens to a stream.
+#[derive(Clone, Copy, Debug)]
+pub enum StreamAction {
+    /// One of this kind is opened.
+    Open(StreamKind),
+    /// Some bytes are written.
+    Write,
+    /// Some bytes are read.
+    Read,
+    /// Our half ends.
+    Finish,
+    /// Our half is given up.
+    Reset,
+    /// The peer is asked to end its half.
+    Stop,
+    /// Events are polled, and streams accepted.
+    Accept,
+}
+
+/// How far each stream has been written and read.
+#[derive(Debug, Default)]
+pub struct SideStreams {
+    offsets: BTreeMap<StreamId, (u64, u64)>,
+}
+
+impl SideStreams {
+    /// Lets the application do something with a stream of the input's choice, which may be one that is gone or never was.
+    /// Panics if a byte is read that was not written, if that is checked.
+    pub fn act(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        action: StreamAction,
+        (own, peer): (Pattern, Option<Pattern>),
+        input: &mut Input<'_>,
+    ) {
+        let Some(mut streams) = connection.streams() else { return };
+        let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
+        let id = known.unwrap_or_else(|| StreamId::from_word(input.u8().into()));
+        match action {
+            StreamAction::Open(kind) => {
+                if let Ok(id) = streams.open(kind) {
+                    self.offsets.insert(id, (0, 0));
+                }
+            }
+            StreamAction::Accept => {
+                while streams.poll_event().is_some() {}
+                while let Some(id) = streams.accept() {
+                    self.offsets.insert(id, (0, 0));
+                }
+            }
+            StreamAction::Write => {
+                let (written, _) = self.offsets.entry(id).or_default();
+                let mut bytes = vec![0; input.u16() as usize];
+                of_stream(own, id).fill(*written, &mut bytes);
+                *written += streams.write(now, id, &bytes).unwrap_or(0) as u64;
+                streams.flush(id);
+            }
+            StreamAction::Read => {
+                let (_, read) = self.offsets.entry(id).or_default();
+                let mut bytes = vec![0; input.u16() as usize];
+                if let Ok(Read::Bytes(count)) = streams.read(now, id, &mut bytes) {
+                    let wrong = peer.and_then(|peer| of_stream(peer, id).first_difference(*read, &bytes[..count]));
+                    assert_eq!(wrong, None, "a byte of {id:?} is not the one that was written");
+                    *read += count as u64;
+                }
+            }
+            StreamAction::Finish => streams.finish(now, id),
+            StreamAction::Reset => streams.reset(now, id, 1),
+            StreamAction::Stop => streams.stop_sending(now, id, 2),
+        }
+    }
+
+    /// Ends all streams, so that the session can end.
+    pub fn end(&mut self, now: Time, connection: &mut Connection) {
+        let Some(mut streams) = connection.streams() else { return };
+        while let Some(id) = streams.accept() {
+            self.offsets.insert(id, (0, 0));
+        }
+        for &id in self.offsets.keys() {
+            streams.finish(now, id);
+            streams.stop_sending(now, id, 3);
+        }
+    }
+}
+
+/// Each stream has a pattern of its own.
+fn of_stream(side: Pattern, id: StreamId) -> Pattern {
+    Pattern(side.0 ^ (u64::from(id.to_word()) + 1) << 32)
+}
