@@ -111,7 +111,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0xF6C6_BC71_4918_6129)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0x0A42_D226_92D8_CA57)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
