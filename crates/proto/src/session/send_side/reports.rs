@@ -174,7 +174,7 @@ impl SendSide {
         let (streams, shared) = (&self.streams, &self.shared);
         self.timed.retain(|&id| {
             let stream = streams.get(id);
-            stream.is_some_and(|it| it.cut_at(shared).or(it.ask_at()).or(it.ending_at()).is_some())
+            stream.is_some_and(|it| it.cut_at(shared).or_else(|| it.ask_at()).or_else(|| it.ending_at()).is_some())
         });
         self.wake_writers();
     }

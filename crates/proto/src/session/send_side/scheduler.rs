@@ -135,7 +135,7 @@ impl Scheduler {
     pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
         let turn = self.take_turn(id);
         let Some(share) = self.shares.get_mut(id) else { return };
-        let start = turn.filter(|turn| turn.is_shared).map_or(share.finish.max(self.now), |turn| turn.start);
+        let start = turn.filter(|turn| turn.is_shared).map_or_else(|| share.finish.max(self.now), |turn| turn.start);
         share.finish = start + bytes as u64 * TIME_PER_BYTE / u64::from(share.priority.weight);
         self.now = start;
         if let Some(turn) = turn {
