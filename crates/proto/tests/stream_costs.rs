@@ -3,7 +3,6 @@
 //! `docs/limits.md`.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
-#![expect(clippy::print_stdout, reason = "the table is read by people")]
 
 #[expect(dead_code, reason = "another test binary needs more of it")]
 #[path = "support/liar.rs"]

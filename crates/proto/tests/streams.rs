@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
+#[expect(dead_code, reason = "another test binary needs more of it")]
 #[path = "support/liar.rs"]
 mod liar;
 #[expect(dead_code, reason = "the other test binaries need more of it")]

@@ -1,6 +1,5 @@
 //! Random sessions of many streams, resets and stops included: no byte is wrong, every half ends, no honest end is called a
 //! liar, and credit neither leaks nor grows.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use dfcp_protocol_tests::random_streams::StreamScenario;
 

@@ -216,8 +216,7 @@ impl std::fmt::Display for StreamApplications {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}: {} streams", self.us, self.streams.len())?;
         let is_open = |it: &StreamState| {
-            (it.writes && it.delivered_at.is_none())
-                || (it.reads && it.ended_at.is_none() && it.reset.is_none())
+            (it.writes && it.delivered_at.is_none()) || (it.reads && it.ended_at.is_none() && it.reset.is_none())
         };
         for (id, it) in self.streams.iter().filter(|(_, it)| is_open(it)).take(3) {
             write!(f, "; {id:?}: {it:?}")?;

@@ -470,7 +470,7 @@ fn an_idle_half_takes_half_a_kibibyte() {
     let place = size_of::<(StreamId, Box<Half>)>();
     let queues = 4 * size_of::<StreamId>();
     let bytes = size_of::<Half>() + heap + 2 * (place + queues);
-    assert!(heap > 0 && bytes as u64 <= limits::STREAM_BYTES_MAX / 2, "{} + {heap} + {place}", size_of::<Half>());
+    assert!(heap > 0 && bytes as u64 <= STREAM_BYTES_MAX / 2, "{} + {heap} + {place}", size_of::<Half>());
 }
 
 #[test]

@@ -53,14 +53,13 @@ impl SendSide {
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
             if let Some(stream) = streams.get_mut(sent.stream) {
                 stream.on_fate(sent.block_id);
+                // Each once, or what the peer has not seen of a stream would count as often as its datagrams alternate with others'.
                 if !std::mem::replace(&mut stream.listed_in.passed, true) {
                     passed.push(sent.stream);
                 }
             }
         })?;
         // Each once, or what the peer has not seen of a stream would count for as many as its datagrams alternate with others'.
-        self.passed.sort_unstable();
-        self.passed.dedup();
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
         let listed = self.take_records(records)?;
