@@ -74,6 +74,15 @@ struct Share {
     turn: Option<Turn>,
 }
 
+impl Share {
+    /// The turn in which it would be served next, in virtual time `now`.
+    fn next_turn(&self, id: StreamId, work: Work, now: u64, serial: u64) -> Turn {
+        let Priority { urgency, incremental, .. } = self.priority;
+        let start = if incremental { self.finish.max(now) } else { u64::from(id.to_word()) };
+        Turn { urgency, work, is_shared: incremental, start, id, serial }
+    }
+}
+
 /// The queue of streams that may have something to send.
 #[derive(Debug)]
 pub(super) struct Scheduler {
@@ -134,14 +143,26 @@ impl Scheduler {
 
     /// The stream has sent a datagram of so many bytes.
     pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
-        let turn = self.take_turn(id);
         let Some(share) = self.shares.get_mut(id) else { return };
-        let start = turn.filter(|turn| turn.is_shared).map_or_else(|| share.finish.max(self.now), |turn| turn.start);
+        let turn = share.turn;
+        let start = match turn {
+            Some(turn) if turn.is_shared => turn.start,
+            Some(_) | None => share.finish.max(self.now),
+        };
         share.finish = start + bytes as u64 * TIME_PER_BYTE / u64::from(share.priority.weight);
         self.now = start;
-        if let Some(turn) = turn {
-            self.enqueue(id, turn.work);
+        let Some(turn) = turn else { return };
+        let next = share.next_turn(id, turn.work, self.now, self.made);
+        self.made += 1;
+        share.turn = Some(next);
+        // Nearly always: it was served because it was at the front.
+        if let Some(mut front) = self.turns.peek_mut()
+            && front.0 == turn
+        {
+            front.0 = next;
+            return;
         }
+        self.push(next);
     }
 
     /// The turn of a stream is over. It is at the front of the queue, unless the stream was served out of turn.
@@ -155,11 +176,13 @@ impl Scheduler {
 
     fn enqueue(&mut self, id: StreamId, work: Work) {
         let Some(share) = self.shares.get_mut(id) else { return };
-        let Priority { urgency, incremental, .. } = share.priority;
-        let start = if incremental { share.finish.max(self.now) } else { u64::from(id.to_word()) };
-        let turn = Turn { urgency, work, is_shared: incremental, start, id, serial: self.made };
+        let turn = share.next_turn(id, work, self.now, self.made);
         self.made += 1;
         share.turn = Some(turn);
+        self.push(turn);
+    }
+
+    fn push(&mut self, turn: Turn) {
         // What is void goes when it comes to the front; a queue of mostly void turns is made anew before that.
         if self.turns.len() > 2 * self.shares.len() + VOID_TURNS_MAX {
             let shares = &self.shares;
