@@ -177,6 +177,7 @@ pub struct Config {
     pub receive_rate_max_bps: u64,
     /// Streams of each kind which the peer may have open at once, the first stream of the session apart. Default 0: it opens
     /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::StreamLimitsFields"))]
     pub streams: StreamLimits,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]

@@ -62,3 +62,11 @@ pub(crate) mod profile {
         Named::deserialize(deserializer)
     }
 }
+
+/// How many streams of each kind.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(remote = "dfcp_wire::StreamLimits", deny_unknown_fields)]
+pub(crate) struct StreamLimitsFields {
+    bidirectional: u32,
+    one_way: u32,
+}

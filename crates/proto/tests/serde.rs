@@ -20,6 +20,7 @@ fn unusual() -> Config {
     config.send_buffer_bytes = (1 << 53) + 1;
     config.receive_memory_bytes = 5_000_000;
     config.receive_rate_max_bps = 9_999_999;
+    config.streams.one_way = 17;
     config.idle_timeout = Duration::from_nanos(86_399_999_999_999);
     config.connect_timeout = Some(Duration::from_millis(1_500));
     config.keep_alive = None;

@@ -157,11 +157,14 @@ impl SendSide {
         self.timed_from = Time::MAX;
         for &id in &self.timed {
             let Some(stream) = self.streams.get(id) else { continue };
-            if stream.cut_at(&self.shared).is_some_and(|at| at <= now) {
+            let cut_at = stream.cut_at(&self.shared);
+            if cut_at.is_some_and(|at| at <= now) {
                 self.scheduler.wake(id);
             }
-            // What is due now is due until it is done, and that is noted.
-            self.timed_from = stream.due_at(&self.shared).map_or(self.timed_from, |at| at.min(self.timed_from));
+            // Who has a turn need not be looked at again; what else is due is so until it is done.
+            let later = cut_at.filter(|&at| at > now);
+            let due_at = [later, stream.ask_at(), stream.ending_at()].into_iter().flatten().min();
+            self.timed_from = due_at.map_or(self.timed_from, |at| at.min(self.timed_from));
         }
     }
 
@@ -209,8 +212,7 @@ impl SendSide {
             Spending::Trickle { not_before } => Some(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => None,
         };
-        let timed = self.timed.iter().filter_map(|&id| self.streams.get(id));
-        let timed = timed.flat_map(|it| [it.cut_at(&self.shared), it.ask_at(), it.ending_at()]).flatten();
+        let timed = (self.timed_from < Time::MAX).then_some(self.timed_from);
         probe.into_iter().chain(trickle).chain(timed).filter(|&at| at > asked).min()
     }
 
@@ -239,7 +241,11 @@ impl SendSide {
         }
         let is_due =
             |id: &&StreamId| self.streams.get(**id).and_then(SendStream::ending_at).is_some_and(|at| at <= now);
-        let id = *self.timed.iter().find(is_due)?;
+        let Some(&id) = self.timed.iter().find(is_due) else {
+            let due = self.timed.iter().filter_map(|&id| self.streams.get(id)?.due_at(&self.shared));
+            self.timed_from = due.min().unwrap_or(Time::MAX);
+            return None;
+        };
         self.streams.get_mut(id)?.ending_segment(now, rtt.probe_timeout(rtt.report_interval()))
     }
 

@@ -405,7 +405,9 @@ impl SendStream {
 
     /// When something of it is due that only time brings: a partial block, a question, or a copy of its end.
     pub(crate) fn due_at(&self, shared: &SendShared) -> Option<Time> {
-        [self.cut_at(shared), self.ask_at, self.ending_at()].into_iter().flatten().min()
+        // What has been flushed waits for its turn alone.
+        let cut_at = self.cut_at(shared).filter(|&at| at > Time::ZERO);
+        [cut_at, self.ask_at, self.ending_at()].into_iter().flatten().min()
     }
 
     /// When the peer is to be asked for what it has.
