@@ -46,17 +46,18 @@ impl SideStreams {
     ) {
         let Some(mut streams) = connection.streams() else { return };
         let known = self.offsets.keys().nth(input.below(self.offsets.len())).copied();
-        let id = known.unwrap_or_else(|| StreamId::from_word(input.u8().into()));
+        // Not the first one, whose bytes the other actions write and read.
+        let id = known.unwrap_or_else(|| StreamId::from_word(1 + u32::from(input.u8())));
         match action {
             StreamAction::Open(kind) => {
                 if let Ok(id) = streams.open(kind) {
-                    self.offsets.insert(id, (0, 0));
+                    self.offsets.entry(id).or_default();
                 }
             }
             StreamAction::Accept => {
                 while streams.poll_event().is_some() {}
                 while let Some(id) = streams.accept() {
-                    self.offsets.insert(id, (0, 0));
+                    self.offsets.entry(id).or_default();
                 }
             }
             StreamAction::Write => {
@@ -85,7 +86,7 @@ impl SideStreams {
     pub fn end(&mut self, now: Time, connection: &mut Connection) {
         let Some(mut streams) = connection.streams() else { return };
         while let Some(id) = streams.accept() {
-            self.offsets.insert(id, (0, 0));
+            self.offsets.entry(id).or_default();
         }
         for &id in self.offsets.keys() {
             streams.finish(now, id);
