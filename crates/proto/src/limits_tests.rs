@@ -9,11 +9,10 @@ use crate::path::arrivals::Arrivals;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::receiver_flow_control::ReceiverFlowControl;
 use crate::session::handshake::Handshake;
-use crate::shared::Role;
 
 #[test]
 fn echoes_of_segments_sent_long_ago_tell_no_time() {
-    let mut handshake = Handshake::new(Role::Initiator, 1);
+    let mut handshake = Handshake::default();
     for number in 0..10_000 {
         handshake.on_sent(Time::from_ms(number.into()), number);
     }

@@ -57,7 +57,7 @@ impl StreamApplications {
         Self { seed, us, streams: BTreeMap::new(), answer_bytes: 0, reads: true }
     }
 
-    /// Opens a stream which writes so many bytes and finishes.
+    /// Opens a stream which writes `send_bytes` and finishes.
     ///
     /// # Errors
     /// Those of [`Streams::open`](dfcp_proto::Streams::open).

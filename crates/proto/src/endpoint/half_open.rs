@@ -27,8 +27,7 @@ use crate::endpoint::rate_limit::RateLimit;
 use crate::endpoint::refused::RefusedMessages;
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
-use crate::session::Session;
-use crate::session::noise::Proven;
+use crate::session::{Proven, Session};
 
 /// A sealed SYN which has come.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,6 @@
-//! What the application does with a connection.
+//! What the application does with a session and its first stream.
+
+use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::{Profile, StreamId};
@@ -6,8 +8,10 @@ use dfcp_wire::{Profile, StreamId};
 use crate::classic::parameters::Parameter;
 use crate::config::{Rate, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::session::common::Common;
+use crate::session::open::Open;
 use crate::session::protection::Identity;
-use crate::session::{Phase, Seal, Session};
+use crate::session::{Phase, Session};
 use crate::shared::Read;
 use crate::stats::Stats;
 
@@ -19,55 +23,54 @@ impl Session {
     /// # Errors
     /// After `shutdown`, or when the connection has ended with an error.
     pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
-        match &self.phase {
-            Phase::Closed(error) => {
-                return Err(error.clone().map_or(WriteError::ShutDown, WriteError::Connection));
-            }
-            Phase::SynSent | Phase::SynReceived | Phase::Open => {}
+        if let Phase::Closed(closed) = &self.phase {
+            return Err(closed.error().cloned().map_or(WriteError::ShutDown, WriteError::Connection));
         }
-        let taken = self.send.write(now, StreamId::FIRST, data).ok_or(WriteError::ShutDown)?;
-        self.may_send |= taken > 0;
+        let taken = self.common.streams.send.write(now, StreamId::FIRST, data).ok_or(WriteError::ShutDown)?;
+        if taken > 0 {
+            self.has_to_send();
+        }
         Ok(taken)
     }
 
     /// Sends what has been written without waiting for a full block.
     pub fn flush(&mut self) {
-        self.may_send = true;
-        self.send.flush(StreamId::FIRST);
+        self.has_to_send();
+        self.common.streams.send.flush(StreamId::FIRST);
     }
 
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
-        self.send.open_blocks()
+        self.common.streams.send.open_blocks()
     }
 
     /// Whether everything written has been acknowledged by the peer's decoder.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.send.is_drained()
+        self.common.streams.send.is_drained()
     }
 
     /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
     /// [`Finished`](crate::Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
-        self.send.shut_down(now, StreamId::FIRST);
-        self.may_send = true;
-        self.update_closing(now);
+        self.common.streams.send.shut_down(now, StreamId::FIRST);
+        let Phase::Open(open) = &mut self.phase else { return };
+        open.may_send = true;
+        if let Some(end) = open.update_closing(now, &mut self.common) {
+            self.end(end);
+        }
     }
 
     /// Whether the peer has confirmed the end of our half.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.closing.is_fin_acknowledged()
+        self.was_open().is_some_and(Open::is_finished)
     }
 
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
-        if !matches!(self.phase, Phase::Closed(_)) {
-            self.reset_peer();
-            self.close(Some(ConnectionError::Aborted));
-        }
+        self.end(self.given_up(ConnectionError::Aborted));
     }
 
     /// Copies received bytes, in order, into `out`.
@@ -75,21 +78,20 @@ impl Session {
     /// # Errors
     /// The reason why the connection ended, once everything received before has been read.
     pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        if let Ok(read @ (Read::Bytes(_) | Read::End)) = self.recv.read(StreamId::FIRST, out) {
+        if let Ok(read @ (Read::Bytes(_) | Read::End)) = self.common.streams.recv.read(StreamId::FIRST, out) {
             self.tell_of_room(now);
             return Ok(read);
         }
         match &self.phase {
-            Phase::Closed(Some(error)) => Err(error.clone()),
-            Phase::Closed(None) => Ok(Read::End),
-            Phase::SynSent | Phase::SynReceived | Phase::Open => Ok(Read::Blocked),
+            Phase::Closed(closed) => closed.error().map_or(Ok(Read::End), |error| Err(error.clone())),
+            Phase::Opening(_) | Phase::Open(_) => Ok(Read::Blocked),
         }
     }
 
     /// Whether [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.recv.is_readable(StreamId::FIRST) || matches!(self.phase, Phase::Closed(_))
+        self.common.streams.recv.is_readable(StreamId::FIRST) || matches!(self.phase, Phase::Closed(_))
     }
 
     /// Changes the sending rate while the connection runs.
@@ -98,20 +100,22 @@ impl Session {
     /// If the rate is out of range; the one before stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate()?;
-        self.config_mut().rate = rate;
-        self.update_rate();
+        let config = Arc::make_mut(&mut self.common.config);
+        config.rate = rate;
+        if let Phase::Open(open) = &mut self.phase {
+            open.update_rate(config);
+        }
         Ok(())
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        self.overhead_bytes = overhead_bytes;
+        self.common.overhead_bytes = overhead_bytes;
     }
 
     /// Changes the kind of traffic while the connection runs.
     pub fn set_traffic(&mut self, traffic: Traffic) {
-        self.config_mut().traffic = traffic;
-        self.send.set_traffic(traffic);
+        self.common.streams.send.set_traffic(traffic);
     }
 
     /// Sets a parameter of thesis table 3.2. A modern connection has *Window size* only.
@@ -121,7 +125,7 @@ impl Session {
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
         parameter.check_settable(value, Profile::Modern)?;
         // Only what we send: the receiver's window has been declared.
-        self.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
+        self.common.streams.send.set_window_blocks(u32::try_from(value).unwrap_or(u32::MAX));
         Ok(())
     }
 
@@ -130,51 +134,63 @@ impl Session {
     /// # Errors
     /// If the table does not let it be read, or this profile does not have it.
     pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        parameter.of_counters(&self.counters)
+        parameter.of_counters(&self.common.counters)
     }
 
     /// Who the peer has proven to be; `None` before the handshake is done, and without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        match &self.seal {
-            Seal::On(protection) => Some(protection.identity()),
-            Seal::Off | Seal::Opening(_) => None,
-        }
+        self.common.link.keys.as_ref().map(|keys| keys.identity())
     }
 
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = self.counters.stats();
-        stats.path_changes = self.paths.changes();
-        if let Seal::On(protection) = &self.seal {
-            stats.segments_forged = protection.forged();
-        }
-        let counters = self.send.counters();
+        let Common { streams, link, .. } = &self.common;
+        let mut stats = self.common.counters.stats();
+        stats.path_changes = link.paths.changes();
+        stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
+        stats.datagrams_missing = link.arrivals.missing();
+        let counters = streams.send.counters();
         stats.sent = counters.sent;
-        stats.wasted = self.send.wasted();
-        stats.loss = self.send.flight.loss().estimate();
+        stats.wasted = streams.send.wasted();
+        stats.loss = streams.send.flight.loss().estimate();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
         stats.blocks_repeated = counters.blocks_repeated;
         stats.later_rounds = counters.later_rounds;
-        stats.received = self.recv.symbols();
-        stats.blocks_decoded = self.recv.blocks_decoded();
-        stats.stream_bytes_read = self.recv.bytes_read();
-        stats.datagrams_missing = self.arrivals.missing();
-        if self.rtt.is_known() {
-            stats.rtt = self.rtt.smoothed();
+        stats.received = streams.recv.symbols();
+        stats.blocks_decoded = streams.recv.blocks_decoded();
+        stats.stream_bytes_read = streams.recv.bytes_read();
+        if self.common.rtt.is_known() {
+            stats.rtt = self.common.rtt.smoothed();
         }
-        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
-        if self.breaker_is_on() {
-            stats.breaker = self.breaker.state();
+        if let Some(open) = self.was_open() {
+            open.add_stats(&self.common.config, &mut stats);
         }
-        if self.breaker_is_on() && self.breaker.is_limiting() {
-            let configured_bps = self.configured_bps();
-            stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
-            stats.carried_rate_bps = configured_bps.and_then(|bps| self.breaker.carried_bps(bps)).unwrap_or_default();
-        }
-        stats.breaker_tests = self.breaker.tests();
         stats
+    }
+
+    /// What is open, or was until the session ended.
+    fn was_open(&self) -> Option<&Open> {
+        match &self.phase {
+            Phase::Opening(_) => None,
+            Phase::Open(open) => Some(open),
+            Phase::Closed(closed) => closed.was_open(),
+        }
+    }
+
+    /// The application has given the sender something to do.
+    pub(super) fn has_to_send(&mut self) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.may_send = true;
+        }
+    }
+
+    /// The application has made room by reading.
+    pub(super) fn tell_of_room(&mut self, now: Time) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.tell_of_room(now, &mut self.common);
+        }
     }
 }

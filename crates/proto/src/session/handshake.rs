@@ -10,7 +10,6 @@ use dfcp_wire::{StreamLimits, SymbolSize, VERSION};
 
 use crate::limits;
 use crate::proof::SECRET_BYTES;
-use crate::shared::Role;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 
 /// The code id of the systematic random linear fountain over GF(256).
@@ -57,47 +56,19 @@ pub(crate) struct Opener<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The identifiers which both ends choose, and what is still to be said about them.
-#[derive(Debug)]
+/// What of the handshake is still to be said, and when.
+#[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    pub(crate) role: Role,
-    /// What the peer puts into the port fields of segments to us.
-    pub(crate) local_id: u32,
-    /// What we put into the port fields of segments to the peer, once known.
-    pub(crate) peer_id: Option<u32>,
     /// Copies of the SYN, and of the initiator's ACK until it hears something.
-    pub(crate) timer: Option<RetransmitTimer>,
+    timer: Option<RetransmitTimer>,
     /// Answers owed to copies of the peer's segment, each with the number of the latest copy.
     owed: u8,
     echo: u32,
-    /// The third message of a sealed handshake, until the acceptor shows that it has come.
-    pub(crate) third: Option<Box<[u8]>>,
-    /// Handshake segments sent, which a sealed connection numbers apart from its datagrams.
-    sent: u32,
     /// When our numbered segments left.
     sent_at: VecDeque<(u32, Time)>,
 }
 
 impl Handshake {
-    pub(crate) fn new(role: Role, local_id: u32) -> Self {
-        Self {
-            role,
-            local_id,
-            peer_id: None,
-            timer: None,
-            owed: 0,
-            echo: 0,
-            third: None,
-            sent: 0,
-            sent_at: VecDeque::new(),
-        }
-    }
-
-    /// Whether the peer has said who it is.
-    pub(crate) fn has_peer(&self) -> bool {
-        self.peer_id.is_some()
-    }
-
     /// The peer's SYN or SYNACK has come: one answer is owed, naming `number`.
     pub(crate) fn owe(&mut self, number: u32) {
         self.owed = (self.owed + 1).min(limits::ANSWERS_OWED_MAX);
@@ -113,22 +84,29 @@ impl Handshake {
         self.owed = 0;
     }
 
-    /// The acceptor has been heard: nothing of the handshake need be repeated.
-    pub(crate) fn complete(&mut self) {
+    /// The peer has been heard: nothing is repeated.
+    pub(crate) fn stop_timer(&mut self) {
         self.timer = None;
-        self.third = None;
     }
 
-    /// Copies of our segment which have left by themselves, and not because somebody's made them.
+    /// Whether there has been no answer for as long as one is waited for.
+    pub(crate) fn is_exhausted(&self, now: Time) -> bool {
+        self.timer.is_some_and(|timer| timer.is_exhausted(now))
+    }
+
+    /// When a copy is due, or the attempt is given up.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.timer.map(|timer| timer.next_at())
+    }
+
+    /// Whether something is to be said at `now`.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.owes() || self.timer.is_some_and(|timer| timer.is_due(now))
+    }
+
+    /// Copies of our segment that the timer has sent, and no copy of the peer's.
     pub(crate) fn timed_copies(&self) -> u32 {
         self.timer.map_or(0, |timer| timer.sent())
-    }
-
-    /// The number of the next one.
-    pub(crate) fn next_number(&mut self) -> u32 {
-        let number = self.sent;
-        self.sent = self.sent.saturating_add(1);
-        number
     }
 
     /// The number to echo in an answer.

@@ -1,17 +1,12 @@
 //! How a sealed connection opens: the handshake's messages ride in SYN, SYNACK and ACK (`spec/security.md` §2).
 //!
-//! The initiator is a connection from its first SYN on. The acceptor has none before its peer is proven: until then there
+//! The initiator is a session from its first SYN on. The acceptor has none before its peer is proven: until then there
 //! is only an entry in the endpoint's table of half-open connections.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use dfcp_secure::{
-    Cipher, Established, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, StaticKey,
-};
+use dfcp_secure::{Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, Pattern, StaticKey};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
-use dfcp_wire::segment::{Ack, Clear, Received, ResetReason, Segment, SynOptions};
+use dfcp_wire::segment::{Clear, Received, ResetReason, Segment, SynOptions};
 use dfcp_wire::{EncodeError, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 
@@ -20,10 +15,11 @@ use crate::error::{ConfigError, ConnectionError, Dropped};
 use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
+use crate::session::common::Common;
 use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, are_offered, symbol_size_max, syn_options};
+use crate::session::opening::{Agreed, Opening, Stage};
 use crate::session::protection::Protection;
-use crate::session::{Phase, Seal, Session};
-use crate::shared::{Ports, Role};
+use crate::session::{End, Stop};
 
 const PROLOGUE: &[u8; 6] = b"DFCP 2";
 
@@ -34,7 +30,7 @@ pub(crate) fn prologue(syn_options: &[u8], initiator_id: u32) -> Vec<u8> {
 
 /// An initiator which waits for the second message.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(super) struct Call {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
@@ -53,9 +49,9 @@ struct Answer {
     echo: u32,
 }
 
-impl Opening {
+impl Call {
     /// Writes the first message.
-    pub(crate) fn new(
+    pub(super) fn new(
         config: &Config,
         credentials: &Credentials,
         local_id: u32,
@@ -75,9 +71,14 @@ impl Opening {
         Ok(Self { noise, first: first[..length].into(), cookie: None, doubt: None })
     }
 
+    /// What nobody vouches for, and when it is believed.
+    pub(super) fn doubt(&self) -> Option<(Time, &ConnectionError)> {
+        self.doubt.as_ref().map(|(until, why)| (*until, why))
+    }
+
     /// Writes the payload of a SYN, padded so that its datagram is never shorter than an answer; returns its length
     /// (\[noise-2\], \[open-30\]).
-    fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
+    pub(super) fn write_syn(&self, local_id: u32, out: &mut [u8]) -> Result<usize, EncodeError> {
         let payload = Payload {
             connection_id: Some(local_id),
             cookie: self.cookie.as_deref(),
@@ -159,82 +160,19 @@ enum AnswerError {
     Final(ConnectionError),
 }
 
-/// What an acceptor knows of its peer once that is proven.
-#[derive(Debug)]
-pub(crate) struct Proven {
-    pub(crate) local_id: u32,
-    pub(crate) peer_id: u32,
-    pub(crate) offer: Offer,
-    pub(crate) symbol_size: u16,
-    pub(crate) established: Established,
-    pub(crate) cipher: Cipher,
-    pub(crate) admitted: bool,
-    /// When the first SYNACK left.
-    pub(crate) answered_at: Time,
-}
-
-impl Session {
-    /// The accepting side's end of a sealed connection: open from the start, or, if the key which the peer has proven is
-    /// not admitted, about to tell it so (\[open-35\]).
-    pub(crate) fn accept_sealed(
+impl Opening {
+    /// A datagram in the clear on a session that will be sealed: an answer to our SYN, or nothing (\[trust-6\]).
+    pub(super) fn take_clear(
+        &mut self,
         now: Time,
-        config: Arc<Config>,
-        remote: SocketAddr,
-        seed: [u8; 32],
-        proven: Proven,
-    ) -> Self {
-        let ports = Ports { local: 0, remote: 0 };
-        let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
-        connection.handshake.local_id = proven.local_id;
-        connection.handshake.peer_id = Some(proven.peer_id);
-        connection.symbol_size = proven.symbol_size;
-        let first_contact = proven.established.pattern() == Pattern::FirstContact;
-        connection.seal = Seal::On(Box::new(Protection::new(proven.established, proven.cipher)));
-        if proven.admitted {
-            connection.rtt.guess(now.since(proven.answered_at));
-            if first_contact {
-                // The third message was no datagram that a report could name: an ACK, repeated until a sealed datagram
-                // comes, tells the initiator to stop repeating it.
-                connection.handshake.start_timer(now);
-            }
-            connection.establish(now, PeerLimits::from(&proven.offer), proven.symbol_size);
-        } else {
-            connection.reset = Some(ResetReason::NotAdmitted);
-            connection.close(Some(ConnectionError::Refused));
-        }
-        connection
-    }
-
-    /// Ends a connection for which there is no room before it has begun, and tells its initiator, unless it has been told
-    /// something else.
-    pub(crate) fn refuse(&mut self) {
-        if !matches!(self.phase, Phase::Closed(_)) {
-            self.reset = Some(ResetReason::Unspecified);
-            self.close(Some(ConnectionError::Refused));
-        }
-    }
-
-    /// Writes the payload of a segment of the handshake, sealed or not; returns its length.
-    pub(super) fn write_handshake(&self, segment: &Segment, out: &mut [u8]) -> Result<usize, EncodeError> {
-        match (segment, &self.seal) {
-            (Segment::Syn(_), Seal::Opening(opening)) => opening.write_syn(self.handshake.local_id, out),
-            (Segment::Syn(_) | Segment::SynAck(_), _) => self.own_parameters().encode(out),
-            (Segment::Ack(Ack::Noise), _) => {
-                let third = self.handshake.third.as_deref();
-                let noise = third.map(|third| (Pattern::FirstContact.id(), third));
-                Payload { noise, ..Payload::default() }.encode(out)
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// A datagram in the clear on a connection which will be sealed: an answer to our SYN, or nothing (\[trust-6\]).
-    pub(super) fn take_clear(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Dropped> {
+        common: &mut Common,
+        header: &Clear,
+        datagram: &[u8],
+    ) -> Result<Option<Agreed>, Stop> {
         let Received { segment, payload, .. } = header.verify(datagram)?;
-        let expected = self.phase == Phase::SynSent && header.connection_id() == self.handshake.local_id;
-        let Seal::Opening(opening) = &mut self.seal else { return Err(Dropped::Unexpected) };
-        if !expected {
-            return Err(Dropped::Unexpected);
+        let Stage::Sealed(call) = &mut self.stage else { return Err(Dropped::Unexpected.into()) };
+        if header.connection_id() != common.link.local_id {
+            return Err(Dropped::Unexpected.into());
         }
         match segment {
             Segment::Reset(reset) => {
@@ -243,56 +181,53 @@ impl Session {
                     ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
                     ResetReason::Unspecified => ConnectionError::Refused,
                 };
-                opening.doubt.get_or_insert((now + limits::DOUBT, why));
-                Ok(())
+                call.doubt.get_or_insert((now + limits::DOUBT, why));
+                Ok(None)
             }
-            Segment::SynAck(_) => self.take_noise_answer(now, payload),
-            _ => Err(Dropped::Unexpected),
+            Segment::SynAck(_) => self.take_noise_answer(now, common, payload),
+            _ => Err(Dropped::Unexpected.into()),
         }
     }
 
-    fn take_noise_answer(&mut self, now: Time, payload: &[u8]) -> Result<(), Dropped> {
-        let Seal::Opening(opening) = &mut self.seal else { return Err(Dropped::Unexpected) };
+    fn take_noise_answer(&mut self, now: Time, common: &mut Common, payload: &[u8]) -> Result<Option<Agreed>, Stop> {
+        let Stage::Sealed(call) = &mut self.stage else { return Err(Dropped::Unexpected.into()) };
         let payload = Payload::decode(payload)?;
         if let (Some(cookie), None) = (payload.cookie, payload.noise) {
             // Nobody vouches for this: it makes us send no more often than we have sent by ourselves ([cookie-1]).
-            if self.counters.cookies_received >= self.handshake.timed_copies() {
-                return Err(Dropped::Unexpected);
+            if common.counters.cookies_received >= self.handshake.timed_copies() {
+                return Err(Dropped::Unexpected.into());
             }
             // Each makes us send one SYN more.
-            self.counters.cookies_received += 1;
-            opening.cookie = Some(cookie.into());
+            common.counters.cookies_received += 1;
+            call.cookie = Some(cookie.into());
             self.handshake.owe(0);
-            return Ok(());
+            return Ok(None);
         }
-        let Some(credentials) = self.config.credentials() else { return Err(Dropped::Unexpected) };
-        match opening.answer(credentials, self.symbol_size, &payload) {
-            Ok(answer) => {
-                self.take_answer(now, answer);
-                Ok(())
-            }
-            Err(AnswerError::Ignored) => Err(Dropped::Forged),
+        let Some(credentials) = common.config.credentials() else { return Err(Dropped::Unexpected.into()) };
+        match call.answer(credentials, common.symbol_size, &payload) {
+            Ok(answer) => self.agree(now, common, answer).map(Some),
+            Err(AnswerError::Ignored) => Err(Dropped::Forged.into()),
             Err(AnswerError::Doubtful(why)) => {
-                opening.doubt.get_or_insert((now + limits::DOUBT, why));
-                Err(Dropped::Forged)
+                call.doubt.get_or_insert((now + limits::DOUBT, why));
+                Err(Dropped::Forged.into())
             }
-            Err(AnswerError::Final(why)) => {
-                self.close(Some(why));
-                Ok(())
-            }
+            Err(AnswerError::Final(why)) => Err(End::because(why).into()),
         }
     }
 
-    fn take_answer(&mut self, now: Time, answer: Answer) {
-        let Seal::Opening(opening) = std::mem::replace(&mut self.seal, Seal::Off) else { return };
-        let Ok(established) = opening.noise.finish() else { return self.close(Some(ConnectionError::Incompatible)) };
-        self.last_heard = now;
-        self.handshake.peer_id = Some(answer.peer_id);
+    /// The handshake is done: keys take the place of the call.
+    fn agree(&mut self, now: Time, common: &mut Common, answer: Answer) -> Result<Agreed, Stop> {
+        let Stage::Sealed(call) = std::mem::replace(&mut self.stage, Stage::Called) else {
+            return Err(Dropped::Unexpected.into());
+        };
+        let established = call.noise.finish().map_err(|_| End::because(ConnectionError::Incompatible))?;
+        common.last_heard = now;
+        common.link.peer_id = Some(answer.peer_id);
         if let Some(sample) = self.handshake.rtt(now, answer.echo) {
-            self.rtt.guess(sample);
+            common.rtt.guess(sample);
         }
-        self.symbol_size = answer.symbol_size;
-        self.seal = Seal::On(Box::new(Protection::new(established, answer.cipher)));
+        common.symbol_size = answer.symbol_size;
+        common.link.keys = Some(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);
         self.handshake.clear_owed();
@@ -301,26 +236,6 @@ impl Session {
             self.handshake.owe(0);
             self.handshake.owe(0);
         }
-        self.handshake.third = answer.third;
-        self.establish(now, PeerLimits::from(&answer.offer), answer.symbol_size);
-    }
-
-    /// When a doubtful answer is believed.
-    pub(super) fn doubt_ends_at(&self) -> Option<Time> {
-        match &self.seal {
-            Seal::Opening(opening) => opening.doubt.as_ref().map(|(until, _)| *until),
-            Seal::Off | Seal::On(_) => None,
-        }
-    }
-
-    /// Ends the attempt when its doubt has lasted long enough.
-    pub(super) fn end_doubt(&mut self, now: Time) {
-        let Seal::Opening(opening) = &self.seal else { return };
-        if let Some((until, why)) = &opening.doubt
-            && now >= *until
-        {
-            let why = why.clone();
-            self.close(Some(why));
-        }
+        Ok(Agreed { peer: PeerLimits::from(&answer.offer), third: answer.third })
     }
 }

@@ -1,140 +1,232 @@
-//! How an unsealed connection opens (thesis §3.6; `spec/protocol.md` §2.2).
+//! A session before it is open: SYN_SENT and SYN_RECV (thesis §3.6; `spec/protocol.md` §2). It sends no data before the peer's
+//! address is proven (\[open-2\]).
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
 use dfcp_time::Time;
+use dfcp_wire::DatagramBuffer;
 use dfcp_wire::handshake::Parameters;
-use dfcp_wire::segment::SynAck;
+use dfcp_wire::segment::{ResetReason, Segment, Syn, SynAck};
 
-use crate::config::Config;
 use crate::error::{ConnectionError, Dropped};
-use crate::session::handshake::{Opener, PeerLimits, are_offered, offered_symbol_size};
-use crate::session::{Phase, Session};
-use crate::shared::{Ports, Role};
+use crate::session::common::Common;
+use crate::session::handshake::{Handshake, Opener, PeerLimits, are_offered, offered_symbol_size, syn_options};
+use crate::session::link::EmitError;
+use crate::session::noise::Call;
+use crate::session::{End, Stop};
+use crate::shared::state::State;
+use crate::shared::{Role, Timer, Transmit, earliest};
 
-impl Session {
-    /// Answers an unsealed SYN: the connection which the listening side gets. `None` if the SYN is not one which `config` can
-    /// serve; [`handle_datagram`](Self::handle_datagram) takes its further copies.
-    #[must_use]
-    pub(crate) fn accept(
-        now: Time,
-        config: Arc<Config>,
-        ports: Ports,
-        remote: SocketAddr,
-        syn: &Opener<'_>,
-        bytes: usize,
-        seed: [u8; 32],
-    ) -> Option<Self> {
-        let mut connection = Self::new(now, config, ports, remote, Role::Acceptor, seed);
-        connection.take_syn(now, syn, bytes).ok()?;
-        connection.count_received(bytes);
-        Some(connection)
+/// What exists only while a session opens.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) handshake: Handshake,
+    pub(super) began_at: Time,
+    pub(super) stage: Stage,
+}
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// SYN_SENT, without seals: a SYNACK, or another SYN.
+    Called,
+    /// SYN_SENT: the acceptor's message.
+    Sealed(Box<Call>),
+    /// SYN_RECV, without seals: a segment which proves the peer's address. This is what its SYN declared.
+    Answered(PeerLimits),
+}
+
+/// What opens a session.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) peer: PeerLimits,
+    /// The third message of a sealed handshake, to be repeated until the acceptor shows that it has come.
+    pub(super) third: Option<Box<[u8]>>,
+}
+
+impl Agreed {
+    fn unsealed(peer: PeerLimits) -> Self {
+        Self { peer, third: None }
+    }
+}
+
+impl Opening {
+    /// An initiator's.
+    pub(super) fn initiate(now: Time, call: Option<Box<Call>>) -> Self {
+        let mut handshake = Handshake::default();
+        handshake.start_timer(now);
+        Self { handshake, began_at: now, stage: call.map_or(Stage::Called, Stage::Sealed) }
     }
 
-    /// In SYN_RECV, a segment which names our id proves the peer's address (\[open-13\]).
-    pub(super) fn open_if_proven(&mut self, now: Time) -> Result<(), Dropped> {
-        match self.phase {
-            Phase::Open => {
-                if self.handshake.role == Role::Initiator {
-                    // The acceptor speaks, so it knows: the ACK need not be repeated ([open-12]).
-                    self.handshake.timer = None;
-                }
-                Ok(())
-            }
-            Phase::SynReceived => {
-                self.handshake.timer = None;
-                let (peer, symbol_size) = self.pending_peer;
-                self.establish(now, peer, symbol_size);
-                Ok(())
-            }
-            Phase::SynSent | Phase::Closed(_) => Err(Dropped::Unexpected),
+    /// That of an acceptor without seals, which [`take_syn`](Self::take_syn) tells why.
+    pub(super) fn accept(now: Time) -> Self {
+        Self { handshake: Handshake::default(), began_at: now, stage: Stage::Called }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self.stage {
+            Stage::Called | Stage::Sealed(_) => State::SynSent,
+            Stage::Answered(_) => State::SynReceived,
         }
     }
 
-    pub(super) fn take_syn(&mut self, now: Time, syn: &Opener<'_>, bytes: usize) -> Result<(), Dropped> {
+    /// Our side ends it: the peer is told by an RST, unless that would be more than its SYNs have earned while its address is
+    /// not proven (\[open-11\]), or would not be believed before there are keys.
+    pub(super) fn given_up(&self, error: ConnectionError) -> End {
+        let is_told = matches!(self.stage, Stage::Called);
+        End { error: Some(error), reset: is_told.then_some(ResetReason::Unspecified) }
+    }
+
+    // ---- receiving ----
+
+    /// The peer's SYN, of this many bytes, or a copy.
+    pub(super) fn take_syn(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        syn: &Opener<'_>,
+        bytes: usize,
+    ) -> Result<(), Dropped> {
         let (parameters, symbol_size) = modern_parameters(syn)?;
-        if self.handshake.has_peer() {
+        if common.link.peer_id.is_some() {
             // A copy is answered again; a different SYN cannot change what has been agreed.
-            if self.handshake.peer_id != Some(parameters.connection_id) {
+            if common.link.peer_id != Some(parameters.connection_id) {
                 return Err(Dropped::Unexpected);
             }
             self.handshake.owe(syn.number);
             return Ok(());
         }
-        self.handshake.peer_id = Some(parameters.connection_id);
-        self.symbol_size = self.symbol_size.min(symbol_size);
-        self.pending_peer = (PeerLimits::from(&parameters.offer), self.symbol_size);
-        if self.arrivals.received() == 0 {
-            self.arrivals.observe(now, syn.number.into(), bytes);
+        common.link.peer_id = Some(parameters.connection_id);
+        common.symbol_size = common.symbol_size.min(symbol_size);
+        if common.link.arrivals.received() == 0 {
+            common.link.arrivals.observe(now, syn.number.into(), bytes);
         }
         // A SYN in SYN_SENT is a simultaneous open: both ends answer, as TCP does (RFC 9293 §3.5). Neither is only a
         // responder, so both repeat their SYNACK ([open-5]).
-        if self.phase == Phase::SynSent {
-            self.phase = Phase::SynReceived;
+        if common.role == Role::Initiator {
             self.handshake.start_timer(now);
         }
+        self.stage = Stage::Answered(PeerLimits::from(&parameters.offer));
         self.handshake.owe(syn.number);
         Ok(())
     }
 
+    /// The answer to our SYN.
     pub(super) fn take_synack(
         &mut self,
         now: Time,
+        common: &mut Common,
         &SynAck { echo, options }: &SynAck,
         number: u32,
         payload: &[u8],
-    ) -> Result<(), Dropped> {
-        match self.phase {
-            Phase::SynSent => {}
-            Phase::SynReceived if self.handshake.role == Role::Initiator => {}
-            Phase::SynReceived => return Err(Dropped::Unexpected),
-            Phase::Open => {
-                // Our ACK was lost.
-                self.handshake.owe(number);
-                return Ok(());
-            }
-            Phase::Closed(_) => return Err(Dropped::Unexpected),
+    ) -> Result<Agreed, Stop> {
+        if common.role == Role::Acceptor {
+            return Err(Dropped::Unexpected.into());
         }
-        let answer = if options.is_none_or(|options| are_offered(options.features)) {
-            modern_parameters(&Opener { options, number, payload })
-        } else {
-            Err(Dropped::Unexpected)
-        };
-        let (parameters, symbol_size) = match answer {
-            Ok(parameters) => parameters,
-            Err(error) => {
-                if error == Dropped::Unexpected {
+        let is_choice = options.is_none_or(|options| are_offered(options.features));
+        let answer = Some(Opener { options, number, payload }).filter(|_| is_choice);
+        let (parameters, symbol_size) =
+            answer.ok_or(Dropped::Unexpected).and_then(|answer| modern_parameters(&answer)).map_err(|error| {
+                match error {
                     // It asks for what we do not speak ([open-16]).
-                    self.close(Some(ConnectionError::Incompatible));
+                    Dropped::Unexpected => Stop::from(End::because(ConnectionError::Incompatible)),
+                    malformed => malformed.into(),
                 }
-                return Err(error);
-            }
-        };
-        self.handshake.peer_id = Some(parameters.connection_id);
+            })?;
+        common.link.peer_id = Some(parameters.connection_id);
         if let Some(sample) = self.handshake.rtt(now, echo) {
-            self.rtt.guess(sample);
+            common.rtt.guess(sample);
         }
-        self.symbol_size = self.symbol_size.min(symbol_size);
+        common.symbol_size = common.symbol_size.min(symbol_size);
         self.handshake.owe(number);
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);
-        self.establish(now, PeerLimits::from(&parameters.offer), self.symbol_size);
-        Ok(())
+        Ok(Agreed::unsealed(PeerLimits::from(&parameters.offer)))
     }
 
-    /// The peer has ended the connection (\[rst-3\]).
-    pub(super) fn take_reset(&mut self) {
-        let error = match self.phase {
-            Phase::SynSent | Phase::SynReceived => ConnectionError::Refused,
-            Phase::Open | Phase::Closed(_) => ConnectionError::Reset,
+    /// In SYN_RECV, a segment which names our id proves the peer's address (\[open-13\]).
+    pub(super) fn proven(&mut self) -> Result<Agreed, Dropped> {
+        let Stage::Answered(peer) = self.stage else { return Err(Dropped::Unexpected) };
+        self.handshake.stop_timer();
+        Ok(Agreed::unsealed(peer))
+    }
+
+    /// Copies of a SYN do not prolong what waits for the peer's address to be proven.
+    pub(super) fn hears(&self) -> bool {
+        !matches!(self.stage, Stage::Answered(_))
+    }
+
+    // ---- time ----
+
+    pub(super) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
+        earliest([
+            (Some(self.silence_ends_at(common)), Timer::Idle),
+            (self.handshake.next_timeout(), Timer::Handshake),
+            (self.handshake.owes().then_some(now), Timer::Answer),
+            (self.doubt().map(|(until, _)| until), Timer::Doubt),
+        ])
+    }
+
+    /// How it ends if no answer has come in time.
+    pub(super) fn handle_timeout(&self, now: Time, common: &Common) -> Option<End> {
+        // Nothing counts as heard before the handshake is done: its beginning does.
+        let unanswered = || ConnectionError::HandshakeTimeout { after: now.since(common.last_heard) };
+        if self.handshake.is_exhausted(now) {
+            return Some(End::because(unanswered()));
+        }
+        if let Some((until, why)) = self.doubt()
+            && now >= until
+        {
+            return Some(End::because(why.clone()));
+        }
+        (now >= self.silence_ends_at(common)).then(|| End::because(unanswered()))
+    }
+
+    /// When silence ends the attempt (\[open-6\], \[idle-1\]).
+    fn silence_ends_at(&self, common: &Common) -> Time {
+        let connect_timeout = common.config.connect_timeout.filter(|_| common.role == Role::Initiator);
+        common.last_heard + common.config.idle_timeout.min(connect_timeout.unwrap_or(Duration::MAX))
+    }
+
+    /// What nobody vouches for, and when it is believed.
+    fn doubt(&self) -> Option<(Time, &ConnectionError)> {
+        match &self.stage {
+            Stage::Sealed(call) => call.doubt(),
+            Stage::Called | Stage::Answered(_) => None,
+        }
+    }
+
+    // ---- sending ----
+
+    /// Writes the SYN or SYNACK which is due.
+    pub(super) fn next_datagram(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<Transmit>, EmitError> {
+        if !self.handshake.is_due(now) {
+            return Ok(None);
+        }
+        let options = Some(syn_options(common.symbol_size));
+        let segment = match self.stage {
+            Stage::Called | Stage::Sealed(_) => Segment::Syn(Syn { options }),
+            Stage::Answered(_) => Segment::SynAck(SynAck { echo: self.handshake.echo(), options }),
         };
-        self.close(Some(error));
+        self.handshake.on_answer();
+        let (parameters, local_id) = (common.own_parameters(), common.link.local_id);
+        let (number, length) = common.link.write_handshake(&segment, out, |out| match &self.stage {
+            Stage::Sealed(call) => call.write_syn(local_id, out),
+            Stage::Called | Stage::Answered(_) => parameters.encode(out),
+        })?;
+        self.handshake.on_sent(now, number);
+        let remote = common.link.paths.active();
+        Ok(Some(common.on_sent(now, length, None, remote)))
     }
 }
 
 /// What a modern SYN or SYNACK declares, and the symbol size which it offers, if we can speak what it asks for.
-fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
+pub(super) fn modern_parameters(syn: &Opener<'_>) -> Result<(Parameters, u16), Dropped> {
     let symbol_size = offered_symbol_size(syn.options, false).ok_or(Dropped::Unexpected)?;
     Ok((Parameters::decode(syn.payload)?, symbol_size))
 }

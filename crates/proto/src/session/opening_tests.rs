@@ -1,14 +1,16 @@
 //! An initiator, and responders who answer it as they like.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
 use dfcp_wire::feedback::{Report, ReportWriter, StreamState};
-use dfcp_wire::handshake::{Offer, Payload};
+use dfcp_wire::handshake::{Offer, Parameters, Payload};
 use dfcp_wire::segment::{Ack, Address, Data, Fin, ReportHeader, Reset, Segment, SynAck, SynOptions};
 use dfcp_wire::{StreamId, StreamLimits, Unverified};
 
 use super::*;
+use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::security::{Credentials, PeerKey, Verifier};
 use crate::session::handshake::{Opener, syn_options};
@@ -54,8 +56,8 @@ fn sent(connection: &mut Session, now: Time) -> Vec<Vec<u8>> {
 
 fn error(connection: &Session) -> Option<ConnectionError> {
     match &connection.phase {
-        Phase::Closed(error) => error.clone(),
-        _ => None,
+        Phase::Closed(closed) => closed.error().cloned(),
+        Phase::Opening(_) | Phase::Open(_) => None,
     }
 }
 
@@ -130,21 +132,14 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
     take(&mut acceptor, late, ack);
     for connection in [initiator, acceptor] {
         assert_eq!(connection.state(), State::Established);
-        assert_eq!(connection.rtt.smoothed(), crate::limits::RTT_GUESS_MAX);
+        assert_eq!(connection.common.rtt.smoothed(), crate::limits::RTT_GUESS_MAX);
     }
 }
 
 /// [state-1]: neither is the acceptor's peer proven by what it has no use for, nor does that count as received.
 #[test]
 fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
-    let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
-    let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
-    let syn = sent(&mut initiator, start()).remove(0);
-    let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
-    let opened = server.handle_datagram(start(), at_server(), &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
-    let crate::endpoint::Routed::Opened(_, acceptor) = opened else { panic!("{opened:?}") };
-    let mut acceptor = acceptor.into_session();
-    let address = Address::Connection(acceptor.local_id());
+    let (mut acceptor, address) = called_unsealed();
     let ack = |ack, payload: &[u8]| numbered(Segment::Ack(ack), address, 7, payload);
     let changed = |place: usize, value| {
         let mut datagram = ack(Ack::KeepAlive { stream: StreamId::FIRST }, &[]);
@@ -164,10 +159,10 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     for (count, datagram) in (1..).zip(useless) {
         take(&mut acceptor, start() + MS, datagram);
         assert_eq!((acceptor.state(), acceptor.stats().segments_dropped), (State::SynReceived, count));
-        assert_eq!((acceptor.arrivals.received(), acceptor.last_heard), (1, start()));
+        assert_eq!((acceptor.common.link.arrivals.received(), acceptor.last_heard()), (1, start()));
     }
     take(&mut acceptor, start() + MS, ack(Ack::KeepAlive { stream: StreamId::FIRST }, &[]));
-    assert_eq!((acceptor.state(), acceptor.arrivals.received()), (State::Established, 2));
+    assert_eq!((acceptor.state(), acceptor.common.link.arrivals.received()), (State::Established, 2));
 }
 
 /// [open-18]: an acceptor chooses among what is offered to it, which is nothing.
@@ -214,16 +209,22 @@ fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
     }
 }
 
-/// An accepted session without seals whose peer may open no streams, and where its segments go.
-fn opened_unsealed() -> (Session, Address) {
+/// A session without seals that a SYN has opened, and where its peer's segments go.
+fn called_unsealed() -> (Session, Address) {
     let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
     let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
     let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
     let opened = server.handle_datagram(start(), at_server(), &syn, &mut [0; DATAGRAM_BUFFER_BYTES]);
     let crate::endpoint::Routed::Opened(_, acceptor) = opened else { panic!("{opened:?}") };
-    let mut acceptor = acceptor.into_session();
+    let acceptor = acceptor.into_session();
     let address = Address::Connection(acceptor.local_id());
+    (acceptor, address)
+}
+
+/// The same whose peer has answered, and may open no streams.
+fn opened_unsealed() -> (Session, Address) {
+    let (mut acceptor, address) = called_unsealed();
     take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
     assert_eq!(acceptor.state(), State::Established);
     // Something was sent which a report can name.
@@ -367,7 +368,7 @@ fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
                 start(),
                 answer(&syn, friend(), &encoded(&Payload { symbol_size: Some(size), ..modest() })),
             );
-            assert_eq!((initiator.state(), initiator.symbol_size), (State::Established, size), "{peer:?}");
+            assert_eq!((initiator.state(), initiator.common.symbol_size), (State::Established, size), "{peer:?}");
         }
     }
 }
@@ -410,30 +411,11 @@ fn too_many_forgeries_end_a_connection() {
     let mut initiator = initiator(verified());
     let syn = sent(&mut initiator, start()).remove(0);
     take(&mut initiator, start(), answer(&syn, friend(), &encoded(&modest())));
-    assert_eq!(initiator.on_unopened(&OpenError::Forged), Err(Dropped::Forged));
+    assert_eq!(open::unopened(&OpenError::Forged), Stop::Dropped(Dropped::Forged));
     assert_eq!(initiator.state(), State::Established);
-    assert_eq!(initiator.on_unopened(&OpenError::ForgeryLimit), Ok(()));
+    let Stop::Ended(end) = open::unopened(&OpenError::ForgeryLimit) else { panic!("it goes on") };
+    initiator.end(*end);
     assert_eq!(error(&initiator), Some(ConnectionError::ForgeryLimit));
-}
-
-/// [close-6]
-#[test]
-fn time_wait_lasts_32_seconds() {
-    for config in [Config::sealed(verified()), Config::danger_unsealed()] {
-        let ports = Ports { local: 4_000, remote: 9 };
-        let mut connection = Session::new(start(), Arc::new(config), ports, at_server(), Role::Initiator, [3; 32]);
-        connection.phase = Phase::Open;
-        connection.closing.start(start(), 0, &RetransmitSchedule::MODERN);
-        connection.closing.on_fin_acknowledged(Some(0));
-        connection.closing.on_peer_fin(0);
-        connection.closing.on_peer_done();
-        connection.update_closing(start());
-        assert_eq!(connection.state(), State::TimeWait);
-        connection.handle_timeout(start() + Duration::from_secs(32) - MS);
-        assert_eq!(connection.state(), State::TimeWait);
-        connection.handle_timeout(start() + Duration::from_secs(32));
-        assert_eq!((connection.state(), error(&connection)), (State::Closed, None));
-    }
 }
 
 #[test]

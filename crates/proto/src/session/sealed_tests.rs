@@ -7,6 +7,7 @@ use dfcp_wire::segment::{Ack, Address, Envelope, KeyEpoch, Reset, Segment};
 use dfcp_wire::{DATAGRAM_BYTES_MAX, Finished, StreamId, ToSeal, Unverified};
 
 use super::*;
+use crate::config::Config;
 use crate::endpoint::{Accept, Cookies, Endpoint, Routed};
 use crate::security::{Ciphers, Credentials, PeerKey, Verifier};
 use crate::session::test_datagrams::{datagram, renew_crc};
@@ -153,8 +154,8 @@ impl World {
 
     fn error(&self) -> Option<ConnectionError> {
         match &self.client.phase {
-            Phase::Closed(error) => error.clone(),
-            _ => None,
+            Phase::Closed(closed) => closed.error().cloned(),
+            Phase::Opening(_) | Phase::Open(_) => None,
         }
     }
 }
@@ -208,7 +209,7 @@ fn keys_change_in_the_middle_of_a_transfer() {
     let mut world = World::new(client, server);
     world.transfer(1_000);
     for epoch in 1..=4_u64 {
-        world.client.numbers.jump_to((epoch << 28) - 50);
+        world.client.common.link.numbers.jump_to((epoch << 28) - 50);
         world.transfer(200_000);
         assert!(world.epochs.contains(&(epoch & 3)), "{:?}", world.epochs);
     }
@@ -337,7 +338,7 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let [(_, client, server), ..] = ways();
     let mut world = World::new(client, server);
     world.transfer(50_000);
-    let (number, now) = (world.client.numbers.take(), world.now + STEP);
+    let (number, now) = (world.client.common.link.numbers.take(), world.now + STEP);
     let address = Address::Connection(world.servers[0].local_id());
     let envelope = Envelope { address, number: number as u32, seal: Some(KeyEpoch::of(dfcp_secure::epoch_of(number))) };
     let mut out = [0; DATAGRAM_BYTES_MAX];
@@ -349,14 +350,14 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let mut header = bare.header.to_vec();
     header[11] = 8; // S1: there is no such ACK
     let mut tag = [0; 16];
-    let Seal::On(protection) = &mut world.client.seal else { panic!("it has no keys") };
+    let protection = world.client.common.link.keys.as_mut().unwrap();
     protection.seal(number, ToSeal { header: &header, payload: &mut [], tag: &mut tag }).unwrap();
     let server = &mut world.servers[0];
-    let (before, arrived, heard) = (server.stats(), server.arrivals.received(), server.last_heard);
+    let (before, arrived, heard) = (server.stats(), server.common.link.arrivals.received(), server.last_heard());
     server.handle_datagram(now, ([203, 0, 113, 9], 5_555).into(), &mut [&header[..], &tag].concat());
     let after = server.stats();
     assert_eq!(after.segments_dropped, before.segments_dropped + 1);
     assert_eq!(after.segments_forged, before.segments_forged, "its tag is right");
-    assert_eq!((server.arrivals.received(), server.last_heard), (arrived, heard));
-    assert_eq!(server.paths.due_at(), None, "its address is no candidate");
+    assert_eq!((server.common.link.arrivals.received(), server.last_heard()), (arrived, heard));
+    assert_eq!(server.common.link.paths.due_at(), None, "its address is no candidate");
 }

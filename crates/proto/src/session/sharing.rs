@@ -1,10 +1,7 @@
 //! What connections share which are driven together: a socket's buffer, the processor's caches, and the queue in front of a
 //! peer with which several of them have to do.
 
-use dfcp_time::Time;
-
 use crate::config::SendBuffering;
-use crate::limits::SHORT_PATH_RTT_MAX;
 use crate::session::{Phase, Session};
 
 /// What a connection has to send, for whoever lets those with one peer take turns.
@@ -37,47 +34,33 @@ impl Session {
     /// socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight
     /// than fits into that and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
-        self.receive_queue_bytes = bytes;
-    }
-
-    /// When the peer was last heard: the latest datagram which authenticated, and at first the connection's beginning. Without
-    /// seals, the latest that was not out of place.
-    #[must_use]
-    pub fn last_heard(&self) -> Time {
-        self.last_heard
+        self.common.receive_queue_bytes = bytes;
     }
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].
     pub fn set_send_buffering(&mut self, send_buffering: SendBuffering) {
-        self.send.set_send_buffering(send_buffering);
+        self.common.streams.send.set_send_buffering(send_buffering);
     }
 
     /// What it has to send. Of a connection which is not modern or not open, nothing.
     #[must_use]
     pub fn sending(&self) -> Sending {
-        if self.phase != Phase::Open {
-            return Sending::default();
-        }
-        let is_under_way = self.send.is_under_way();
-        Sending {
-            is_under_way,
-            is_busy: is_under_way || self.send.is_writer_held_up(),
-            takes_turns: self.pacer.rate_bps().is_none()
-                && self.send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
-            has_used_allowance: self.send.has_used_allowance(),
+        match &self.phase {
+            Phase::Open(open) => open.sending(&self.common),
+            Phase::Opening(_) | Phase::Closed(_) => Sending::default(),
         }
     }
 
     /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
     /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
-        self.send.allow(allowance);
-        self.send.wake_writers();
+        self.common.streams.send.allow(allowance);
+        self.common.streams.send.wake_writers();
     }
 
     /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
-        self.send.flight.set_queue_sharers(sharers);
+        self.common.streams.send.flight.set_queue_sharers(sharers);
     }
 }

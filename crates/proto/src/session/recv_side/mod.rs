@@ -225,7 +225,7 @@ impl RecvSide {
     /// If it has no place, or contradicts what came before.
     pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let id = data.stream;
-        let pushed = self.with(id, |half, common| half.push(common, data.block_id, data.block, data.esi, payload));
+        let pushed = self.with(id, |half, common| half.push(common, data, payload));
         let Some(result) = pushed else {
             self.common.symbols.late += 1;
             self.ends.owe(id);

@@ -16,7 +16,7 @@ pub(crate) use self::reports::Heard;
 pub use self::scheduler::Priority;
 use self::scheduler::{Scheduler, Work};
 pub(crate) use self::streams::SendEvent;
-use crate::config::Config;
+use crate::config::{Config, Traffic};
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
 use crate::path::in_flight::Sent;
@@ -33,6 +33,8 @@ pub(crate) struct SendSide {
     pub(crate) flight: Flight,
     /// Who opens streams here.
     opener: Opener,
+    /// That of streams which are opened.
+    traffic: Traffic,
     shared: SendShared,
     streams: StreamTable<SendStream>,
     scheduler: Scheduler,
@@ -83,6 +85,7 @@ impl SendSide {
         Self {
             flight: Flight::default(),
             opener,
+            traffic: config.traffic,
             shared,
             streams: StreamTable::with_first(first),
             scheduler: Scheduler::new(),
@@ -161,7 +164,7 @@ impl SendSide {
             if cut_at.is_some_and(|at| at <= now) {
                 self.scheduler.wake(id);
             }
-            // Who has a turn need not be looked at again; what else is due is so until it is done.
+            // A stream that has a turn need not be looked at again; what else is due is so until it is done.
             let later = cut_at.filter(|&at| at > now);
             let due_at = [later, stream.ask_at(), stream.ending_at()].into_iter().flatten().min();
             self.timed_from = due_at.map_or(self.timed_from, |at| at.min(self.timed_from));

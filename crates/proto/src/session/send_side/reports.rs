@@ -59,7 +59,6 @@ impl SendSide {
                 }
             }
         })?;
-        // Each once, or what the peer has not seen of a stream would count for as many as its datagrams alternate with others'.
         self.waste.on_report(report.wasted);
         self.shared.on_report(report);
         let listed = self.take_records(records)?;
@@ -169,7 +168,7 @@ impl SendSide {
         Err(PeerMisbehaved::InconsistentReport { received, accounted: least })
     }
 
-    /// Windows may have opened, and time has passed: who waited is asked again.
+    /// Windows may have opened, and time has passed: streams that waited are asked again.
     fn wake_waiting(&mut self) {
         for id in self.waiting.drain(..) {
             self.scheduler.wake(id);

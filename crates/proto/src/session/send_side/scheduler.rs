@@ -141,7 +141,7 @@ impl Scheduler {
         }
     }
 
-    /// The stream has sent a datagram of so many bytes.
+    /// The stream has sent a datagram of `bytes` bytes.
     pub(super) fn on_sent(&mut self, id: StreamId, bytes: usize) {
         let Some(share) = self.shares.get_mut(id) else { return };
         let turn = share.turn;

@@ -25,8 +25,8 @@ pub(crate) enum SendEvent {
 
 impl SendSide {
     /// A stream begins.
-    pub(crate) fn open(&mut self, id: StreamId, traffic: Traffic) {
-        self.streams.insert(id, SendStream::new(id, traffic, &self.shared));
+    pub(crate) fn open(&mut self, id: StreamId) {
+        self.streams.insert(id, SendStream::new(id, self.traffic, &self.shared));
         self.scheduler.add(id);
     }
 
@@ -104,7 +104,7 @@ impl SendSide {
         Ok(())
     }
 
-    /// The peer has dropped a stream that we have reset; so many of its symbols have served.
+    /// The peer has dropped a stream that we have reset, `served` of whose symbols have served.
     ///
     /// # Errors
     /// So many cannot have.
@@ -299,6 +299,7 @@ impl SendSide {
     }
 
     pub(crate) fn set_traffic(&mut self, traffic: Traffic) {
+        self.traffic = traffic;
         self.streams.iter_mut().for_each(|(_, stream)| stream.set_traffic(traffic));
     }
 

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, K_MAX, Pushed};
 use dfcp_wire::BlockInfo;
+use dfcp_wire::segment::Data;
 
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
@@ -142,14 +143,8 @@ impl RecvStream {
     ///
     /// # Errors
     /// If it has no place, or contradicts what came before.
-    pub(crate) fn push(
-        &mut self,
-        common: &mut RecvCommon,
-        block_id: u32,
-        info: BlockInfo,
-        esi: u32,
-        payload: &[u8],
-    ) -> Result<bool, PushError> {
+    pub(crate) fn push(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
+        let Data { block_id, block: info, .. } = *data;
         if block_id < self.next_needed {
             common.symbols.late += 1;
             return Ok(false);
@@ -164,19 +159,13 @@ impl RecvStream {
             return Ok(false);
         }
         let before = self.shared_bytes(common);
-        let result = self.collect(common, block_id, info, esi, payload);
+        let result = self.collect(common, data, payload);
         common.memory.on_change(before, self.shared_bytes(common));
         result
     }
 
-    fn collect(
-        &mut self,
-        common: &mut RecvCommon,
-        block_id: u32,
-        info: BlockInfo,
-        esi: u32,
-        payload: &[u8],
-    ) -> Result<bool, PushError> {
+    fn collect(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
+        let Data { block_id, block: info, esi, .. } = *data;
         let index = self.open(common, block_id, info, payload.len())?;
         let Some(Slot::Open(collector, layout)) = self.slots.get_mut(index) else {
             common.symbols.late += 1;

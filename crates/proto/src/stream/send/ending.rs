@@ -140,7 +140,7 @@ impl SendStream {
         Ok(true)
     }
 
-    /// The peer's answer to our reset: so many symbols of the stream have served, modulo 2³². `true` if it is reset.
+    /// The peer's answer to our reset: `served` symbols of the stream have served, modulo 2³². `true` if it is reset.
     ///
     /// # Errors
     /// That is less than it has proven, or more than was sent.

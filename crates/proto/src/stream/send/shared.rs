@@ -13,11 +13,11 @@ use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::window::GrowingWindow;
 
-/// A stream leaves at least one part in so many, less one, of what it holds to the others: one alone takes seven eighths of
+/// A stream leaves to the others at least a seventh of what it holds: one alone takes seven eighths of
 /// all that there is, and stalled ones never take all.
 const SHARE_PARTS: u64 = 8;
 
-/// What a block of so many bytes counts in flow control.
+/// What a block of `length_bytes` counts in flow control.
 pub(crate) fn block_cost(length_bytes: u64) -> u64 {
     length_bytes.max(limits::BLOCK_COUNT_BYTES_MIN)
 }
@@ -28,7 +28,7 @@ pub(crate) fn own_place_bytes(symbol_size: usize) -> u64 {
     block_cost(symbol_size as u64) + KIB_BYTES - 1
 }
 
-/// How much more one may take who has `own` of what is shared, when `free` of it is left (\[window-7\]).
+/// How much more a stream may take that has `own` of what is shared, when `free` of it is left (\[window-7\]).
 pub(crate) fn share(free: u64, own: u64) -> u64 {
     (free.saturating_mul(SHARE_PARTS - 1).saturating_sub(own) / SHARE_PARTS).min(free)
 }

@@ -1,0 +1,123 @@
+//! The datagrams of a session: how they are addressed, numbered and sealed, and which have come. The one place where its
+//! segments become datagrams: written in place, then sealed or given a CRC.
+
+use std::net::SocketAddr;
+
+use dfcp_secure::{SealError, epoch_of};
+use dfcp_wire::segment::{Address, Envelope, KeyEpoch, Segment};
+use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
+
+use crate::path::arrivals::Arrivals;
+use crate::path::numbers::DatagramNumbers;
+use crate::session::paths::Paths;
+use crate::session::protection::Protection;
+use crate::shared::Ports;
+
+/// Why a segment did not become a datagram. Each is a fault of this program or its cipher's, and ends the session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum EmitError {
+    /// It has no room for its payload, or a value is outside its field.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// It could not be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+}
+
+/// A segment whose header is written.
+#[derive(Debug)]
+pub(super) struct Numbered<'a> {
+    pub(super) number: u64,
+    pub(super) draft: Draft<'a, Trailer>,
+}
+
+/// What makes datagrams of segments.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) ports: Ports,
+    /// What the peer puts into the port fields of segments to us.
+    pub(super) local_id: u32,
+    /// What we put into the port fields of segments to the peer, once known.
+    pub(super) peer_id: Option<u32>,
+    pub(super) paths: Paths,
+    /// Whether the session has keys, or will.
+    is_sealed: bool,
+    /// From the moment they are agreed; then nothing is taken that does not authenticate.
+    pub(super) keys: Option<Box<Protection>>,
+    pub(super) numbers: DatagramNumbers,
+    /// Segments sent before there were keys, which a sealed session numbers apart from its datagrams.
+    clear_sent: u32,
+    pub(super) arrivals: Arrivals,
+}
+
+impl Link {
+    pub(super) fn new(ports: Ports, local_id: u32, remote: SocketAddr, is_sealed: bool) -> Self {
+        Self {
+            ports,
+            local_id,
+            peer_id: None,
+            paths: Paths::new(remote),
+            is_sealed,
+            keys: None,
+            numbers: DatagramNumbers::default(),
+            clear_sent: 0,
+            arrivals: Arrivals::default(),
+        }
+    }
+
+    /// Numbers a segment and writes its header.
+    #[inline]
+    pub(super) fn begin<'a>(&mut self, segment: &Segment, out: &'a mut DatagramBuffer) -> Numbered<'a> {
+        let number = if self.is_before_keys(segment) { self.next_clear_number() } else { self.numbers.take() };
+        let address = match self.peer_id {
+            Some(id) => Address::Connection(id),
+            None => Address::Ports(self.ports.outgoing()),
+        };
+        let seal = self.keys.is_some().then(|| KeyEpoch::of(epoch_of(number)));
+        let draft = segment.begin(&Envelope { address, number: number as u32, seal }, out);
+        Numbered { number, draft }
+    }
+
+    /// Appends what protects the segment; returns the datagram's length.
+    #[inline]
+    pub(super) fn complete(&mut self, segment: Numbered<'_>) -> Result<usize, EmitError> {
+        match segment.draft.finish() {
+            Finished::Complete(length) => Ok(length),
+            Finished::ToSeal(datagram) => {
+                let keys = self.keys.as_mut().ok_or(SealError::Exhausted)?;
+                Ok(keys.seal(segment.number, datagram)?)
+            }
+        }
+    }
+
+    /// Writes a segment without payload; returns the datagram's length.
+    pub(super) fn write(&mut self, segment: &Segment, out: &mut DatagramBuffer) -> Result<usize, EmitError> {
+        let numbered = self.begin(segment, out);
+        self.complete(numbered)
+    }
+
+    /// Writes a segment of the handshake with what `payload` puts into it; returns its number and the datagram's length.
+    pub(super) fn write_handshake(
+        &mut self,
+        segment: &Segment,
+        out: &mut DatagramBuffer,
+        payload: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
+    ) -> Result<(u32, usize), EmitError> {
+        let mut numbered = self.begin(segment, out);
+        let length = payload(numbered.draft.payload_up_to(usize::MAX))?;
+        numbered.draft.truncate(length);
+        let number = numbered.number as u32;
+        Ok((number, self.complete(numbered)?))
+    }
+
+    /// The handshake of a sealed session has numbers of its own: those of its datagrams begin with the keys (\[replay-2\]).
+    const fn is_before_keys(&self, segment: &Segment) -> bool {
+        self.is_sealed && !segment.can_be_sealed()
+    }
+
+    fn next_clear_number(&mut self) -> u64 {
+        let number = self.clear_sent;
+        self.clear_sent = self.clear_sent.saturating_add(1);
+        number.into()
+    }
+}

@@ -1,0 +1,59 @@
+//! What the rest of a session learns from a report that its sending side believes.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::Report;
+
+use crate::path::breaker::Snapshot;
+use crate::path::credit::Spending;
+use crate::path::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
+use crate::session::common::Common;
+use crate::session::open::Open;
+
+impl Open {
+    /// What else a report that is news says: `queue_kib` is the queue in front of the peer.
+    pub(super) fn on_news(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        report: &Report,
+        sample: Option<Duration>,
+        queue_kib: u32,
+    ) {
+        common.counters.arrival_rate_bps = report.arrival_rate_bps;
+        if let Some(sample) = sample {
+            common.rtt.sample(sample);
+        }
+        let queue = QueueReport {
+            queue_bytes: u64::from(queue_kib) * QUEUE_UNIT_BYTES,
+            arrival_rate_bps: report.arrival_rate_bps,
+            rate_bps: self.configured_bps(&common.config),
+            rtt: sample,
+            interval: common.rtt.report_interval(),
+        };
+        common.streams.send.on_queue(now, queue);
+        self.credit.on_report(sample);
+    }
+
+    pub(super) fn feed_breaker(&mut self, now: Time, common: &Common, bytes: u64) {
+        let is_credit_short = self.spending(common) != Spending::Freely;
+        let is_on = self.breaker_is_on(&common.config);
+        let Some(reported) = common.streams.send.flight.reported().filter(|_| is_on) else { return };
+        let Some(rate_bps) = self.configured_bps(&common.config) else { return };
+        self.reported_bytes = self.reported_bytes.max(bytes.min(common.counters.bytes_sent));
+        let overhead = reported.received * u64::from(common.overhead_bytes);
+        let numbers = &common.link.numbers;
+        let snapshot = Snapshot {
+            at: now,
+            numbered: numbers.sent_before(numbers.end()),
+            settled: reported.passed,
+            arrived: reported.received,
+            arrived_bits: (self.reported_bytes + overhead) * 8,
+            sent_bits: common.sent_bits,
+            is_credit_short,
+        };
+        self.breaker.observe(snapshot, common.rtt.smoothed(), rate_bps);
+        self.update_rate(&common.config);
+    }
+}

@@ -1,0 +1,186 @@
+//! A session which is open: from ESTABLISHED to TIME_WAIT. Wiring over the small owners which decide (streams, reporter,
+//! pacer, breaker, credit, closing).
+
+mod feedback;
+mod rate;
+mod receive;
+mod spending;
+mod timers;
+mod transmit;
+
+use std::time::Duration;
+
+use dfcp_secure::OpenError;
+use dfcp_time::Time;
+use dfcp_wire::segment::ResetReason;
+
+use crate::config::Config;
+use crate::error::{ConnectionError, Dropped};
+use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
+use crate::path::breaker::Breaker;
+use crate::path::credit::Credit;
+use crate::path::pacing::Pacer;
+use crate::session::common::Common;
+use crate::session::handshake::Handshake;
+use crate::session::opening::{Agreed, Opening};
+use crate::session::reporter::Reporter;
+use crate::session::sharing::Sending;
+use crate::session::{End, Stop};
+use crate::shared::closing::Closing;
+use crate::shared::events::EventKind;
+use crate::shared::retransmit::RetransmitSchedule;
+use crate::shared::state::State;
+use crate::stats::Stats;
+
+/// What exists only while a session is open.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// What of it the peer may still ask for.
+    handshake: Handshake,
+    /// The third message of a sealed one, until the acceptor shows that it has come.
+    third: Option<Box<[u8]>>,
+    closing: Closing,
+    pub(super) reporter: Reporter,
+    pacer: Pacer,
+    breaker: Breaker,
+    /// What the peer has yet to prove.
+    credit: Credit,
+    /// The rate it permits us; 0 is any.
+    peer_rate_max_bps: u64,
+    /// The configured silence before we speak, or what the peer needs.
+    keep_alive: Option<Duration>,
+    last_keep_alive: Time,
+    /// Whether the sender should be asked for data when the pacer permits.
+    pub(super) may_send: bool,
+    /// Whether the sender had nothing the last time it was asked, and when that was.
+    was_idle: bool,
+    sender_asked_at: Time,
+    reported_bytes: u64,
+}
+
+impl Open {
+    /// The handshake is done.
+    pub(super) fn new(now: Time, common: &mut Common, opening: &mut Opening, agreed: Agreed) -> Self {
+        let Agreed { peer, third } = agreed;
+        let config = &common.config;
+        // A peer which gives up sooner than we would speak must hear of us in time ([idle-3]).
+        let keep_alive = config.keep_alive.map(|keep_alive| match peer.idle_timeout {
+            Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
+            None => keep_alive,
+        });
+        common.streams.send.establish(now, common.symbol_size, peer.window_blocks, peer.memory_bytes);
+        common.streams.on_peer_limits(peer.streams);
+        common.link.numbers.skip_some(common.random.bytes());
+        common.streams.recv.set_symbol_size(common.symbol_size);
+        let mut open = Self {
+            handshake: std::mem::take(&mut opening.handshake),
+            third,
+            closing: Closing::default(),
+            reporter: Reporter::default(),
+            pacer: Pacer::new(None),
+            breaker: Breaker::new(),
+            credit: Credit::default(),
+            peer_rate_max_bps: peer.rate_max_bps,
+            keep_alive,
+            last_keep_alive: opening.began_at,
+            may_send: true,
+            was_idle: true,
+            sender_asked_at: Time::ZERO,
+            reported_bytes: 0,
+        };
+        open.update_rate(&common.config);
+        common.events.push(EventKind::Connected);
+        common.events.push(EventKind::Writable);
+        open
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.closing.state()
+    }
+
+    /// Whether the peer has confirmed the end of our half of the first stream.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closing.is_fin_acknowledged()
+    }
+
+    /// What it has to send.
+    pub(super) fn sending(&self, common: &Common) -> Sending {
+        let send = &common.streams.send;
+        let is_under_way = send.is_under_way();
+        Sending {
+            is_under_way,
+            is_busy: is_under_way || send.is_writer_held_up(),
+            takes_turns: self.pacer.rate_bps().is_none()
+                && send.flight.least_rtt().is_some_and(|rtt| rtt <= SHORT_PATH_RTT_MAX),
+            has_used_allowance: send.has_used_allowance(),
+        }
+    }
+
+    /// Tells the peer once a good part more of the window is free than it knows of.
+    pub(super) fn tell_of_room(&mut self, now: Time, common: &mut Common) {
+        if common.streams.recv.has_room_to_tell() {
+            self.reporter.on_own_news(now);
+        }
+    }
+
+    /// Our FIN, once every stream has said where it ends: that of the first one says that nothing else will come. It is
+    /// repeated as long as there is progress, so it is sent at once (\[close-1\]).
+    fn start_closing(&mut self, now: Time, common: &mut Common) {
+        let send = &common.streams.send;
+        if let Some(end) = send.first_end().filter(|_| send.is_only_first()) {
+            self.closing.start(now, end, &RetransmitSchedule::MODERN);
+            common.streams.on_ending();
+        }
+    }
+
+    /// After anything that can end a direction: the states which follow, and how the session ends if it does.
+    pub(super) fn update_closing(&mut self, now: Time, common: &mut Common) -> Option<End> {
+        if common.streams.send.is_exhausted() {
+            let error = Some(ConnectionError::StreamTooLong);
+            return Some(End { error, reset: Some(ResetReason::Unspecified) });
+        }
+        self.start_closing(now, common);
+        if common.streams.recv.is_first_finished() && self.closing.on_peer_done() {
+            common.events.push(EventKind::Readable);
+        }
+        match self.closing.state() {
+            State::TimeWait => {
+                if self.closing.time_wait_until().is_none() {
+                    self.closing.enter_time_wait(now + common.config.time_wait);
+                }
+                None
+            }
+            State::Closed => Some(End::default()),
+            State::SynSent
+            | State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait
+            | State::LastAck => None,
+        }
+    }
+
+    /// Figures of what is open, or was until the session ended.
+    pub(super) fn add_stats(&self, config: &Config, stats: &mut Stats) {
+        stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
+        if self.breaker_is_on(config) {
+            stats.breaker = self.breaker.state();
+            if self.breaker.is_limiting() {
+                let configured_bps = self.configured_bps(config);
+                stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
+                stats.carried_rate_bps =
+                    configured_bps.and_then(|bps| self.breaker.carried_bps(bps)).unwrap_or_default();
+            }
+        }
+        stats.breaker_tests = self.breaker.tests();
+    }
+}
+
+/// A datagram which is not authentic has no effect, until there have been too many of them (\[seal-7\]).
+pub(super) fn unopened(error: &OpenError) -> Stop {
+    match error {
+        OpenError::ForgeryLimit => End::because(ConnectionError::ForgeryLimit).into(),
+        _ => Dropped::Forged.into(),
+    }
+}

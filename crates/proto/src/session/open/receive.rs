@@ -1,0 +1,241 @@
+//! What arrives in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
+//! nothing, and in a sealed session neither does anything that is not authentic.
+
+use std::net::SocketAddr;
+
+use dfcp_secure::epoch_of;
+use dfcp_time::Time;
+use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
+use dfcp_wire::{StreamId, feedback};
+use rand_chacha::rand_core::Rng;
+
+use crate::error::{ConnectionError, Dropped};
+use crate::path::rtt::RttEstimator;
+use crate::session::common::Common;
+use crate::session::open::spending::ProvenSymbols;
+use crate::session::open::{Open, unopened};
+use crate::session::send_side::Heard;
+use crate::session::stream_set::Direction;
+use crate::session::{End, Stop};
+use crate::shared::PushError;
+use crate::shared::events::EventKind;
+
+impl Open {
+    /// Opens a sealed datagram and takes its segment. Nothing changes before it is known to be new, authentic and a segment.
+    pub(in crate::session) fn take_sealed(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        remote: SocketAddr,
+        header: &Sealed,
+        datagram: &mut [u8],
+    ) -> Result<(), Stop> {
+        let bytes = datagram.len();
+        let link = &mut common.link;
+        let Some(keys) = &mut link.keys else { return Err(Dropped::Unexpected.into()) };
+        let (head, sealed) = header.split(datagram)?;
+        let number = link.arrivals.expand(header.number());
+        // [seal-2]: the epoch is that of the number.
+        if header.connection_id() != link.local_id || header.epoch() != KeyEpoch::of(epoch_of(number)) {
+            return Err(Dropped::Unexpected.into());
+        }
+        if !link.arrivals.is_new(number) {
+            // A dropped segment, not a duplicate symbol: nobody vouches for its flags ([state-4]).
+            return Err(Dropped::Duplicate.into());
+        }
+        let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
+        let Received { segment, payload, .. } = header.opened(sealed.get(..length).unwrap_or_default())?;
+        let newest = link.arrivals.is_newest(number);
+        link.arrivals.observe(now, number, bytes);
+        if newest {
+            link.paths.on_newest(remote, || common.random.with(|random| random.next_u64()));
+        }
+        self.handshake.stop_timer();
+        self.third = None;
+        common.last_heard = now;
+        match segment {
+            Segment::Reset(reset) => Err(End::because(match reset.reason {
+                ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
+                ResetReason::CannotRead | ResetReason::Unspecified => ConnectionError::Reset,
+            })
+            .into()),
+            Segment::Ack(Ack::PathChallenge { token }) => {
+                common.link.paths.on_challenge(remote, token);
+                Ok(())
+            }
+            Segment::Ack(Ack::PathResponse { token }) => self.take_path_response(now, common, token),
+            _ => self.take_segment(now, common, &segment, number, payload),
+        }
+    }
+
+    fn take_path_response(&mut self, now: Time, common: &mut Common, token: u64) -> Result<(), Stop> {
+        let sample = common.link.paths.on_response(now, token).ok_or(Dropped::Unexpected)?;
+        // What was known of the old path's delay says nothing about this one's. The peer may have kept the challenge.
+        common.rtt = RttEstimator::default();
+        common.rtt.guess(sample);
+        self.credit.on_new_path();
+        self.may_send = true;
+        self.reporter.on_own_news(now);
+        Ok(())
+    }
+
+    /// The peer repeats its SYN or SYNACK of this number: our answer was lost.
+    pub(in crate::session) fn on_copy(&mut self, number: u32) {
+        self.handshake.owe(number);
+    }
+
+    /// Without seals, a segment which names our id: the peer knows that we are here (\[open-12\]).
+    pub(in crate::session) fn on_named(&mut self) {
+        self.handshake.stop_timer();
+    }
+
+    /// A segment of an open session; `number` is its full one.
+    pub(in crate::session) fn take_segment(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        segment: &Segment,
+        number: u64,
+        payload: &[u8],
+    ) -> Result<(), Stop> {
+        let result = match segment {
+            Segment::Data(data) => self.take_data(now, common, data, payload),
+            Segment::Report(header) => self.take_report(now, common, header, number, payload),
+            Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
+            Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
+            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
+        };
+        // Also after what was refused: it may have been the last of its stream.
+        if common.streams.settle_gone(now) {
+            self.reporter.on_own_news(now);
+        }
+        match result {
+            Ok(()) => self.update_closing(now, common).map_or(Ok(()), |end| Err(end.into())),
+            Err(PushError::Dropped(dropped)) => Err(dropped.into()),
+            Err(PushError::Misbehaved(what)) => {
+                let error = Some(ConnectionError::PeerMisbehaved(what));
+                Err(End { error, reset: Some(ResetReason::Unspecified) }.into())
+            }
+        }
+    }
+
+    fn take_data(&mut self, now: Time, common: &mut Common, data: &Data, payload: &[u8]) -> Result<(), PushError> {
+        let streams = &mut common.streams;
+        if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
+            // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
+            streams.recv.count_refused();
+            self.reporter.on_arrival(now);
+            return Err(error);
+        }
+        let result = streams.recv.push(data, payload);
+        if matches!(result, Ok(true)) && !streams.recv.has_open_blocks() {
+            self.reporter.on_urgent(now);
+        } else {
+            // Also for what there was no room for: the sender must learn of the window.
+            self.reporter.on_arrival(now);
+        }
+        result?;
+        if data.stream == StreamId::FIRST && streams.recv.is_readable(StreamId::FIRST) {
+            common.events.push(EventKind::Readable);
+        }
+        Ok(())
+    }
+
+    fn take_report(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        header: &ReportHeader,
+        number: u64,
+        payload: &[u8],
+    ) -> Result<(), PushError> {
+        let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
+        let streams = &mut common.streams;
+        let was_drained = streams.send.is_drained();
+        streams.check_records(&records)?;
+        let proven = ProvenSymbols::now(common);
+        let (numbers, rtt) = (&common.link.numbers, &common.rtt);
+        let heard = common.streams.send.on_report(now, number, (&report, &records), numbers, rtt);
+        let heard = heard.map_err(PushError::Misbehaved)?;
+        common.counters.acks_received += 1;
+        self.may_send = true;
+        if let Heard::News { rtt_sample } = heard {
+            // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
+            // on its way shows nothing.
+            if !was_drained {
+                self.closing.progress(now);
+            }
+            self.on_news(now, common, &report, rtt_sample, header.receive_queue_kib);
+            self.pay_off(now, common, proven);
+            self.feed_breaker(now, common, report.bytes_received);
+            common.streams.on_peer_limits(report.streams);
+        }
+        Ok(())
+    }
+
+    fn take_ack(&mut self, now: Time, common: &mut Common, ack: &Ack, number: u64) -> Result<(), PushError> {
+        match *ack {
+            Ack::OfFin { stream: StreamId::FIRST, end, proof } => {
+                self.take_fin_ack(common, Some(end), proof, number)?;
+            }
+            Ack::OfSynAck { echo } => {
+                // Repeats of the ACK name the same SYNACK: only the first one tells the time.
+                if let Some(sample) = self.handshake.rtt(now, echo).filter(|_| !common.rtt.is_known()) {
+                    common.rtt.guess(sample);
+                }
+                self.reporter.on_urgent(now);
+            }
+            Ack::KeepAlive { stream } => {
+                common.streams.admit(now, stream, Direction::Any)?;
+                common.streams.recv.on_question(stream);
+                self.reporter.on_arrival(now);
+            }
+            Ack::OfFin { .. }
+            | Ack::ResetStream { .. }
+            | Ack::OfReset { .. }
+            | Ack::StopSending { .. }
+            | Ack::Gone { .. } => {
+                common.streams.take_ack(now, ack, number)?;
+                self.may_send = true;
+            }
+            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
+                return Err(Dropped::Unexpected.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Our FIN is acknowledged, if it is the one which names `end`, or whichever it is.
+    fn take_fin_ack(
+        &mut self,
+        common: &mut Common,
+        end: Option<u32>,
+        proof: u32,
+        number: u64,
+    ) -> Result<(), PushError> {
+        let send = &mut common.streams.send;
+        if self.closing.is_repeating() {
+            send.check_first_end(end, proof).map_err(PushError::Misbehaved)?;
+        }
+        if self.closing.on_fin_acknowledged(end) {
+            send.on_first_finished(number);
+            common.events.push(EventKind::Finished);
+        }
+        Ok(())
+    }
+
+    fn take_fin(&mut self, now: Time, common: &mut Common, fin: &Fin, number: u64) -> Result<(), PushError> {
+        common.streams.admit(now, fin.stream, Direction::FromPeer)?;
+        common.streams.recv.on_fin(fin.stream, fin.end)?;
+        if fin.stream != StreamId::FIRST {
+            self.reporter.on_arrival(now);
+            return Ok(());
+        }
+        self.closing.on_peer_fin(fin.end);
+        if let Some(proof) = fin.ack_proof {
+            self.take_fin_ack(common, None, proof, number)?;
+        }
+        self.reporter.on_arrival(now);
+        Ok(())
+    }
+}

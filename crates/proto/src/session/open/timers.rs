@@ -1,0 +1,120 @@
+//! What happens in an open session when nothing else does.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::error::ConnectionError;
+use crate::limits::KEEP_ALIVE_REPEAT;
+use crate::session::End;
+use crate::session::common::Common;
+use crate::session::open::Open;
+use crate::shared::state::State;
+use crate::shared::{Timer, earlier, earliest};
+
+/// How often a sender whose window is closed asks whether it still is.
+const WINDOW_PROBE: Duration = Duration::from_secs(1);
+
+impl Open {
+    pub(in crate::session) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
+        let owes_answer = self.handshake.owes() || self.closing.due_ack().is_some();
+        earliest([
+            (self.idle_at(common), Timer::Idle),
+            (self.handshake.next_timeout(), Timer::Handshake),
+            (owes_answer.then_some(now), Timer::Answer),
+            (common.streams.recv.answer_at(), Timer::Answer),
+            (self.closing.next_timeout(), Timer::Closing),
+            (self.report_due_at(common), Timer::Report),
+            (self.keep_alive_at(common), Timer::KeepAlive),
+            (self.data_at(now, common), Timer::Data),
+            (common.link.paths.due_at(), Timer::Path),
+        ])
+    }
+
+    /// Lets time pass; how the session ends, if it does.
+    pub(in crate::session) fn handle_timeout(&mut self, now: Time, common: &Common) -> Option<End> {
+        if self.handshake.is_exhausted(now) {
+            self.handshake.stop_timer();
+        }
+        if self.closing.time_wait_until().is_some_and(|until| now >= until) {
+            return Some(End::default());
+        }
+        if self.idle_at(common).is_some_and(|at| now >= at) {
+            return Some(End::because(ConnectionError::TimedOut));
+        }
+        self.closing.is_exhausted(now).then(|| End::because(ConnectionError::CloseTimeout))
+    }
+
+    /// When silence ends the session (\[idle-1\], \[silence-3\]).
+    fn idle_at(&self, common: &Common) -> Option<Time> {
+        let is_over = self.closing.time_wait_until().is_some();
+        (!is_over).then(|| common.last_heard + common.config.idle_timeout)
+    }
+
+    pub(super) fn report_due_at(&self, common: &Common) -> Option<Time> {
+        self.reporter.due_at(common.rtt.report_interval(), common.rtt.report_interval_of_much())
+    }
+
+    pub(super) fn keep_alive_at(&self, common: &Common) -> Option<Time> {
+        if !self.state().is_open() {
+            return None;
+        }
+        let regular = self.keep_alive.map(|interval| {
+            if self.last_keep_alive <= common.last_heard {
+                return common.last_sent + interval;
+            }
+            // Three unanswered ones in an idle timeout are no rarity at 50 % loss ([idle-2]).
+            self.last_keep_alive + interval.min(KEEP_ALIVE_REPEAT.max(common.rtt.smoothed() * 2))
+        });
+        // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
+        let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
+        earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE))
+    }
+
+    /// When data may be sent, as far as is known.
+    fn data_at(&self, now: Time, common: &Common) -> Option<Time> {
+        if self.state() == State::TimeWait {
+            return None;
+        }
+        if self.may_send {
+            return Some(self.pacer.ready_at().max(now));
+        }
+        // What was due when the sender was asked last and had nothing waits for something else to happen.
+        let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.rtt, self.spending(common));
+        fresh.map(|at| at.max(self.pacer.ready_at()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::security::PeerKey;
+    use crate::session::handshake::PeerLimits;
+    use crate::session::opening::{Agreed, Opening};
+    use crate::shared::retransmit::RetransmitSchedule;
+    use crate::shared::{Ports, Role};
+
+    /// [close-6]
+    #[test]
+    fn time_wait_lasts_32_seconds() {
+        let start = Time::from_s(1);
+        for config in [Config::sealed(PeerKey::Any), Config::danger_unsealed()] {
+            let (ports, remote) = (Ports { local: 4_000, remote: 9 }, ([198, 51, 100, 1], 9).into());
+            let mut common = Common::new(start, Arc::new(config), ports, remote, Role::Initiator, [3; 32]);
+            let agreed = Agreed { peer: PeerLimits::default(), third: None };
+            let mut open = Open::new(start, &mut common, &mut Opening::accept(start), agreed);
+            open.closing.start(start, 0, &RetransmitSchedule::MODERN);
+            open.closing.on_fin_acknowledged(Some(0));
+            open.closing.on_peer_fin(0);
+            open.closing.on_peer_done();
+            assert_eq!(open.update_closing(start, &mut common), None);
+            let end = start + Duration::from_secs(32);
+            assert_eq!((open.state(), open.closing.next_timeout()), (State::TimeWait, Some(end)));
+            assert_eq!(open.handle_timeout(end - Duration::from_millis(1), &common), None);
+            assert_eq!(open.handle_timeout(end, &common), Some(End::default()));
+        }
+    }
+}

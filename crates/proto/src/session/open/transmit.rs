@@ -1,0 +1,271 @@
+//! What an open session sends: each owner is asked in turn whether it has something to say.
+
+use std::net::SocketAddr;
+
+use dfcp_time::Time;
+use dfcp_wire::feedback::{Report, ReportWriter};
+use dfcp_wire::handshake::Payload;
+use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
+use dfcp_wire::{DatagramBuffer, StreamId};
+
+use crate::limits;
+use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
+use crate::session::common::Common;
+use crate::session::handshake::syn_options;
+use crate::session::link::EmitError;
+use crate::session::open::Open;
+use crate::session::paths::PathMessage;
+use crate::shared::state::State;
+use crate::shared::{Data, Role, Transmit};
+
+/// What an owner other than the sender has to say.
+#[derive(Debug)]
+enum Control {
+    /// A segment without payload.
+    Bare(Segment),
+    /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
+    Handshake(Segment),
+    /// A report without its records.
+    Report(ReportHeader, Report),
+}
+
+impl Open {
+    pub(in crate::session) fn next_datagram(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<Transmit>, EmitError> {
+        let mut remote = common.link.paths.active();
+        let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
+            (self.write_control(now, common, &control, out)?, None)
+        } else if let Some(data) = self.data_segment(now, common, out)? {
+            (data.length, Some(data))
+        } else if let Some(segment) = self.keep_alive_segment(now, common) {
+            (common.link.write(&segment, out)?, None)
+        } else {
+            return Ok(None);
+        };
+        match data {
+            Some(data) => self.pacer.sent(now, common.ip_bytes(length, data.elided_bytes)),
+            None => {
+                let datagram_bytes = u64::from(common.symbol_size) + u64::from(common.overhead_bytes);
+                self.pacer.sent_control(now, common.ip_bytes(length, 0), datagram_bytes);
+            }
+        }
+        Ok(Some(common.on_sent(now, length, data, remote)))
+    }
+
+    // ---- control ----
+
+    /// What goes before data. `remote` is changed if it goes elsewhere than these.
+    fn control(&mut self, now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Control> {
+        let first = self.handshake_segment(now, common).map(Control::Handshake);
+        first
+            .or_else(|| path_segment(now, common, remote).map(Control::Bare))
+            .or_else(|| self.report(now, common))
+            .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
+            .or_else(|| self.fin_segment(now, common).map(Control::Bare))
+            .or_else(|| stream_segment(now, common).map(Control::Bare))
+    }
+
+    /// Writes a datagram without data; returns its length.
+    fn write_control(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        control: &Control,
+        out: &mut DatagramBuffer,
+    ) -> Result<usize, EmitError> {
+        match control {
+            Control::Bare(segment) => common.link.write(segment, out),
+            Control::Handshake(segment) => self.write_handshake(now, common, segment, out),
+            Control::Report(header, report) => self.write_report(now, common, *header, report, out),
+        }
+    }
+
+    fn write_handshake(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        segment: &Segment,
+        out: &mut DatagramBuffer,
+    ) -> Result<usize, EmitError> {
+        let (parameters, third) = (common.own_parameters(), self.third.as_deref());
+        let (number, length) = common.link.write_handshake(segment, out, |out| match segment {
+            Segment::SynAck(_) => parameters.encode(out),
+            Segment::Ack(Ack::Noise) => {
+                let noise = third.map(|third| (dfcp_secure::Pattern::FirstContact.id(), third));
+                Payload { noise, ..Payload::default() }.encode(out)
+            }
+            _ => Ok(0),
+        })?;
+        self.handshake.on_sent(now, number);
+        Ok(length)
+    }
+
+    fn write_report(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        header: ReportHeader,
+        report: &Report,
+        out: &mut DatagramBuffer,
+    ) -> Result<usize, EmitError> {
+        let mut numbered = common.link.begin(&Segment::Report(header), out);
+        let room = usize::from(common.symbol_size).max(limits::REPORT_ROOM_BYTES_MIN);
+        let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
+        let streams = &mut common.streams;
+        streams.recv.write_records(&mut writer, streams.ids.unseen());
+        let length = writer.finish();
+        numbered.draft.truncate(length);
+        if streams.recv.owes_naming() {
+            self.reporter.owe_another();
+        }
+        // The last news of a stream that is done with may just have been told.
+        if streams.settle_gone(now) {
+            self.reporter.on_own_news(now);
+        }
+        common.link.complete(numbered)
+    }
+
+    fn handshake_segment(&mut self, now: Time, common: &Common) -> Option<Segment> {
+        if !self.handshake.is_due(now) {
+            return None;
+        }
+        let echo = self.handshake.echo();
+        let segment = match common.role {
+            Role::Initiator if self.third.is_some() => Segment::Ack(Ack::Noise),
+            Role::Acceptor if !common.is_sealed() => {
+                // Its SYNACK is only repeated for a copy of the SYN.
+                self.handshake.owes().then_some(())?;
+                Segment::SynAck(SynAck { echo, options: Some(syn_options(common.symbol_size)) })
+            }
+            // The other end may not have heard that this one is open.
+            Role::Initiator | Role::Acceptor => Segment::Ack(Ack::OfSynAck { echo }),
+        };
+        self.handshake.on_answer();
+        Some(segment)
+    }
+
+    fn report(&mut self, now: Time, common: &mut Common) -> Option<Control> {
+        if self.report_due_at(common).is_none_or(|due| now < due) {
+            return None;
+        }
+        let arrivals = &mut common.link.arrivals;
+        let Some((highest, arrived_at)) = arrivals.settled(now) else {
+            self.reporter.again_at(arrivals.settles_at()?);
+            self.reporter.on_sent(now);
+            return None;
+        };
+        let hold = now.since(arrived_at).as_micros();
+        let report = Report {
+            highest_datagram: highest as u32,
+            datagrams_received: arrivals.received() as u32,
+            bytes_received: arrivals.bytes(),
+            hold_us: u32::try_from(hold).unwrap_or(u32::MAX),
+            arrival_rate_bps: arrivals.rate_bps(now),
+            memory_kib: common.streams.recv.memory_kib(),
+            streams: common.streams.ids.granted(now),
+            wasted: common.streams.recv.wasted(),
+        };
+        self.reporter.on_sent(now);
+        if let Some(at) = arrivals.settles_at().filter(|&at| at > now) {
+            self.reporter.again_at(at);
+        }
+        arrivals.decay();
+        common.counters.acks_sent += 1;
+        Some(Control::Report(ReportHeader { receive_queue_kib: receive_queue_kib(common) }, report))
+    }
+
+    fn fin_ack_segment(&mut self, common: &Common) -> Option<Segment> {
+        let end = self.closing.due_ack()?;
+        self.closing.on_ack_sent();
+        Some(Segment::Ack(Ack::OfFin { stream: StreamId::FIRST, end, proof: common.streams.recv.first_proof() }))
+    }
+
+    fn fin_segment(&mut self, now: Time, common: &Common) -> Option<Segment> {
+        let end = self.closing.due_fin(now)?;
+        self.closing.on_fin_sent(now);
+        // A FINACK also acknowledges the peer's FIN (thesis §3.11, [close-4]).
+        let ack_proof = self.closing.is_peer_done().then(|| common.streams.recv.first_proof());
+        Some(Segment::Fin(Fin { stream: StreamId::FIRST, end, ack_proof }))
+    }
+
+    fn keep_alive_segment(&mut self, now: Time, common: &Common) -> Option<Segment> {
+        if self.keep_alive_at(common).is_none_or(|at| now < at) {
+            return None;
+        }
+        self.last_keep_alive = now;
+        Some(Segment::Ack(Ack::KeepAlive { stream: common.streams.send.stuck().unwrap_or_default() }))
+    }
+
+    // ---- data ----
+
+    fn data_segment(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<Data>, EmitError> {
+        if self.state() == State::TimeWait {
+            return Ok(None);
+        }
+        if self.was_idle {
+            self.pacer.resume(now);
+        }
+        if self.pacer.ready_at() > now {
+            self.may_send = true;
+            return Ok(None);
+        }
+        let data = self.next_data(now, common, out)?;
+        self.may_send = data.is_some();
+        self.was_idle = data.is_none();
+        self.sender_asked_at = now;
+        // The last block may just have been cut: FIN follows at once.
+        self.start_closing(now, common);
+        Ok(data)
+    }
+
+    fn next_data(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<Data>, EmitError> {
+        let spending = self.spending(common);
+        let send = &mut common.streams.send;
+        let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else { return Ok(None) };
+        let data =
+            segment::Data { stream: symbol.stream, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let mut numbered = common.link.begin(&Segment::Data(data), out);
+        if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
+            return Ok(None);
+        }
+        send.on_sent(now, symbol, numbered.number);
+        let length = common.link.complete(numbered)?;
+        let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
+        self.credit.on_sent(now, common.ip_bytes(length, elided_bytes));
+        Ok(Some(Data { length, elided_bytes }))
+    }
+}
+
+fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Option<Segment> {
+    let (to, message) = common.link.paths.next_message(now)?;
+    *remote = to;
+    Some(Segment::Ack(match message {
+        PathMessage::Challenge(token) => Ack::PathChallenge { token },
+        PathMessage::Response(token) => Ack::PathResponse { token },
+    }))
+}
+
+/// Answers to what the peer has said of streams, and what ours have to say of their ends.
+fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
+    let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
+    answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))
+}
+
+/// What our system holds of what arrives, as reports tell it: 0 for unknown (\[report-11\]).
+fn receive_queue_kib(common: &Common) -> u32 {
+    u32::try_from(common.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
+}

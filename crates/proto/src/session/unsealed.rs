@@ -1,0 +1,104 @@
+//! What arrives in the clear in a session without seals, whichever its phase. Anybody can write it.
+
+use dfcp_time::Time;
+use dfcp_wire::segment::{Ack, Clear, Received, Segment};
+
+use crate::error::{ConnectionError, Dropped};
+use crate::session::handshake::Opener;
+use crate::session::opening::modern_parameters;
+use crate::session::{End, Phase, Session, Stop};
+
+impl Session {
+    pub(super) fn take_unsealed(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Stop> {
+        let Received { segment, number, payload } = header.verify(datagram)?;
+        let common = &mut self.common;
+        let elided_bytes = common.elided_bytes(&segment);
+        common.counters.bytes_received += elided_bytes as u64;
+        let bytes = datagram.len() + elided_bytes;
+        if !header.is_syn() && header.connection_id() != common.link.local_id {
+            return Err(Dropped::Unexpected.into());
+        }
+        if matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise)) {
+            // Only keys give these a meaning ([path-1]): anybody can write them.
+            return Err(Dropped::Unexpected.into());
+        }
+        let expanded = common.link.arrivals.expand(number);
+        if !common.link.arrivals.observe(now, expanded, bytes) {
+            if matches!(segment, Segment::Data(_)) {
+                common.streams.recv.count_duplicate();
+            }
+            return Err(Dropped::Duplicate.into());
+        }
+        match segment {
+            Segment::Reset(_) => Err(self.reset_by_peer().into()),
+            Segment::Syn(_) | Segment::SynAck(_) => self.take_handshake(now, &segment, number, payload, bytes),
+            _ => {
+                self.be_open(now)?;
+                let Phase::Open(open) = &mut self.phase else { return Err(Dropped::Unexpected.into()) };
+                self.common.last_heard = now;
+                open.take_segment(now, &mut self.common, &segment, expanded, payload)
+            }
+        }
+    }
+
+    /// The peer has ended the session (\[rst-3\]).
+    fn reset_by_peer(&self) -> End {
+        End::because(match self.phase {
+            Phase::Opening(_) => ConnectionError::Refused,
+            Phase::Open(_) | Phase::Closed(_) => ConnectionError::Reset,
+        })
+    }
+
+    /// The peer's SYN, of this many bytes, its SYNACK, or a copy of one.
+    fn take_handshake(
+        &mut self,
+        now: Time,
+        segment: &Segment,
+        number: u32,
+        payload: &[u8],
+        bytes: usize,
+    ) -> Result<(), Stop> {
+        let common = &mut self.common;
+        let mut is_proven = true;
+        match (&mut self.phase, segment) {
+            (Phase::Opening(opening), Segment::Syn(syn)) => {
+                is_proven = opening.hears();
+                opening.take_syn(now, common, &Opener { options: syn.options, number, payload }, bytes)?;
+            }
+            (Phase::Opening(opening), Segment::SynAck(synack)) => {
+                is_proven = opening.hears();
+                let agreed = opening.take_synack(now, common, synack, number, payload)?;
+                self.establish(now, agreed);
+            }
+            (Phase::Open(open), Segment::Syn(syn)) => {
+                let (copy, _) = modern_parameters(&Opener { options: syn.options, number, payload })?;
+                if common.link.peer_id != Some(copy.connection_id) {
+                    return Err(Dropped::Unexpected.into());
+                }
+                open.on_copy(number);
+            }
+            (Phase::Open(open), _) => open.on_copy(number),
+            _ => return Err(Dropped::Unexpected.into()),
+        }
+        if is_proven {
+            self.common.last_heard = now;
+        }
+        Ok(())
+    }
+
+    /// A segment which names our id opens the session, if it was only waiting for that (\[open-13\]).
+    fn be_open(&mut self, now: Time) -> Result<(), Dropped> {
+        match &mut self.phase {
+            Phase::Opening(opening) => {
+                let agreed = opening.proven()?;
+                self.establish(now, agreed);
+                Ok(())
+            }
+            Phase::Open(open) => {
+                open.on_named();
+                Ok(())
+            }
+            Phase::Closed(_) => Err(Dropped::Unexpected),
+        }
+    }
+}
