@@ -128,14 +128,13 @@ impl Open {
             return Err(error);
         }
         let result = streams.recv.push(data, payload);
-        if matches!(result, Ok(true)) && !streams.recv.has_open_blocks() {
+        if result.is_ok_and(|taken| taken.decoded) && !streams.recv.has_open_blocks() {
             self.reporter.on_urgent(now);
         } else {
             // Also for what there was no room for: the sender must learn of the window.
             self.reporter.on_arrival(now);
         }
-        result?;
-        if data.stream == StreamId::FIRST && streams.recv.is_readable(StreamId::FIRST) {
+        if result?.is_first_readable {
             common.events.push(EventKind::Readable);
         }
         Ok(())

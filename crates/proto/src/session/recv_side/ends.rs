@@ -7,7 +7,7 @@ use dfcp_wire::StreamId;
 use dfcp_wire::segment::Ack;
 
 use crate::limits::{GONE_STREAMS_MAX, STREAM_ANSWERS_MAX};
-use crate::session::recv_side::Half;
+use crate::session::recv_side::half::Half;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
 use crate::stream::recv::RecvStream;
 

@@ -1,6 +1,7 @@
 //! The receiving side of a session: the streams' receiving halves, what they share, and what the peer is told of them.
 
 mod ends;
+mod half;
 mod naming;
 
 use std::collections::VecDeque;
@@ -15,7 +16,8 @@ use crate::config::Config;
 use crate::error::{PeerMisbehaved, StreamError};
 use crate::limits::STREAM_BYTES_MAX;
 use crate::session::recv_side::ends::{Ended, Ends};
-use crate::session::recv_side::naming::{Named, Naming};
+use crate::session::recv_side::half::Half;
+use crate::session::recv_side::naming::Naming;
 use crate::shared::memory::MemoryReservation;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
@@ -34,16 +36,13 @@ pub(crate) enum RecvEvent {
     Readable,
 }
 
-/// What is kept of one receiving half.
-#[derive(Debug, Default)]
-struct Half {
-    stream: RecvStream,
-    named: Named,
-    /// Events to be polled. The stream waits in the queue while there is any.
-    opened: bool,
-    readable: bool,
-    /// The peer has stopped the other half of the stream, which is gone.
-    is_other_reset: bool,
+/// What a symbol has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Taken {
+    /// Its block is decoded now.
+    pub(crate) decoded: bool,
+    /// There is something to read of stream 0.
+    pub(crate) is_first_readable: bool,
 }
 
 /// What a session receives, and what it knows of it.
@@ -190,19 +189,10 @@ impl RecvSide {
         }
     }
 
-    /// Tells the application, once until it asks, that there is something to read.
-    fn on_readable(&mut self, id: StreamId) {
-        let Some(half) = self.halves.get_mut(id).filter(|_| id != StreamId::FIRST) else { return };
-        if !half.opened && !half.readable {
-            self.events.push_back(id);
-        }
-        half.readable = true;
-    }
-
     /// Lets go of a half with which neither end has any more to do, when the peer has been told what it did.
     fn settle(&mut self, id: StreamId) {
-        let is_done = |half: &&Half| half.stream.is_done() && !half.owes_news() && id != StreamId::FIRST;
-        if self.halves.get(id).filter(is_done).is_none() {
+        let is_done = |half: &&Half| half.stream.is_done() && !half.owes_news();
+        if id == StreamId::FIRST || self.halves.get(id).filter(is_done).is_none() {
             return;
         }
         let Some(half) = self.halves.remove(id) else { return };
@@ -218,34 +208,38 @@ impl RecvSide {
 
     // ---- what arrives ----
 
-    /// Takes in a symbol; `Ok(true)` means that its block is decoded now. That of a stream which is not kept any more is late,
-    /// and is answered.
+    /// Takes in a symbol. That of a stream which is not kept any more is late, and is answered.
     ///
     /// # Errors
     /// If it has no place, or contradicts what came before.
-    pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
+    pub(crate) fn push(&mut self, data: &Data, payload: &[u8]) -> Result<Taken, PushError> {
         let id = data.stream;
         let pushed = self.with(id, |half, common| half.push(common, data, payload));
         let Some(result) = pushed else {
             self.common.symbols.late += 1;
             self.ends.owe(id);
-            return Ok(false);
+            return Ok(Taken::default());
         };
-        let Some(half) = self.halves.get_mut(id) else { return result };
+        let taken = result.map(|decoded| Taken { decoded, is_first_readable: false });
+        let Some(half) = self.halves.get_mut(id) else { return taken };
         if half.stream.is_reset() {
             self.ends.owe(id);
-            return result;
+            return taken;
         }
         // Also of what was refused or late: its sender does not know better.
         self.naming.on_news(id, half);
         if half.stream.is_finished() {
             self.ends.on_ended(id);
         }
-        if half.stream.is_readable() {
-            self.on_readable(id);
+        let is_readable = half.stream.is_readable();
+        if id == StreamId::FIRST {
+            return taken.map(|taken| Taken { is_first_readable: is_readable, ..taken });
+        }
+        if is_readable {
+            half.on_readable(id, &mut self.events);
         }
         self.settle(id);
-        result
+        taken
     }
 
     /// The peer's FIN ends the stream before block `end`. Stream 0's is acknowledged by the session, with its own.
@@ -297,8 +291,8 @@ impl RecvSide {
             } else {
                 self.naming.on_news(id, half);
             }
+            half.on_readable(id, &mut self.events);
         }
-        self.on_readable(id);
         self.settle(id);
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
 
-use crate::session::recv_side::Half;
+use crate::session::recv_side::half::Half;
 use crate::stream::table::StreamTable;
 
 /// Reports which name a stream after each change or question: three copies survive a path that loses many.

@@ -1,0 +1,30 @@
+//! What a session keeps of one receiving half.
+
+use std::collections::VecDeque;
+
+use dfcp_wire::StreamId;
+
+use crate::session::recv_side::naming::Named;
+use crate::stream::recv::RecvStream;
+
+/// What is kept of one receiving half.
+#[derive(Debug, Default)]
+pub(super) struct Half {
+    pub(super) stream: RecvStream,
+    pub(super) named: Named,
+    /// Events to be polled. The stream waits in the queue while there is any.
+    pub(super) opened: bool,
+    pub(super) readable: bool,
+    /// The peer has stopped the other half of the stream, which is gone.
+    pub(super) is_other_reset: bool,
+}
+
+impl Half {
+    /// Tells the application, once until it asks, that there is something to read. Of stream 0 the session tells it.
+    pub(super) fn on_readable(&mut self, id: StreamId, events: &mut VecDeque<StreamId>) {
+        if id != StreamId::FIRST && !self.opened && !self.readable {
+            events.push_back(id);
+        }
+        self.readable = true;
+    }
+}
