@@ -58,7 +58,9 @@
 //!
 //! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
 //! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
-//! not by datagrams. Whether anybody listens is asked when a connection begins.
+//! not by datagrams. Of a session's streams there are sums at most once a second: how many were opened, have ended, were reset or
+//! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
+//! Whether anybody listens is asked when a connection begins.
 //!
 //! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
 //! its keys.

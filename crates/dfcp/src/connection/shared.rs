@@ -88,7 +88,7 @@ pub(crate) struct Inner {
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
     /// What has been logged of it; `None` if nobody listened when it began.
-    story: Option<Box<Story>>,
+    pub(super) story: Option<Box<Story>>,
     /// Tells those who watch the path; `None` if nobody does.
     path_publisher: Option<Box<PathPublisher>>,
 }
@@ -180,7 +180,7 @@ impl Inner {
                 (wakers.news.opened, wakers.news.ended) = (true, true);
             }
         }
-        self.others.drain_events(self.latest, &mut self.connection, &mut wakers);
+        self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
         wakers
     }
 
@@ -411,7 +411,7 @@ impl Shared {
         if id != StreamId::FIRST {
             let now = inner.tick(self.clock.now());
             let inner = &mut *inner;
-            inner.others.let_go(now, &mut inner.connection, id);
+            inner.others.let_go(now, &mut inner.connection, &mut inner.story, id);
             self.wake_driver_if_due(inner, now);
         }
         drop(inner);
