@@ -290,7 +290,7 @@ async fn codes_of_reset_and_stop_arrive() {
     assert_eq!(write_until_stopped(&mut theirs).await, StreamError::Stopped { code: 18 });
     assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 18 });
 
-    // Who waits is woken.
+    // Waiting tasks are woken.
     let (ours, mut theirs) = stream_pair(&client, &server).await;
     let (read, ()) = tokio::join!(theirs.read_u8(), async { ours.reset(19) });
     assert_eq!(code_of(read), StreamError::Reset { code: 19 });

@@ -13,7 +13,7 @@ use support::{local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
 
-/// Passes datagrams on between whoever sends first and `server`; of those to the server each fourth is lost, except for the
+/// Passes datagrams on between the host that sends first and `server`; of those to the server each fourth is lost, except for the
 /// handshake's.
 async fn lossy_path(server: SocketAddr) -> SocketAddr {
     let (outside, inside) = (UdpSocket::bind(local()).await.unwrap(), UdpSocket::bind(local()).await.unwrap());

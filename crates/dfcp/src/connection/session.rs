@@ -191,7 +191,7 @@ impl Shared {
         }
         self.wake_driver(&mut inner);
         drop(inner);
-        // Who waits for a stream gets none any more.
+        // Tasks that wait for a stream get none any more.
         let mut wakers = Wakers::default();
         (wakers.news.opened, wakers.news.available) = (true, true);
         wakers.wake(self);

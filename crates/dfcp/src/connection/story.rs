@@ -1,5 +1,4 @@
-//! The story of a connection in the log: what a person who looks for the cause of a failure, or of a slow transfer, asks
-//! first.
+//! The story of a connection in the log, for the first questions about a failure or a slow transfer.
 //!
 //! The protocol logs nothing. Whenever the driver has served a connection or given it datagrams, it compares what the connection
 //! says of itself with what was told before. So nothing is told datagram by datagram, and a peer can cause only a bounded number of lines: each state is

@@ -1,5 +1,5 @@
-//! The streams of a connection beside its first one: who waits for them, how they have ended, and what their handles do. A connection that
-//! has none pays for none of this.
+//! The streams of a connection beside its first one: the tasks that wait for them, how they have ended, and what their handles do.
+//! For a connection without such streams this costs nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

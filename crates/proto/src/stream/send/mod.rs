@@ -255,7 +255,7 @@ impl SendStream {
         held_bytes.saturating_sub(shared.own_place_bytes())
     }
 
-    /// Whether the window has room for one more block, of so many bytes (\[window-1\]).
+    /// Whether the window has room for one more block, of `bytes` (\[window-1\]).
     pub(crate) fn window_is_open(&self, bytes: u64, shared: &SendShared) -> bool {
         let blocks = self.next_id() - self.blocks_read;
         if blocks >= shared.window_blocks.min(shared.peer_window_blocks) || self.next_id() == u32::MAX {

@@ -1,4 +1,4 @@
-//! Which of a session's streams may be written to while its driver allows it only so many bytes
+//! Which of a session's streams may be written to while its driver allows it only a few bytes
 //! ([`WriteAllowance::Bytes`](crate::WriteAllowance::Bytes)).
 //!
 //! An allowance is a few blocks for all streams together, and the application that writes first takes all of it. Applications come in
