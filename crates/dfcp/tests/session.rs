@@ -300,6 +300,8 @@ async fn codes_of_reset_and_stop_arrive() {
     writer.flush().await.unwrap();
     let reader = server.accept_one_way().await.unwrap();
     reader.stop_sending(20);
+    // Had it been shut down before it learns of this, the peer might have proven all of it first.
+    assert_eq!(write_until_stopped(&mut writer).await, StreamError::Stopped { code: 20 });
     assert_eq!(code_of(writer.shutdown().await), StreamError::Stopped { code: 20 });
 }
 
