@@ -57,6 +57,6 @@ fn main() {
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         out += &format!("cargo::rerun-if-changed={log}\n");
     }
-    // Whoever cannot be told has no cargo to build with.
+    // Without a reader there is no cargo, and no build.
     let _ = std::io::stdout().write_all(out.as_bytes());
 }

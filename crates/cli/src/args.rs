@@ -36,7 +36,8 @@ The second command asks for the code which `dfcp receive` prints there. Everythi
 
 Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
 DFCP_LOG=debug tells the course of each connection on standard error: calls, keys, moves of the peer, rate and circuit
-breaker, blocks that needed more rounds, and why it ended, with totals. DFCP_LOG=dfcp::session=debug tells that alone.")]
+breaker, blocks that needed more rounds, streams in sums, and why it ended, with totals. DFCP_LOG=dfcp::session=debug tells that
+alone, DFCP_LOG=dfcp::session=trace also the opening and end of each stream.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -138,7 +139,7 @@ pub struct SendArgs {
     /// Where `dfcp receive` listens
     #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
     pub to: String,
-    /// Whom to trust.
+    /// The peers to trust.
     #[command(flatten)]
     pub host: HostArgs,
     /// How to use the path.
@@ -195,7 +196,7 @@ pub struct ReceiveArgs {
     /// Senders served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = SENDERS_DEFAULT, value_parser = count)]
     pub max_senders: usize,
-    /// Whom to admit.
+    /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
     /// How to use the path.
@@ -240,7 +241,7 @@ Examples:
   sudo dfcp perf server --listen 5201 --carrier raw-ip
   dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
 
-What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Who may measure: as in \
+What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Access control works as for \
 `dfcp receive`.
 
 With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
@@ -255,7 +256,7 @@ pub struct PerfServerArgs {
     /// Clients served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = PERF_CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
-    /// Whom to admit.
+    /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
     /// How to use the path.
@@ -301,7 +302,7 @@ pub struct PerfClientArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = streams)]
     #[arg(conflicts_with = "insecure_classic")]
     pub streams: u16,
-    /// Whom to trust.
+    /// The peers to trust.
     #[command(flatten)]
     pub host: HostArgs,
     /// How to use the path.
@@ -346,7 +347,7 @@ pub struct PerfLocalArgs {
 /// `dfcp id`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example, to be let in by somebody who runs `dfcp receive`:
+Example, to be admitted by another user's `dfcp receive`:
   here:   dfcp id
   there:  echo 'THE-PUBLIC-KEY alice@laptop' >> ~/.config/dfcp/authorized_keys
 

@@ -3,8 +3,8 @@
 //! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
 //! [`perf`], [`relay`]) are thin: what they do on a connection is in [`transfer`] and [`perf`], written over any
 //! [`transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
-//! Who the user is and whom they trust is in the files of [`identity`]; [`pairing`] is for two people who have no keys
-//! yet. [`contact`] decides by these whom a connection may be opened to, and [`admission`] whose are accepted.
+//! The user's key and the keys that it trusts are in the files of [`identity`]; [`pairing`] is for two people who have no keys
+//! yet. By these [`contact`] decides which hosts a connection may be opened to, and [`admission`] which connections are accepted.
 
 #![forbid(unsafe_code)]
 

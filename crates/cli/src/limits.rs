@@ -100,7 +100,7 @@ pub const SENDERS_DEFAULT: usize = 16;
 /// Clients served at once by `perf server` unless told otherwise.
 pub const PERF_CLIENTS_DEFAULT: usize = 4;
 
-/// Connections which are not admitted yet. When there are so many, the address which has most of them gives one up for a
+/// Connections which are not admitted yet. At this number, the address which has most of them gives one up for a
 /// newcomer from another ([`crate::serving::places`]), or the newcomer is told that the server is busy.
 pub const UNADMITTED_MAX: usize = 64;
 
@@ -185,12 +185,12 @@ pub const COMMENT_BYTES_MAX: usize = 200;
 /// Longest text that is looked at as a pairing code, bytes.
 pub const PAIRING_TEXT_BYTES_MAX: usize = 100;
 
-/// Wrong guesses after which a pairing code is void. With 6 553 600 codes, who guesses has a chance of 1 in 2 million
+/// Wrong guesses after which a pairing code is void. With 6 553 600 codes, guessing has a chance of 1 in 2 million
 /// (`spec/pairing.md` \[once-2\]).
 pub const PAIRING_GUESSES_MAX: u8 = 3;
 
 /// Wrong guesses after which a listener makes no more codes, over all codes of its life, whether they were used, expired or
-/// became void: whoever guesses for as long as it runs has a chance of 30 in 6 553 600, 1 in 218 000, and people who
+/// became void: guessing for as long as it runs has a chance of 30 in 6 553 600, 1 in 218 000, and people who
 /// mistype have ten times what one code allows.
 pub const PAIRING_WRONG_MAX: u32 = 30;
 

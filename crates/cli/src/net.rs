@@ -37,7 +37,7 @@ pub fn announce(args: &PathArgs, json: bool) {
     }
     if let Some(flag) = args.insecure_flag() {
         output::note(&format!(
-            "warning: neither encrypted nor authenticated ({flag}): whoever is on the path can read and change everything"
+            "warning: neither encrypted nor authenticated ({flag}): anyone on the path can read and change everything"
         ));
     }
 }
@@ -80,7 +80,7 @@ pub struct Connected {
     pub contact: Option<Contact>,
 }
 
-/// Says whom we talk to, and what protects that.
+/// Says which peer this is, and what protects the connection.
 pub fn announce_peer<T: Transport>(connection: &T, peer: &str, json: bool) {
     let seal = connection.seal();
     if json {

@@ -1,5 +1,5 @@
-//! Standard output and standard error. A closed pipe is not an error: who stopped reading wants no more lines, and the
-//! work goes on. (`println!` would panic.)
+//! Standard output and standard error. A closed pipe is not an error: its reader wants no more lines, and the work
+//! goes on. (`println!` would panic.)
 
 use std::io::{self, Write};
 use std::path::Path;

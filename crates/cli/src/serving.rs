@@ -59,7 +59,7 @@ where
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     loop {
         let closed = admission.as_ref().is_some_and(|admission| admission.is_closed());
-        // Who is entering may have been admitted before the last wrong guess.
+        // A connection that is entering may have been admitted before the last wrong guess.
         if closed && entering.is_empty() && sessions.is_empty() {
             return Err(io::Error::other(
                 "nobody can be admitted any more after too many wrong codes; start again with another port, or admit by keys",

@@ -29,7 +29,7 @@ impl Stop {
     }
 }
 
-/// Completes on Ctrl-C, or where there are signals on SIGTERM. Whoever is dropped then removes what it left unfinished.
+/// Completes on Ctrl-C, or where there are signals on SIGTERM. Values that are dropped then remove what they left unfinished.
 pub async fn requested() {
     #[cfg(unix)]
     {

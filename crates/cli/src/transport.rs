@@ -228,7 +228,7 @@ pub trait Acceptor: Send {
     fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Connection, String)>> + Send;
 }
 
-/// One of several handles to a connection. Unlike `tokio::io::split`, whoever holds one can still ask for figures.
+/// One of several handles to a connection. Unlike the halves of `tokio::io::split`, each still has the connection's figures.
 /// At most one handle may read, and one write, at a time.
 pub struct Handle<T>(Arc<Mutex<Counted<T>>>);
 

@@ -7,7 +7,7 @@ use std::fs;
 
 use support::{Running, Site, own_loopback};
 
-/// A sender and a receiver who do not know each other.
+/// A sender and a receiver that do not know each other.
 fn two() -> (Site, Site) {
     (Site::new(), Site::new())
 }

@@ -38,7 +38,7 @@ pub(crate) async fn demo(input: impl AsyncRead + Unpin, output: impl AsyncWrite 
     ask(address, public, input, output).await
 }
 
-/// Everybody may come in, and can know who answers. What goes back is small messages which somebody waits for.
+/// Any client is accepted, and can verify the server. The answers are small and awaited: hence low latency.
 fn listen(address: SocketAddr, key: StaticKey) -> anyhow::Result<Listener> {
     Ok(Listener::bind(address, Config::server(key).with_traffic(Traffic::LowLatency))?)
 }

@@ -243,7 +243,7 @@ impl Stream {
         PathWatch { watch: self.stream.watch_path() }
     }
 
-    /// Who the peer has proven to be; `None` without seals.
+    /// The peer's proven identity; `None` without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.stream.identity()

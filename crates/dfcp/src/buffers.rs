@@ -1,5 +1,5 @@
-//! Buffers for runs of datagrams: whoever sends or receives takes one for as long as it holds something, so that what is
-//! idle holds none.
+//! Buffers for runs of datagrams. An endpoint takes one only for as long as it holds something, so that idle endpoints hold
+//! none.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};

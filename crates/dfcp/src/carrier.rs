@@ -21,7 +21,7 @@ pub enum Carrier {
     /// UDP: needs no rights, and passes firewalls and address translation as UDP does.
     #[default]
     Udp,
-    /// IP itself, without UDP's 8 bytes; see [`Carrier::RAW_IP`]. On Linux, for who has the capability `CAP_NET_RAW`.
+    /// IP itself, without UDP's 8 bytes; see [`Carrier::RAW_IP`]. On Linux, with the capability `CAP_NET_RAW`.
     ///
     /// Ports are those of DFCP's own header. So that they are given out once, a port is reserved by binding, and never
     /// reading, a UDP socket of that number: one number space serves both carriers. Two differences from UDP: an IPv6

@@ -11,7 +11,7 @@ use dfcp_proto::StaticKey;
 ///
 /// ```
 /// let key = dfcp::generate_key()?;
-/// println!("tell those who call: {}", key.public());
+/// println!("public key for clients: {}", key.public());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn generate_key() -> io::Result<StaticKey> {

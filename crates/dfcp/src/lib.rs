@@ -6,7 +6,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
-//! // One side, which serves everybody, and whose key is known to those who call:
+//! // A server that accepts any client. Clients know its key:
 //! let key = dfcp::generate_key()?;
 //! let public = key.public();
 //! let listener = Listener::bind("127.0.0.1:0".parse().expect("an address"), Config::server(key))?;
@@ -38,11 +38,11 @@
 //!
 //! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!
-//! Every datagram is **encrypted and authenticated**, and a connection trusts nobody until its [`Credentials`] say whom:
+//! Every datagram is **encrypted and authenticated**, and a connection trusts no peer until its [`Credentials`] name one:
 //! a peer's key or fingerprint, a [`Verifier`] of one's own, or a key which both ends have. What does without is called
 //! `danger_..`.
 //!
-//! Datagrams go over UDP, or for who has the right to it over IP itself: see [`Carrier`] and the functions named
+//! Datagrams go over UDP, or with `CAP_NET_RAW` directly over IP: see [`Carrier`] and the functions named
 //! `.._over`.
 //!
 //! # Structure
@@ -53,12 +53,14 @@
 //!
 //! **Threads.** Bound in a runtime with a single thread, an endpoint is one of its tasks; bound anywhere else, it has a thread
 //! of its own. One thread for everything is the fastest on one or two cores; with more cores, a thread for the endpoint and
-//! others for who reads and writes. Where there are several threads, spawn what reads and writes much: the future given to
+//! others for readers and writers. Where there are several threads, spawn the tasks that read and write much: the future given to
 //! `block_on`, and so the body of `#[tokio::main]`, runs on a thread which has to be woken for every piece.
 //!
 //! **The log.** By [`tracing`](https://docs.rs/tracing), target `dfcp::session`, level DEBUG: the course of each connection, from
 //! the first call to why it ended, with totals; `dfcp::endpoint` counts the calls which made none. Lines are bounded by seconds,
-//! not by datagrams. Whether anybody listens is asked when a connection begins.
+//! not by datagrams. Of a session's streams there are sums at most once a second: how many were opened, have ended, were reset or
+//! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
+//! Whether anybody listens is asked when a connection begins.
 //!
 //! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
 //! its keys.

@@ -164,7 +164,7 @@ impl Session {
         self.shared().state()
     }
 
-    /// Who the peer has proven to be; `None` without seals.
+    /// The peer's proven identity; `None` without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.shared().identity()

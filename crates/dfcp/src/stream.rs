@@ -129,7 +129,7 @@ impl Stream {
         self.shared().state()
     }
 
-    /// Who the peer has proven to be; `None` without seals.
+    /// The peer's proven identity; `None` without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.shared().identity()

@@ -357,7 +357,7 @@ async fn both_profiles_cross_ipv6() {
     }
 }
 
-/// `ACCEPT_BACKLOG_MAX`: who is one too many is told, and the others wait as long as it takes.
+/// `ACCEPT_BACKLOG_MAX`: one connection too many is reset, and the others wait as long as it takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_which_nobody_accepts_are_reset_beyond_the_backlog() {
     const BACKLOG: usize = 1_024;

@@ -210,7 +210,7 @@ fn stranger(address: SocketAddr, with_header: bool) -> UdpSocket {
     socket.into()
 }
 
-/// An IPv4 packet to loopback with so many words of options, all no-operations; the kernel fills in the rest.
+/// An IPv4 packet to loopback with this many words of options, all no-operations; the kernel fills in the rest.
 fn ipv4_packet(option_words: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; 20];
     (packet[0], packet[8], packet[9]) = (0x45 + option_words, 64, 253);

@@ -4,10 +4,15 @@
 
 mod support;
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use dfcp::{Config, Listener, Priority, Rate, Session, Stream, StreamError, StreamLimits};
+use dfcp::{Config, Endpoint, Listener, Priority, Rate, Session, Stream, StreamError, StreamLimits, WriteHalf};
 use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -50,6 +55,84 @@ async fn write_until_stopped(to: &mut (impl AsyncWrite + Unpin)) -> StreamError 
     };
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     StreamError::of(&error).unwrap()
+}
+
+/// A listener whose sessions read what comes over one-way streams, and drop it.
+fn sink(config: Config) -> Listener {
+    let listener = Listener::bind(local(), config).unwrap();
+    let accepting = listener.clone();
+    tokio::spawn(async move {
+        while let Ok(session) = accepting.accept_session().await {
+            tokio::spawn(async move {
+                while let Some(mut reader) = session.accept_one_way().await {
+                    tokio::spawn(async move {
+                        let mut buffer = vec![0; 1 << 16];
+                        while reader.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+                    });
+                }
+            });
+        }
+    });
+    listener
+}
+
+/// Writes without end, and counts the bytes.
+async fn write_endlessly(mut writer: WriteHalf, written: Arc<AtomicU64>) {
+    let data = vec![0; 1 << 20];
+    while let Ok(count) = writer.write(&data).await {
+        written.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+/// How many bytes each of several streams of each of several sessions with one peer has written when they have written `bytes` in all.
+/// One more stream in each session has more to write, too, and its application does not come back.
+async fn bytes_by_session(sessions: usize, streams: usize, bytes: u64, is_one_task: bool) -> Vec<Vec<u64>> {
+    let listener = sink(with_streams(0, streams as u32 + 1));
+    let endpoint = Endpoint::bind(local(), None).unwrap();
+    let (mut tasks, mut counts, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..sessions {
+        let remote = listener.local_addr().unwrap();
+        let session = endpoint.connect_session(remote, with_streams(0, 0)).await.unwrap();
+        let mut stalled = session.open_one_way().await.unwrap();
+        // `timeout` would let the endpoint make room.
+        while poll_fn(|cx| Poll::Ready(Pin::new(&mut stalled).poll_write(cx, &[0; 1 << 16]))).await.is_ready() {}
+        idle.push(stalled);
+        let of_session: Vec<_> = (0..streams).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let mut writing: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+        for count in &of_session {
+            writing.push(Box::pin(write_endlessly(session.open_one_way().await.unwrap(), Arc::clone(count))));
+        }
+        if is_one_task {
+            tasks.push(tokio::spawn(poll_fn(move |cx| {
+                writing.iter_mut().for_each(|it| _ = it.as_mut().poll(cx));
+                Poll::Pending
+            })));
+        } else {
+            tasks.extend(writing.into_iter().map(tokio::spawn));
+        }
+        counts.push(of_session);
+    }
+    let now = || counts.iter().map(|it| it.iter().map(|count| count.load(Ordering::Relaxed)).collect()).collect();
+    loop {
+        let seen: Vec<Vec<u64>> = now();
+        if seen.iter().flatten().sum::<u64>() >= bytes {
+            tasks.iter().for_each(tokio::task::JoinHandle::abort);
+            return seen;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// More sessions than send at a time. Whether each stream has a task of its own, or one task asks them in the same order each time:
+/// what a session may write in its turn is not all for the stream which asks first.
+#[tokio::test]
+async fn sessions_take_turns_and_so_do_the_streams_in_them() {
+    for is_one_task in [false, true] {
+        let (sessions, streams, bytes) = (24, 4, 200_000_000);
+        let written = bytes_by_session(sessions, streams, bytes, is_one_task).await;
+        let mean = bytes / (sessions * streams) as u64;
+        assert!(written.iter().flatten().all(|&count| count > mean / 2), "{is_one_task}, mean {mean}: {written:?}");
+    }
 }
 
 /// Sends a pattern and its hash's owner reads the answer: another pattern.
@@ -207,7 +290,7 @@ async fn codes_of_reset_and_stop_arrive() {
     assert_eq!(write_until_stopped(&mut theirs).await, StreamError::Stopped { code: 18 });
     assert_eq!(code_of(theirs.shutdown().await), StreamError::Stopped { code: 18 });
 
-    // Who waits is woken.
+    // Waiting tasks are woken.
     let (ours, mut theirs) = stream_pair(&client, &server).await;
     let (read, ()) = tokio::join!(theirs.read_u8(), async { ours.reset(19) });
     assert_eq!(code_of(read), StreamError::Reset { code: 19 });
@@ -217,6 +300,8 @@ async fn codes_of_reset_and_stop_arrive() {
     writer.flush().await.unwrap();
     let reader = server.accept_one_way().await.unwrap();
     reader.stop_sending(20);
+    // Had it been shut down before it learns of this, the peer might have proven all of it first.
+    assert_eq!(write_until_stopped(&mut writer).await, StreamError::Stopped { code: 20 });
     assert_eq!(code_of(writer.shutdown().await), StreamError::Stopped { code: 20 });
 }
 

@@ -8,7 +8,7 @@ use crate::drive::drive;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
 use crate::scenario::{Built, ChangeSpec, Scenario, build, loss};
 
-/// Queues are looked at, and arrivals counted, this often.
+/// Queues are sampled, and arrivals counted, this often.
 const TICK_NS: u64 = 1_000_000;
 
 /// A forward packet larger than this carries data; handshakes are smaller in every transport.

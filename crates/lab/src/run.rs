@@ -17,7 +17,7 @@ use crate::record::{Log, Origin, Record, RecordError, read};
 pub struct Progress {
     /// Runs made, those included which were there already.
     pub done: usize,
-    /// Of so many.
+    /// Runs in all.
     pub total: usize,
     /// What the runs made now have cost.
     pub cost_done: f64,

@@ -58,7 +58,7 @@ pub enum Rate {
     /// As fast as the interface takes and the peer's system has room for, whatever happens to the path: what the documents
     /// do (`spec/protocol.md` \[rate-2\]). Never use it on a path which other people share unless its queues are fair.
     Line,
-    /// At most so many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
+    /// At most this many bits of IP packets per second, paced datagram by datagram; 10⁶ bits are a megabit.
     Fixed {
         /// Bits per second, IP headers included.
         rate_bps: u64,
@@ -132,7 +132,7 @@ pub enum Content {
 ///
 /// # With the feature `serde`
 ///
-/// It can be written and read, **without `security`**: no key, nor whom one trusts, ever gets into such a text. What is read is sealed
+/// It can be written and read, **without `security`**: neither keys nor trusted peers ever get into such a text. What is read is sealed
 /// and trusts nobody, like [`Config::modern`], until `security` is set. Durations are numbers of milliseconds (`idle_timeout_ms`, ..),
 /// what is left out has the modern profile's default, and unknown names are refused. `content` is left out, too. The classic profile
 /// is called `danger_classic`, since no security set afterwards would protect it.
@@ -146,7 +146,7 @@ pub struct Config {
     /// Which profile to open, or (on the accepting side) the profile whose other settings these are.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::profile"))]
     pub profile: Profile,
-    /// Modern only: who the peer must be. Default: sealed, and nobody is trusted until `peer` or `pre_shared` says who.
+    /// Modern only: keys and trusted peers. Default: sealed, and no peer is trusted until `peer` or `pre_shared` names one.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
@@ -182,8 +182,8 @@ pub struct Config {
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
-    /// Who opens a connection waits no longer than this for it. Default `None`: 30 s, or the idle timeout if that is shorter; in
-    /// classic 63 s. A longer one has no effect.
+    /// How long the side that opens a connection waits for it. Default `None`: 30 s, or the idle timeout if that is shorter; in
+    /// classic 63 s. A longer time has no effect.
     #[cfg_attr(
         feature = "serde",
         serde(rename = "connect_timeout_ms", with = "crate::serde_with::optional_milliseconds")
@@ -232,14 +232,14 @@ impl Config {
         }
     }
 
-    /// The modern profile for who is called: it proves to have `key`, and takes in whoever knows that.
-    /// [`with_peer`](Self::with_peer) says who else must prove to be who.
+    /// The modern profile for a server: it proves that it has `key`, and accepts any client.
+    /// [`with_peer`](Self::with_peer) names the keys that clients must prove to have.
     #[must_use]
     pub fn server(key: StaticKey) -> Self {
         Self::sealed(PeerKey::Any).with_key(key)
     }
 
-    /// The modern profile for who calls: the peer must prove to be `server`, a [`PublicKey`](crate::PublicKey), a
+    /// The modern profile for a client: the peer must prove to be `server`, a [`PublicKey`](crate::PublicKey), a
     /// [`Fingerprint`](crate::Fingerprint), a [`Verifier`](crate::Verifier) or a [`PeerKey`]. A server that admits only some clients
     /// knows this one by the key of [`with_key`](Self::with_key).
     #[must_use]

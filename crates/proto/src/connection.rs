@@ -1,4 +1,4 @@
-//! One connection of either profile, as those see it who drive it.
+//! One connection of either profile, as its driver sees it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -287,7 +287,7 @@ impl Connection {
         of_either!(&self.0, it => it.remote())
     }
 
-    /// Who the peer has proven to be; `None` before the handshake is done, and without seals.
+    /// The peer's proven identity; `None` before the handshake is done, and without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         match &self.0 {

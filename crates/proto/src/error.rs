@@ -1,4 +1,4 @@
-//! What can go wrong, grouped by who is at fault.
+//! What can go wrong, grouped by the side at fault.
 
 use std::time::Duration;
 
@@ -31,9 +31,9 @@ pub enum ConfigError {
         /// The most it may be.
         max: u64,
     },
-    /// Nobody has said whom to trust.
+    /// No trusted peer is configured.
     #[error(
-        "it is not said whom to trust: give the peer's key or fingerprint, a verifier or a pre-shared key, or choose `PeerKey::Any`"
+        "no trusted peer is configured: give the peer's key or fingerprint, a verifier or a pre-shared key, or choose `PeerKey::Any`"
     )]
     PeerUndecided,
     /// The library of the handshake refused what it was given.

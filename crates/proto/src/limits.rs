@@ -171,7 +171,7 @@ pub const PATH_CHALLENGE_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// being answered to somebody else.
 pub const SEALED_SYN_BYTES_MIN: usize = 256;
 
-/// How long an initiator goes on after an answer that nobody vouches for has said that it is in vain. Anybody who sees the SYN
+/// How long an initiator goes on after an unauthenticated answer has said that it is in vain. Any observer of the SYN
 /// can forge such an answer and needs to be no faster than the path; a genuine one that is repeated after a loss must still
 /// come in time over a slow path, and the SYN's copies are up to 1 s apart.
 pub const DOUBT: Duration = Duration::from_secs(3);
@@ -206,14 +206,14 @@ pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time step of cookies: one holds for one to two of them.
 pub const COOKIE_STEP: Duration = Duration::from_secs(15);
 
-/// After a proof that was none, the next one is looked at so much later, doubled each time: each costs three
+/// After a false proof, the next one is checked no earlier than this, doubled each time: each costs three
 /// multiplications on the curve.
 pub const PROOF_RETRY_MIN: Duration = Duration::from_millis(1);
 
 /// The doubling ends here.
 pub const PROOF_RETRY_MAX: Duration = Duration::from_millis(64);
 
-/// Proofs of half-open connections which have had a false one before, over all of them: an endpoint looks at so many per
+/// Proofs of half-open connections which have had a false one before, over all of them: an endpoint checks this many per
 /// second which are false again. With 0.2 ms each that is a twentieth of a core. The first proof of each needs none of
 /// these, so that nobody's false ones keep another's genuine one out.
 pub const PROOF_RETRIES_PER_S: u32 = 200;
@@ -221,7 +221,7 @@ pub const PROOF_RETRIES_PER_S: u32 = 200;
 /// How many of these may come at once, when none came before.
 pub const PROOF_RETRIES_BURST: u32 = 32;
 
-/// One IP address (IPv6: a prefix of 64 bits) gets one in so many of the places of half-open connections, with and without
+/// One IP address (IPv6: a prefix of 64 bits) gets one part in this many of the places of half-open connections, with and without
 /// a cookie, of [`PROOF_RETRIES_PER_S`] and of [`FIRST_MESSAGES_FAILED_PER_S`].
 pub const ADDRESS_SHARE: usize = 4;
 
@@ -231,10 +231,10 @@ pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 256;
 /// Bytes which received blocks take over all connections that one endpoint has accepted, unless configured otherwise.
 pub const ENDPOINT_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 
-/// The part of that which is kept for the reserves of further connections, however many blocks wait: one in so many.
+/// The part of that which is kept for the reserves of further connections, however many blocks wait: one part in this many.
 pub const RESERVES_MEMORY_SHARE: u64 = 4;
 
-/// The part of that which connections without seals may reserve before they have proven their address: one in so many.
+/// The part of that which connections without seals may reserve before they have proven their address: one part in this many.
 pub const HALF_OPEN_MEMORY_SHARE: u64 = 4;
 
 /// Bytes which an accepted connection takes at the most besides received blocks and what is written to it, its places
@@ -248,7 +248,7 @@ pub const IN_FLIGHT_BYTES_MAX: u64 = 2 * 24 * IN_FLIGHT_MAX as u64;
 /// Bytes of blocks which are done with, and of their decoders, that an endpoint keeps for further ones.
 pub const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// The part of that which decoders may take: one in so many.
+/// The part of that which decoders may take: one part in this many.
 pub const SPARE_DECODERS_SHARE: usize = 4;
 
 /// Decoders among these.

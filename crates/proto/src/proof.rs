@@ -1,5 +1,5 @@
 //! Proof of decoding (`spec/protocol.md` §6.1): in each source symbol a few secret bytes follow the data, coded along
-//! with them, so that only who has decoded a block knows the XOR of its secrets. This page knows how such a block lies
+//! with them, so that only a receiver which has decoded a block knows the XOR of its secrets. This page knows how such a block lies
 //! in memory; [`send::proofs`](crate::stream::send::proofs) draws the secrets and checks what the peer says.
 //!
 //! A block's *rows* are its source symbols one behind the other: T bytes of data, the last row's padded with zeros,

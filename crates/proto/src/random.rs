@@ -1,5 +1,5 @@
-//! Random numbers for those who need some now and then, and must not keep a generator in between: it takes 320 bytes, most
-//! of them numbers made in advance.
+//! Random numbers for use now and then, without a generator kept in between: one takes 320 bytes, most of them numbers made
+//! in advance.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 pub(crate) trait Seekable: Rng + SeedableRng<Seed = [u8; 32]> {
     /// How many 32-bit words have been drawn.
     fn words(&self) -> u128;
-    /// Goes to where so many have been.
+    /// Continues after this many words.
     fn seek(&mut self, words: u128);
 }
 

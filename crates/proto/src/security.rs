@@ -1,4 +1,4 @@
-//! Who a connection trusts, and what it seals with (`spec/security.md`).
+//! The peers that a connection trusts, and the keys that it seals with (`spec/security.md`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Security {
     Unsealed,
 }
 
-/// The keys of one end, and whom it takes for its peer.
+/// The keys of one end, and the peers that it accepts.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -44,8 +44,8 @@ pub struct Credentials {
     /// This end's static key, by which its peer knows it. Without one a fresh key is made: for each connection that is
     /// opened, or for all which an endpoint accepts.
     pub key: Option<StaticKey>,
-    /// A key which both ends have. Who opens a connection with it needs no other key; who accepts takes it as well as
-    /// the static keys which `peer` admits.
+    /// A key which both ends have. The side that opens a connection with it needs no other key; the side that accepts takes it as
+    /// well as the static keys which `peer` admits.
     pub pre_shared: Option<PreSharedKey>,
     /// Whose static key is accepted.
     pub peer: PeerKey,
@@ -69,7 +69,7 @@ pub enum PeerKey {
     /// Nobody has said so yet: only a pre-shared key will do.
     #[default]
     Undecided,
-    /// Any. On the opening side this means talking to whoever answers, an attacker included.
+    /// Any. On the opening side this means talking to any host that answers, an attacker included.
     Any,
     /// This one. On the opening side it saves the peer from showing its key, and hides one's own from the start.
     Known(PublicKey),
@@ -144,7 +144,7 @@ impl From<Verifier> for PeerKey {
 }
 
 impl From<PeerKey> for Credentials {
-    /// Whom to trust, and a fresh key of one's own.
+    /// Trusts `peer`, with a fresh key of its own.
     fn from(peer: PeerKey) -> Self {
         Self { peer, ..Self::default() }
     }
@@ -203,7 +203,7 @@ impl Ciphers {
         }
     }
 
-    /// Chooses from a peer's list: what is best for both ends together, and among equals what the peer likes better.
+    /// Chooses from a peer's list: the best for both ends together, and among equals the peer's preference.
     pub(crate) fn choose(self, theirs: &[u8]) -> Option<Cipher> {
         let ours = self.list();
         let rank = |cipher: &Cipher| {
@@ -231,10 +231,10 @@ mod tests {
         let ours = Ciphers::Fastest.list();
         let expected = if ours[0] == Aes128Gcm { Aes128Gcm } else { ChaCha20Poly1305 };
         assert_eq!(Ciphers::Fastest.choose(&ids(&ours)), Some(expected));
-        // One side slow with AES: what it likes better is taken, whoever it is, and they agree at least on something.
+        // One side slow with AES: its preference is taken, on either side, and they agree on some cipher at least.
         let theirs = if expected == Aes128Gcm { without } else { with_aes };
         assert_eq!(Ciphers::Fastest.choose(&ids(&theirs)), Some(theirs[0]));
-        // [noise-10]: places 1 + 0 are less than 0 + 2, so what the initiator likes best is not what is taken.
+        // [noise-10]: places 1 + 0 are less than 0 + 2, so the initiator's first choice is not taken.
         assert_eq!(Ciphers::Fastest.choose(&ids(&[ours[2], ours[0], ours[1]])), Some(ours[0]));
         assert_eq!(Ciphers::Fastest.choose(&[Aes256Gcm.id()]), Some(Aes256Gcm));
         assert_eq!(Ciphers::Only(Aes256Gcm).choose(&ids(&with_aes)), Some(Aes256Gcm));

@@ -45,8 +45,8 @@ fn memory_bytes(decoder: &Decoder) -> usize {
 }
 
 impl SpareBlocks {
-    /// An empty vector which is kept and has room for `bytes`, and for little more: who pays for a block must not get a
-    /// larger one. The latest may still be in the processor's caches.
+    /// An empty vector which is kept and has room for `bytes`, and for little more: a connection is charged for a block,
+    /// and must not get a larger one. The latest may still be in the processor's caches.
     pub(crate) fn take(&self, bytes: usize) -> Option<Vec<u8>> {
         let mut kept = self.lock();
         let fits = |block: &Vec<u8>| (bytes..=bytes + bytes / 8).contains(&block.capacity());
@@ -61,7 +61,7 @@ impl SpareBlocks {
         self.take(bytes).unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
-    /// Keeps what is not needed any more, and in its place lets go of what has been kept for longest.
+    /// Keeps memory that is not needed any more, in place of the one that was kept for longest.
     pub(crate) fn give(&self, mut block: Vec<u8>) {
         block.clear();
         if !(KEPT_BYTES_MIN..=SPARE_BYTES_MAX).contains(&block.capacity()) {
@@ -132,7 +132,7 @@ mod tests {
         spare.give(vec![7; SPARE_BYTES_MAX + 1]);
         assert_eq!(spare.take(SPARE_BYTES_MAX + 1), None);
     }
-    /// A decoder which has decoded a block of 256 symbols of so many bytes, from repair symbols alone.
+    /// A decoder which has decoded a block of 256 symbols of `symbol_size` bytes, from repair symbols alone.
     fn used_decoder(symbol_size: usize) -> Box<Decoder> {
         let shape = BlockShape::new(256, 256 * symbol_size).unwrap();
         let mut decoder = Box::new(Decoder::new(Kernel::detect(), shape));

@@ -1,4 +1,4 @@
-//! Strangers who drive the table of half-open connections past its limits: what each may cost, and who still gets in
+//! Strangers that drive the table of half-open connections past its limits: what each may cost, and that honest callers still get in
 //! (`spec/protocol.md` §2.4).
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
@@ -19,7 +19,7 @@ use support::{Caller, Server, address, decode, rewritten, syn_options};
 const STEP: Duration = Duration::from_micros(500);
 const MS: Duration = Duration::from_millis(1);
 
-/// The `n`th address of somebody who has several.
+/// The `n`th address of a host that has several.
 type AddressOf = fn(u32) -> SocketAddr;
 
 fn sealed() -> Config {
@@ -56,7 +56,7 @@ fn forged(datagram: &[u8]) -> Vec<u8> {
     rewritten(datagram, &received.segment, &payload)
 }
 
-/// How many false proofs are looked at in the two seconds in which so many callers send nothing else.
+/// How many false proofs are checked in the two seconds in which these callers send nothing else.
 fn looked_at(server: &mut Server, proofs: &[(SocketAddr, Vec<u8>)]) -> u64 {
     let before = server.stats().proofs_failed;
     for _ in 0..4_000 {
@@ -86,7 +86,10 @@ fn false_proofs_of_all_together_are_bounded_and_the_first_of_each_is_looked_at()
     for (from, proof) in &proofs {
         server.take(*from, proof);
     }
-    assert!(server.take(honest.address, &third).0.is_some(), "who had no false proof does not wait for the others");
+    assert!(
+        server.take(honest.address, &third).0.is_some(),
+        "a caller without a false proof does not wait for the others"
+    );
 }
 
 /// [open-38]
@@ -300,7 +303,7 @@ fn first_messages_of_one_address_which_cannot_be_read_are_bounded() {
         let mut server = asks_for_cookies();
         let computed = computed(&mut server, from, 1);
         assert!((in_two_seconds - 3..=in_two_seconds).contains(&computed), "{computed} were computed on");
-        // Others are read meanwhile, and so is whoever shares the address once there is a token again.
+        // Others are read meanwhile, and so are those that share the address once there is a token again.
         let known = || Config::sealed(PeerKey::Known(server_key().public()));
         assert!(begin(&mut server, &mut Caller { address: address(9), ..Caller::new(3_000, known()) }).is_some());
         server.now += MS * (1_000 / (FAILED_PER_S / share) as u32);
@@ -391,7 +394,7 @@ fn a_changed_copy_which_is_refused_takes_nothing_from_the_genuine_one() {
     assert!(server.take(honest.address, &genuine).1.is_some_and(|answer| reason_of_reset(&answer).is_none()));
 }
 
-/// What the answer tells whoever replays the first message of an initiator that knew the server's key ([trust-2],
+/// What the answer tells an attacker that replays the first message of an initiator that knew the server's key ([trust-2],
 /// `SECURITY.md`).
 #[test]
 fn what_a_replayed_first_message_tells() {

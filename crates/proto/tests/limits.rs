@@ -1,4 +1,4 @@
-//! Peers who drive each limit of an endpoint past its end: what is promised holds (`docs/limits.md`).
+//! Peers that drive each limit of an endpoint past its end: what is promised holds (`docs/limits.md`).
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -18,10 +18,10 @@ use support::{
 
 const MS: Duration = Duration::from_millis(1);
 const GIB: u64 = 1 << 30;
-/// Of somebody who lacks the first block.
+/// From a receiver that lacks the first block.
 const REPORT: Segment = Segment::Report(ReportHeader { receive_queue_kib: 0 });
 
-// ---- who may come in ----
+// ---- which connections are accepted ----
 
 #[test]
 fn connections_stop_at_the_configured_number() {
@@ -42,7 +42,7 @@ fn one_address_gets_its_share_of_connections_and_no_more() {
     assert!(Rogue { address: address(1), ..Rogue::new(50) }.open(&mut server), "what is over does not count");
 }
 
-/// Whoever has an IPv6 address usually has the 2⁶⁴ of its prefix.
+/// A host with an IPv6 address usually has all 2⁶⁴ of its prefix.
 #[test]
 fn an_ipv6_prefix_gets_one_address_s_share_of_connections() {
     let from = |prefix: u16, n: u32| {
@@ -125,7 +125,7 @@ fn sealed_syns_are_kept_up_to_a_number_then_asked_for_cookies_and_then_take_the_
     let mut late = Caller::new(99, Config::sealed(PeerKey::Any));
     let syn = late.datagram(now).unwrap();
     assert!(server.take(late.address, &syn).1.is_some());
-    assert_eq!(server.stats().half_open, 1, "those who never came back are forgotten");
+    assert_eq!(server.stats().half_open, 1, "initiators that never came back are forgotten");
 }
 
 #[test]

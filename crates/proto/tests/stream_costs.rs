@@ -1,4 +1,4 @@
-//! What streams take, and what a peer who lies about them can make us keep and send. A binary of its own, with one test, as nothing
+//! What streams take, and what a peer that lies about them can make us keep and send. A binary of its own, with one test, as nothing
 //! else may allocate meanwhile. `cargo test -p dfcp-proto --test stream_costs -- --nocapture` prints the table of
 //! `docs/limits.md`.
 

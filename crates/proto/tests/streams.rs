@@ -1,4 +1,4 @@
-//! Peers who lie about streams: what they cost is bounded, nothing panics, and what no correct peer says ends the session.
+//! Peers that lie about streams: their cost is bounded, nothing panics, and statements that no correct peer makes end the session.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
@@ -222,7 +222,7 @@ fn floods_of_stops_and_questions_make_one_event_and_bounded_answers() {
     }
     let stops = liar.events();
     assert_eq!(stops, [StreamEvent::Stopped { stream: id, error: 9 }]);
-    // Questions about streams that are gone: one answer each is kept at a time, and no more than so many in all.
+    // Questions about streams that are gone: one answer each is kept at a time, and their number is bounded.
     for index in 1..LIMIT {
         liar.reset(theirs(StreamKind::OneWay, index));
     }

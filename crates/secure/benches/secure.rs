@@ -167,7 +167,7 @@ fn handshakes(pattern: Pattern, rounds: usize) {
     );
 }
 
-/// What a responder does for somebody of whom it knows nothing.
+/// What a responder does for an unknown initiator.
 fn strangers(rounds: usize) {
     const MESSAGES: u32 = 20;
     let (initiator_keys, responder_keys) = keys(Pattern::FirstContact);

@@ -1,4 +1,4 @@
-//! Stateless cookies: proof that who sends from an address also receives there, without a byte of memory per address.
+//! Stateless cookies: proof that the sender at an address also receives there, without a byte of memory per address.
 
 use ring::hmac;
 use subtle::ConstantTimeEq;

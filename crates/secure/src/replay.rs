@@ -8,7 +8,7 @@ pub const REPLAY_WINDOW_DATAGRAMS: u64 = 16_384;
 
 const WORDS_MAX: usize = (REPLAY_WINDOW_DATAGRAMS / 64) as usize;
 
-/// So many a window begins with: enough for a connection which says little.
+/// A window begins with this many: enough for a connection which says little.
 const WORDS_MIN: usize = 4;
 
 /// A sliding window over 64-bit datagram numbers, one bit each, in a ring.

@@ -28,7 +28,7 @@ impl DfcpConfig {
 /// What the application of an end does.
 #[derive(Debug)]
 enum Application {
-    /// Writes so many bytes (`None`: without end), then shuts down.
+    /// Writes this many bytes (`None`: without end), then shuts down.
     Write { left: Option<u64>, is_writable: bool },
     /// Reads.
     Read { bytes: u64 },

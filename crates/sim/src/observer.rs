@@ -1,4 +1,4 @@
-//! Who is told what happens. Chosen at compile time, so that nobody costs nothing.
+//! Observers of what happens. Chosen at compile time, so that `Nobody` is zero-cost.
 
 use dfcp_time::Time;
 
@@ -26,7 +26,7 @@ pub struct Nobody;
 
 impl Observer for Nobody {}
 
-/// An observer who comes and goes.
+/// An observer that comes and goes.
 impl<A: Observer> Observer for Option<A> {
     fn sent(&mut self, now: Time, packet: &Packet) {
         self.iter_mut().for_each(|observer| observer.sent(now, packet));

@@ -39,8 +39,8 @@ pub enum Body {
 /// What fits beside its length without making [`Body`] larger.
 const SHORT_BYTES_MAX: usize = 38;
 
-/// The bytes of a datagram. Short ones lie in the packet itself: most of those whose symbols are only counted, of which
-/// there are so many under way that every further place in memory to look at would cost more than all the rest.
+/// The bytes of a datagram. Short ones lie in the packet itself: most of those whose symbols are only counted. Of these a
+/// great many are under way, and each further cache miss would cost more than all the rest.
 #[derive(Clone, Debug)]
 pub struct Datagram(Place);
 

@@ -1,4 +1,4 @@
-//! Physical laws, checked by somebody who sees only what goes into links and what comes out of them.
+//! Physical laws, checked by an observer that sees only what goes into links and what comes out of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

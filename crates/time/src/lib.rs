@@ -1,6 +1,6 @@
 //! The instant type which callers hand to DFCP's clock-free crates.
 //!
-//! `dfcp-proto`, `dfcp-netem` and the simulator never read a clock: whoever drives them says what time it is. A real
+//! `dfcp-proto`, `dfcp-netem` and the simulator never read a clock: their driver says what time it is. A real
 //! program counts from its own start; a simulator counts simulated nanoseconds. Neither needs more than an integer.
 
 #![no_std]

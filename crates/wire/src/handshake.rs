@@ -62,7 +62,7 @@ pub struct Payload<'a> {
     pub noise: Option<(u8, &'a [u8])>,
 }
 
-/// Types up to this one may be ignored by those who do not know them.
+/// Types up to this one may be ignored by a reader that does not know them.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const PADDING: u8 = 0;
 const CONNECTION_ID: u8 = 1;
@@ -101,7 +101,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`DecodeError`] for a truncated, repeated, missing, ill-sized or unknown critical parameter, for connection id 0,
-    /// and for a Noise message: who sends one does not want to go on without.
+    /// and for a Noise message: its sender does not want to go on without.
     pub fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         let payload = Payload::decode(payload)?;
         if payload.noise.is_some() {

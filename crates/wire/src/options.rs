@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) features: Option<u32>,
 }
 
-/// Kinds up to this one may be ignored by those who do not know them.
+/// Kinds up to this one may be ignored by a reader that does not know them.
 const IGNORABLE_KIND_MAX: u8 = 127;
 const END: u8 = 0;
 const VERSION: u8 = 1;

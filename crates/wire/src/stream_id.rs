@@ -1,6 +1,6 @@
 //! Which stream of a connection a segment belongs to.
 
-/// Who opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
+/// The side that opened a stream: bit 0 of its id (as in RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opener {
     /// The side which sent the SYN.
@@ -60,7 +60,7 @@ impl StreamId {
         self.0
     }
 
-    /// Who opened the stream.
+    /// The side that opened the stream.
     #[must_use]
     pub const fn opener(self) -> Opener {
         if self.0 & ACCEPTOR == 0 { Opener::Initiator } else { Opener::Acceptor }

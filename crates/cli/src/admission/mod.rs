@@ -1,4 +1,4 @@
-//! Who may use a listener: `receive` and `perf server` admit by the same rules.
+//! Access control of a listener: `receive` and `perf server` admit by the same rules.
 //!
 //! [`Ways`] are what the command line and the configuration directory allow, made before anything listens; an
 //! [`Admission`] applies them to each connection, before the connection gets to the disk or to anything else. Admitted

@@ -11,7 +11,7 @@ use crate::seal::Seal;
 use crate::transfer::frame::PREAMBLE_BYTES;
 use crate::transport::{PathSample, Transport};
 
-/// A connection whose first bytes may have been looked at. Whoever reads gets them nonetheless.
+/// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.
 #[derive(Debug)]
 pub struct Opening<T> {
     first: [u8; PREAMBLE_BYTES],

@@ -1,4 +1,4 @@
-//! Whom to trust and whom to admit, on the command line.
+//! Trusted and admitted peers, on the command line.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub enum CodeArg {
     Input,
 }
 
-/// Whom the side that connects trusts.
+/// What the connecting side trusts.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
     /// The one-time code that the other side has printed, such as 42-otter-violin; `-` asks for it on the
@@ -38,7 +38,7 @@ pub struct HostArgs {
     pub psk_file: Option<PathBuf>,
 }
 
-/// Whom the side that listens admits.
+/// What the listening side admits.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AdmissionArgs {
     /// Print a one-time code and admit one peer which gives it; the default on a terminal

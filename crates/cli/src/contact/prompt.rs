@@ -92,7 +92,7 @@ pub fn line(input: &mut impl BufRead) -> io::Result<Option<String>> {
 pub async fn aside<R: Send + 'static>(ask: impl FnOnce() -> io::Result<R> + Send + 'static) -> io::Result<R> {
     let (sender, answer) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("question".to_owned()).spawn(move || {
-        // Whoever asked may be gone.
+        // The asking task may be gone.
         let _ = sender.send(ask());
     })?;
     answer.await.map_err(io::Error::other)?

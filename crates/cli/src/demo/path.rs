@@ -18,7 +18,7 @@ const PACKET_BYTES: u64 = 1476;
 /// Payload of such a packet, bytes.
 const PAYLOAD_BYTES: u64 = 1420;
 
-/// Even a short path has a queue of so many packets.
+/// Even a short path has a queue of this many packets.
 const QUEUE_PACKETS_MIN: u64 = 100;
 
 /// A bottleneck with delay and loss, the same in both directions.

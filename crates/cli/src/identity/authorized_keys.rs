@@ -1,4 +1,4 @@
-//! Who may connect: one public key or fingerprint per line, and behind it whatever tells people whose it is.
+//! The keys that may connect: one public key or fingerprint per line, followed by a comment for people.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -21,7 +21,7 @@ use crate::transfer::error::truncate;
 /// A file which changed so recently may change again without another time stamp, so it is read each time.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// A list which follows its file. Each question opens the file and checks who may change it; it is read when it is another
+/// A list which follows its file. Each question opens the file and checks its owner and mode; it is read when it is another
 /// file or has another time stamp than before. While it cannot be used, it admits nobody: the keys of before may be among
 /// those which somebody has just tried to withdraw.
 #[derive(Debug, Default)]

@@ -52,7 +52,7 @@ impl ConfigDir {
         self.0.join("known_hosts")
     }
 
-    /// Where the keys of those who may connect are.
+    /// The file of the keys that may connect.
     pub fn authorized_keys(&self) -> PathBuf {
         self.0.join("authorized_keys")
     }

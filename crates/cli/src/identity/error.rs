@@ -39,9 +39,9 @@ pub enum IdentityError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A file which says whom to trust, or the directory of any file, which others can write.
+    /// A list of trusted keys, or the directory of any file, which others can write.
     #[error(
-        "{} has mode {mode:04o}, so others can change whom it trusts; look through it, then run: chmod go-w {}",
+        "{} has mode {mode:04o}, so others can change what it trusts; look through it, then run: chmod go-w {}",
         shown(path),
         quoted(path)
     )]

@@ -1,4 +1,4 @@
-//! Who may own, read and write a file of an identity, in the manner of `sshd`'s `StrictModes`.
+//! Owner and permissions of a file of an identity, in the manner of `sshd`'s `StrictModes`.
 //!
 //! Checked are three things: the file as it was opened, the directory in which it is named, and, where that name is a link,
 //! the directory in which it really is. Each must belong to this user or to root, and neither group nor others may write
@@ -14,7 +14,7 @@ use super::error::IdentityError;
 pub(super) enum Guard {
     /// Neither group nor others may do anything: a secret.
     Private,
-    /// Neither group nor others may write: a list of whom to trust, or a directory.
+    /// Neither group nor others may write: a list of trusted keys, or a directory.
     Trusted,
 }
 

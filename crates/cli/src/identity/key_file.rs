@@ -14,7 +14,7 @@ use super::guard::Guard;
 use super::read::{lines, read};
 use crate::limits::KEY_FILE_BYTES_MAX;
 
-const HEADER: &str = "# DFCP private key. Who reads it can pose as you. Its public half: dfcp id\n";
+const HEADER: &str = "# DFCP private key. Anyone with it can pose as you. Its public half: dfcp id\n";
 
 /// The key of this user, and where it is kept.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use crate::output::printable;
 use crate::transfer::error::truncate;
 
 /// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
-/// stands for is up to the resolver, whom this file does not trust.
+/// stands for is up to the resolver, which this file does not trust.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 

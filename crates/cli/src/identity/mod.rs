@@ -1,4 +1,4 @@
-//! Who this user is and whom it trusts: the files in the user's configuration directory, in the manner of `ssh`.
+//! The user's own key and the keys that it trusts: the files in the user's configuration directory, in the manner of `ssh`.
 //!
 //! | file | has | module |
 //! |---|---|---|

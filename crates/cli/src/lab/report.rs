@@ -48,7 +48,7 @@ fn date() -> String {
     day((seconds / 86_400) as i64)
 }
 
-/// The date so many days after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// The date `days` after 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms").
 fn day(days: i64) -> String {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);

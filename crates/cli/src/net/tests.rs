@@ -43,7 +43,7 @@ async fn pass(near: &Socket, far: &Socket, to: SocketAddr, mut on_datagram: impl
             got = far.recv_from(&mut back) => {
                 let (bytes, _) = got.unwrap();
                 on_datagram(1, bytes);
-                // Who it is for is known once something has come from there.
+                // The client's address is known once something has come from there.
                 if let Some(client) = client {
                     near.send_to(&back[..bytes], client).await.unwrap();
                 }
@@ -189,7 +189,7 @@ async fn refusals_do_not_end_what_is_open() {
         received
     };
     let refuse_and_pass = async {
-        // Nothing is there any more: the system answers every datagram by ICMP, and tells one who asks.
+        // Nothing is there any more: the system answers every datagram by ICMP, and tells a socket that asks.
         drop(near);
         for _ in 0..20 {
             let asking = Socket::bind(any).await.unwrap();

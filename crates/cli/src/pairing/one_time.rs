@@ -1,4 +1,4 @@
-//! A code that is good for one success, a few wrong guesses and a while, whoever tries it and however many at once.
+//! A code that is good for one success, a few wrong guesses and a while, however many peers try it at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -11,7 +11,7 @@ use super::frame::{Frame, MAGIC};
 use super::one_time::OneTimeCode;
 use crate::limits::PAIRING_RUN_MAX;
 
-/// Pairs, over an encrypted connection with this handshake hash, with the receiver who made `code`. `Ok` means: it has
+/// Pairs, over an encrypted connection with this handshake hash, with the receiver that made `code`. `Ok` means: it has
 /// the same code, and its end of the connection is ours. The stream can then be used for anything else; after an
 /// error it must be closed (`spec/pairing.md` \[pair-4\]).
 ///
@@ -29,7 +29,7 @@ where
     in_time(run).await
 }
 
-/// Pairs, over an encrypted connection with this handshake hash, with a sender who was told the code. `Ok` means: it has
+/// Pairs, over an encrypted connection with this handshake hash, with a sender that was told the code. `Ok` means: it has
 /// the same code, its end of the connection is ours, and the code is used up. The stream can then be used for anything
 /// else; after an error it must be closed. If the last frame cannot be written, the code is used up nonetheless.
 ///
@@ -50,13 +50,13 @@ where
     in_time(run).await
 }
 
-/// Whether these are the first bytes of a sender who wants to pair.
+/// Whether these are the first bytes of a sender that asks for pairing.
 #[must_use]
 pub fn begins_with(first: &[u8]) -> bool {
     first.starts_with(&MAGIC)
 }
 
-/// What a receiver without a code answers to a sender who wants to pair. The stream must be closed then.
+/// What a receiver without a code answers to a sender that asks for pairing. The stream must be closed then.
 ///
 /// # Errors
 /// Always: [`Refusal::NoCode`].

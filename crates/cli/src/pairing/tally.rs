@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::PAIRING_WRONG_MAX;
 
-/// Counts for all codes that one receiver makes, whatever becomes of each: who guesses twice at every code and never voids
-/// one is stopped like anybody else. Share it by `Arc` between the codes.
+/// Counts for all codes that one receiver makes, whatever becomes of each: an attacker that guesses twice at every code and
+/// never voids one is stopped like any other. Share it by `Arc` between the codes.
 ///
 /// As in [`super::OneTimeCode`], a run under way counts until it ends, so wrong guesses are never more than
 /// [`PAIRING_WRONG_MAX`].

@@ -19,7 +19,7 @@ use crate::transfer::frame::{Service, ToSender, kind, read_frame, read_preamble,
 use crate::transport::{Handle, Transport};
 use crate::{net, output};
 
-/// Serves measurements until interrupted, or with `--once` one of a client who is admitted.
+/// Serves measurements until interrupted, or with `--once` one of an admitted client.
 ///
 /// # Errors
 /// Nobody could be admitted; the address cannot be used; with `--once` also a measurement which broke.

@@ -228,7 +228,7 @@ fn is_far_ahead<T: Transport>(handle: &Handle<T>, written_bytes: u64, elapsed: D
     })
 }
 
-/// What keeps a path full which has taken so much in `elapsed`: what is under way and what waits for repair, at heavy
+/// What keeps a path full that has taken this in `elapsed`: what is under way and what waits for repair, at heavy
 /// loss for eight round trips, and for a report interval what waits to be sent.
 fn ahead_bytes_max(path: &PathSample, elapsed: Duration) -> u64 {
     let rate_bytes_s = path.ip_bytes_sent as f64 / elapsed.as_secs_f64().max(1e-3);

@@ -1,7 +1,7 @@
-//! Whether the output directory is apart from the files that say whom this user trusts.
+//! Whether the output directory is apart from the files that say which keys this user trusts.
 //!
-//! A sender who is admitted decides about the names in the output directory. If one of the files that are trusted were in
-//! there, or were found by a link that is, that sender would decide whom this user trusts from then on.
+//! An admitted sender decides about the names in the output directory. If one of the files that are trusted were in
+//! there, or were found by a link that is, that sender would decide which keys this user trusts from then on.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

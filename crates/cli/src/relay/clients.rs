@@ -1,4 +1,4 @@
-//! Who talks through the relay.
+//! The clients of the relay.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -79,7 +79,7 @@ impl Clients {
         self.entries.values().map(|entry| &*entry.client)
     }
 
-    /// Forgets those who have been silent for too long.
+    /// Forgets those that have been silent for too long.
     pub(super) fn expire(&mut self, now: Time) {
         if now < self.next_check {
             return;

@@ -1,6 +1,6 @@
-//! The places of connections which are not admitted yet, and who gives one up when all are taken.
+//! The places of connections which are not admitted yet, and which of them gives its place up when all are taken.
 //!
-//! A silent connection may keep its place for half a minute, so whoever takes them all would turn everybody else away.
+//! A silent connection may keep its place for half a minute, so a host that takes them all would turn all others away.
 //! Therefore the address which has most places gives one up for a newcomer from another: its oldest connection that has
 //! said nothing, or else, if it has two more than the newcomer's address, its oldest. So one host, however often it
 //! connects, is in nobody's way, and nobody is thrown out in the middle of a pairing for a newcomer no better off.
@@ -55,7 +55,7 @@ fn victim(taken: &[Taken], newcomer: Option<AddressPrefix>) -> Option<usize> {
     let held = |prefix| taken.iter().filter(|taken| taken.prefix == prefix).count();
     let own = held(newcomer);
     let most = taken.iter().map(|taken| held(taken.prefix)).max()?;
-    // Who has most places competes with nobody but itself.
+    // The address with most places competes only with itself.
     let gives = |taken: &Taken| if own == most { taken.prefix == newcomer } else { held(taken.prefix) == most };
     let silent = taken.iter().position(|taken| taken.silent && gives(taken));
     silent.or_else(|| if most > own + 1 { taken.iter().position(gives) } else { None })

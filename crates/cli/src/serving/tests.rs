@@ -235,7 +235,7 @@ async fn when_every_place_is_in_use_a_newcomer_is_told() {
     let kind = read_frame(&mut newcomer, &mut body).await.unwrap().unwrap();
     let ToSender::Refused(failure) = ToSender::decode(kind, &body).unwrap() else { panic!("not refused") };
     assert_eq!(failure.code, FailureCode::Busy);
-    // Whoever says nothing more is left in time, and there is room again.
+    // A silent connection is dropped in time, and there is room again.
     tokio::time::sleep(OPENING_MAX * 2).await;
     let mut later = street.connect(200, 2);
     later.write_all(&Service::Files.preamble()).await.unwrap();

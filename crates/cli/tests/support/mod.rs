@@ -70,7 +70,7 @@ impl Site {
         json[field].as_str().unwrap().to_owned()
     }
 
-    /// Sends a small file to `address`. Unless `more` says whom to trust, a new key is accepted.
+    /// Sends a small file to `address`. Unless `more` says which peer to trust, a new key is accepted.
     pub(crate) fn send(&self, address: &str, more: &[&str]) -> Said {
         const TRUST: [&str; 5] = ["--code", "--host-key", "--psk-file", "--insecure-plaintext", "--insecure-classic"];
         let file = self.write("small.txt", "small");

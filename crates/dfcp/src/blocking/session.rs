@@ -132,7 +132,7 @@ impl Session {
         self.session.state()
     }
 
-    /// Who the peer has proven to be; `None` without seals.
+    /// The peer's proven identity; `None` without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
         self.session.identity()

@@ -7,6 +7,8 @@ use dfcp_time::Time;
 
 use crate::connection::serve::has_unread;
 use crate::connection::shared::{Ended, Inner, Shared, Wakers};
+use crate::connection::story::StreamNews;
+use crate::connection::streams::OpenedBy;
 use crate::error::{StreamError, connection_error};
 
 /// What the application has made of a connection.
@@ -60,10 +62,16 @@ impl Inner {
         let opened = self.connection.streams().map_or(Err(dfcp_proto::StreamError::NotTaken), |mut it| it.open(kind));
         Some(match opened {
             Ok(id) => {
-                self.others.hold(id);
+                self.others.hold(id, OpenedBy::Us);
+                self.tell_stream(id, StreamNews::OpenedHere);
                 Ok(id)
             }
-            Err(dfcp_proto::StreamError::NoCredit) => return None,
+            Err(dfcp_proto::StreamError::NoCredit) => {
+                if let Some(story) = &mut self.story {
+                    story.on_no_credit(kind);
+                }
+                return None;
+            }
             Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
             Err(dfcp_proto::StreamError::NotTaken) => Err(StreamError::NotTaken.into()),
             Err(dfcp_proto::StreamError::NoMemory) => Err(StreamError::NoMemory.into()),
@@ -98,7 +106,7 @@ impl Shared {
         let inner = &mut *inner;
         let now = inner.tick(self.clock.now());
         inner.usage = Usage::Stream;
-        inner.others.refuse_incoming(now, &mut inner.connection);
+        inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
         self.wake_driver_if_due(inner, now);
     }
 
@@ -178,12 +186,12 @@ impl Shared {
         let now = inner.tick(self.clock.now());
         {
             let inner = &mut *inner;
-            inner.others.refuse_incoming(now, &mut inner.connection);
+            inner.others.refuse_incoming(now, &mut inner.connection, &mut inner.story);
             inner.connection.shutdown(now);
         }
         self.wake_driver(&mut inner);
         drop(inner);
-        // Who waits for a stream gets none any more.
+        // Tasks that wait for a stream get none any more.
         let mut wakers = Wakers::default();
         (wakers.news.opened, wakers.news.available) = (true, true);
         wakers.wake(self);

@@ -38,7 +38,7 @@ pub(crate) struct Path {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     wake_queue: Arc<WakeQueue>,
-    /// Wake those who wait for a stream of the peer's, for the peer to permit one of ours, and for the end.
+    /// Wake tasks that wait for a stream of the peer's, for the peer to permit one of ours, and for the end.
     pub(super) opened: Notify,
     pub(super) available: Notify,
     pub(super) ended: Notify,
@@ -88,8 +88,8 @@ pub(crate) struct Inner {
     /// Why the system last refused to send, unless it has sent since.
     pub(super) send_error: Option<io::Error>,
     /// What has been logged of it; `None` if nobody listened when it began.
-    story: Option<Box<Story>>,
-    /// Tells those who watch the path; `None` if nobody does.
+    pub(super) story: Option<Box<Story>>,
+    /// Tells the watches of the path; `None` without any.
     path_publisher: Option<Box<PathPublisher>>,
 }
 
@@ -120,7 +120,7 @@ impl Wakers {
         self.others.push(waker);
     }
 
-    /// Wakes them, who waited for this connection, whose lock is free. Returns whether there was anybody.
+    /// Wakes them. They wait for `connection`, and its lock must be free. Returns whether there was a task to wake.
     pub(crate) fn wake(mut self, connection: &Shared) -> bool {
         let News { opened, available, ended } = self.news;
         let is_anybody =
@@ -180,7 +180,7 @@ impl Inner {
                 (wakers.news.opened, wakers.news.ended) = (true, true);
             }
         }
-        self.others.drain_events(self.latest, &mut self.connection, &mut wakers);
+        self.others.drain_events(self.latest, &mut self.connection, &mut self.story, &mut wakers);
         wakers
     }
 
@@ -191,7 +191,7 @@ impl Inner {
         }
     }
 
-    /// Tells those who watch the path what has changed.
+    /// Tells the watches of the path what has changed.
     pub(super) fn publish_path(&mut self, now: Time) {
         let Some(publisher) = &mut self.path_publisher else { return };
         if publisher.is_unwatched() {
@@ -201,7 +201,7 @@ impl Inner {
         }
     }
 
-    /// When it must be served so that those who watch the path learn the last news.
+    /// When it must be served so that the watches of the path get the last change.
     pub(super) fn path_due_at(&self) -> Option<Time> {
         self.path_publisher.as_ref()?.due_at()
     }
@@ -213,7 +213,7 @@ impl Inner {
         }
     }
 
-    /// Nothing is done any more: whoever waits for anything must look again.
+    /// The endpoint does nothing for it any more: all waiting tasks must check again.
     pub(super) fn end(&mut self) -> Wakers {
         self.forgotten = true;
         if let Some(publisher) = self.path_publisher.take() {
@@ -232,7 +232,7 @@ impl Inner {
     }
 }
 
-/// Notes whom to wake.
+/// Notes the task to wake.
 pub(super) fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),
@@ -411,7 +411,7 @@ impl Shared {
         if id != StreamId::FIRST {
             let now = inner.tick(self.clock.now());
             let inner = &mut *inner;
-            inner.others.let_go(now, &mut inner.connection, id);
+            inner.others.let_go(now, &mut inner.connection, &mut inner.story, id);
             self.wake_driver_if_due(inner, now);
         }
         drop(inner);

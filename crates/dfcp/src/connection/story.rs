@@ -1,18 +1,21 @@
-//! The story of a connection in the log: what a person who looks for the cause of a failure, or of a slow transfer, asks
-//! first.
+//! The story of a connection in the log, for the first questions about a failure or a slow transfer.
 //!
 //! The protocol logs nothing. Whenever the driver has served a connection or given it datagrams, it compares what the connection
 //! says of itself with what was told before. So nothing is told datagram by datagram, and a peer can cause only a bounded number of lines: each state is
 //! entered once, and what can change at any time is told at most once per [`limits::STORY_INTERVAL`]. A connection which nobody
-//! listens to has no story: that costs one branch when it is served.
+//! listens to has no story: that costs one branch when it is served, and one for each event of a stream.
+
+mod streams;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use dfcp_proto::{BreakerState, Connection, Identity, PublicKey, State, Stats};
+use dfcp_proto::{BreakerState, Connection, Identity, PublicKey, State, Stats, StreamId, StreamKind};
 use dfcp_time::Time;
 
+pub(super) use self::streams::StreamNews;
+use self::streams::StreamStory;
 use crate::connection::shared::Ended;
 use crate::limits;
 
@@ -57,6 +60,7 @@ pub(crate) struct Story {
     address: (Option<Time>, SocketAddr, u64),
     rate: (Time, u64),
     rounds: (Time, u64, u64),
+    streams: StreamStory,
     totals_are_told: bool,
 }
 
@@ -81,8 +85,8 @@ impl Story {
             stats: Stats::default(),
         };
         let address = (None, told.remote, 0);
-        let story =
-            Self { name, began: now, told, address, rate: (now, 0), rounds: (now, 0, 0), totals_are_told: false };
+        let (rate, rounds, streams) = ((now, 0), (now, 0, 0), StreamStory::default());
+        let story = Self { name, began: now, told, address, rate, rounds, streams, totals_are_told: false };
         if was_called {
             tell!(story, remote = %told.remote, profile = ?connection.profile(), "called by a peer");
         }
@@ -92,6 +96,20 @@ impl Story {
     /// Tells what is new.
     pub(super) fn go_on(&mut self, now: Time, connection: &Connection, ended: Option<&Ended>) {
         self.tell_news(now, Observation::of(connection), ended);
+    }
+
+    /// Something has happened to a stream other than the first.
+    pub(super) fn on_stream(&mut self, id: StreamId, news: StreamNews) {
+        // A handle that outlives its session ends nothing.
+        let is_too_late = self.told.state == State::Closed && news.is_our_doing();
+        if !is_too_late {
+            self.streams.on_news(self.name, id, news);
+        }
+    }
+
+    /// The peer permits no stream of this kind that the application wants to open.
+    pub(super) fn on_no_credit(&mut self, kind: StreamKind) {
+        self.streams.on_no_credit(self.name, kind);
     }
 
     /// The application has dropped its last handle. It may end the process before the connection is over.
@@ -105,6 +123,7 @@ impl Story {
 
     /// The endpoint has forgotten the connection before it was over.
     pub(super) fn break_off(&mut self, now: Time) {
+        self.streams.tell(self.name, now);
         if self.told.state != State::Closed {
             self.tell_totals(now, self.told);
             tell!(self, "given up: nothing drives its endpoint any more");
@@ -118,6 +137,7 @@ impl Story {
         self.tell_breaker(now, &seen.stats);
         self.tell_rate(now, &seen);
         self.tell_rounds(now, &seen.stats);
+        self.streams.tell_if_due(self.name, now);
         self.tell_closing(now, seen, ended);
         self.told = seen;
     }
@@ -236,6 +256,7 @@ impl Story {
     }
 
     fn tell_totals(&mut self, now: Time, seen: Observation) {
+        self.streams.tell(self.name, now);
         if std::mem::replace(&mut self.totals_are_told, true) {
             return;
         }

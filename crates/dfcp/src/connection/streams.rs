@@ -1,5 +1,5 @@
-//! The streams of a connection beside its first one: who waits for them, how they have ended, and what their handles do. A connection that
-//! has none pays for none of this.
+//! The streams of a connection beside its first one: the tasks that wait for them, how they have ended, and what their handles do.
+//! For a connection without such streams this costs nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -10,6 +10,7 @@ use dfcp_time::Time;
 use tokio::io::ReadBuf;
 
 use crate::connection::shared::{Inner, Shared, Wakers, register};
+use crate::connection::story::{Story, StreamNews};
 use crate::error::{StreamError, connection_error, write_error};
 use crate::limits;
 
@@ -40,12 +41,20 @@ enum RecvState {
 }
 
 /// A stream that has a handle.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
+    opened_by: OpenedBy,
     reader: Option<Waker>,
     writer: Option<Waker>,
     sends: SendState,
     receives: RecvState,
+}
+
+/// Which side has opened a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenedBy {
+    Us,
+    Peer,
 }
 
 /// What becomes of streams which the peer opens.
@@ -72,16 +81,26 @@ pub(super) struct OtherStreams {
 
 impl OtherStreams {
     /// Takes the connection's events.
-    pub(super) fn drain_events(&mut self, now: Time, connection: &mut Connection, wakers: &mut Wakers) {
+    pub(super) fn drain_events(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        story: &mut Option<Box<Story>>,
+        wakers: &mut Wakers,
+    ) {
         let Some(mut streams) = connection.streams() else { return };
         while let Some(event) = streams.poll_event() {
             match event {
-                StreamEvent::Opened(_) => self.take_opened(now, &mut streams, wakers),
+                StreamEvent::Opened(_) => self.take_opened(now, &mut streams, story, wakers),
                 StreamEvent::Available => wakers.news.available = true,
                 StreamEvent::Readable(id) => self.on_held(id, wakers, |held| held.reader.take()),
                 StreamEvent::Writable(id) => self.on_held(id, wakers, |held| held.writer.take()),
-                StreamEvent::Finished(id) => self.on_held(id, wakers, |held| held.end_sending(SendState::Finished)),
+                StreamEvent::Finished(id) => {
+                    tell(story, id, StreamNews::Delivered);
+                    self.on_held(id, wakers, |held| held.end_sending(SendState::Finished));
+                }
                 StreamEvent::Stopped { stream, error } => {
+                    tell(story, stream, StreamNews::StoppedByPeer(error));
                     self.on_held(stream, wakers, |held| held.end_sending(SendState::Stopped(error)));
                 }
                 _ => self.wake_all(wakers),
@@ -95,10 +114,17 @@ impl OtherStreams {
         }
     }
 
-    fn take_opened(&mut self, now: Time, streams: &mut Streams<'_>, wakers: &mut Wakers) {
+    fn take_opened(
+        &mut self,
+        now: Time,
+        streams: &mut Streams<'_>,
+        story: &mut Option<Box<Story>>,
+        wakers: &mut Wakers,
+    ) {
         while let Some(id) = streams.accept() {
+            tell(story, id, StreamNews::OpenedByPeer);
             match (self.incoming, id.kind()) {
-                (Incoming::Refuse, _) => refuse(now, streams, id),
+                (Incoming::Refuse, _) => refuse(now, streams, story, id),
                 (Incoming::Queue, StreamKind::Bidirectional) => self.bidirectional.push_back(id),
                 (Incoming::Queue, StreamKind::OneWay) => self.one_way.push_back(id),
             }
@@ -116,14 +142,15 @@ impl OtherStreams {
     }
 
     /// Nobody accepts streams from now on: those which wait, and those to come, are refused.
-    pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection) {
+    pub(super) fn refuse_incoming(&mut self, now: Time, connection: &mut Connection, story: &mut Option<Box<Story>>) {
         self.incoming = Incoming::Refuse;
         let Some(mut streams) = connection.streams() else { return };
         for id in self.bidirectional.drain(..).chain(self.one_way.drain(..)) {
-            refuse(now, &mut streams, id);
+            refuse(now, &mut streams, story, id);
         }
         while let Some(id) = streams.accept() {
-            refuse(now, &mut streams, id);
+            tell(story, id, StreamNews::OpenedByPeer);
+            refuse(now, &mut streams, story, id);
         }
     }
 
@@ -142,23 +169,32 @@ impl OtherStreams {
             StreamKind::Bidirectional => self.bidirectional.pop_front(),
             StreamKind::OneWay => self.one_way.pop_front(),
         }?;
-        self.hold(id);
+        self.hold(id, OpenedBy::Peer);
         Some(id)
     }
 
     /// A stream gets a handle.
-    pub(super) fn hold(&mut self, id: StreamId) {
-        self.held.insert(id, Held::default());
+    pub(super) fn hold(&mut self, id: StreamId, opened_by: OpenedBy) {
+        self.held.insert(id, Held::new(opened_by));
     }
 
     /// The handle is gone. What was shut down goes on to be delivered, everything else ends.
-    pub(super) fn let_go(&mut self, now: Time, connection: &mut Connection, id: StreamId) {
+    pub(super) fn let_go(
+        &mut self,
+        now: Time,
+        connection: &mut Connection,
+        story: &mut Option<Box<Story>>,
+        id: StreamId,
+    ) {
         let (Some(held), Some(mut streams)) = (self.held.remove(&id), connection.streams()) else { return };
-        if held.sends == SendState::Open {
+        let is_one_way = id.kind() == StreamKind::OneWay;
+        if held.sends == SendState::Open && !(is_one_way && held.opened_by == OpenedBy::Peer) {
             streams.reset(now, id, 0);
+            tell(story, id, StreamNews::ResetHere(0));
         }
-        if held.receives == RecvState::Open {
+        if held.receives == RecvState::Open && !(is_one_way && held.opened_by == OpenedBy::Us) {
             streams.stop_sending(now, id, 0);
+            tell(story, id, StreamNews::StoppedHere(0));
         }
     }
 
@@ -171,6 +207,11 @@ impl OtherStreams {
 }
 
 impl Held {
+    fn new(opened_by: OpenedBy) -> Self {
+        let (sends, receives) = (SendState::default(), RecvState::default());
+        Self { opened_by, reader: None, writer: None, sends, receives }
+    }
+
     /// The first reason for the end of what we send stands.
     fn end_sending(&mut self, how: SendState) -> Option<Waker> {
         if matches!(self.sends, SendState::Open | SendState::ShutDown) {
@@ -200,9 +241,17 @@ impl Held {
     }
 }
 
-fn refuse(now: Time, streams: &mut Streams<'_>, id: StreamId) {
+fn refuse(now: Time, streams: &mut Streams<'_>, story: &mut Option<Box<Story>>, id: StreamId) {
     streams.reset(now, id, 0);
     streams.stop_sending(now, id, 0);
+    tell(story, id, StreamNews::Refused);
+}
+
+/// Into the log, if anybody listens.
+fn tell(story: &mut Option<Box<Story>>, id: StreamId, news: StreamNews) {
+    if let Some(story) = story {
+        story.on_stream(id, news);
+    }
 }
 
 fn aborted() -> io::Error {
@@ -213,6 +262,11 @@ impl Inner {
     /// A stream with a handle, and the connection's streams. Both are there as long as the handle is.
     fn stream(&mut self, id: StreamId) -> Option<(&mut Held, Streams<'_>)> {
         Some((self.others.held.get_mut(&id)?, self.connection.streams()?))
+    }
+
+    /// Something has happened to a stream.
+    pub(super) fn tell_stream(&mut self, id: StreamId, news: StreamNews) {
+        tell(&mut self.story, id, news);
     }
 }
 
@@ -242,6 +296,7 @@ impl Shared {
             }
             Ok(Read::End) => {
                 held.receives = RecvState::End;
+                inner.tell_stream(id, StreamNews::ReadToEnd);
                 Ok(())
             }
             Ok(Read::Blocked) if is_forgotten => Err(aborted()),
@@ -251,6 +306,7 @@ impl Shared {
             }
             Err(dfcp_proto::StreamError::Reset(code)) => {
                 held.receives = RecvState::Reset(code);
+                inner.tell_stream(id, StreamNews::ResetByPeer(code));
                 Err(StreamError::Reset { code }.into())
             }
             Err(dfcp_proto::StreamError::Connection(error)) => Err(connection_error(error)),
@@ -327,14 +383,14 @@ impl Shared {
     }
 
     pub(super) fn reset_of(&self, id: StreamId, code: u32) {
-        self.end_half(id, |held, streams, now| {
+        self.end_half(id, StreamNews::ResetHere(code), |held, streams, now| {
             streams.reset(now, id, code);
             held.end_sending(SendState::Reset)
         });
     }
 
     pub(super) fn stop_sending_of(&self, id: StreamId, code: u32) {
-        self.end_half(id, |held, streams, now| {
+        self.end_half(id, StreamNews::StoppedHere(code), |held, streams, now| {
             streams.stop_sending(now, id, code);
             if held.receives == RecvState::Open {
                 held.receives = RecvState::Stopped;
@@ -343,10 +399,20 @@ impl Shared {
         });
     }
 
-    fn end_half(&self, id: StreamId, end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>) {
+    fn end_half(
+        &self,
+        id: StreamId,
+        news: StreamNews,
+        end: impl FnOnce(&mut Held, &mut Streams<'_>, Time) -> Option<Waker>,
+    ) {
         let mut inner = self.lock();
         let now = inner.tick(self.clock.now());
-        let waker = inner.stream(id).and_then(|(held, mut streams)| end(held, &mut streams, now));
+        let Some((held, mut streams)) = inner.stream(id) else { return };
+        let before = (held.sends, held.receives);
+        let waker = end(held, &mut streams, now);
+        if before != (held.sends, held.receives) {
+            inner.tell_stream(id, news);
+        }
         self.wake_driver(&mut inner);
         drop(inner);
         if let Some(waker) = waker {

@@ -80,7 +80,7 @@ impl Driver {
             let Some((interest, timeout)) = self.rest() else { continue };
             let waited = wait(&shared.socket, waker, interest, timeout);
             let ready = waited.unwrap_or_else(|error| {
-                // A signal, or the system is short of memory: everything is looked at.
+                // A signal, or the system is short of memory: everything is checked.
                 if error.kind() != io::ErrorKind::Interrupted {
                     tracing::debug!(%error, "waiting failed");
                     thread::sleep(limits::RECEIVE_ERROR_PAUSE);
@@ -96,7 +96,7 @@ impl Driver {
     pub(super) async fn run_as_task(mut self, mut reactor: TokioReactor) {
         loop {
             if self.take_in() {
-                // Who has been woken may answer: that is sent together with what is due anyway, and not after it.
+                // Woken tasks may answer: that is sent together with what is due anyway, and not after it.
                 tokio::task::yield_now().await;
             }
             if self.work() {
@@ -179,7 +179,7 @@ impl Driver {
     }
 
     /// Serves each connection which is ready, in turns, and sends what comes of it; whether one has ended. While the socket
-    /// has no room they are served, too, but for sending.
+    /// has no room they are served, too, but do not send.
     fn serve(&mut self) -> bool {
         let (mut some_ended, mut batches) = (false, 0);
         for _ in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {

@@ -92,7 +92,7 @@ pub(crate) struct EndpointShared {
     clock: Clock,
     table: Mutex<Table>,
     wake_queue: Arc<WakeQueue>,
-    /// Wakes those who wait until no connection is left.
+    /// Wakes tasks that wait until no connection is left.
     idle: Notify,
 }
 

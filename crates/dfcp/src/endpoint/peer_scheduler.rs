@@ -207,12 +207,12 @@ mod tests {
             self.states[index] = after;
         }
 
-        /// Serves one which has this to send, and begins the turns of those for whom there is a place then.
+        /// Serves one which has this to send, and begins the turns of those that have a place then.
         fn serve(&mut self, index: usize, sending: Sending) -> Vec<usize> {
             self.serve_then(index, sending, BUSY)
         }
 
-        /// The same, where those who wait have that to send.
+        /// The same, where the waiting ones have that to send.
         fn serve_then(&mut self, index: usize, sending: Sending, of_waiting: Sending) -> Vec<usize> {
             let after = self.scheduler.on_serving(self.now, self.states[index], sending, || index);
             self.enter(index, after);
@@ -269,7 +269,7 @@ mod tests {
                 if !is_turn(crowd.states[index]) {
                     assert!(
                         crowd.serve(index, BUSY).is_empty(),
-                        "one who had a place before anybody waited keeps it for a turn"
+                        "a connection that had a place before any waited keeps it for a turn"
                     );
                     assert_eq!(crowd.allowances[index], WriteAllowance::Bytes(QUANTUM_BYTES));
                 }

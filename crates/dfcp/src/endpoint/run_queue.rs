@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(run_queue.next_due(), None, "what is served earlier is not due again");
     }
 
-    /// Two entries of one connection would outlive it, and serve whoever has its handle then.
+    /// Two entries of one connection would outlive it, and serve the next connection with its handle.
     #[test]
     fn nobody_is_on_it_twice() {
         let [a] = connections();

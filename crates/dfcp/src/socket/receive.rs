@@ -13,11 +13,11 @@ use crate::limits;
 /// Datagrams of one sender which came together.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// Who sent them; over raw IP without a port.
+    /// Their source address; over raw IP without a port.
     pub(crate) remote: SocketAddr,
     /// To which of our addresses.
     pub(crate) local_ip: Option<IpAddr>,
-    /// Each datagram has so many bytes, the last perhaps fewer.
+    /// Bytes of each datagram; the last may have fewer.
     pub(crate) stride: usize,
     /// Which buffer they are in, and where.
     buffer: usize,
@@ -58,7 +58,7 @@ pub(crate) struct ReceiveBuffers {
     /// None while nothing is received.
     buffers: Vec<Buffer>,
     buffers_max: usize,
-    /// Each message gets so much of a buffer.
+    /// Bytes of a buffer for each message.
     message_bytes: usize,
     meta: [RecvMeta; BATCH_SIZE],
     /// The protocol number if there are IPv4 headers to be taken off.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use dfcp::{Config, PeerKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Sealed, with whoever is at the other end.
+/// Sealed, with any peer.
 pub(crate) fn modern() -> Config {
     Config::sealed(PeerKey::Any)
 }

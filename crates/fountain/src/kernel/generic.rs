@@ -68,7 +68,7 @@ pub(super) trait Lanes: Copy {
     unsafe fn prefetch(address: *const u8);
 }
 
-/// Gives `work` room on the stack for the multipliers of the largest group: not more than so many sources need, as
+/// Gives `work` room on the stack for the multipliers of the largest group: not more than the sources need, as
 /// touching a page of stack takes longer than what a decoder does with a few short rows.
 ///
 /// Filling it with something first would take as long as a fifth of the work.

@@ -12,11 +12,11 @@ use core::{fmt, mem};
 use super::{BlockShape, K_MAX, tableau::Tableau};
 use crate::kernel::Kernel;
 
-/// Room for repair symbols is made for so many at least, and for a power of two of them: how many are needed varies from
+/// Room is made for this many repair symbols at least, and for a power of two of them: how many are needed varies from
 /// block to block, and a decoder which is used again soon has room for all but the rarest.
 const REPAIRS_ROOM_MIN: usize = 8;
 
-/// Up to so many source symbols there is less room to fill before a block is solved.
+/// A block of up to this many source symbols is solved with less room, which takes less time to fill.
 const K_FEW: usize = 64;
 
 /// Rebuilds one block, and further ones after it ([`restart`](Self::restart)). Holds at most 2·K symbols.
@@ -275,7 +275,7 @@ impl Decoder {
         !self.is_complete() && self.known_count + self.repairs.esis.len() >= self.shape.k()
     }
 
-    /// For how many repair symbols room is made when so many are needed.
+    /// The number of repair symbols that room is made for when `count` are needed.
     fn repairs_room(&self, count: usize) -> usize {
         count.next_power_of_two().max(REPAIRS_ROOM_MIN).min(self.shape.k())
     }
@@ -304,7 +304,7 @@ impl Decoder {
 
     /// Writes all source symbols which are determined but not known yet, in one pass over those which determine them. For
     /// blocks of at most `K` source symbols.
-    #[inline(never)] // so that only who solves touches the room for it
+    #[inline(never)] // so that its stack is touched only when a block is solved
     fn solve_of<const K: usize>(&mut self) {
         let symbol_size = self.shape.symbol_size();
         self.block.resize(self.shape.padded_bytes(), 0);

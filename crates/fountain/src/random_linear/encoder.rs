@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 
 /// Repair symbols handed to the kernel together by [`Encoder::write_repairs`]: a multiple of its largest group.
 const BATCH: usize = 24;
-/// Up to so many repair symbols there is less room to fill before the kernel can start.
+/// Up to this many repair symbols are made with less room, which takes less time to fill.
 const BATCH_FEW: usize = 6;
 /// The same for source symbols.
 const K_FEW: usize = 64;

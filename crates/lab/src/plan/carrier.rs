@@ -52,7 +52,7 @@ pub enum Pace {
     /// Its max-min fair share of the links on its way.
     #[serde(serialize_with = "as_share")]
     Share,
-    /// So many Mbit/s of IP packets.
+    /// This many Mbit/s of IP packets.
     Mbps(f64),
 }
 

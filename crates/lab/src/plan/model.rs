@@ -165,7 +165,7 @@ pub struct Topology {
     pub access_jitter_us: Option<f64>,
     /// Share of packets lost in bottlenecks, data's direction. Default 0.
     pub loss: Option<f64>,
-    /// Losses come in runs of so many packets on average, instead of independently.
+    /// Losses come in runs of this many packets on average, instead of independently.
     pub loss_burst_packets: Option<f64>,
     /// Nothing is lost before this time, so that connections open.
     pub loss_from_s: Option<f64>,
@@ -422,7 +422,7 @@ pub struct Claim {
     pub to_flow: Option<usize>,
     /// `value` and `ratio`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
-    /// `order`: the series is at least so many times the other. Default 1.
+    /// `order`: the series is at least this many times the other. Default 1.
     pub factor: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
     /// the flows at most.

@@ -33,7 +33,7 @@ pub(super) fn reason(verdict: &Verdict) -> String {
     }
 }
 
-/// The kind of claim, with its meaning for those who point at it.
+/// The kind of claim, with its meaning as a tooltip.
 pub(super) fn tag(tag: Tag) -> String {
     let meaning = match tag {
         Tag::Number => "a number given in the text",

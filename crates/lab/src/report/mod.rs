@@ -1,6 +1,6 @@
 //! The report: one self-contained HTML page which shows every figure beside what the documents say.
 //!
-//! The input is a plain [`Report`], which knows nothing of plans, runs or records: whoever has results fills it in.
+//! The input is a plain [`Report`], which knows nothing of plans, runs or records: the caller fills in results.
 //! [`html`] turns it into a page without external files, which reads on a phone, in print, in light and dark, and
 //! without a script (the one inside sorts the table of claims and unfolds the details before printing).
 

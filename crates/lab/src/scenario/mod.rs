@@ -44,7 +44,7 @@ pub struct LinkSpec {
     pub delay_ns: u64,
     /// Share of packets lost.
     pub loss: f64,
-    /// In runs of so many; 0 for independently.
+    /// Mean length of a run of losses; 0 for independent losses.
     pub loss_burst_packets: f64,
     /// Queue discipline.
     pub discipline: Discipline,

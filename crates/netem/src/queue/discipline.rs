@@ -16,7 +16,7 @@ pub const QUANTUM_BYTES_MIN: u32 = 64;
 /// The quantum unless told otherwise, bytes: one full Ethernet frame without its checksum, as in Linux.
 pub const QUANTUM_BYTES_DEFAULT: u32 = 1514;
 
-/// Who is served next, and who is dropped. All share the limit given beside it ([`QueueLimit`](crate::QueueLimit)).
+/// Which packet is served next, and which is dropped. All share the limit given beside it ([`QueueLimit`](crate::QueueLimit)).
 ///
 /// What happens when the queue is full: DropTail and RED drop the arriving packet; DRR, SFQ and WFQ drop the newest
 /// packet of the flow with the most bytes, the arriving one included; FQ-CoDel drops the oldest packets of that flow.

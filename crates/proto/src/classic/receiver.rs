@@ -44,7 +44,7 @@ pub(crate) fn reserve_bytes(config: &Config) -> u64 {
 #[derive(Debug)]
 enum RecvQueue {
     Empty,
-    /// `shared_bytes` is what the reservation has paid out of what is shared, `has_equations` whether also for these.
+    /// `shared_bytes` is what the reservation has paid out of the shared part, `has_equations` whether also for these.
     Open {
         decoder: Box<Decoder>,
         length_bytes: u32,

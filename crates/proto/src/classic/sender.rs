@@ -20,8 +20,8 @@ use crate::shared::source::{Cut, Source};
 const OPEN_LOOP_PATIENCE_RTTS: u32 = 3;
 const OPEN_LOOP_PATIENCE_MIN: Duration = Duration::from_millis(20);
 
-/// A block is overtaken by one whose last segment left so much later: what reordering is forgiven, in parts of an RTT, and at
-/// least.
+/// A block is overtaken by one whose last segment left this much later, in parts of an RTT, and at least. It is the reordering
+/// that is tolerated.
 const OVERTAKEN_RTT_PARTS: u32 = 8;
 const OVERTAKEN_MIN: Duration = Duration::from_millis(1);
 

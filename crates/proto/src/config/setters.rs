@@ -58,7 +58,7 @@ impl Config {
         self.with_credentials(|credentials| credentials.key = Some(key))
     }
 
-    /// With somebody else who may be the peer: a server's clients, or a client's server.
+    /// With other permitted peers: a server's clients, or a client's server.
     #[must_use]
     pub fn with_peer(self, peer: impl Into<PeerKey>) -> Self {
         self.with_credentials(|credentials| credentials.peer = peer.into())
@@ -70,7 +70,7 @@ impl Config {
         self.with_credentials(|credentials| credentials.ciphers = ciphers)
     }
 
-    /// An unsealed configuration becomes a sealed one: who names a key wants it to be used.
+    /// An unsealed configuration becomes a sealed one: a key is named so that it is used.
     fn with_credentials(mut self, change: impl FnOnce(&mut Credentials)) -> Self {
         let mut credentials = match self.security {
             Security::Sealed(credentials) => credentials,

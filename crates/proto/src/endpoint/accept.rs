@@ -138,7 +138,7 @@ impl Accept {
         self.connections_bound() as u64 * limits::CONNECTION_BYTES_MAX
     }
 
-    /// Bytes which accepted connections take at the most if so much is written to each that all of its buffers fill, and
+    /// Bytes which accepted connections take at the most if the application fills all of their buffers, and
     /// nothing is ever acknowledged.
     pub(super) fn send_memory_bytes(&self) -> u64 {
         let one = |config: &Config| {

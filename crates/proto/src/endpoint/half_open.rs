@@ -99,7 +99,7 @@ struct HalfOpen {
     failures: u8,
     /// What this takes, as counted when it was made.
     bytes: u16,
-    /// So long after the first answer the next proof is looked at; [`limits::HALF_OPEN_TIMEOUT`] at the most.
+    /// How long after the first answer the next proof is checked; [`limits::HALF_OPEN_TIMEOUT`] at the most.
     retry_after_us: u32,
 }
 
@@ -135,7 +135,7 @@ impl HalfOpens {
         let (mut key_seed, mut jar_seed) = ([0; 32], [0; 32]);
         random.fill_bytes(&mut key_seed);
         random.fill_bytes(&mut jar_seed);
-        // Whom nobody's static key satisfies has none to show: a first message which asks for it is refused at once.
+        // An end that accepts no static key shows none of its own: a first message which asks for it is refused at once.
         let own = (!matches!(credentials.peer, PeerKey::Undecided))
             .then(|| credentials.key.clone().unwrap_or_else(|| StaticKey::from_seed(&key_seed)));
         Self {
@@ -241,7 +241,7 @@ impl HalfOpens {
         let credentials = config.credentials()?;
         let half_open = self.table.get_mut(&id)?;
         let (prefix, is_retry) = (AddressPrefix::from(half_open.remote), half_open.failures > 0);
-        // The first proof of each is always looked at, whatever others do: only who has had a false one has to wait.
+        // The first proof of each is always checked, whatever others do: only after a false one is there a wait.
         if now < half_open.retry_at() || (is_retry && !self.retries.permits(now, prefix)) {
             return None;
         }
@@ -288,7 +288,7 @@ impl HalfOpen {
         write_synack(syn, self.initiator_id, (self.answers - 1).into(), &self.answer, out)
     }
 
-    /// What should have been a proof was none: the next one is looked at a little later.
+    /// What should have been a proof was none: the next one is checked a little later.
     fn fail(&mut self, now: Time) {
         let wait = limits::PROOF_RETRY_MIN * (1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
@@ -301,7 +301,7 @@ impl HalfOpen {
     }
 }
 
-/// What a datagram is to one who waits for a proof.
+/// What a datagram is to a half-open connection, which waits for a proof.
 enum Proof {
     /// Something else.
     None,
@@ -331,7 +331,7 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
 fn opens(established: &Established, cipher: Cipher, header: &Sealed, datagram: &[u8]) -> Proof {
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
-    // The first datagrams are of the first epoch. What is no segment proves nothing, whoever sealed it: it must change nothing.
+    // The first datagrams are of the first epoch. What is no segment proves nothing, although it is authentic: it must change nothing.
     if header.epoch() != KeyEpoch::of(0) || header.opened(&[]).is_err() {
         return Proof::None;
     }

@@ -1,4 +1,4 @@
-//! One socket's connections: which datagram belongs to which, and who may come in.
+//! One socket's connections: which datagram belongs to which, and which peers are accepted.
 
 mod accept;
 mod address;
@@ -364,7 +364,7 @@ impl Endpoint {
         }
         let config = match syn {
             UnsealedSyn::Classic { .. } => self.classic.clone(),
-            // Who accepts sealed connections takes no others ([open-1]).
+            // An endpoint that accepts sealed connections accepts no others ([open-1]).
             UnsealedSyn::Modern { .. } => self.modern.clone().filter(|config| config.credentials().is_none()),
         };
         let Some(config) = config else { return self.refuse_unsealed(ports, syn, reply) };
@@ -391,7 +391,7 @@ impl Endpoint {
         Routed::Opened(handle, connection)
     }
 
-    /// Without a listener, a SYN from somebody whom we are calling is a simultaneous open.
+    /// Without a listener, a SYN from a host that we are calling is a simultaneous open.
     fn simultaneous(&mut self, remote: SocketAddr, ports: Ports, syn_id: Option<u32>) -> Option<Handle> {
         let raw_ip = self.raw_ip;
         let (index, _) = self.entries.iter().find(|(_, entry)| {

@@ -53,7 +53,7 @@ impl Endpoint {
     }
 
     pub(super) fn handle_sealed_syn(&mut self, now: Time, syn: &Syn<'_>, reply: &mut [u8]) -> Routed {
-        // Two who call each other would each have to be the responder: there is no sealed simultaneous open.
+        // Two ends that call each other would both have to be the responder: there is no sealed simultaneous open.
         let (Some(config), true) = (&self.modern, self.half_opens.is_some()) else {
             return self.refuse_if_listening(syn.initiator_id, reply);
         };

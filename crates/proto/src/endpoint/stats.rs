@@ -48,7 +48,7 @@ pub struct EndpointStats {
     /// half-open connections, spare blocks, and all others with everything that is kept for each.
     pub memory_bytes_max: u64,
     /// Bytes which what is written to accepted connections can take at the very most, on top of that: all send buffers
-    /// full, and nothing acknowledged. Who serves many writes less at a time, or sets smaller buffers.
+    /// full, and nothing acknowledged. A server with many clients writes less at a time, or sets smaller buffers.
     pub send_memory_bytes_max: u64,
 }
 

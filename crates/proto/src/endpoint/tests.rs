@@ -29,9 +29,9 @@ struct Node {
 struct Host {
     now: Time,
     nodes: Vec<Node>,
-    /// Answers without a connection: who sent them.
+    /// Answers without a connection, by the node that sent them.
     replies: Vec<usize>,
-    /// Datagrams which found a connection: who sent them, and who took them.
+    /// Datagrams which found a connection: sender and receiver.
     taken: Vec<(usize, usize)>,
 }
 
@@ -108,7 +108,7 @@ fn each_syn_opens_a_connection_where_its_port_is_and_nowhere_else() {
         assert_eq!(host.states(1), [State::Established; 2], "{:?}", config.profile);
         assert_eq!(host.states(2), [State::Established; 3], "{:?}", config.profile);
         assert!(host.taken.iter().all(|(sender, taker)| sender != taker), "a copy of one's own was taken");
-        assert!(!host.replies.contains(&2), "only who was asked answers");
+        assert!(!host.replies.contains(&2), "only the host that was asked answers");
         let remotes = host.nodes[0].connections.iter().map(|&(handle, _)| host.nodes[0].endpoint.remote(handle));
         assert_eq!(remotes.collect::<Vec<_>>(), [Some(at(40_000))], "the port is the header's");
     }

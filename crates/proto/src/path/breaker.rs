@@ -27,7 +27,7 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// A trial lasts longer when too few datagrams have been sent to judge, but not for ever.
 const TEST_MAX: Duration = Duration::from_secs(5);
 const TEST_DATAGRAMS_MIN: u64 = 200;
-/// So many must have met their fate, or on a full path have arrived, whose number makes the limit (`spec/protocol.md`
+/// The fate of this many must be known, or on a full path this many must have arrived, if their number decides the limit (`spec/protocol.md`
 /// \[breaker-1\]).
 const SAMPLE_DATAGRAMS_MIN: u64 = 64;
 /// Below this share of the trial's rate the sender was mostly idle: a queue may have taken what the path could not.
@@ -50,9 +50,9 @@ const MEASURE_DATAGRAMS_MIN: u64 = 500;
 const MEASURE_MAX: Duration = Duration::from_secs(10);
 /// The fate of fewer datagrams tells nothing about the path's own loss.
 const MEASURE_SETTLED_MIN: u64 = 32;
-/// A measurement comes after so many times the duration of the last one: it costs about 1 % of the delivered rate.
+/// The pause before a measurement, in durations of the last one: it costs about 1 % of the delivered rate.
 const MEASURE_PAUSE: u32 = 30;
-/// A change so large is confirmed at once, with what was delivered in the measurement for the delivered rate: had the loss
+/// A change this large is confirmed at once, with what was delivered in the measurement for the delivered rate: had the loss
 /// been thought too high, or had the path shrunk just then, the measurement itself offered too much (\[breaker-6\]).
 const OWN_LOSS_CHANGE: f64 = 0.10;
 /// It comes at once when delivery has fallen so far since the last one. A path of less capacity makes it fall once; one
@@ -73,7 +73,7 @@ const LIMIT_BPS_MIN: f64 = 64_000.0;
 /// second: less than half a per cent of this pause (\[breaker-4\]).
 const PAUSE_INITIAL: Duration = Duration::from_secs(120);
 const PAUSE_MAX: Duration = Duration::from_secs(960);
-/// A loss so much above the one found innocent re-arms the breaker at once; so much above the path's own, it shows that
+/// A loss this much above the one found innocent re-arms the breaker at once; this much above the path's own, it shows that
 /// the path is full even if little is sent.
 const LOSS_RISE: f64 = 0.15;
 

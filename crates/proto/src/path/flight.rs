@@ -189,7 +189,7 @@ impl Flight {
         self.reported
     }
 
-    /// So many connections, this one included, share the queue in front of the receiver.
+    /// `sharers` connections, this one included, share the queue in front of the receiver.
     pub(crate) fn set_queue_sharers(&mut self, sharers: usize) {
         self.receiver.set_sharers(sharers);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Sent {
     pub(crate) at: Time,
 }
 
-/// For so many there is always room, once there was: a connection which pauses does not pay for it, nor for its past.
+/// Room for this many is kept once there was any: a pause does not cost an allocation, and a burst does not hold memory for ever.
 const KEPT_MAX: usize = 256;
 
 /// Datagrams in flight, oldest first.

@@ -1,4 +1,4 @@
-//! What the peer's system holds of what has arrived and has not been looked at, and so how much may be in flight
+//! How much the peer's socket buffer can hold, and so how much may be in flight
 //! (`spec/protocol.md` \[plan-7\]): flow control for a sender without a congestion window.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct ReceiverFlowControl {
     least_loss: WindowedMin<f64, 2>,
     /// What the newest report allows; `None` without limit.
     room: Option<Room>,
-    /// Among so many connections the queue is divided.
+    /// The number of connections that share the queue.
     sharers: usize,
     in_flight_max: usize,
 }
@@ -89,7 +89,7 @@ impl ReceiverFlowControl {
         self.divide();
     }
 
-    /// So many connections, one at least, share the queue from now on.
+    /// `sharers` connections, one at least, share the queue from now on.
     pub(crate) fn set_sharers(&mut self, sharers: usize) {
         if sharers != self.sharers {
             self.sharers = sharers.max(1);

@@ -79,7 +79,7 @@ impl MemoryReservation {
         true
     }
 
-    /// Gives back what was taken of what is shared.
+    /// Gives back what was taken of the shared part.
     pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.shared_bytes);
         self.shared_bytes -= bytes;

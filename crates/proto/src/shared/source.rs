@@ -127,12 +127,12 @@ impl Source {
         bytes
     }
 
-    /// Bytes which so many of data take in memory.
+    /// Bytes which `data_bytes` take in memory, with their secrets.
     fn laid_bytes(&self, data_bytes: usize) -> usize {
         if self.proofs { data_bytes + data_bytes.div_ceil(self.row_bytes) * proof::SECRET_BYTES } else { data_bytes }
     }
 
-    /// So many bytes have been added to the block being filled.
+    /// `bytes` have been added to the block being filled.
     fn added(&mut self, bytes: usize) {
         self.filling.data_bytes += bytes;
         self.waiting_bytes += bytes as u64;

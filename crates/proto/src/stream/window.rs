@@ -25,7 +25,7 @@ impl GrowingWindow {
         self.bytes
     }
 
-    /// So many bytes have been read by the application (receiver), or proven to be decoded (sender).
+    /// `bytes` more were read by the application (receiver), or proven to be decoded (sender).
     pub(crate) fn on_carried(&mut self, bytes: u64) {
         self.carried_bytes = self.carried_bytes.saturating_add(bytes);
         if self.carried_bytes >= self.bytes / 2 {

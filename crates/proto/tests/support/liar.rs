@@ -1,4 +1,4 @@
-//! A peer who lies about streams, by hand.
+//! A peer that lies about streams, by hand.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A listener in virtual time, and peers who write their datagrams by hand.
+//! A listener in virtual time, and peers that write their datagrams by hand.
 
 #![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 

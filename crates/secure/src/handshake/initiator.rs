@@ -115,8 +115,8 @@ impl Initiator {
         Ok(length)
     }
 
-    /// Goes back to where [`read_second`](Self::read_second) was called, for a caller who does not believe what he read:
-    /// at first contact anybody can write a second message, with a key of his own. The genuine one can still be read.
+    /// Goes back to where [`read_second`](Self::read_second) was called, for a caller that does not trust what it read:
+    /// at first contact anybody can write a second message, with a key of their own. The genuine one can still be read.
     ///
     /// # Errors
     /// [`HandshakeError::OutOfTurn`] unless the second message was the last.

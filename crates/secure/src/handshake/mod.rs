@@ -40,8 +40,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1500;
 /// Payloads: the first message's is in the clear in `XX`, encrypted to the responder's static key in `IK` (so without
 /// forward secrecy) and under the pre-shared key in `NNpsk0`; **in all three it may be a replay** until the initiator
 /// was heard again. The second message's and, in `XX`, the third's are confidential and authenticated, except that the
-/// responder of `XX` does not yet know to whom it sends the second, nor the initiator of a first contact, without a
-/// fingerprint, from whom it comes.
+/// responder of `XX` does not yet know the receiver of the second, nor the initiator of a first contact, without a
+/// fingerprint, its sender.
 ///
 /// ```
 /// # use dfcp_secure as dfcp;
@@ -152,7 +152,7 @@ pub enum HandshakeError {
     SetUp,
 }
 
-/// The result of a handshake: who the peer is, and the secrets. Wiped when dropped.
+/// The result of a handshake: the peer's identity, and the secrets. Wiped when dropped.
 ///
 /// **When the responder may trust it:** in `XX` at once, since its initiator proved its key by the third message. In
 /// `IK` and `NNpsk0` the first message may have been a replay: nothing but answers may be sent, and nothing may be told

@@ -71,7 +71,7 @@ impl Responder {
         if message.len() < pattern.overheads()[0] || message.len() > MESSAGE_BYTES_MAX {
             return Err(HandshakeError::Length(message.len()));
         }
-        // Every pattern's first message begins with an ephemeral key. A stranger who sends a weak one must not cost a
+        // Every pattern's first message begins with an ephemeral key. A stranger that sends a weak one must not cost a
         // multiplication: in the other patterns than `Pinned` that would be found out in the second message only.
         if message.first_chunk().is_some_and(is_of_low_order) {
             return Err(HandshakeError::WeakKey);

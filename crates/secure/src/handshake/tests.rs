@@ -120,7 +120,7 @@ fn is_refusal(error: HandshakeError) -> bool {
     matches!(error, HandshakeError::Refused | HandshakeError::Length(_) | HandshakeError::WeakKey)
 }
 
-/// At first contact anybody can answer: who does not believe it goes on waiting, and takes the genuine answer.
+/// At first contact anybody can answer: an initiator that rejects an answer goes on waiting, and takes the genuine one.
 #[test]
 fn a_second_message_can_be_refused_after_it_was_read() {
     let mut initiator = initiator(Pattern::FirstContact);

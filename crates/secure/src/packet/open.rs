@@ -23,7 +23,7 @@ pub enum OpenError {
     /// The tag does not fit: it is forged, damaged, or of another connection.
     #[error("the datagram's authentication tag does not fit")]
     Forged,
-    /// So many forgeries were tried that the next one might succeed.
+    /// Enough forgeries were tried for the next one to have a chance.
     #[error("too many forged datagrams; the connection must end")]
     ForgeryLimit,
 }
@@ -73,7 +73,7 @@ impl OpenKeys {
     }
 
     /// Verifies the tag at the end of `buffer` and decrypts what is before it, in place. Returns the plaintext's
-    /// length: it is the first so many bytes of `buffer`. Allocates nothing but when an epoch is named first.
+    /// length: it is at the start of `buffer`. Allocates nothing but when an epoch is named first.
     ///
     /// Does not know which numbers came before: ask a [`ReplayWindow`](crate::ReplayWindow) first.
     ///

@@ -24,7 +24,7 @@ static PIECE: [u8; 1 << 20] = [0; 1 << 20];
 /// What the application of an end does.
 #[derive(Debug)]
 enum Application {
-    /// Writes so many bytes (`None`: without end), then finishes the stream.
+    /// Writes this many bytes (`None`: without end), then finishes the stream.
     Write { stream: Option<StreamId>, left: Option<u64>, written_bytes: u64, is_confirmed: bool },
     /// Reads the stream which the other end opens.
     Read { stream: Option<StreamId>, bytes: u64 },

@@ -1,4 +1,4 @@
-//! Who the receiver is: connection identifiers from a seed, and a certificate which is the same in every run.
+//! The receiver's identity: connection identifiers from a seed, and a certificate which is the same in every run.
 
 use std::time::Duration;
 

@@ -115,7 +115,7 @@ impl<O: Observer> Dumbbell<O> {
         (0..self.flows.len()).map(|flow| self.report(flow).delivered_bytes).collect()
     }
 
-    /// Goodput of each flow since `from`, when it had so many bytes, in Mbit/s.
+    /// Goodput of each flow since `from`, when it had `before` bytes, in Mbit/s.
     pub(crate) fn goodput_since(&self, before: &[u64], from: Time) -> Vec<f64> {
         let seconds = self.simulation.now().since(from).as_secs_f64();
         let bytes = self.delivered_bytes().into_iter().zip(before).map(|(after, before)| after - before);

@@ -4,7 +4,7 @@ use super::runs::Runs;
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamId, StreamLimits};
 
-/// Types up to this one may be ignored by those who do not know them.
+/// Types up to this one may be ignored by a reader that does not know them.
 const IGNORABLE_TYPE_MAX: u8 = 127;
 pub(super) const UNSEEN: u8 = 8;
 pub(super) const STREAM: u8 = 128;

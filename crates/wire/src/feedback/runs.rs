@@ -9,9 +9,9 @@ pub const MISSING_MAX: u16 = 256;
 /// The state of one open block, or of a run of blocks in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run {
-    /// So many blocks are decoded.
+    /// This many blocks are decoded.
     Complete(u32),
-    /// Of so many blocks nothing has arrived.
+    /// Of this many blocks nothing has arrived.
     Empty(u32),
     /// Something of this block has arrived.
     Open {

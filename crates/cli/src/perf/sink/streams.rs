@@ -16,7 +16,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::frame::{kind, read_frame};
 use crate::transport::{Handle, Transport};
 
-/// Counts what comes over so many streams until each has ended, and takes the frames of the first one up to END.
+/// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
 pub(super) async fn absorb<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
     session: &Session,

@@ -74,7 +74,7 @@ async fn fill<T: Transport>(
     stream.shutdown().await
 }
 
-/// So many of the bytes which are left for all streams, or fewer.
+/// `most` of the bytes which are left for all streams, or fewer.
 fn take(left_bytes: &AtomicU64, most: usize) -> usize {
     let before =
         left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(most as u64)));

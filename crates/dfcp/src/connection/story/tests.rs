@@ -60,7 +60,8 @@ fn story() -> (Story, Observation) {
     };
     let (start, name) = (Time::from_s(100), Name::Id(0x1f));
     let (address, rate, rounds) = ((None, seen.remote, 0), (start, 0), (start, 0, 0));
-    let story = Story { name, began: start, told: seen, address, rate, rounds, totals_are_told: false };
+    let streams = StreamStory::default();
+    let story = Story { name, began: start, told: seen, address, rate, rounds, streams, totals_are_told: false };
     (story, seen)
 }
 
@@ -198,4 +199,37 @@ fn the_totals_are_told_when_the_application_lets_go() {
     let starts = ["the application has let go of it", "totals ", "given up"];
     assert_eq!(lines.len(), starts.len(), "{lines:?}");
     assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{lines:?}");
+}
+
+/// Streams of one datagram each: a line for each stream would be one for each datagram.
+#[test]
+fn of_thousands_of_streams_there_are_sums_once_a_second_and_before_the_totals() {
+    let id = |index| StreamId::new(dfcp_proto::Opener::Acceptor, StreamKind::OneWay, index).unwrap();
+    let lines = lines(|| {
+        let (mut story, mut seen) = story();
+        for ms in 0..2_500 {
+            story.on_stream(id(ms), StreamNews::OpenedByPeer);
+            story.on_stream(id(ms), StreamNews::ResetByPeer(ms));
+            story.tell_news(at(ms.into()), seen, None);
+        }
+        story.on_no_credit(StreamKind::OneWay);
+        seen.state = State::Closed;
+        story.tell_news(at(2_500), seen, Some(&Ended::InOrder));
+        story.on_stream(id(0), StreamNews::StoppedHere(0));
+        story.on_stream(id(1), StreamNews::ReadToEnd);
+        story.break_off(at(2_600));
+    });
+    let expected = [
+        "opened_by_peer=1 reset_by_peer=1 peer_code=0",
+        "opened_by_peer=1000 reset_by_peer=1000 peer_code=1000",
+        "opened_by_peer=1000 reset_by_peer=1000 peer_code=2000",
+        "opened_by_peer=499 reset_by_peer=499 peer_code=2499 without_credit=1",
+    ];
+    assert_eq!(lines[..4], expected.map(|sums| format!("streams connection=0000001f {sums}")));
+    assert!(lines[4].starts_with("totals ") && lines[5].starts_with("over, in order"), "{lines:?}");
+    assert_eq!(
+        lines[6..],
+        ["streams connection=0000001f read_to_end=1"],
+        "what ends after the session is not its doing"
+    );
 }

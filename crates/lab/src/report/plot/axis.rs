@@ -129,7 +129,7 @@ pub(super) const fn numbers_height() -> f64 {
 pub(super) enum Names {
     /// Each in a few lines.
     Level(Vec<Vec<String>>),
-    /// Each written upwards; every so many are shown.
+    /// Each written upwards; one in `every` is shown.
     Upright { names: Vec<String>, every: usize },
 }
 

@@ -89,7 +89,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The plot in words, for those who cannot see it.
+    /// The plot in words, for screen readers.
     fn description(&self) -> String {
         let Figure { x, y, .. } = self.figure;
         let kind = if matches!(x.scale, Scale::Categories(_)) { "Bars" } else { "Curves" };

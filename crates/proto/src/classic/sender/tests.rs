@@ -6,13 +6,13 @@ const WINDOW_BLOCKS: u32 = 12;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Writes so many blocks, and a part of one.
+    /// Writes this many blocks, and a part of one.
     Write(usize),
-    /// Sends up to so many segments.
+    /// Sends up to this many segments.
     Send(usize),
-    /// Acknowledges a block so far behind the newest one.
+    /// Acknowledges the block this far behind the newest one.
     Acknowledge(u32),
-    /// Lets so many ms pass.
+    /// Lets this many ms pass.
     Wait(u64),
     /// Takes a sample of the RTT, in ms.
     Sample(u64),

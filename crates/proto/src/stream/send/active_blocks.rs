@@ -9,7 +9,7 @@ pub(crate) struct ActiveBlocks {
     ids: VecDeque<u32>,
 }
 
-/// For so many there is always room, once there was.
+/// Room for this many is kept once there was any.
 const KEPT_MAX: usize = 32;
 
 impl ActiveBlocks {

@@ -192,6 +192,7 @@ impl SendStream {
             it.source.discard();
         });
         (self.ask_at, self.more_to_come, self.write_blocked) = (None, false, false);
+        shared.write_turns.leave(&mut self.write_turn);
         self.repairs.clear();
         self.active.clear();
         served_max

@@ -16,6 +16,7 @@ pub(crate) mod repair_targets;
 pub(crate) mod repairs;
 pub(crate) mod shared;
 pub(crate) mod symbol;
+mod write_turns;
 mod writing;
 
 use std::collections::VecDeque;
@@ -39,6 +40,7 @@ use crate::stream::send::proofs::Proofs;
 use crate::stream::send::repairs::Repairs;
 use crate::stream::send::shared::{SendShared, block_cost};
 use crate::stream::send::symbol::{Reason, Symbol};
+use crate::stream::send::write_turns::WriteTurn;
 
 /// Blocks of [`Traffic::LowLatency`] streams: long enough for a web object, so that one repair margin covers all of it.
 const LOW_LATENCY_BLOCK_SYMBOLS: usize = 128;
@@ -79,6 +81,8 @@ pub(crate) struct SendStream {
     more_to_come: bool,
     /// It is told once there is room.
     write_blocked: bool,
+    /// When it is written to, while the session's allowance is limited.
+    write_turn: WriteTurn,
     source: Source,
     proofs: Proofs,
     repairs: Repairs,
@@ -114,6 +118,7 @@ impl SendStream {
             traffic,
             more_to_come: false,
             write_blocked: false,
+            write_turn: WriteTurn::default(),
             source,
             proofs,
             repairs: Repairs::default(),
@@ -250,7 +255,7 @@ impl SendStream {
         held_bytes.saturating_sub(shared.own_place_bytes())
     }
 
-    /// Whether the window has room for one more block, of so many bytes (\[window-1\]).
+    /// Whether the window has room for one more block, of `bytes` (\[window-1\]).
     pub(crate) fn window_is_open(&self, bytes: u64, shared: &SendShared) -> bool {
         let blocks = self.next_id() - self.blocks_read;
         if blocks >= shared.window_blocks.min(shared.peer_window_blocks) || self.next_id() == u32::MAX {

@@ -11,6 +11,7 @@ use crate::spare::SpareBlocks;
 use crate::stream::send::counters::SendCounters;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
+use crate::stream::send::write_turns::WriteTurns;
 use crate::stream::window::GrowingWindow;
 
 /// A stream leaves to the others at least a seventh of what it holds: one alone takes seven eighths of
@@ -73,6 +74,7 @@ pub(crate) struct SendShared {
     pub(crate) buffered_bytes: u64,
     pub(crate) send_buffering: SendBuffering,
     pub(crate) allowance: WriteAllowance,
+    pub(crate) write_turns: WriteTurns,
     /// Streams with data that wait or are under way.
     pub(crate) busy_streams: u64,
     /// Blocks of all of them from the oldest that is not acknowledged on.
@@ -109,6 +111,7 @@ impl SendShared {
             buffered_bytes: 0,
             send_buffering: SendBuffering::Deep,
             allowance: WriteAllowance::Any,
+            write_turns: WriteTurns::default(),
             busy_streams: 0,
             blocks_open: 0,
             blocks_begun: 0,

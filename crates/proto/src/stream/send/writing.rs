@@ -13,12 +13,26 @@ use crate::stream::send::plan;
 impl SendStream {
     /// Takes as much of `data` as there is room for; returns how much.
     pub(crate) fn write(&mut self, now: Time, data: &[u8], flight: &Flight, shared: &mut SendShared) -> usize {
-        let (space, block_bytes) = (self.space_bytes(flight, shared), self.block_bytes(flight, shared));
+        let (mut space, block_bytes) = (self.space_bytes(flight, shared), self.block_bytes(flight, shared));
+        let has_allowance = matches!(shared.allowance, WriteAllowance::Bytes(1..));
+        let gives_way = has_allowance && shared.write_turns.gives_way(now, self.id, self.write_turn);
+        if gives_way {
+            space = space.min(self.source.room_in_begun_block() as u64);
+        }
         let taken = self.change_buffered(shared, |it| it.source.write(now, data, space, block_bytes));
         self.more_to_come = taken < data.len();
         self.write_blocked = self.more_to_come;
         if let WriteAllowance::Bytes(left_bytes) = &mut shared.allowance {
             *left_bytes = left_bytes.saturating_sub(taken as u64);
+            let is_used_up = *left_bytes == 0;
+            if has_allowance && !gives_way && taken > 0 {
+                shared.write_turns.on_written(self.id, &mut self.write_turn, is_used_up);
+            }
+            if self.more_to_come && (gives_way || is_used_up) {
+                shared.write_turns.on_held_up(&mut self.write_turn);
+            }
+        } else {
+            shared.write_turns.leave(&mut self.write_turn);
         }
         taken
     }
