@@ -106,7 +106,7 @@ impl Paths {
             return Some((remote, PathMessage::Response(challenge)));
         }
         self.due_at().filter(|&at| now >= at)?;
-        // In turn, beginning with who was never asked.
+        // In turn, beginning with one that was never asked.
         let owed = self.candidates.iter_mut().filter(|candidate| candidate.owed);
         let candidate = owed.min_by_key(|candidate| candidate.asked_at)?;
         candidate.owed = false;
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(sent, 10);
     }
 
-    /// [path-2]: whoever makes candidates come and go, and come again, makes us ask no more often.
+    /// [path-2]: an attacker who makes candidates come and go, and come again, makes us ask no more often.
     #[test]
     fn all_candidates_together_are_asked_once_in_20_ms() {
         for addresses in [1, 3, 4, 50] {

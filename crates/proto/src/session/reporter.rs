@@ -11,17 +11,17 @@ const SPACING_MIN: Duration = Duration::from_millis(1);
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
 
-/// So many arrivals since the last report are much.
+/// This many arrivals since the last report are much.
 const MUCH: u32 = 160;
 
 /// How long nothing arrives between the spurts of a slow stream, or of one of many which take turns. There news are repeated
 /// only when the next spurt is overdue. After a longer time it is something else that arrives.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
-/// So many pauses in a row show such a stream. One or two are a handshake, or a question and its answer.
+/// This many pauses in a row show such a stream. One or two are a handshake, or a question and its answer.
 const PAUSES_MIN: u8 = 8;
 
-/// A spurt which lasts so many pauses is none.
+/// A spurt which lasts this many pauses is none.
 const SPURT_PAUSES_MAX: u32 = 4;
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
@@ -31,7 +31,7 @@ pub(crate) struct Reporter {
     last: Option<Time>,
     /// Something has arrived since the last report.
     pending_since: Option<Time>,
-    /// So many datagrams since the last report.
+    /// Datagrams since the last report.
     unreported: u32,
     /// A report is wanted as soon as the spacing allows.
     urgent: bool,
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// After so many pauses of so long between spurts which take 2 ms and two reports each.
+    /// After `pauses` pauses of `pause_ms` between spurts which take 2 ms and two reports each.
     fn after(pauses: u64, pause_ms: u64) -> (Reporter, Time) {
         let mut reporter = Reporter::default();
         let mut now = Time::from_ms(100);

@@ -4,7 +4,7 @@
 use crate::config::SendBuffering;
 use crate::session::{Phase, Session};
 
-/// What a connection has to send, for whoever lets those with one peer take turns.
+/// What a connection has to send: its driver lets those with one peer take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
     /// More than [`PEER_QUEUE_DATAGRAMS_MIN`](crate::limits::PEER_QUEUE_DATAGRAMS_MIN) datagrams are in flight, or wait to be
@@ -25,7 +25,7 @@ pub enum WriteAllowance {
     /// As much as there is room for.
     #[default]
     Any,
-    /// So many bytes, and what is then missing of a block.
+    /// This many bytes, and what is then missing of a block.
     Bytes(u64),
 }
 
@@ -51,14 +51,13 @@ impl Session {
         }
     }
 
-    /// So many bytes more may be written to a modern connection, and what is then missing of a block; with `None`, as at
-    /// first, as many as there is room for. Who waits for room gets a [`Writable`](crate::Event::Writable) event.
+    /// Says how much more may be written; at first [`WriteAllowance::Any`]. An application that waits for room gets a [`Writable`](crate::Event::Writable) event.
     pub fn allow_writing(&mut self, allowance: WriteAllowance) {
         self.common.streams.send.allow(allowance);
         self.common.streams.send.wake_writers();
     }
 
-    /// So many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
+    /// Tells how many connections, this one included, send to the same peer now, whose reports tell each of them of the whole
     /// queue in front of it (`spec/protocol.md` \[plan-7\]). At first 1.
     pub fn set_queue_sharers(&mut self, sharers: usize) {
         self.common.streams.send.flight.set_queue_sharers(sharers);

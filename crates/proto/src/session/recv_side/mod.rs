@@ -52,7 +52,7 @@ pub(crate) struct RecvSide {
     halves: StreamTable<Half>,
     naming: Naming,
     ends: Ends,
-    /// Who opens the streams that are to be accepted, and whether there may be any.
+    /// The end which opens the streams that are to be accepted, and whether there may be any.
     peer: Opener,
     permits_streams: bool,
     /// The first index of each kind which the peer has not opened, and which has not been accepted.

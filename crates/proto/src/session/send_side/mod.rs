@@ -31,7 +31,7 @@ use crate::stream::table::StreamTable;
 #[derive(Debug)]
 pub(crate) struct SendSide {
     pub(crate) flight: Flight,
-    /// Who opens streams here.
+    /// The end which opens streams here.
     opener: Opener,
     /// That of streams which are opened.
     traffic: Traffic,
@@ -183,7 +183,7 @@ impl SendSide {
         }
     }
 
-    /// A symbol that asks a peer who has not told of a stream's newest blocks (\[silence-4\]).
+    /// A symbol that asks a peer which has not told of a stream's newest blocks (\[silence-4\]).
     fn question(&mut self, now: Time) -> Option<Symbol> {
         if now < self.timed_from {
             return None;

@@ -192,7 +192,7 @@ impl Scheduler {
     }
 }
 
-/// So many void turns are kept at least, however few streams there are.
+/// At least this many void turns are kept, however few streams there are.
 const VOID_TURNS_MAX: usize = 16;
 
 #[cfg(test)]

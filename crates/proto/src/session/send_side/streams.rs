@@ -107,7 +107,7 @@ impl SendSide {
     /// The peer has dropped a stream that we have reset, `served` of whose symbols have served.
     ///
     /// # Errors
-    /// So many cannot have.
+    /// More than were sent cannot have.
     pub(crate) fn on_reset_acknowledged(
         &mut self,
         (id, served): (StreamId, u32),

@@ -61,12 +61,12 @@ impl SendStream {
         }
     }
 
-    /// Whether a writer who waits is to be woken, as it is worth it.
+    /// Whether a writer that waits is to be woken, as it is worth it.
     pub(crate) fn asks_for_more(&self, flight: &Flight, shared: &SendShared) -> bool {
         self.source.waiting_bytes() <= self.unsent_bytes_max(flight, shared) / 2 && self.space_bytes(flight, shared) > 0
     }
 
-    /// Tells once that there is room again, to a writer who found none.
+    /// Tells once that there is room again, to a writer that found none.
     pub(crate) fn wakes_writer(&mut self, flight: &Flight, shared: &SendShared) -> bool {
         let wakes = self.write_blocked && self.asks_for_more(flight, shared);
         self.write_blocked &= !wakes;
