@@ -8,7 +8,7 @@ use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{BlockInfo, Flags, Profile, StreamId, StreamLimits, SymbolSize, VERSION};
+use dfcp_wire::{BlockInfo, Features, Flags, Profile, StreamId, StreamLimits, SymbolSize, VERSION};
 
 use crate::input::filler;
 
@@ -92,7 +92,8 @@ fn report() -> Vec<u8> {
 /// One datagram of each kind, and the payloads by themselves.
 fn wire() -> Vec<Named> {
     let options =
-        SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: 0 }.to_bytes();
+        SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: Features::NONE }
+            .to_bytes();
     let plain = Header {
         source_port: 1,
         destination_port: 2,

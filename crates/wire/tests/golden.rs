@@ -11,14 +11,14 @@ use dfcp_wire::segment::{
     Ack, Address, Clear, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment,
     Syn, SynAck, SynOptions,
 };
-use dfcp_wire::{BlockInfo, CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Finished, Flags, Ports, Profile};
-use dfcp_wire::{StreamId, StreamLimits, SymbolSize, Unverified, VERSION, feedback};
+use dfcp_wire::{BlockInfo, CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, Finished, Flags, Fragment};
+use dfcp_wire::{Ports, Profile, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, feedback};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 43] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -43,7 +43,10 @@ const NAMES: [&str; 38] = [
     "data_modern_sealed",
     "data_stream_modern",
     "data_stream_modern_sealed",
+    "data_fragment_modern",
+    "data_fragment_stream_modern_sealed",
     "feedback_modern",
+    "feedback_features_modern",
     "fin_modern",
     "ack_fin_modern",
     "finack_modern",
@@ -53,6 +56,8 @@ const NAMES: [&str; 38] = [
     "ack_reset_stream_modern",
     "ack_of_reset_modern",
     "ack_stop_sending_modern",
+    "ack_path_probe_modern",
+    "ack_of_path_probe_modern",
     "ack_gone_modern",
     "rst_modern",
     "rst_not_admitted_modern",
@@ -239,11 +244,27 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
         },
     };
     let records: Vec<Expected> = (1..).map_while(|index| record(vector, index)).collect();
-    let mut out = [0; 256];
+    let mut out = [0; 512];
     let mut writer = feedback::ReportWriter::new(&mut out, &report).unwrap();
     for record in &records {
         match record {
             Expected::Unseen(limits) => assert!(writer.unseen(*limits)),
+            Expected::ArrivalClock(clock_us) => assert!(writer.arrival_clock(*clock_us)),
+            Expected::Marks(marks) => assert!(writer.marks(marks)),
+            Expected::Ecn(counts) => assert!(writer.ecn(*counts)),
+            Expected::LossRuns(runs) => assert_eq!(writer.loss_runs(runs.iter().copied()), Some(runs.len())),
+            Expected::Messages(state, list) => {
+                let mut messages = writer.messages(state.first_id).unwrap();
+                for (kind, numbers) in list {
+                    let bits = bits(numbers);
+                    assert!(messages.push(match &kind[..] {
+                        "complete" => feedback::MessageRun::Complete(numbers[0]),
+                        "empty" => feedback::MessageRun::Empty(numbers[0]),
+                        _ => feedback::MessageRun::Partial(feedback::SymbolSet::new(&bits).unwrap()),
+                    }));
+                }
+                messages.finish(state.proof);
+            }
             Expected::Stream(state, runs) => {
                 // The list's proof is known last.
                 let mut list = writer.stream(&feedback::StreamState { proof_listed: 0, ..*state }).unwrap();
@@ -261,6 +282,11 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
         .map(|record| match record {
             feedback::Record::Unseen(limits) => Expected::Unseen(limits),
             feedback::Record::Stream(state, entries) => Expected::Stream(state, merged(entries)),
+            feedback::Record::ArrivalClock(clock_us) => Expected::ArrivalClock(clock_us),
+            feedback::Record::Marks(marks) => Expected::Marks(marks.collect()),
+            feedback::Record::Ecn(counts) => Expected::Ecn(counts),
+            feedback::Record::LossRuns(runs) => Expected::LossRuns(runs.collect()),
+            feedback::Record::Messages(state, list) => Expected::Messages(state, merged_messages(list)),
         })
         .collect();
     assert_eq!(found, records);
@@ -272,6 +298,64 @@ fn report(vector: &mut Vector, received: &[u8]) -> Vec<u8> {
 enum Expected {
     Stream(feedback::StreamState, Vec<feedback::Run>),
     Unseen(StreamLimits),
+    ArrivalClock(u32),
+    Marks(Vec<feedback::Mark>),
+    Ecn(feedback::EcnCounts),
+    LossRuns(Vec<feedback::LossRun>),
+    Messages(feedback::MessagesState, Vec<(String, Vec<u32>)>),
+}
+
+/// A bit for each symbol, as reports have them.
+fn bits(symbols: &[u32]) -> Vec<u8> {
+    let mut bits = vec![0; symbols.last().map_or(0, |last| *last as usize / 8 + 1)];
+    symbols.iter().for_each(|symbol| bits[*symbol as usize / 8] |= 0x80 >> (symbol % 8));
+    bits
+}
+
+/// Words and numbers between commas: `empty 2, symbols 0 9`.
+fn list(text: &str) -> impl Iterator<Item = (String, Vec<u32>)> {
+    text.split(", ").map(|entry| {
+        let (words, numbers): (Vec<_>, Vec<_>) = entry.split(' ').partition(|word| word.parse::<u32>().is_err());
+        (words.concat(), numbers.into_iter().map(|text| number(text) as u32).collect())
+    })
+}
+
+fn merged_messages(entries: feedback::MessageRuns<'_>) -> Vec<(String, Vec<u32>)> {
+    let mut merged: Vec<(String, Vec<u32>)> = Vec::new();
+    for entry in entries {
+        let (kind, numbers) = match entry {
+            feedback::MessageRun::Complete(count) => ("complete", vec![count]),
+            feedback::MessageRun::Empty(count) => ("empty", vec![count]),
+            feedback::MessageRun::Partial(symbols) => ("symbols", symbols.iter().collect()),
+        };
+        match merged.last_mut() {
+            Some((last, sum)) if last == kind && kind != "symbols" => sum[0] += numbers[0],
+            _ => merged.push((kind.to_owned(), numbers)),
+        }
+    }
+    merged
+}
+
+/// The record of a feature.
+fn feature_record(vector: &mut Vector, kind: &str, name: impl Fn(&str) -> String) -> Expected {
+    match kind {
+        "arrival_clock" => Expected::ArrivalClock(vector.small(&name("clock_us"))),
+        "marks" => Expected::Marks(
+            list(&vector.text(&name("marks")))
+                .map(|(_, it)| feedback::Mark { back_us: it[0], numbers_back: it[1], received_back: it[2] })
+                .collect(),
+        ),
+        "ecn" => Expected::Ecn(feedback::EcnCounts { ce: vector.small(&name("ce")), ect: vector.small(&name("ect")) }),
+        "loss_runs" => Expected::LossRuns(
+            list(&vector.text(&name("runs"))).map(|(_, it)| feedback::LossRun { gap: it[0], length: it[1] }).collect(),
+        ),
+        "messages" => {
+            let (first_id, proof) = (vector.small(&name("first_id")), vector.small(&name("proof")));
+            let state = feedback::MessagesState { first_id, proof };
+            Expected::Messages(state, list(&vector.text(&name("list"))).collect())
+        }
+        other => panic!("{other} is no record"),
+    }
 }
 
 fn record(vector: &mut Vector, index: u32) -> Option<Expected> {
@@ -283,7 +367,9 @@ fn record(vector: &mut Vector, index: u32) -> Option<Expected> {
             one_way: vector.small(&name("one_way")),
         }));
     }
-    assert_eq!(kind, "stream");
+    if kind != "stream" {
+        return Some(feature_record(vector, &kind, name));
+    }
     let state = feedback::StreamState {
         stream: StreamId::from_word(vector.small(&name("stream"))),
         next_needed: vector.small(&name("next_needed")),
@@ -324,8 +410,11 @@ fn check_block_info(vector: &mut Vector, s2: u32) {
             length_bytes: vector.small("block.length_bytes"),
             end_of_stream: vector.text("block.end_of_stream") == "true",
         };
-        assert_eq!(info.to_s2(), s2);
+        assert_eq!(info.to_s2(), s2 & !0xF);
         assert_eq!(BlockInfo::from_s2(s2), Ok(info));
+        let [index, count] =
+            ["fragment.index", "fragment.count"].map(|name| vector.take(name).map(|text| number(&text) as u8));
+        assert_eq!(Fragment::from_s2(s2).ok(), Fragment::new(index.unwrap_or(0), count.unwrap_or(1)));
     }
 }
 
@@ -381,12 +470,14 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
     let ports = Address::Ports(Ports { source: 40_000, destination: 7_000 });
     let (to_acceptor, to_initiator) = (Address::Connection(0x7F3B_9A04), Address::Connection(0xC0A1_E5D2));
     let symbol_size = SymbolSize::new(1420).unwrap();
-    let options = |features| Some(SynOptions { version: VERSION, code: 1, symbol_size, features });
+    let options =
+        |bits| Some(SynOptions { version: VERSION, code: 1, symbol_size, features: Features::from_bits(bits) });
     let id = StreamId::from_word;
     let data = |stream, block_id, esi, k, length_bytes, end_of_stream| {
         let block = BlockInfo { k, length_bytes, end_of_stream };
-        Segment::Data(Data { stream: id(stream), block_id, esi, block })
+        Data { stream: id(stream), block_id, esi, block, fragment: Fragment::WHOLE }
     };
+    let part = |data, index, count| Segment::Data(Data { fragment: Fragment::new(index, count).unwrap(), ..data });
     let reset = |reason| Segment::Reset(Reset { reason });
     let token = 0x0A0B_0C0D_0E0F_1011;
     let (address, number, epoch, segment) = match name {
@@ -407,11 +498,18 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
         "ack_gone_modern" => (to_initiator, 95, None, Segment::Ack(Ack::Gone { stream: id(8) })),
         "ack_path_challenge_modern" => (to_acceptor, 5_000, Some(1), Segment::Ack(Ack::PathChallenge { token })),
         "ack_path_response_modern" => (to_initiator, 41, Some(0), Segment::Ack(Ack::PathResponse { token })),
-        "data_modern" => (to_acceptor, 2, None, data(0, 0, 0, 1, 51, true)),
-        "data_modern_repair" => (to_acceptor, 0xFFFF_FFFE, None, data(0, 70_000, 45, 45, 63_900, false)),
-        "data_modern_sealed" => (to_acceptor, 77, Some(2), data(0, 9, 300, 256, 524_287, false)),
-        "data_stream_modern" => (to_acceptor, 6, None, data(4, 2, 1, 2, 24, false)),
-        "data_stream_modern_sealed" => (to_initiator, 78, Some(3), data(u32::MAX, 0, 0, 1, 3, true)),
+        "data_modern" => (to_acceptor, 2, None, Segment::Data(data(0, 0, 0, 1, 51, true))),
+        "data_modern_repair" => (to_acceptor, 0xFFFF_FFFE, None, Segment::Data(data(0, 70_000, 45, 45, 63_900, false))),
+        "data_modern_sealed" => (to_acceptor, 77, Some(2), Segment::Data(data(0, 9, 300, 256, 524_287, false))),
+        "data_stream_modern" => (to_acceptor, 6, None, Segment::Data(data(4, 2, 1, 2, 24, false))),
+        "data_stream_modern_sealed" => (to_initiator, 78, Some(3), Segment::Data(data(u32::MAX, 0, 0, 1, 3, true))),
+        "data_fragment_modern" => (to_acceptor, 16, None, part(data(0, 5, 4, 3, 20, true), 2, 3)),
+        "data_fragment_stream_modern_sealed" => (to_initiator, 17, Some(1), part(data(5, 1, 0, 1, 8, false), 1, 2)),
+        "ack_path_probe_modern" => (to_acceptor, 6_000, None, Segment::Ack(Ack::PathProbe)),
+        "ack_of_path_probe_modern" => (to_initiator, 99, None, Segment::Ack(Ack::OfPathProbe { echo: 6_000 })),
+        "feedback_features_modern" => {
+            (to_initiator, 8_193, None, Segment::Report(ReportHeader { receive_queue_kib: 0 }))
+        }
         "feedback_modern" => {
             let report = ReportHeader { receive_queue_kib: 33 };
             (to_initiator, 8_192, None, Segment::Report(report))
@@ -505,7 +603,10 @@ fn refusal(decoder: &str, bytes: &[u8]) -> Option<DecodeError> {
         "segment" => datagram_refusal(bytes),
         "handshake" => Parameters::decode(bytes).err(),
         "feedback" => feedback::decode(bytes).err(),
-        "s2" => BlockInfo::from_s2(u32::from_be_bytes(bytes.try_into().unwrap())).err(),
+        "s2" => {
+            let s2 = u32::from_be_bytes(bytes.try_into().unwrap());
+            BlockInfo::from_s2(s2).err().or_else(|| Fragment::from_s2(s2).err())
+        }
         other => panic!("{other} is no decoder"),
     }
 }

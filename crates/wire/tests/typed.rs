@@ -8,8 +8,8 @@ use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::segment::{Ack, Address, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason};
 use dfcp_wire::segment::{Segment, Syn, SynAck, SynOptions};
-use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Finished, Flags, HEADER_BYTES};
-use dfcp_wire::{Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
+use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Features, Finished, Flags};
+use dfcp_wire::{Fragment, HEADER_BYTES, Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -23,7 +23,12 @@ fn config() -> ProptestConfig {
 
 fn syn_options() -> impl Strategy<Value = Option<SynOptions>> {
     option::of((any::<u8>(), any::<u8>(), 1_u16..=1476, any::<u32>()).prop_map(|(version, code, size, features)| {
-        SynOptions { version, code, symbol_size: SymbolSize::new(size).unwrap(), features }
+        SynOptions {
+            version,
+            code,
+            symbol_size: SymbolSize::new(size).unwrap(),
+            features: Features::from_bits(features),
+        }
     }))
 }
 
@@ -33,6 +38,10 @@ fn block_infos() -> impl Strategy<Value = BlockInfo> {
         length_bytes,
         end_of_stream,
     })
+}
+
+fn fragments() -> impl Strategy<Value = Fragment> {
+    (0_u8..4, 1_u8..=4).prop_map(|(index, count)| Fragment::new(index, count).unwrap_or_default())
 }
 
 fn streams() -> impl Strategy<Value = StreamId> {
@@ -48,6 +57,8 @@ fn acks() -> impl Strategy<Value = Ack> {
         (streams(), any::<u32>()).prop_map(|(stream, served)| Ack::OfReset { stream, served }),
         (streams(), any::<u32>()).prop_map(|(stream, error)| Ack::StopSending { stream, error }),
         streams().prop_map(|stream| Ack::Gone { stream }),
+        Just(Ack::PathProbe),
+        any::<u32>().prop_map(|echo| Ack::OfPathProbe { echo }),
         any::<u32>().prop_map(|echo| Ack::OfSynAck { echo }),
         any::<u64>().prop_map(|token| Ack::PathChallenge { token }),
         any::<u64>().prop_map(|token| Ack::PathResponse { token }),
@@ -60,8 +71,9 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
         (any::<u32>(), syn_options()).prop_map(|(echo, options)| Segment::SynAck(SynAck { echo, options })),
-        (streams(), any::<[u32; 2]>(), block_infos())
-            .prop_map(|(stream, [block_id, esi], block)| Segment::Data(Data { stream, block_id, esi, block })),
+        (streams(), any::<[u32; 2]>(), block_infos(), fragments()).prop_map(
+            |(stream, [block_id, esi], block, fragment)| Segment::Data(Data { stream, block_id, esi, block, fragment })
+        ),
         any::<u32>().prop_map(|receive_queue_kib| Segment::Report(ReportHeader { receive_queue_kib })),
         (streams(), any::<u32>(), option::of(any::<u32>())).prop_map(|(stream, end, ack_proof)| Segment::Fin(Fin {
             stream,
@@ -100,7 +112,10 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     match *segment {
         Segment::Syn(Syn { options }) => (Flags::SYN, [0; 3], options),
         Segment::SynAck(SynAck { echo, options }) => (Flags::SYN | Flags::ACK, [0, 0, echo], options),
-        Segment::Data(Data { block_id, esi, block, .. }) => (Flags::NONE, [block_id, esi, block.to_s2()], None),
+        Segment::Data(Data { block_id, esi, block, fragment, .. }) => {
+            let part = u32::from(fragment.count() - 1) << 2 | u32::from(fragment.index());
+            (Flags::NONE, [block_id, esi, block.to_s2() | part], None)
+        }
         Segment::Report(ReportHeader { receive_queue_kib }) => (Flags::FBK, [0, receive_queue_kib, 0], None),
         Segment::Fin(Fin { end, ack_proof: None, .. }) => (Flags::FIN, [end, 0, 0], None),
         Segment::Fin(Fin { end, ack_proof: Some(proof), .. }) => (Flags::FIN | Flags::ACK, [end, 0, proof], None),
@@ -111,6 +126,8 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 Ack::ResetStream { error, end, .. } => [end, 5, error],
                 Ack::OfReset { served, .. } => [0, 6, served],
                 Ack::StopSending { error, .. } => [0, 7, error],
+                Ack::PathProbe => [0, 8, 0],
+                Ack::OfPathProbe { echo } => [0, 9, echo],
                 Ack::Gone { .. } => [0, 10, 0],
                 Ack::OfSynAck { echo } => [0, 2, echo],
                 Ack::PathChallenge { token } => [upper(token), 3, token as u32],
@@ -139,7 +156,7 @@ fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
 
 fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
     let Some(SynOptions { version, code, symbol_size, features }) = options else { return Vec::new() };
-    let (size, features) = (symbol_size.bytes().to_be_bytes(), features.to_be_bytes());
+    let (size, features) = (symbol_size.bytes().to_be_bytes(), features.bits().to_be_bytes());
     option_area(&[(1, &[version]), (2, &[1]), (3, &[code]), (4, &size), (6, &features)])
 }
 
@@ -203,6 +220,7 @@ proptest! {
         match segment {
             Segment::Ack(Ack::Noise) => payload.push(7),
             Segment::Ack(Ack::KeepAlive { .. }) => payload.clear(), // the payload tells the two apart
+            Segment::Ack(Ack::PathProbe) => payload.fill(0),
             _ => {}
         }
         let is_syn = matches!(segment, Segment::Syn(_));
@@ -234,8 +252,11 @@ proptest! {
     #[test]
     fn sealed_segments_survive_the_wire(
         segment in modern_segments(), id in any::<u32>(), number in any::<u32>(), epoch in any::<u64>(),
-        payload in vec(any::<u8>(), 0..200), tag in any::<[u8; TAG_BYTES]>(),
+        mut payload in vec(any::<u8>(), 0..200), tag in any::<[u8; TAG_BYTES]>(),
     ) {
+        if segment == Segment::Ack(Ack::PathProbe) {
+            payload.fill(0);
+        }
         let seal = Some(KeyEpoch::of(epoch));
         let mut out = [0xAA; DATAGRAM_BYTES_MAX];
         let mut draft = segment.begin(&Envelope { address: Address::Connection(id), number, seal }, &mut out);
@@ -324,14 +345,14 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
 
 #[test]
 fn values_without_a_meaning_are_refused_or_read_as_none() {
-    for s1 in [8, 9, 11, u32::MAX] {
+    for s1 in [11, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
     for s1 in [3, u32::MAX] {
         let unspecified = Segment::Reset(Reset { reason: ResetReason::Unspecified });
         assert_eq!(read_both(Flags::RST, s1, 0), [Ok(unspecified); 2]);
     }
-    assert_eq!(read_both(Flags::NONE, 0, 0x24), [Err(DecodeError::BlockInfoSpare { bits: 4 }); 2]);
+    assert_eq!(read_both(Flags::NONE, 0, 0x26), [Err(DecodeError::FragmentIndex { index: 2, count: 2 }); 2]);
     assert_eq!(read_both(Flags::NONE, 0, 0), [Err(DecodeError::BlockInfoLength); 2]);
 }
 
@@ -346,7 +367,7 @@ fn a_syn_which_lacks_an_option_asks_for_nothing() {
     };
     let symbol_size = SymbolSize::new(64).unwrap();
     // A SYN of version 1 offers no features.
-    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size, features: 0 }));
+    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size, features: Features::NONE }));
     for missing in 0..4 {
         let mut options = whole.to_vec();
         options.remove(missing);

@@ -11,6 +11,7 @@ mod ack;
 mod data;
 mod envelope;
 mod fin;
+mod payload;
 mod receive;
 mod report;
 mod reset;
@@ -28,7 +29,8 @@ pub use syn::{Syn, SynAck, SynOptions};
 use crate::draft::{Crc, Draft, Trailer};
 use crate::header::{Header, RawHeader};
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, STREAM_ID_BYTES, TAG_BYTES};
-use crate::{DecodeError, Flags, StreamId};
+use crate::{DecodeError, Features, Flags, StreamId};
+use payload::Payload;
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +119,17 @@ impl Segment {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise))
     }
 
+    /// What the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).
+    #[must_use]
+    #[inline]
+    pub const fn needs(&self) -> Features {
+        match self {
+            Self::Data(data) => data.needs(),
+            Self::Ack(ack) => ack.needs(),
+            _ => Features::NONE,
+        }
+    }
+
     const fn options(&self) -> Option<SynOptions> {
         match self {
             Self::Syn(syn) => syn.options,
@@ -125,29 +138,29 @@ impl Segment {
         }
     }
 
-    /// The segment of `datagram`, whose header is in the clear, and which has a payload or none.
+    /// The segment of `datagram`, whose header is in the clear, and which has this payload.
     #[inline]
-    fn read_clear(raw: &RawHeader, datagram: &[u8], has_payload: bool) -> Result<Self, DecodeError> {
+    fn read_clear(raw: &RawHeader, datagram: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
         match raw.header.flags {
             Flags::SYN => Ok(Self::Syn(Syn::read(&raw.options(datagram)?))),
             SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(raw.header.s2, &raw.options(datagram)?))),
-            _ => Self::read(Fields::of(raw)?, has_payload),
+            _ => Self::read(Fields::of(raw)?, Payload::Clear(payload)),
         }
     }
 
     /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
     #[inline]
-    fn read_sealed(raw: &RawHeader) -> Result<Self, DecodeError> {
-        Self::read(Fields::of(raw)?, false)
+    fn read_sealed(raw: &RawHeader, payload: &[u8]) -> Result<Self, DecodeError> {
+        Self::read(Fields::of(raw)?, Payload::Opened(payload))
     }
 
     #[inline]
-    fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
+    fn read(fields: Fields, payload: Payload<'_>) -> Result<Self, DecodeError> {
         match fields.flags {
             Flags::NONE => Data::read(fields).map(Self::Data),
             Flags::FBK => fields.without_stream().map(|fields| Self::Report(ReportHeader::read(fields))),
             Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
-            Flags::ACK => Ack::read(fields, has_handshake).map(Self::Ack),
+            Flags::ACK => Ack::read(fields, payload).map(Self::Ack),
             Flags::RST => fields.without_stream().map(|fields| Self::Reset(Reset::read(fields))),
             flags => Err(DecodeError::FlagCombination { flags }),
         }

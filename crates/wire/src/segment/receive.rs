@@ -59,7 +59,7 @@ impl Clear {
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         let end = self.0.verify_crc(datagram)?;
         let payload = self.0.payload(datagram, end)?;
-        let segment = Segment::read_clear(&self.0, datagram, !payload.is_empty())?;
+        let segment = Segment::read_clear(&self.0, datagram, payload)?;
         Ok(Received { segment, number: self.0.header.s3, payload })
     }
 }
@@ -105,6 +105,6 @@ impl Sealed {
     /// If there is no such segment, although its sender has sealed it.
     #[inline]
     pub fn opened<'a>(&self, payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
-        Ok(Received { segment: Segment::read_sealed(&self.0)?, number: self.0.header.s3, payload })
+        Ok(Received { segment: Segment::read_sealed(&self.0, payload)?, number: self.0.header.s3, payload })
     }
 }

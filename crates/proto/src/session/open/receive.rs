@@ -12,6 +12,7 @@ use rand_chacha::rand_core::Rng;
 use crate::error::{ConnectionError, Dropped};
 use crate::path::rtt::RttEstimator;
 use crate::session::common::Common;
+use crate::session::handshake::is_permitted;
 use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;
@@ -45,6 +46,9 @@ impl Open {
         }
         let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
         let Received { segment, payload, .. } = header.opened(sealed.get(..length).unwrap_or_default())?;
+        if !is_permitted(&segment) {
+            return Err(Dropped::Unexpected.into());
+        }
         let newest = link.arrivals.is_newest(number);
         link.arrivals.observe(now, number, bytes);
         if newest {
@@ -198,7 +202,11 @@ impl Open {
                 common.streams.take_ack(now, ack, number)?;
                 self.may_send = true;
             }
-            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
+            Ack::PathChallenge { .. }
+            | Ack::PathResponse { .. }
+            | Ack::PathProbe
+            | Ack::OfPathProbe { .. }
+            | Ack::Noise => {
                 return Err(Dropped::Unexpected.into());
             }
         }
