@@ -101,6 +101,7 @@ fn wire() -> Vec<Named> {
         s1: 400,
         flags: Flags::NONE,
         profile: Profile::Modern,
+        is_message: false,
         epoch: 0,
         s2: BlockInfo { k: 45, length_bytes: 63_900, end_of_stream: true }.to_s2(),
         s3: 90,

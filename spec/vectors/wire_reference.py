@@ -156,6 +156,19 @@ def report(values):
         number += 1
 
 
+def message(values, s2):
+    """The words behind the header of a message segment."""
+    for name in ("clock_us", "age_us", "lifetime_us"):
+        text = values["message." + name]
+        yield int(text).to_bytes(4, "big"), f"{name.replace('_', ' ')} = {text}"
+    if "message.count" in values:
+        count, symbols = int(values["message.count"]), int(values["message.source_symbols"])
+        assert s2 == 0
+        yield count.to_bytes(2, "big") + symbols.to_bytes(2, "big"), f"{count} messages of {symbols} source symbols in all"
+    else:
+        assert s2 == int(values["message.k"]) - 1 << 24 | int(values["message.length_bytes"]) << 5
+
+
 def fields(values):
     """The datagram's fields in order, checksum and CRC included, each with a comment."""
     modern = PROFILES[values["profile"]]
@@ -174,8 +187,11 @@ def fields(values):
     extension = options(values)
     if "stream" in values:
         extension = [(int(values["stream"], 0).to_bytes(4, "big"), f"stream {values['stream']}")]
+    is_message = "message.clock_us" in values
+    if is_message:
+        extension = list(message(values, s2))
     offset = 6 + sum(len(data) for data, _ in extension) // 4
-    reserved = 0b100000 | int(values.get("epoch", "0")) if modern else 0
+    reserved = 0b100000 | is_message << 4 | int(values.get("epoch", "0")) if modern else 0
     front = [(number.to_bytes(2, "big"), comment) for number, comment in ports]
     front.append((int(values["block_id"], 0).to_bytes(4, "big"), f"block id {values['block_id']}"))
     front.append((int(values["s1"], 0).to_bytes(4, "big"), f"S1 = {values['s1']}"))

@@ -25,12 +25,14 @@ fn config() -> ProptestConfig {
 }
 
 prop_compose! {
-    fn headers()(words in any::<[u32; 5]>(), modern in any::<bool>(), flags in 0_u8..64, epoch in 0_u8..4) -> Header {
+    fn headers()(
+        words in any::<[u32; 5]>(), modern in any::<bool>(), message in any::<bool>(), flags in 0_u8..64, epoch in 0_u8..4,
+    ) -> Header {
         let [ports, block_id, s1, s2, s3] = words;
         let (profile, allowed, epoch) =
             if modern { (Profile::Modern, 0x3F, epoch) } else { (Profile::Classic, 0x17, 0) };
         let flags = Flags::from_bits(flags & allowed).unwrap();
-        Header { block_id, s1, profile, epoch, s2, s3, ..Header::modern(flags, ports) }
+        Header { block_id, s1, profile, is_message: modern && message, epoch, s2, s3, ..Header::modern(flags, ports) }
     }
 }
 
@@ -309,7 +311,7 @@ proptest! {
         let options = Options { profile: options.profile.map(|_| header.profile), ..options };
         let is_modern = header.profile == Profile::Modern;
         let flags = if is_modern { Flags::SYN } else { Flags::NONE };
-        let bytes = datagram(&Header { flags, ..header }, &options, &payload);
+        let bytes = datagram(&Header { flags, is_message: false, ..header }, &options, &payload);
         match Unverified::read(&bytes).unwrap() {
             Unverified::Clear(header) => {
                 prop_assert_eq!(header.option_bytes(&bytes), options.to_bytes());
@@ -404,6 +406,7 @@ proptest! {
     #[test]
     fn classic_segments_reject_every_bit_flip((mut header, options, payload) in segments()) {
         header.profile = Profile::Classic;
+        header.is_message = false;
         header.epoch = 0;
         header.flags = Flags::from_bits(header.flags.bits() & 0x17).unwrap();
         let options = Options { profile: options.profile.map(|_| Profile::Classic), ..options };

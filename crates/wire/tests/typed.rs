@@ -7,6 +7,7 @@
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::segment::{Ack, Address, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason};
+use dfcp_wire::segment::{Coverage, Message, MessageGroup, MessageInfo};
 use dfcp_wire::segment::{Segment, Syn, SynAck, SynOptions};
 use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Features, Finished, Flags};
 use dfcp_wire::{Fragment, HEADER_BYTES, Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
@@ -65,6 +66,29 @@ fn acks() -> impl Strategy<Value = Ack> {
     ]
 }
 
+fn coverages() -> impl Strategy<Value = (Coverage, u32)> {
+    let one = (0_u32..=1 << 18, any::<u16>(), 0_u32..1024).prop_map(|(length_bytes, k, esi)| {
+        let k = k % length_bytes.clamp(1, 256) as u16 + 1;
+        (Coverage::One(MessageInfo { k, length_bytes }), esi)
+    });
+    let several = (2_u16..=256, any::<u16>(), any::<u32>()).prop_map(|(count, more, esi)| {
+        let source_symbols = count + more % (257 - count);
+        let least = u32::from(source_symbols);
+        (Coverage::Several(MessageGroup { count, source_symbols }), least + esi % (1024 - least))
+    });
+    prop_oneof![one, several]
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let lifetimes = prop_oneof![Just(u32::MAX), 1_u32..];
+    (0..u32::MAX - 256, coverages(), any::<[u32; 2]>(), lifetimes).prop_map(
+        |(id, (coverage, esi), [clock_us, age_us], lifetime_us)| {
+            let age_us = if lifetime_us == u32::MAX { age_us } else { age_us % lifetime_us };
+            Message { id, esi, coverage, clock_us, age_us, lifetime_us }
+        },
+    )
+}
+
 fn modern_segments() -> impl Strategy<Value = Segment> {
     let reasons =
         prop_oneof![Just(ResetReason::Unspecified), Just(ResetReason::NotAdmitted), Just(ResetReason::CannotRead)];
@@ -74,6 +98,7 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
         (streams(), any::<[u32; 2]>(), block_infos(), fragments()).prop_map(
             |(stream, [block_id, esi], block, fragment)| Segment::Data(Data { stream, block_id, esi, block, fragment })
         ),
+        messages().prop_map(Segment::Message),
         any::<u32>().prop_map(|receive_queue_kib| Segment::Report(ReportHeader { receive_queue_kib })),
         (streams(), any::<u32>(), option::of(any::<u32>())).prop_map(|(stream, end, ack_proof)| Segment::Fin(Fin {
             stream,
@@ -91,6 +116,15 @@ fn ports() -> impl Strategy<Value = Ports> {
 
 /// What lies between header and payload: options or a stream id.
 fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
+    if let Segment::Message(Message { coverage, clock_us, age_us, lifetime_us, .. }) = *segment {
+        let words = [clock_us, age_us, lifetime_us].map(u32::to_be_bytes).concat();
+        return match coverage {
+            Coverage::One(_) => words,
+            Coverage::Several(MessageGroup { count, source_symbols }) => {
+                [&words[..], &count.to_be_bytes(), &source_symbols.to_be_bytes()].concat()
+            }
+        };
+    }
     let stream = match *segment {
         Segment::Data(Data { stream, .. }) | Segment::Fin(Fin { stream, .. }) => stream,
         Segment::Ack(
@@ -115,6 +149,13 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
         Segment::Data(Data { block_id, esi, block, fragment, .. }) => {
             let part = u32::from(fragment.count() - 1) << 2 | u32::from(fragment.index());
             (Flags::NONE, [block_id, esi, block.to_s2() | part], None)
+        }
+        Segment::Message(Message { id, esi, coverage, .. }) => {
+            let s2 = match coverage {
+                Coverage::One(MessageInfo { k, length_bytes }) => u32::from(k - 1) << 24 | length_bytes << 5,
+                Coverage::Several(_) => 0,
+            };
+            (Flags::NONE, [id, esi, s2], None)
         }
         Segment::Report(ReportHeader { receive_queue_kib }) => (Flags::FBK, [0, receive_queue_kib, 0], None),
         Segment::Fin(Fin { end, ack_proof: None, .. }) => (Flags::FIN, [end, 0, 0], None),
@@ -201,6 +242,7 @@ fn classic_header(segment: &classic::Segment, ports: Ports) -> (Header, Vec<u8>)
         s1,
         flags,
         profile: Profile::Classic,
+        is_message: false,
         epoch: 0,
         s2,
         s3,
@@ -232,7 +274,8 @@ proptest! {
         let written = &out[..length];
 
         let (flags, [block_id, s1, s2], options) = modern_fields(&segment);
-        let header = Header { block_id, s1, s2, s3: number, ..Header::modern(flags, id) };
+        let is_message = matches!(segment, Segment::Message(_));
+        let header = Header { block_id, s1, s2, s3: number, is_message, ..Header::modern(flags, id) };
         let header = if is_syn {
             Header { source_port: ports.source, destination_port: ports.destination, ..header }
         } else {
@@ -277,7 +320,9 @@ proptest! {
 
         let (flags, [block_id, s1, s2], _) = modern_fields(&segment);
         let epoch = (epoch % 4) as u8;
-        let header = Header { block_id, s1, s2, s3: number, epoch, ..Header::modern(flags | Flags::SEC, id) };
+        let is_message = matches!(segment, Segment::Message(_));
+        let header =
+            Header { block_id, s1, s2, s3: number, is_message, epoch, ..Header::modern(flags | Flags::SEC, id) };
         let sealed = [&payload[..], &tag].concat();
         let area = extension(&segment, None);
         let expected = raw::write(&header, &area, &sealed);
@@ -287,7 +332,7 @@ proptest! {
         prop_assert_eq!((header.connection_id(), header.number(), Some(header.epoch())), (id, number, seal));
         let (head, rest) = header.split(&mut out[..length]).unwrap();
         prop_assert_eq!((head, &*rest), (&expected[..HEADER_BYTES + area.len()], &sealed[..]));
-        prop_assert_eq!(header.opened(&payload), Ok(Received { segment, number, payload: &payload }));
+        prop_assert_eq!(header.opened(head, &payload), Ok(Received { segment, number, payload: &payload }));
     }
 
     #[test]
@@ -316,7 +361,7 @@ fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2
         let datagram = raw::write(&Header { s1, s2, ..Header::modern(flags, 0) }, &[], &[]);
         match Unverified::read(&datagram).unwrap() {
             Unverified::Clear(header) => header.verify(&datagram).map(|it| it.segment),
-            Unverified::Sealed(header) => header.opened(&[]).map(|it| it.segment),
+            Unverified::Sealed(header) => header.opened(&datagram, &[]).map(|it| it.segment),
             Unverified::Classic(_) => panic!("modern"),
         }
     })
@@ -354,6 +399,42 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     }
     assert_eq!(read_both(Flags::NONE, 0, 0x26), [Err(DecodeError::FragmentIndex { index: 2, count: 2 }); 2]);
     assert_eq!(read_both(Flags::NONE, 0, 0), [Err(DecodeError::BlockInfoLength); 2]);
+}
+
+/// The bit of messages makes a kind of segment of its own, and of nothing else.
+#[test]
+fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
+    for bits in 0..64 {
+        for area in [12, 16] {
+            let flags = Flags::from_bits(bits).unwrap();
+            // One message's S2, or several's last word.
+            let (s2, last) = if area == 12 { (20 << 5, 0) } else { (0, 2 << 16 | 2) };
+            let words = [9, 0, 1, last].map(u32::to_be_bytes).concat();
+            let header = Header { is_message: true, s1: 2, s2, ..Header::modern(flags, 0) };
+            let datagram = raw::write(&header, &words[..area], &[]);
+            let read = match Unverified::read(&datagram).unwrap() {
+                Unverified::Clear(header) => header.verify(&datagram).map(|it| it.segment),
+                Unverified::Sealed(header) => header.opened(&datagram, &[]).map(|it| it.segment),
+                Unverified::Classic(_) => panic!("modern"),
+            };
+            assert_eq!(matches!(read, Ok(Segment::Message(_))), flags.without(Flags::SEC).is_empty(), "{read:?}");
+        }
+    }
+}
+
+/// What a session must have chosen follows from the segment alone.
+#[test]
+fn only_what_features_bring_needs_one() {
+    let block = BlockInfo { k: 1, length_bytes: 9, end_of_stream: false };
+    let data = |fragment| Segment::Data(Data { stream: StreamId::FIRST, block_id: 0, esi: 0, block, fragment });
+    let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 0 });
+    let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
+    assert_eq!(data(Fragment::WHOLE).needs(), Features::NONE);
+    assert_eq!(data(Fragment::new(0, 2).unwrap()).needs(), Features::FRAGMENTS);
+    assert_eq!(Segment::Message(message).needs(), Features::MESSAGES);
+    assert_eq!(Segment::Ack(Ack::PathProbe).needs(), Features::PATH_PROBES);
+    assert_eq!(Segment::Ack(Ack::OfPathProbe { echo: 1 }).needs(), Features::PATH_PROBES);
+    assert_eq!([KEEP_ALIVE.needs(), Segment::Ack(Ack::PathChallenge { token: 1 }).needs()], [Features::NONE; 2]);
 }
 
 #[test]
@@ -444,7 +525,7 @@ fn a_sealed_datagram_with_options_or_with_stream_id_0_is_not_opened() {
     let sealed = read(&out);
     let (head, rest) = sealed.split(&mut out).unwrap();
     assert_eq!((&head[HEADER_BYTES..], &*rest), (&id[..], &[9; 20][..]));
-    let Ok(Received { segment: Segment::Data(data), .. }) = sealed.opened(&[]) else { panic!("data") };
+    let Ok(Received { segment: Segment::Data(data), .. }) = sealed.opened(head, &[]) else { panic!("data") };
     assert_eq!(data.stream, StreamId::from_word(0x0102_0304));
     out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].fill(0);
     assert_eq!(read(&out).split(&mut out).unwrap_err(), DecodeError::StreamIdZero);

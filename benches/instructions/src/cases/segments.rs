@@ -86,7 +86,7 @@ fn read_headers(repetitions: u64) -> Result<()> {
             let datagram = black_box(&mut out[..length]);
             let Unverified::Sealed(header) = Unverified::read(datagram)? else { bail!("it has a seal") };
             let (head, sealed) = header.split(datagram)?;
-            black_box((head, header.opened(sealed)?));
+            black_box((head, header.opened(head, sealed)?));
         }
         Ok(())
     })

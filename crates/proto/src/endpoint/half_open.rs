@@ -333,7 +333,7 @@ fn opens(established: &Established, cipher: Cipher, header: &Sealed, datagram: &
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
     // The first datagrams are of the first epoch. What is no segment proves nothing, whoever sealed it: it must change nothing.
-    if header.epoch() != KeyEpoch::of(0) || !header.opened(&[]).is_ok_and(|it| is_permitted(&it.segment)) {
+    if header.epoch() != KeyEpoch::of(0) || !header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment)) {
         return Proof::None;
     }
     if established.opens(cipher, header.number().into(), head, sealed) { Proof::Datagram } else { Proof::Failed }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
 use dfcp_wire::feedback::{Report, ReportWriter, StreamState};
 use dfcp_wire::handshake::{Offer, Parameters, Payload};
-use dfcp_wire::segment::{Ack, Address, Data, Fin, ReportHeader, Reset, Segment, SynAck, SynOptions};
+use dfcp_wire::segment::SynOptions;
+use dfcp_wire::segment::{
+    Ack, Address, Coverage, Data, Fin, Message, MessageInfo, ReportHeader, Reset, Segment, SynAck,
+};
 use dfcp_wire::{StreamId, StreamLimits, Unverified};
 
 use super::*;
@@ -150,8 +153,11 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 6, end_of_stream: false };
     let half = dfcp_wire::Fragment::new(0, 2).unwrap();
     let fragment = Segment::Data(Data { stream: StreamId::FIRST, block_id: 0, esi: 0, block, fragment: half });
+    let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 3 });
+    let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
     let useless = [
         // [open-40]: of features which nobody has offered.
+        numbered(Segment::Message(message), address, 7, &[1, 2, 3]),
         numbered(fragment, address, 7, &[1, 2, 3]),
         ack(Ack::PathProbe, &[0; 1000]),
         ack(Ack::OfPathProbe { echo: 0 }, &[]),

@@ -1,6 +1,6 @@
 //! A symbol of a message, or of several together: a unit of bytes which is worth nothing after its lifetime.
 
-use super::Fields;
+use super::{EXTENSION_BYTES_MAX, Fields};
 use crate::bytes::Reader;
 use crate::header::Header;
 use crate::sizes::{MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES};
@@ -70,14 +70,14 @@ impl Message {
     }
 
     /// What stands behind the header, at the front of the array, and how many bytes of it.
-    pub(super) fn words(self) -> ([u8; MESSAGE_WORDS_BYTES + MESSAGE_GROUP_BYTES], usize) {
+    pub(super) fn to_extension(self) -> ([u8; EXTENSION_BYTES_MAX], usize) {
         let (group, bytes) = match self.coverage {
             Coverage::One(_) => (0, MESSAGE_WORDS_BYTES),
             Coverage::Several(MessageGroup { count, source_symbols }) => {
                 (u32::from(count) << 16 | u32::from(source_symbols), MESSAGE_WORDS_BYTES + MESSAGE_GROUP_BYTES)
             }
         };
-        let mut words = [0; MESSAGE_WORDS_BYTES + MESSAGE_GROUP_BYTES];
+        let mut words = [0; EXTENSION_BYTES_MAX];
         for (place, word) in words.chunks_exact_mut(4).zip([self.clock_us, self.age_us, self.lifetime_us, group]) {
             place.copy_from_slice(&word.to_be_bytes());
         }

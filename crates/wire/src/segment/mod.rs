@@ -11,6 +11,7 @@ mod ack;
 mod data;
 mod envelope;
 mod fin;
+mod message;
 mod payload;
 mod receive;
 mod report;
@@ -21,13 +22,14 @@ pub use ack::Ack;
 pub use data::Data;
 pub use envelope::{Address, Envelope, KeyEpoch};
 pub use fin::Fin;
+pub use message::{Coverage, Message, MessageGroup, MessageInfo};
 pub use receive::{Clear, Received, Sealed};
 pub use report::ReportHeader;
 pub use reset::{Reset, ResetReason};
 pub use syn::{Syn, SynAck, SynOptions};
 
 use crate::draft::{Crc, Draft, Trailer};
-use crate::header::{Header, RawHeader};
+use crate::header::{Extension, Header, RawHeader};
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, STREAM_ID_BYTES, TAG_BYTES};
 use crate::{DecodeError, Features, Flags, StreamId};
 use payload::Payload;
@@ -41,6 +43,8 @@ pub enum Segment {
     SynAck(SynAck),
     /// An encoding symbol.
     Data(Data),
+    /// An encoding symbol of messages.
+    Message(Message),
     /// A feedback report.
     Report(ReportHeader),
     /// The end of a stream.
@@ -50,6 +54,9 @@ pub enum Segment {
     /// The end of a connection.
     Reset(Reset),
 }
+
+/// The most bytes between header and payload: what SYN and SYNACK have there.
+const EXTENSION_BYTES_MAX: usize = SynOptions::BYTES;
 
 /// The header fields which a kind of segment gives a meaning to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,14 +93,14 @@ impl Segment {
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2, stream } = self.fields();
         let (flags, epoch) = seal.map_or((flags, 0), |epoch| (flags.union(Flags::SEC), epoch.bits()));
-        let options = self.options().map(SynOptions::to_bytes);
+        let extension = self.extension();
         let id_bytes = if stream == StreamId::FIRST { 0 } else { STREAM_ID_BYTES };
-        let payload_start = HEADER_BYTES + options.map_or(id_bytes, |options| options.len());
+        let payload_start = HEADER_BYTES + extension.map_or(id_bytes, |(_, bytes)| bytes);
         let header = Header { block_id, s1, epoch, s2, s3: number, ..Header::modern(flags) }
             .with_connection_id(address.to_word());
         out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
-        if let Some(options) = options {
-            out[HEADER_BYTES..HEADER_BYTES + SynOptions::BYTES].copy_from_slice(&options);
+        if let Some((extension, bytes)) = extension {
+            out[HEADER_BYTES..payload_start].copy_from_slice(&extension[..bytes]);
         } else if stream != StreamId::FIRST {
             out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&stream.to_word().to_be_bytes());
         }
@@ -105,6 +112,7 @@ impl Segment {
             Self::Syn(syn) => syn.fields(),
             Self::SynAck(syn_ack) => syn_ack.fields(),
             Self::Data(data) => data.fields(),
+            Self::Message(message) => message.fields(),
             Self::Report(report) => report.fields(),
             Self::Fin(fin) => fin.fields(),
             Self::Ack(ack) => ack.fields(),
@@ -125,17 +133,21 @@ impl Segment {
     pub const fn needs(&self) -> Features {
         match self {
             Self::Data(data) => data.needs(),
+            Self::Message(_) => Features::MESSAGES,
             Self::Ack(ack) => ack.needs(),
             _ => Features::NONE,
         }
     }
 
-    const fn options(&self) -> Option<SynOptions> {
-        match self {
+    /// What stands between header and payload, if it is no stream id: at the front of the array, and how many bytes.
+    fn extension(&self) -> Option<([u8; EXTENSION_BYTES_MAX], usize)> {
+        let options = match self {
             Self::Syn(syn) => syn.options,
             Self::SynAck(syn_ack) => syn_ack.options,
+            Self::Message(message) => return Some(message.to_extension()),
             _ => None,
-        }
+        };
+        options.map(|options| (options.to_bytes(), SynOptions::BYTES))
     }
 
     /// The segment of `datagram`, whose header is in the clear, and which has this payload.
@@ -144,14 +156,26 @@ impl Segment {
         match raw.header.flags {
             Flags::SYN => Ok(Self::Syn(Syn::read(&raw.options(datagram)?))),
             SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(raw.header.s2, &raw.options(datagram)?))),
-            _ => Self::read(Fields::of(raw)?, Payload::Clear(payload)),
+            _ => Self::read_extended(raw, datagram, Payload::Clear(payload)),
         }
     }
 
     /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
     #[inline]
-    fn read_sealed(raw: &RawHeader, payload: &[u8]) -> Result<Self, DecodeError> {
-        Self::read(Fields::of(raw)?, Payload::Opened(payload))
+    fn read_sealed(raw: &RawHeader, head: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
+        Self::read_extended(raw, head, Payload::Opened(payload))
+    }
+
+    /// `head` begins with the header and what stands behind it.
+    #[inline]
+    fn read_extended(raw: &RawHeader, head: &[u8], payload: Payload<'_>) -> Result<Self, DecodeError> {
+        match raw.extension()? {
+            Extension::Stream(stream) => Self::read(Fields::of(raw, stream), payload),
+            Extension::Message => {
+                let words = head.get(HEADER_BYTES..raw.data_offset_bytes).unwrap_or_default();
+                Message::read(&raw.header, words).map(Self::Message)
+            }
+        }
     }
 
     #[inline]
@@ -162,6 +186,7 @@ impl Segment {
             Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
             Flags::ACK => Ack::read(fields, payload).map(Self::Ack),
             Flags::RST => fields.without_stream().map(|fields| Self::Reset(Reset::read(fields))),
+            Flags::MESSAGE => Err(DecodeError::MessageWords),
             flags => Err(DecodeError::FlagCombination { flags }),
         }
     }
@@ -170,9 +195,9 @@ impl Segment {
 impl Fields {
     /// Of a segment without options.
     #[inline]
-    fn of(raw: &RawHeader) -> Result<Self, DecodeError> {
+    const fn of(raw: &RawHeader, stream: StreamId) -> Self {
         let Header { block_id, s1, s2, .. } = raw.header;
-        Ok(Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream: raw.stream()? })
+        Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream }
     }
 
     /// The same, of a kind which belongs to no stream.
