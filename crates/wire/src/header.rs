@@ -39,8 +39,8 @@ pub(crate) struct Header {
 
 /// The most significant reserved bit: "modern segment".
 const MODERN_BIT: u8 = 0b10_0000;
-/// The reserved bit of [`Flags::MESSAGE`], beside that one.
-const MODERN_MESSAGE_BITS: u8 = 0b11_0000;
+/// The one beside it, which is [`Flags::MESSAGE`].
+const MESSAGE_BIT: u8 = 0b01_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
 pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
@@ -203,19 +203,26 @@ impl RawHeader {
             HEADER_BYTES => Ok(Extension::Stream(StreamId::FIRST)),
             BEHIND_STREAM_ID if self.seventh_word == 0 => Err(DecodeError::StreamIdZero),
             BEHIND_STREAM_ID => Ok(Extension::Stream(StreamId::from_word(self.seventh_word))),
-            BEHIND_MESSAGE | BEHIND_MESSAGE_GROUP if self.header.flags.contains(Flags::MESSAGE) => {
-                Ok(Extension::Message)
-            }
-            bytes => Err(DecodeError::OptionsAfterHandshake { words: (bytes / 4) as u8 }),
+            bytes => longer_extension(bytes, self.header.flags),
         }
+    }
+}
+
+/// What has more than a stream id behind its header; apart from what nearly every segment takes.
+#[cold]
+#[inline(never)]
+const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Extension, DecodeError> {
+    match data_offset_bytes {
+        BEHIND_MESSAGE | BEHIND_MESSAGE_GROUP if flags.contains(Flags::MESSAGE) => Ok(Extension::Message),
+        bytes => Err(DecodeError::OptionsAfterHandshake { words: (bytes / 4) as u8 }),
     }
 }
 
 /// Reads the six reserved bits: all zero, or the modern bit, that of messages or not, two zeros and the epoch.
 const fn profile_and_epoch(bits: u8) -> Result<(Profile, u8), DecodeError> {
-    match bits & !EPOCH_BITS {
+    match bits & !(EPOCH_BITS | MESSAGE_BIT) {
         0 if bits == 0 => Ok((Profile::Classic, 0)),
-        MODERN_BIT | MODERN_MESSAGE_BITS => Ok((Profile::Modern, bits & EPOCH_BITS)),
+        MODERN_BIT => Ok((Profile::Modern, bits & EPOCH_BITS)),
         _ => Err(DecodeError::ReservedBits { bits }),
     }
 }

@@ -1,6 +1,7 @@
 //! ACK: a family of small segments which S1 tells apart.
 
-use super::{Fields, Payload};
+use super::Fields;
+use crate::draft::Trailer;
 use crate::{DecodeError, Features, Flags, StreamId};
 
 /// Acknowledges or ends something, or keeps a connection or a path alive.
@@ -131,11 +132,14 @@ impl Ack {
         }
     }
 
-    pub(super) fn read(fields: Fields, payload: Payload<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(fields: Fields, payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         let Fields { block_id, s1, s2, stream, .. } = fields;
         let token = u64::from(block_id) << 32 | u64::from(s2);
         match s1 {
-            KEEP_ALIVE if payload.may_be_handshake() => fields.without_stream().map(|_| Self::Noise),
+            // A Noise message is never sealed, and never empty.
+            KEEP_ALIVE if trailer == Trailer::Crc && !payload.is_empty() => {
+                fields.without_stream().map(|_| Self::Noise)
+            }
             KEEP_ALIVE => Ok(Self::KeepAlive { stream }),
             OF_FIN => Ok(Self::OfFin { stream, end: block_id, proof: s2 }),
             OF_SYN_ACK => fields.without_stream().map(|_| Self::OfSynAck { echo: s2 }),
@@ -144,10 +148,18 @@ impl Ack {
             RESET_STREAM => Ok(Self::ResetStream { stream, error: s2, end: block_id }),
             OF_RESET => Ok(Self::OfReset { stream, served: s2 }),
             STOP_SENDING => Ok(Self::StopSending { stream, error: s2 }),
-            PATH_PROBE => fields.without_stream().and_then(|_| payload.check_zeros()).map(|()| Self::PathProbe),
+            PATH_PROBE => fields.without_stream().and_then(|_| check_padding(payload)).map(|()| Self::PathProbe),
             OF_PATH_PROBE => fields.without_stream().map(|_| Self::OfPathProbe { echo: s2 }),
             GONE => Ok(Self::Gone { stream }),
             s1 => Err(DecodeError::AckKind { s1 }),
         }
+    }
+}
+
+/// Padding is zeros (as in RFC 9000 §19.1): anything else would say something that nobody reads.
+fn check_padding(payload: &[u8]) -> Result<(), DecodeError> {
+    match payload.iter().find(|byte| **byte != 0) {
+        None => Ok(()),
+        Some(&found) => Err(DecodeError::ProbePadding { found }),
     }
 }

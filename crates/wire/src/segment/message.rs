@@ -1,8 +1,7 @@
 //! A symbol of a message, or of several together: a unit of bytes which is worth nothing after its lifetime.
 
-use super::{EXTENSION_BYTES_MAX, Fields};
+use super::Fields;
 use crate::bytes::Reader;
-use crate::header::Header;
 use crate::sizes::{MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES};
 use crate::{BlockInfo, DecodeError, Flags, StreamId};
 
@@ -69,25 +68,25 @@ impl Message {
         Fields { flags: Flags::MESSAGE, block_id: self.id, s1: self.esi, s2, stream: StreamId::FIRST }
     }
 
-    /// What stands behind the header, at the front of the array, and how many bytes of it.
-    pub(super) fn to_extension(self) -> ([u8; EXTENSION_BYTES_MAX], usize) {
+    /// Writes what stands behind the header; returns how many bytes.
+    pub(super) fn write_words(self, out: &mut [u8]) -> usize {
         let (group, bytes) = match self.coverage {
             Coverage::One(_) => (0, MESSAGE_WORDS_BYTES),
             Coverage::Several(MessageGroup { count, source_symbols }) => {
                 (u32::from(count) << 16 | u32::from(source_symbols), MESSAGE_WORDS_BYTES + MESSAGE_GROUP_BYTES)
             }
         };
-        let mut words = [0; EXTENSION_BYTES_MAX];
-        for (place, word) in words.chunks_exact_mut(4).zip([self.clock_us, self.age_us, self.lifetime_us, group]) {
+        let words = [self.clock_us, self.age_us, self.lifetime_us, group];
+        for (place, word) in out[..bytes].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
         }
-        (words, bytes)
+        bytes
     }
 
     /// Reads a segment which has the bit of messages, and these bytes between header and payload.
     #[cold]
-    pub(super) fn read(header: &Header, words: &[u8]) -> Result<Self, DecodeError> {
-        let flags = header.flags.without(Flags::SEC);
+    pub(super) fn read(fields: Fields, words: &[u8]) -> Result<Self, DecodeError> {
+        let Fields { flags, block_id, s1, s2, .. } = fields;
         if flags != Flags::MESSAGE {
             return Err(DecodeError::FlagCombination { flags });
         }
@@ -97,13 +96,13 @@ impl Message {
             return Err(DecodeError::MessageWords);
         };
         let coverage = match word() {
-            None => Coverage::One(MessageInfo::from_s2(header.s2)?),
-            Some(_) if header.s2 != 0 => return Err(DecodeError::MessageField { field: "S2", value: header.s2 }),
+            None => Coverage::One(MessageInfo::from_s2(s2)?),
+            Some(_) if s2 != 0 => return Err(DecodeError::MessageField { field: "S2", value: s2 }),
             Some(group) => {
                 Coverage::Several(MessageGroup { count: (group >> 16) as u16, source_symbols: group as u16 })
             }
         };
-        let message = Self { id: header.block_id, esi: header.s1, coverage, clock_us, age_us, lifetime_us };
+        let message = Self { id: block_id, esi: s1, coverage, clock_us, age_us, lifetime_us };
         message.check().map(|()| message)
     }
 

@@ -12,7 +12,6 @@ mod data;
 mod envelope;
 mod fin;
 mod message;
-mod payload;
 mod receive;
 mod report;
 mod reset;
@@ -32,7 +31,6 @@ use crate::draft::{Crc, Draft, Trailer};
 use crate::header::{Extension, Header, RawHeader};
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, STREAM_ID_BYTES, TAG_BYTES};
 use crate::{DecodeError, Features, Flags, StreamId};
-use payload::Payload;
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,9 +52,6 @@ pub enum Segment {
     /// The end of a connection.
     Reset(Reset),
 }
-
-/// The most bytes between header and payload: what SYN and SYNACK have there.
-const EXTENSION_BYTES_MAX: usize = SynOptions::BYTES;
 
 /// The header fields which a kind of segment gives a meaning to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,17 +88,19 @@ impl Segment {
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2, stream } = self.fields();
         let (flags, epoch) = seal.map_or((flags, 0), |epoch| (flags.union(Flags::SEC), epoch.bits()));
-        let extension = self.extension();
-        let id_bytes = if stream == StreamId::FIRST { 0 } else { STREAM_ID_BYTES };
-        let payload_start = HEADER_BYTES + extension.map_or(id_bytes, |(_, bytes)| bytes);
+        let payload_start = HEADER_BYTES
+            + match self {
+                Self::Syn(_) | Self::SynAck(_) | Self::Message(_) => self.write_extension(out),
+                _ if stream == StreamId::FIRST => 0,
+                _ => {
+                    let id = stream.to_word().to_be_bytes();
+                    out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&id);
+                    STREAM_ID_BYTES
+                }
+            };
         let header = Header { block_id, s1, epoch, s2, s3: number, ..Header::modern(flags) }
             .with_connection_id(address.to_word());
         out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
-        if let Some((extension, bytes)) = extension {
-            out[HEADER_BYTES..payload_start].copy_from_slice(&extension[..bytes]);
-        } else if stream != StreamId::FIRST {
-            out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&stream.to_word().to_be_bytes());
-        }
         payload_start
     }
 
@@ -139,15 +136,20 @@ impl Segment {
         }
     }
 
-    /// What stands between header and payload, if it is no stream id: at the front of the array, and how many bytes.
-    fn extension(&self) -> Option<([u8; EXTENSION_BYTES_MAX], usize)> {
+    /// Writes what stands between header and payload and is no stream id; returns how many bytes. Apart from what nearly every
+    /// segment takes.
+    #[cold]
+    fn write_extension(&self, out: &mut DatagramBuffer) -> usize {
+        let (_, out) = out.split_at_mut(HEADER_BYTES);
         let options = match self {
             Self::Syn(syn) => syn.options,
             Self::SynAck(syn_ack) => syn_ack.options,
-            Self::Message(message) => return Some(message.to_extension()),
+            Self::Message(message) => return message.write_words(out),
             _ => None,
         };
-        options.map(|options| (options.to_bytes(), SynOptions::BYTES))
+        let Some(options) = options else { return 0 };
+        out[..SynOptions::BYTES].copy_from_slice(&options.to_bytes());
+        SynOptions::BYTES
     }
 
     /// The segment of `datagram`, whose header is in the clear, and which has this payload.
@@ -156,35 +158,39 @@ impl Segment {
         match raw.header.flags {
             Flags::SYN => Ok(Self::Syn(Syn::read(&raw.options(datagram)?))),
             SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(raw.header.s2, &raw.options(datagram)?))),
-            _ => Self::read_extended(raw, datagram, Payload::Clear(payload)),
+            _ => Self::read_extended(raw, datagram, payload, Trailer::Crc),
         }
     }
 
     /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
     #[inline]
     fn read_sealed(raw: &RawHeader, head: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
-        Self::read_extended(raw, head, Payload::Opened(payload))
+        Self::read_extended(raw, head, payload, Trailer::Tag)
     }
 
     /// `head` begins with the header and what stands behind it.
     #[inline]
-    fn read_extended(raw: &RawHeader, head: &[u8], payload: Payload<'_>) -> Result<Self, DecodeError> {
+    fn read_extended(raw: &RawHeader, head: &[u8], payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match raw.extension()? {
-            Extension::Stream(stream) => Self::read(Fields::of(raw, stream), payload),
+            // Nearly all are data, and stay in registers here.
+            Extension::Stream(stream) => match raw.header.flags.without(Flags::SEC) {
+                Flags::NONE => Data::read(Fields::of(raw, stream)).map(Self::Data),
+                _ => Self::read(Fields::of(raw, stream), payload, trailer),
+            },
             Extension::Message => {
                 let words = head.get(HEADER_BYTES..raw.data_offset_bytes).unwrap_or_default();
-                Message::read(&raw.header, words).map(Self::Message)
+                Message::read(Fields::of(raw, StreamId::FIRST), words).map(Self::Message)
             }
         }
     }
 
-    #[inline]
-    fn read(fields: Fields, payload: Payload<'_>) -> Result<Self, DecodeError> {
+    /// A segment other than data, and without words of a message.
+    #[inline(never)]
+    fn read(fields: Fields, payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match fields.flags {
-            Flags::NONE => Data::read(fields).map(Self::Data),
             Flags::FBK => fields.without_stream().map(|fields| Self::Report(ReportHeader::read(fields))),
             Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
-            Flags::ACK => Ack::read(fields, payload).map(Self::Ack),
+            Flags::ACK => Ack::read(fields, payload, trailer).map(Self::Ack),
             Flags::RST => fields.without_stream().map(|fields| Self::Reset(Reset::read(fields))),
             Flags::MESSAGE => Err(DecodeError::MessageWords),
             flags => Err(DecodeError::FlagCombination { flags }),
