@@ -13,7 +13,7 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Flags, StreamId, StreamLimits, SymbolSize, VERSION};
+use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, Features, Flags, StreamId, StreamLimits, SymbolSize, VERSION};
 
 use crate::emission::Emission;
 use crate::input::{Input, filler};
@@ -161,7 +161,8 @@ impl Session {
         let mut payload = [0; 128];
         let length = parameters.encode(&mut payload).expect("room for the parameters");
         let symbol_size = SymbolSize::nearest(input.pick(&[1420, 64, 1472]));
-        let options = SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: 0 }.to_bytes();
+        let options =
+            SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: Features::NONE }.to_bytes();
         let header = Header { s2: input.below(3) as u32, ..self.header(Flags::SYN | Flags::ACK, 0) };
         self.now += Duration::from_millis(input.u8().into());
         if self.emission.opened.is_none() {

@@ -5,10 +5,11 @@ use dfcp_cli::transfer::error::{Failure, FailureCode};
 use dfcp_cli::transfer::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
-use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState, Wasted};
+use dfcp_wire::feedback::Wasted;
+use dfcp_wire::feedback::{EcnCounts, LossRun, Mark, MessageRun, Report, ReportWriter, Run, StreamState, SymbolSet};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters};
 use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{BlockInfo, Flags, Profile, StreamId, StreamLimits, SymbolSize, VERSION};
+use dfcp_wire::{BlockInfo, Features, Flags, Profile, StreamId, StreamLimits, SymbolSize, VERSION};
 
 use crate::input::filler;
 
@@ -89,10 +90,30 @@ fn report() -> Vec<u8> {
     out
 }
 
+/// A report with the records which are features.
+fn report_of_features() -> Vec<u8> {
+    let mut out = vec![0; 300];
+    let mut writer = ReportWriter::new(&mut out, &Report::default()).expect("there is room");
+    let mark = |back_us| Mark { back_us, numbers_back: back_us / 9, received_back: back_us / 10 };
+    let fits = writer.arrival_clock(1 << 31) && writer.marks(&[mark(100), mark(20_000)]);
+    let fits = fits && writer.ecn(EcnCounts { ce: 3, ect: 900 });
+    let runs = [LossRun { gap: 1, length: 2 }, LossRun { gap: 70, length: 20_000 }];
+    let fits = fits && writer.loss_runs(runs) == Some(runs.len());
+    let mut list = writer.messages(40).expect("room for a record");
+    let some = SymbolSet::new(&[0xA0, 0x40]).expect("its last byte is not zero");
+    let states = [MessageRun::Complete(70), MessageRun::Partial(some), MessageRun::Empty(2)];
+    let fits = fits && states.into_iter().all(|run| list.push(run));
+    list.finish(9);
+    let length = writer.finish();
+    out.truncate(if fits { length } else { 0 });
+    out
+}
+
 /// One datagram of each kind, and the payloads by themselves.
 fn wire() -> Vec<Named> {
     let options =
-        SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: 0 }.to_bytes();
+        SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::nearest(1_420), features: Features::NONE }
+            .to_bytes();
     let plain = Header {
         source_port: 1,
         destination_port: 2,
@@ -100,6 +121,7 @@ fn wire() -> Vec<Named> {
         s1: 400,
         flags: Flags::NONE,
         profile: Profile::Modern,
+        is_message: false,
         epoch: 0,
         s2: BlockInfo { k: 45, length_bytes: 63_900, end_of_stream: true }.to_s2(),
         s3: 90,
@@ -108,10 +130,17 @@ fn wire() -> Vec<Named> {
     let block_length_1000 = [5, 4, 0, 0, 3, 0xE8, 0, 0];
     let syn = raw::write(&Header { flags: Flags::SYN, ..plain }, &options, &parameters());
     let area = [&[1][..], &options].concat();
+    let message = Header { is_message: true, s2: 2 << 24 | 3_000 << 5, ..plain };
+    let (words, group) = ([0, 0, 0, 9, 0, 0, 0, 5, 0, 0, 1, 0], [0, 4, 0, 8]);
+    let probe = Header { flags: Flags::ACK, s1: 8, ..plain };
     vec![
         ("wire_segment", "syn", syn),
         ("wire_segment", "data", raw::write(&plain, &[], &filler(1, 100))),
         ("wire_segment", "data-of-a-stream", raw::write(&plain, &[0, 0, 0, 4], &filler(1, 100))),
+        ("wire_segment", "fragment", raw::write(&Header { s2: plain.s2 | 0b1001, ..plain }, &[], &filler(1, 100))),
+        ("wire_segment", "message", raw::write(&message, &words, &filler(1, 100))),
+        ("wire_segment", "messages", raw::write(&Header { s2: 0, ..message }, &[&words[..], &group].concat(), &[7])),
+        ("wire_segment", "path-probe", raw::write(&probe, &[], &[0; 100])),
         ("wire_segment", "report", raw::write(&Header { flags: Flags::FBK, ..plain }, &[], &report())),
         ("wire_segment", "classic", raw::write(&classic, &block_length_1000, &filler(2, 60))),
         ("wire_options", "modern", area),
@@ -119,6 +148,7 @@ fn wire() -> Vec<Named> {
         ("wire_handshake", "all", parameters()),
         ("wire_handshake", "unknown", [&parameters()[..], &[100, 0, 2, 1, 2]].concat()),
         ("wire_feedback", "runs", report()),
+        ("wire_feedback", "features", report_of_features()),
         ("wire_feedback", "no-runs", report()[..52].to_vec()),
     ]
 }

@@ -78,11 +78,62 @@ def runs(text, block):
             count, block = count - length, block + length
 
 
+def marks(text):
+    """Each mark is time, numbers and datagrams received, back from the highest datagram."""
+    for mark in text.split(", "):
+        for number, name in zip(mark.split(" "), ("us", "numbers", "received")):
+            yield int(number).to_bytes(3, "big"), f"{number} {name} back"
+
+
+def integer(number):
+    """RFC 9000 section 16, in the fewest bytes."""
+    exponent = next(exponent for exponent in range(4) if number < 1 << (8 << exponent) - 2)
+    return (exponent << (8 << exponent) - 2 | number).to_bytes(1 << exponent, "big")
+
+
+def loss_runs(text):
+    for run in filter(None, text.split(", ")):
+        gap, length = (int(number) for number in run.split(" "))
+        yield integer(gap), f"{gap} arrived"
+        yield integer(length), f"{length} did not"
+
+
+def messages(text, message):
+    """The entries of a list of messages which starts with this one."""
+    for run in text.split(", "):
+        kind, *numbers = run.split(" ")
+        numbers = [int(number) for number in numbers]
+        if kind == "symbols":
+            bits = bytearray(max(numbers) // 8 + 1)
+            for number in numbers:
+                bits[number // 8] |= 0x80 >> number % 8
+            yield bytes([len(bits) - 1]) + bits, f"message {message}: symbols {', '.join(map(str, numbers))}"
+            message += 1
+            continue
+        count = numbers[0]
+        while count > 0:
+            length = min(count, 64)
+            yield bytes([(0x80 if kind == "complete" else 0xC0) + length - 1]), f"from message {message} on: {length} {kind}"
+            count, message = count - length, message + length
+
+
 def record(values, number):
     prefix = f"record.{number}."
     take = lambda name: (int(values[prefix + name], 0).to_bytes(4, "big"), f"{name.replace('_', ' ')} = {values[prefix + name]}")
-    if values[prefix + "type"] == "unseen":
+    name = values[prefix + "type"]
+    if name == "unseen":
         kind, parts = 8, [take("bidirectional"), take("one_way")]
+    elif name == "arrival_clock":
+        kind, parts = 3, [take("clock_us")]
+    elif name == "marks":
+        kind, parts = 4, list(marks(values[prefix + "marks"]))
+    elif name == "ecn":
+        kind, parts = 5, [take("ce"), take("ect")]
+    elif name == "loss_runs":
+        kind, parts = 6, list(loss_runs(values[prefix + "runs"]))
+    elif name == "messages":
+        kind, parts = 7, [take("first_id"), take("proof")]
+        parts += messages(values[prefix + "list"], int(values[prefix + "first_id"], 0))
     else:
         names = ("stream", "next_needed", "blocks_read", "kib_read", "proof_cumulative", "proof_listed")
         kind, parts = 128, [take(name) for name in names]
@@ -105,6 +156,19 @@ def report(values):
         number += 1
 
 
+def message(values, s2):
+    """The words behind the header of a message segment."""
+    for name in ("clock_us", "age_us", "lifetime_us"):
+        text = values["message." + name]
+        yield int(text).to_bytes(4, "big"), f"{name.replace('_', ' ')} = {text}"
+    if "message.count" in values:
+        count, symbols = int(values["message.count"]), int(values["message.source_symbols"])
+        assert s2 == 0
+        yield count.to_bytes(2, "big") + symbols.to_bytes(2, "big"), f"{count} messages of {symbols} source symbols in all"
+    else:
+        assert s2 == int(values["message.k"]) - 1 << 24 | int(values["message.length_bytes"]) << 5
+
+
 def fields(values):
     """The datagram's fields in order, checksum and CRC included, each with a comment."""
     modern = PROFILES[values["profile"]]
@@ -117,13 +181,17 @@ def fields(values):
     s2 = int(values["s2"], 0)
     if "block.k" in values:
         k, length = int(values["block.k"]), int(values["block.length_bytes"])
-        assert s2 == k - 1 << 24 | length << 5 | (values["block.end_of_stream"] == "true") << 4
+        part = int(values.get("fragment.count", "1")) - 1 << 2 | int(values.get("fragment.index", "0"))
+        assert s2 == k - 1 << 24 | length << 5 | (values["block.end_of_stream"] == "true") << 4 | part
     back = [(int(values[name], 0).to_bytes(4, "big"), f"{name.upper()} = {values[name]}") for name in ("s2", "s3")]
     extension = options(values)
     if "stream" in values:
         extension = [(int(values["stream"], 0).to_bytes(4, "big"), f"stream {values['stream']}")]
+    is_message = "message.clock_us" in values
+    if is_message:
+        extension = list(message(values, s2))
     offset = 6 + sum(len(data) for data, _ in extension) // 4
-    reserved = 0b100000 | int(values.get("epoch", "0")) if modern else 0
+    reserved = 0b100000 | is_message << 4 | int(values.get("epoch", "0")) if modern else 0
     front = [(number.to_bytes(2, "big"), comment) for number, comment in ports]
     front.append((int(values["block_id"], 0).to_bytes(4, "big"), f"block id {values['block_id']}"))
     front.append((int(values["s1"], 0).to_bytes(4, "big"), f"S1 = {values['s1']}"))

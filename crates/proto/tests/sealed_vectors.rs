@@ -115,7 +115,7 @@ fn handshakes_and_first_datagrams() {
         let (head, sealed) = header.split(&mut data).unwrap();
         let (_, mut open) = responder.into_keys(Cipher::Aes128Gcm);
         let length = open.open(0, head, sealed).unwrap();
-        let received = header.opened(&sealed[..length]).unwrap();
+        let received = header.opened(head, &sealed[..length]).unwrap();
         let Segment::Data(Data { block, .. }) = received.segment else { panic!("{received:?}") };
         assert_eq!(block, BlockInfo { k: 1, length_bytes: 11, end_of_stream: true });
         assert_eq!(received.payload, vector.bytes("symbol"));
@@ -126,7 +126,7 @@ fn handshakes_and_first_datagrams() {
         let (head, sealed) = header.split(&mut ack).unwrap();
         let (_, mut open) = initiator.into_keys(Cipher::Aes128Gcm);
         assert_eq!(open.open(0, head, sealed).unwrap(), 0);
-        let received = header.opened(&[]).unwrap();
+        let received = header.opened(head, &[]).unwrap();
         assert!(matches!(received.segment, Segment::Ack(Ack::OfSynAck { .. })), "{received:?}");
     }
 }

@@ -41,7 +41,7 @@ fn every_segment_for_every_id_ends_the_session_or_changes_nothing() {
                 Segment::Ack(Ack::StopSending { stream, error: n }),
                 Segment::Ack(Ack::Gone { stream }),
                 Segment::Ack(Ack::KeepAlive { stream }),
-                Segment::Data(Data { stream, block_id: n, esi: n, block }),
+                Segment::Data(Data { stream, block_id: n, esi: n, block, fragment: dfcp_wire::Fragment::WHOLE }),
             ];
             of_fin.into_iter().chain(fin).chain(others)
         });

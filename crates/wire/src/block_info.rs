@@ -3,7 +3,7 @@
 use crate::DecodeError;
 
 /// Shape of a modern block, in S2 of each of its data segments: K−1 (8 bits, most significant), length in bytes (19),
-/// end-of-stream mark (1), spare (4, zero).
+/// end-of-stream mark (1). The other four bits are the [`Fragment`](crate::Fragment)'s, and 0 here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockInfo {
     /// Source symbols of the block, 1 to 256.
@@ -17,7 +17,6 @@ pub struct BlockInfo {
 const LENGTH_SHIFT: u32 = 5;
 const K_SHIFT: u32 = 24;
 const END_OF_STREAM: u32 = 1 << 4;
-const SPARE: u32 = 0xF;
 
 impl BlockInfo {
     /// The most source symbols of a block.
@@ -35,15 +34,12 @@ impl BlockInfo {
         k_minus_1 << K_SHIFT | length << LENGTH_SHIFT | mark
     }
 
-    /// Reads the S2 field. That K symbols of the connection's size hold `length_bytes` is for the caller to check.
+    /// Reads the block's bits of S2. That K symbols of the connection's size hold `length_bytes` is for the caller to check.
     ///
     /// # Errors
-    /// [`DecodeError::BlockInfoSpare`] for a spare bit that is set, [`DecodeError::BlockInfoLength`] for length 0.
+    /// [`DecodeError::BlockInfoLength`] for length 0.
     #[inline]
     pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
-        if s2 & SPARE != 0 {
-            return Err(DecodeError::BlockInfoSpare { bits: (s2 & SPARE) as u8 });
-        }
         let length_bytes = s2 >> LENGTH_SHIFT & Self::LENGTH_BYTES_MAX;
         if length_bytes == 0 {
             return Err(DecodeError::BlockInfoLength);
@@ -77,8 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_bits_and_empty_blocks_are_refused() {
-        assert_eq!(BlockInfo::from_s2(0x0000_0024), Err(DecodeError::BlockInfoSpare { bits: 4 }));
+    fn empty_blocks_are_refused() {
         assert_eq!(BlockInfo::from_s2(0x2C00_0010), Err(DecodeError::BlockInfoLength));
     }
 }

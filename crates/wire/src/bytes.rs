@@ -53,6 +53,11 @@ impl<'a> Writer<'a> {
         self.len
     }
 
+    /// Bytes which can still be written.
+    pub(crate) const fn left(&self) -> usize {
+        self.out.len() - self.len
+    }
+
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         let have = self.out.len();
         let need = self.len.saturating_add(bytes.len());

@@ -52,6 +52,23 @@ pub enum DecodeError {
         /// The field's value.
         s1: u32,
     },
+    /// Between header and payload of a message segment stand three or four words.
+    #[error("a message segment has neither three nor four words between header and payload")]
+    MessageWords,
+    /// A field of a message segment is out of its range, or contradicts another.
+    #[error("the {field} of a message segment is {value}, which is out of range or contradicts its other fields")]
+    MessageField {
+        /// The field's name.
+        field: &'static str,
+        /// The field's value.
+        value: u32,
+    },
+    /// The payload of a path probe is padding, zeros.
+    #[error("the padding of a path probe holds {found:#04x} instead of zero")]
+    ProbePadding {
+        /// The first byte that is not zero.
+        found: u8,
+    },
     /// The checksum field of a modern segment must be zero.
     #[error("the checksum field of a modern segment is {found:#06x} instead of zero")]
     ChecksumNotZero {
@@ -147,11 +164,13 @@ pub enum DecodeError {
         /// What the reserved bits say.
         header: Profile,
     },
-    /// The four spare bits of a modern S2 must be zero.
-    #[error("the spare bits of S2 are {bits:#06b} instead of zero")]
-    BlockInfoSpare {
-        /// The four bits.
-        bits: u8,
+    /// S2 names a part of an encoding symbol which it does not have.
+    #[error("S2 says that the payload is part {index} of {count}, counted from 0, of an encoding symbol")]
+    FragmentIndex {
+        /// Which part.
+        index: u8,
+        /// Into how many the symbol was cut.
+        count: u8,
     },
     /// A block of no bytes does not exist.
     #[error("S2 gives the block length 0")]
@@ -220,6 +239,14 @@ pub enum DecodeError {
         kind: u8,
         /// Bytes found.
         bytes: usize,
+    },
+    /// What a record says cannot be.
+    #[error("record {kind} of the feedback report cannot be: {what}")]
+    RecordValue {
+        /// The record's type.
+        kind: u8,
+        /// What is wrong with it.
+        what: &'static str,
     },
     /// An unknown record which may not be ignored (type 128 or more).
     #[error("record {kind} of the feedback report is unknown and may not be ignored")]

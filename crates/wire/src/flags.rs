@@ -6,7 +6,7 @@ use core::ops::{BitOr, BitOrAssign};
 /// A set of control flags: SYN, ACK, FIN and RST of the documents (thesis §3.5–3.11), FBK and SEC of the modern
 /// profile. Debug and Display print the names, `SYN|ACK`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Flags(u8);
+pub struct Flags(u16); // As in the control word, so that MESSAGE, which stands apart, costs no shift.
 
 impl Flags {
     /// No flag: a data segment.
@@ -24,31 +24,41 @@ impl Flags {
     /// The payload is sealed (modern).
     pub const SEC: Self = Self(0x20);
 
+    /// Not a flag: the reserved bit G, by which a modern segment carries a message's symbol. What has it is a kind of its own, and
+    /// looking for the kinds without it costs nothing more.
+    pub(crate) const MESSAGE: Self = Self(0x0400);
+
     const ALL: u8 = 0x3F;
-    const NAMES: [(Self, &'static str); 6] = [
+    const NAMES: [(Self, &'static str); 7] = [
         (Self::FIN, "FIN"),
         (Self::SYN, "SYN"),
         (Self::RST, "RST"),
         (Self::FBK, "FBK"),
         (Self::ACK, "ACK"),
         (Self::SEC, "SEC"),
+        (Self::MESSAGE, "message"),
     ];
 
     /// The set with these bits; `None` if one of the two upper bits is set.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
+        if bits & !Self::ALL == 0 { Some(Self(bits as u16)) } else { None }
     }
 
-    /// The low six bits of `bits`, as they lie in the header's bytes 12–13.
-    pub(crate) const fn from_low_bits(bits: u16) -> Self {
-        Self((bits & Self::ALL as u16) as u8)
+    /// Those of a header's bytes 12–13, with the bit G.
+    pub(crate) const fn from_control(control: u16) -> Self {
+        Self(control & (Self::ALL as u16 | Self::MESSAGE.0))
+    }
+
+    /// As they lie in the header's bytes 12–13.
+    pub(crate) const fn to_control(self) -> u16 {
+        self.0
     }
 
     /// The six bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
-        self.0
+        self.0 as u8
     }
 
     /// Whether no flag is set.
@@ -133,7 +143,9 @@ mod tests {
     fn upper_bits_are_no_flags() {
         assert_eq!(Flags::from_bits(0x3F).map(Flags::bits), Some(0x3F));
         assert_eq!(Flags::from_bits(0x40), None);
-        assert_eq!(Flags::from_low_bits(0xFFC2), Flags::SYN);
+        assert_eq!(Flags::from_control(0xFBC2), Flags::SYN);
+        assert_eq!(Flags::from_control(0xFFC2), Flags::SYN.union(Flags::MESSAGE));
+        assert_eq!(format!("{}", Flags::MESSAGE | Flags::SEC), "SEC|message");
     }
 
     #[test]

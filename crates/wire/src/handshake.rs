@@ -2,7 +2,7 @@
 //! endian. They do not fit among the options, which the data offset limits to 36 bytes.
 
 use crate::bytes::{Reader, Writer};
-use crate::{DecodeError, EncodeError, StreamLimits};
+use crate::{DecodeError, EncodeError, Features, StreamLimits};
 
 /// What a side tells its peer when a modern connection opens. All of it is mandatory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +56,8 @@ pub struct Payload<'a> {
     pub symbol_size: Option<u16>,
     /// S3 of the SYN which is answered.
     pub echo: Option<u32>,
-    /// The features chosen of those which the SYN offers, a bit for each.
-    pub features: Option<u32>,
+    /// The features chosen of those which the SYN offers.
+    pub features: Option<Features>,
     /// Noise pattern id and message.
     pub noise: Option<(u8, &'a [u8])>,
 }
@@ -176,7 +176,7 @@ impl<'a> Payload<'a> {
         put(&mut writer, CIPHERS, self.ciphers)?;
         put(&mut writer, SYMBOL_SIZE, self.symbol_size.map(u16::to_be_bytes))?;
         put(&mut writer, ECHO, self.echo.map(u32::to_be_bytes))?;
-        put(&mut writer, FEATURES, self.features.map(u32::to_be_bytes))?;
+        put(&mut writer, FEATURES, self.features.map(|features| features.bits().to_be_bytes()))?;
         put(&mut writer, STREAMS_BIDIRECTIONAL, self.streams_bidirectional.map(u32::to_be_bytes))?;
         put(&mut writer, STREAMS_ONE_WAY, self.streams_one_way.map(u32::to_be_bytes))?;
         if let Some((pattern, message)) = self.noise {
@@ -230,7 +230,7 @@ impl<'a> Payload<'a> {
             CIPHERS => self.ciphers = Some(short(value, "cipher list")?),
             SYMBOL_SIZE => self.symbol_size = Some(u16::from_be_bytes(exact(value, "symbol size")?)),
             ECHO => self.echo = Some(u32::from_be_bytes(exact(value, "echo")?)),
-            FEATURES => self.features = Some(u32::from_be_bytes(exact(value, "features")?)),
+            FEATURES => self.features = Some(Features::from_bits(u32::from_be_bytes(exact(value, "features")?))),
             STREAMS_BIDIRECTIONAL => {
                 self.streams_bidirectional = Some(u32::from_be_bytes(exact(value, "bidirectional streams")?));
             }

@@ -1,6 +1,7 @@
 //! The 24-byte header (thesis §3.5, figure 3.3) and the use which the two profiles make of its reserved bits.
 
 use crate::options::Options;
+use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, STREAM_ID_BYTES, StreamId};
 
 /// Which of the two profiles a segment belongs to.
@@ -24,7 +25,7 @@ pub(crate) struct Header {
     pub(crate) block_id: u32,
     /// Classic: generator state. Modern data: encoding symbol id.
     pub(crate) s1: u32,
-    /// Control flags.
+    /// Control flags, and whether it is a message's segment.
     pub(crate) flags: Flags,
     /// Classic or modern, as the reserved bits say.
     pub(crate) profile: Profile,
@@ -38,6 +39,8 @@ pub(crate) struct Header {
 
 /// The most significant reserved bit: "modern segment".
 const MODERN_BIT: u8 = 0b10_0000;
+/// The one beside it, which is [`Flags::MESSAGE`].
+const MESSAGE_BIT: u8 = 0b01_0000;
 const EPOCH_BITS: u8 = 0b00_0011;
 pub(crate) const CHECKSUM_FIELD: core::ops::Range<usize> = 14..16;
 const DATA_OFFSET_WORDS_MIN: u8 = (HEADER_BYTES / 4) as u8;
@@ -84,7 +87,7 @@ impl Header {
             Profile::Classic => 0,
             Profile::Modern => MODERN_BIT | self.epoch & EPOCH_BITS,
         };
-        let control = u16::from(data_offset_words) << 12 | u16::from(reserved) << 6 | u16::from(self.flags.bits());
+        let control = u16::from(data_offset_words) << 12 | u16::from(reserved) << 6 | self.flags.to_control();
         let words = [
             self.connection_id(),
             self.block_id,
@@ -116,6 +119,19 @@ pub(crate) struct RawHeader {
 
 /// Where the payload of a segment with a stream id starts.
 const BEHIND_STREAM_ID: usize = HEADER_BYTES + STREAM_ID_BYTES;
+/// Where that of a segment of one message starts.
+const BEHIND_MESSAGE: usize = HEADER_BYTES + MESSAGE_WORDS_BYTES;
+/// Where that of a segment of several messages starts.
+const BEHIND_MESSAGE_GROUP: usize = BEHIND_MESSAGE + MESSAGE_GROUP_BYTES;
+
+/// What stands between header and payload after the handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extension {
+    /// An id, or nothing.
+    Stream(StreamId),
+    /// The words of a message, three or four.
+    Message,
+}
 
 impl RawHeader {
     /// Reads the header of a received datagram, which must not be longer than this version allows.
@@ -139,7 +155,7 @@ impl RawHeader {
         }
         let [ports, block_id, s1, control_and_checksum, s2, s3] = words;
         let control = (control_and_checksum >> 16) as u16;
-        let flags = Flags::from_low_bits(control);
+        let flags = Flags::from_control(control);
         let (profile, epoch) = profile_and_epoch((control >> 6) as u8 & 0x3F)?;
         if profile == Profile::Classic && flags.intersects(MODERN_FLAGS) {
             return Err(DecodeError::FlagsOfProfile { flags });
@@ -180,21 +196,31 @@ impl RawHeader {
         }
     }
 
-    /// The stream of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
+    /// What stands behind the header of a modern segment which is neither SYN nor SYNACK, and so cannot have options.
     #[inline]
-    pub(crate) const fn stream(&self) -> Result<StreamId, DecodeError> {
+    pub(crate) const fn extension(&self) -> Result<Extension, DecodeError> {
         match self.data_offset_bytes {
-            HEADER_BYTES => Ok(StreamId::FIRST),
+            HEADER_BYTES => Ok(Extension::Stream(StreamId::FIRST)),
             BEHIND_STREAM_ID if self.seventh_word == 0 => Err(DecodeError::StreamIdZero),
-            BEHIND_STREAM_ID => Ok(StreamId::from_word(self.seventh_word)),
-            bytes => Err(DecodeError::OptionsAfterHandshake { words: (bytes / 4) as u8 }),
+            BEHIND_STREAM_ID => Ok(Extension::Stream(StreamId::from_word(self.seventh_word))),
+            bytes => longer_extension(bytes, self.header.flags),
         }
     }
 }
 
-/// Reads the six reserved bits: all zero, or the modern bit, three zeros and the epoch.
+/// What has more than a stream id behind its header; apart from what nearly every segment takes.
+#[cold]
+#[inline(never)]
+const fn longer_extension(data_offset_bytes: usize, flags: Flags) -> Result<Extension, DecodeError> {
+    match data_offset_bytes {
+        BEHIND_MESSAGE | BEHIND_MESSAGE_GROUP if flags.contains(Flags::MESSAGE) => Ok(Extension::Message),
+        bytes => Err(DecodeError::OptionsAfterHandshake { words: (bytes / 4) as u8 }),
+    }
+}
+
+/// Reads the six reserved bits: all zero, or the modern bit, that of messages or not, two zeros and the epoch.
 const fn profile_and_epoch(bits: u8) -> Result<(Profile, u8), DecodeError> {
-    match bits & !EPOCH_BITS {
+    match bits & !(EPOCH_BITS | MESSAGE_BIT) {
         0 if bits == 0 => Ok((Profile::Classic, 0)),
         MODERN_BIT => Ok((Profile::Modern, bits & EPOCH_BITS)),
         _ => Err(DecodeError::ReservedBits { bits }),

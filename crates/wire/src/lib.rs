@@ -23,8 +23,10 @@ mod bytes;
 pub mod classic;
 mod draft;
 mod error;
+mod features;
 pub mod feedback;
 mod flags;
+mod fragment;
 pub mod handshake;
 mod header;
 mod integrity;
@@ -38,13 +40,16 @@ mod unverified;
 pub use block_info::BlockInfo;
 pub use draft::{Checksum, Crc, Draft, Finished, ToSeal, Trailer};
 pub use error::{DecodeError, EncodeError};
+pub use features::Features;
 pub use flags::Flags;
+pub use fragment::Fragment;
 pub use header::Profile;
 pub use options::SymbolSize;
 pub use ports::Ports;
 pub use sizes::{
-    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, HEADER_BYTES, OPTIONS_BYTES_MAX, STREAM_ID_BYTES, TAG_BYTES,
-    overhead_bytes, payload_bytes_max, trailer_bytes,
+    CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, FRAGMENTS_MAX, HEADER_BYTES, LOSS_RUNS_MAX, MARKS_MAX,
+    MESSAGE_BYTES_MAX, MESSAGE_GROUP_BYTES, MESSAGE_SYMBOLS_MAX, MESSAGE_WORDS_BYTES, OPTIONS_BYTES_MAX,
+    STREAM_ID_BYTES, TAG_BYTES, overhead_bytes, payload_bytes_max, trailer_bytes,
 };
 pub use stream_id::{Opener, StreamId, StreamKind, StreamLimits};
 pub use unverified::Unverified;

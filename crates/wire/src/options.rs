@@ -3,7 +3,7 @@
 
 use crate::bytes::Reader;
 use crate::classic::BlockLength;
-use crate::{DATAGRAM_BYTES_MAX, DecodeError, HEADER_BYTES, Profile};
+use crate::{DATAGRAM_BYTES_MAX, DecodeError, Features, HEADER_BYTES, Profile};
 
 /// What a segment's options say; `None` where an option is absent, and all `None` by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// True length in bytes of a short classic block, 1 to 63 536.
     pub(crate) block_length: Option<u32>,
     /// A bit for each feature. Which ones exist is for the protocol to know.
-    pub(crate) features: Option<u32>,
+    pub(crate) features: Option<Features>,
 }
 
 /// Kinds up to this one may be ignored by a reader that does not know them.
@@ -120,7 +120,7 @@ impl Options {
                 }
                 self.block_length = Some(bytes);
             }
-            FEATURES => self.features = Some(u32::from_be_bytes(exact(value, "features")?)),
+            FEATURES => self.features = Some(Features::from_bits(u32::from_be_bytes(exact(value, "features")?))),
             _ => {} // unknown and ignorable
         }
         Ok(())

@@ -18,6 +18,28 @@ pub const TAG_BYTES: usize = 16;
 /// The longest datagram of this version: what an Ethernet frame carries. Longer ones are neither sent nor accepted.
 pub const DATAGRAM_BYTES_MAX: usize = 1500;
 
+/// The most parts of one encoding symbol. S2 has no room for more.
+pub const FRAGMENTS_MAX: u8 = 4;
+
+/// The most bytes of a message: 256 KiB.
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 18;
+
+/// Encoding symbols of a message, or of several which are coded together, have ids below this: so a set of them has at most
+/// 128 bytes. It is four times the most source symbols, as of blocks.
+pub const MESSAGE_SYMBOLS_MAX: u32 = 1024;
+
+/// Bytes between header and payload of a message segment: three words.
+pub const MESSAGE_WORDS_BYTES: usize = 12;
+
+/// Bytes behind these where a repair symbol covers several messages.
+pub const MESSAGE_GROUP_BYTES: usize = 4;
+
+/// The most marks of a report.
+pub const MARKS_MAX: usize = 3;
+
+/// The most loss runs of a report.
+pub const LOSS_RUNS_MAX: usize = 32;
+
 /// Room for any datagram. Segments are written into it, so that their headers always fit.
 pub type DatagramBuffer = [u8; DATAGRAM_BYTES_MAX];
 

@@ -6,10 +6,11 @@
 mod fuzz_bodies;
 
 use dfcp_testkit::raw::{self, Header};
-use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, StreamState, Wasted};
+use dfcp_wire::feedback::{self, EcnCounts, LossRun, Mark, MessageRun, MessagesState, Record, Report, ReportWriter};
+use dfcp_wire::feedback::{Run, StreamState, SymbolSet, Wasted};
 use dfcp_wire::handshake::{Offer, PARAMETERS_BYTES, Parameters, Payload};
-use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Flags, HEADER_BYTES, Profile};
-use dfcp_wire::{StreamId, StreamLimits, Unverified, classic, segment};
+use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Features, Flags, Fragment};
+use dfcp_wire::{HEADER_BYTES, Profile, StreamId, StreamLimits, Unverified, classic, segment};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -24,12 +25,14 @@ fn config() -> ProptestConfig {
 }
 
 prop_compose! {
-    fn headers()(words in any::<[u32; 5]>(), modern in any::<bool>(), flags in 0_u8..64, epoch in 0_u8..4) -> Header {
+    fn headers()(
+        words in any::<[u32; 5]>(), modern in any::<bool>(), message in any::<bool>(), flags in 0_u8..64, epoch in 0_u8..4,
+    ) -> Header {
         let [ports, block_id, s1, s2, s3] = words;
         let (profile, allowed, epoch) =
             if modern { (Profile::Modern, 0x3F, epoch) } else { (Profile::Classic, 0x17, 0) };
         let flags = Flags::from_bits(flags & allowed).unwrap();
-        Header { block_id, s1, profile, epoch, s2, s3, ..Header::modern(flags, ports) }
+        Header { block_id, s1, profile, is_message: modern && message, epoch, s2, s3, ..Header::modern(flags, ports) }
     }
 }
 
@@ -158,6 +161,7 @@ fn decoded(payload: &[u8]) -> (Report, Vec<Stream>, Vec<StreamLimits>) {
         match record {
             Record::Stream(state, runs) => streams.push((state, expand(runs))),
             Record::Unseen(limits) => unseen.push(limits),
+            _ => panic!("{record:?} was not written"),
         }
     }
     (report, streams, unseen)
@@ -174,6 +178,78 @@ fn expand(runs: impl IntoIterator<Item = Run>) -> Vec<Option<u16>> {
         }
     }
     blocks
+}
+
+/// Up to three marks, each earlier than the one before.
+fn marks() -> impl Strategy<Value = Vec<Mark>> {
+    vec((1_u32..5_000_000, 0_u32..5_000_000, 0_u32..5_000_000), 1..=3).prop_map(|steps| {
+        let mut sum = Mark::default();
+        let add = |(us, numbers, received)| {
+            sum.back_us += us;
+            sum.numbers_back += numbers;
+            sum.received_back += received;
+            sum
+        };
+        steps.into_iter().map(add).collect()
+    })
+}
+
+fn loss_runs() -> impl Strategy<Value = Vec<LossRun>> {
+    let number = || prop_oneof![1_u32..70, 1_u32..20_000, 1_u32..60_000_000];
+    vec((number(), number()).prop_map(|(gap, length)| LossRun { gap, length }), 0..=32)
+}
+
+/// A [`MessageRun`] with bytes of its own.
+#[derive(Clone, PartialEq, Debug)]
+enum OwnedRun {
+    Complete(u32),
+    Empty(u32),
+    Partial(Vec<u8>),
+}
+
+impl OwnedRun {
+    fn of(run: &MessageRun<'_>) -> Self {
+        match *run {
+            MessageRun::Complete(count) => Self::Complete(count),
+            MessageRun::Empty(count) => Self::Empty(count),
+            MessageRun::Partial(symbols) => {
+                let mut bits = vec![0; 128];
+                symbols.iter().for_each(|esi| bits[esi as usize / 8] |= 0x80 >> (esi % 8));
+                bits.truncate(bits.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+                Self::Partial(bits)
+            }
+        }
+    }
+
+    fn borrowed(&self) -> MessageRun<'_> {
+        match self {
+            Self::Complete(count) => MessageRun::Complete(*count),
+            Self::Empty(count) => MessageRun::Empty(*count),
+            Self::Partial(bits) => MessageRun::Partial(SymbolSet::new(bits).unwrap()),
+        }
+    }
+}
+
+fn message_lists() -> impl Strategy<Value = Vec<OwnedRun>> {
+    let run = prop_oneof![
+        (0_u32..200).prop_map(OwnedRun::Complete),
+        (0_u32..200).prop_map(OwnedRun::Empty),
+        (vec(any::<u8>(), 0..128), 1_u8..).prop_map(|(bits, last)| OwnedRun::Partial([&bits[..], &[last]].concat())),
+    ];
+    vec(run, 0..20)
+}
+
+/// One entry for each message: the reference for lists of them.
+fn per_message(runs: impl IntoIterator<Item = OwnedRun>) -> Vec<OwnedRun> {
+    let mut messages = Vec::new();
+    for run in runs {
+        match run {
+            OwnedRun::Complete(count) => messages.extend((0..count).map(|_| OwnedRun::Complete(1))),
+            OwnedRun::Empty(count) => messages.extend((0..count).map(|_| OwnedRun::Empty(1))),
+            partial @ OwnedRun::Partial(_) => messages.push(partial),
+        }
+    }
+    messages
 }
 
 /// Changes to valid bytes: overwrite, remove or insert one byte, or cut.
@@ -235,13 +311,13 @@ proptest! {
         let options = Options { profile: options.profile.map(|_| header.profile), ..options };
         let is_modern = header.profile == Profile::Modern;
         let flags = if is_modern { Flags::SYN } else { Flags::NONE };
-        let bytes = datagram(&Header { flags, ..header }, &options, &payload);
+        let bytes = datagram(&Header { flags, is_message: false, ..header }, &options, &payload);
         match Unverified::read(&bytes).unwrap() {
             Unverified::Clear(header) => {
                 prop_assert_eq!(header.option_bytes(&bytes), options.to_bytes());
                 let read = header.verify(&bytes).unwrap();
                 let segment::Segment::Syn(syn) = read.segment else { panic!("it is a SYN") };
-                let known = syn.options.map(|it| (it.version, it.code, it.symbol_size.bytes(), it.features));
+                let known = syn.options.map(|it| (it.version, it.code, it.symbol_size.bytes(), it.features.bits()));
                 let fields = options.version.zip(options.code).zip(options.symbol_size);
                 let whole = fields.filter(|_| options.profile.is_some());
                 let features = options.features.unwrap_or(0);
@@ -330,6 +406,7 @@ proptest! {
     #[test]
     fn classic_segments_reject_every_bit_flip((mut header, options, payload) in segments()) {
         header.profile = Profile::Classic;
+        header.is_message = false;
         header.epoch = 0;
         header.flags = Flags::from_bits(header.flags.bits() & 0x17).unwrap();
         let options = Options { profile: options.profile.map(|_| Profile::Classic), ..options };
@@ -347,11 +424,13 @@ proptest! {
 
     #[test]
     fn every_accepted_s2_is_canonical(s2 in any::<u32>()) {
-        for s2 in [s2, s2 & !0xF] {
-            if let Ok(info) = BlockInfo::from_s2(s2) {
-                prop_assert!((1..=256).contains(&info.k) && info.length_bytes > 0);
-                prop_assert_eq!(info.to_s2(), s2);
-            }
+        if let Ok(info) = BlockInfo::from_s2(s2) {
+            prop_assert!((1..=256).contains(&info.k) && info.length_bytes > 0);
+            prop_assert_eq!(info.to_s2(), s2 & !0xF);
+        }
+        if let Ok(fragment) = Fragment::from_s2(s2) {
+            prop_assert_eq!(Fragment::new(fragment.index(), fragment.count()), Some(fragment));
+            prop_assert_eq!(u32::from(fragment.count() - 1) << 2 | u32::from(fragment.index()), s2 & 0xF);
         }
     }
 
@@ -404,6 +483,74 @@ proptest! {
         let (fixed, records) = out[..length].split_at(feedback::REPORT_BYTES);
         prop_assert_eq!(&decoded(&[fixed, &extra, records].concat()), &expected);
         prop_assert_eq!(&decoded(&[fixed, records, &extra].concat()), &expected);
+    }
+
+    #[test]
+    fn records_of_features_survive_the_wire(
+        report in reports(), clock_us in any::<u32>(), ecn in any::<[u32; 2]>(), marks in marks(),
+        runs in loss_runs(), state in any::<[u32; 2]>(), list in message_lists(), mutations in mutations(),
+    ) {
+        let mut out = [0; 8000];
+        let mut writer = ReportWriter::new(&mut out, &report).unwrap();
+        let ecn = EcnCounts { ce: ecn[0], ect: ecn[1] };
+        let state = MessagesState { first_id: state[0] >> 1, proof: state[1] };
+        prop_assert!(writer.ecn(ecn) && writer.marks(&marks) && writer.arrival_clock(clock_us));
+        prop_assert_eq!(writer.loss_runs(runs.clone()), Some(runs.len()));
+        let mut messages = writer.messages(state.first_id).unwrap();
+        for run in &list {
+            prop_assert!(messages.push(run.borrowed()));
+        }
+        messages.finish(state.proof);
+        let length = writer.finish();
+
+        let (again, mut records) = feedback::decode(&out[..length]).unwrap();
+        prop_assert_eq!(again, report);
+        prop_assert!(matches!(records.next(), Some(Record::Ecn(found)) if found == ecn));
+        let Some(Record::Marks(found)) = records.next() else { panic!("no marks") };
+        prop_assert_eq!(found.collect::<Vec<_>>(), marks);
+        prop_assert!(matches!(records.next(), Some(Record::ArrivalClock(found)) if found == clock_us));
+        let Some(Record::LossRuns(found)) = records.next() else { panic!("no loss runs") };
+        prop_assert_eq!(found.collect::<Vec<_>>(), runs);
+        if let Some(Record::Messages(found, runs)) = records.next() {
+            prop_assert_eq!(found, state);
+            let runs = runs.map(|run| OwnedRun::of(&run));
+            prop_assert_eq!(per_message(runs), per_message(list.iter().cloned()));
+        } else {
+            prop_assert!(per_message(list.iter().cloned()).is_empty());
+        }
+        prop_assert!(records.next().is_none());
+        run_all_bodies(&mutate(out[..length].to_vec(), &mutations));
+    }
+
+    #[test]
+    fn loss_runs_and_messages_are_cut_where_the_room_ends(runs in loss_runs(), list in message_lists(), room in 0_usize..80) {
+        let mut out = vec![0; feedback::REPORT_BYTES + room];
+        let mut writer = ReportWriter::new(&mut out, &Report::default()).unwrap();
+        let written = writer.loss_runs(runs.clone());
+        prop_assert_eq!(written.is_some(), room >= 3);
+        let length = writer.finish();
+        let (_, mut records) = feedback::decode(&out[..length]).unwrap();
+        if let Some(Record::LossRuns(found)) = records.next() {
+            prop_assert_eq!(found.collect::<Vec<_>>(), &runs[..written.unwrap()]);
+        }
+        let mut writer = ReportWriter::new(&mut out, &Report::default()).unwrap();
+        if let Some(mut messages) = writer.messages(0) {
+            let pushed = list.iter().filter(|run| messages.push(run.borrowed())).count();
+            messages.finish(7);
+            let length = writer.finish();
+            let (_, mut records) = feedback::decode(&out[..length]).unwrap();
+            let found = match records.next() {
+                Some(Record::Messages(MessagesState { proof: 7, .. }, runs)) => {
+                    per_message(runs.map(|run| OwnedRun::of(&run)))
+                }
+                _ => Vec::new(),
+            };
+            let all = per_message(list.iter().cloned());
+            prop_assert!(all.starts_with(&found));
+            prop_assert_eq!(pushed == list.len(), found.len() == all.len());
+        } else {
+            prop_assert!(room < 12);
+        }
     }
 
     #[test]
@@ -488,6 +635,35 @@ fn reports_take_nothing_after_a_refusal() {
     assert_eq!(writer.finish(), REPORT_BYTES + STREAM_RECORD_BYTES_MIN - 1);
 }
 
+/// What a sender of reports cannot say is not written, and nothing else is lost.
+#[test]
+fn impossible_records_of_features_are_not_written() {
+    let mut out = [0; 200];
+    let mut writer = ReportWriter::new(&mut out, &Report::default()).unwrap();
+    let mark = |back_us, numbers_back, received_back| Mark { back_us, numbers_back, received_back };
+    let impossible: [&[Mark]; 6] = [
+        &[],
+        &[mark(0, 0, 0)],
+        &[mark(1 << 24, 0, 0)],
+        &[mark(1, 0, 1 << 24)],
+        &[mark(2, 1, 1), mark(2, 2, 2)],
+        &[mark(1, 0, 0), mark(2, 0, 0), mark(3, 0, 0), mark(4, 0, 0)],
+    ];
+    assert!(impossible.iter().all(|marks| !writer.marks(marks)));
+    assert_eq!(writer.loss_runs([LossRun { gap: 1, length: 2 }, LossRun { gap: 0, length: 1 }]), Some(1));
+    for bits in [&[][..], &[1, 0], &[1; 129]] {
+        assert_eq!(SymbolSet::new(bits), None);
+    }
+    let symbols = SymbolSet::new(&[0x81, 0x40]).unwrap();
+    assert_eq!(symbols.iter().collect::<Vec<_>>(), [0, 7, 9]);
+    assert_eq!([0, 1, 7, 9, 16, u32::MAX].map(|esi| symbols.contains(esi)), [true, false, true, true, false, false]);
+    writer.messages(4).unwrap().finish(1);
+    assert!(writer.ecn(EcnCounts::default()));
+    let length = writer.finish();
+    let (_, records) = feedback::decode(&out[..length]).unwrap();
+    assert!(matches!(&records.collect::<Vec<_>>()[..], [Record::LossRuns(_), Record::Ecn(_)]));
+}
+
 #[test]
 fn a_record_is_whole_or_not_in_the_report() {
     use feedback::{REPORT_BYTES, STREAM_RECORD_BYTES_MIN};
@@ -539,7 +715,7 @@ proptest! {
             symbol_size: present[8].then_some(numbers[1] as u16),
             echo: present[9].then_some(numbers[2]),
             noise: present[10].then_some((numbers[3] as u8, &message)),
-            features: present[11].then_some(numbers[4]),
+            features: present[11].then_some(Features::from_bits(numbers[4])),
             streams_bidirectional: present[12].then_some(numbers[5]),
             streams_one_way: present[13].then_some(numbers[6]),
         };

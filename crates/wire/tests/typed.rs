@@ -7,9 +7,10 @@
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::classic::{self, BlockLength};
 use dfcp_wire::segment::{Ack, Address, Data, Envelope, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason};
+use dfcp_wire::segment::{Coverage, Message, MessageGroup, MessageInfo};
 use dfcp_wire::segment::{Segment, Syn, SynAck, SynOptions};
-use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Finished, Flags, HEADER_BYTES};
-use dfcp_wire::{Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
+use dfcp_wire::{BlockInfo, CRC_BYTES, DATAGRAM_BYTES_MAX, DecodeError, EncodeError, Features, Finished, Flags};
+use dfcp_wire::{Fragment, HEADER_BYTES, Ports, Profile, STREAM_ID_BYTES, StreamId, SymbolSize, TAG_BYTES, Unverified};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -23,7 +24,12 @@ fn config() -> ProptestConfig {
 
 fn syn_options() -> impl Strategy<Value = Option<SynOptions>> {
     option::of((any::<u8>(), any::<u8>(), 1_u16..=1476, any::<u32>()).prop_map(|(version, code, size, features)| {
-        SynOptions { version, code, symbol_size: SymbolSize::new(size).unwrap(), features }
+        SynOptions {
+            version,
+            code,
+            symbol_size: SymbolSize::new(size).unwrap(),
+            features: Features::from_bits(features),
+        }
     }))
 }
 
@@ -33,6 +39,10 @@ fn block_infos() -> impl Strategy<Value = BlockInfo> {
         length_bytes,
         end_of_stream,
     })
+}
+
+fn fragments() -> impl Strategy<Value = Fragment> {
+    (0_u8..4, 1_u8..=4).prop_map(|(index, count)| Fragment::new(index, count).unwrap_or_default())
 }
 
 fn streams() -> impl Strategy<Value = StreamId> {
@@ -48,10 +58,35 @@ fn acks() -> impl Strategy<Value = Ack> {
         (streams(), any::<u32>()).prop_map(|(stream, served)| Ack::OfReset { stream, served }),
         (streams(), any::<u32>()).prop_map(|(stream, error)| Ack::StopSending { stream, error }),
         streams().prop_map(|stream| Ack::Gone { stream }),
+        Just(Ack::PathProbe),
+        any::<u32>().prop_map(|echo| Ack::OfPathProbe { echo }),
         any::<u32>().prop_map(|echo| Ack::OfSynAck { echo }),
         any::<u64>().prop_map(|token| Ack::PathChallenge { token }),
         any::<u64>().prop_map(|token| Ack::PathResponse { token }),
     ]
+}
+
+fn coverages() -> impl Strategy<Value = (Coverage, u32)> {
+    let one = (0_u32..=1 << 18, any::<u16>(), 0_u32..1024).prop_map(|(length_bytes, k, esi)| {
+        let k = k % length_bytes.clamp(1, 256) as u16 + 1;
+        (Coverage::One(MessageInfo { k, length_bytes }), esi)
+    });
+    let several = (2_u16..=256, any::<u16>(), any::<u32>()).prop_map(|(count, more, esi)| {
+        let source_symbols = count + more % (257 - count);
+        let least = u32::from(source_symbols);
+        (Coverage::Several(MessageGroup { count, source_symbols }), least + esi % (1024 - least))
+    });
+    prop_oneof![one, several]
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let lifetimes = prop_oneof![Just(u32::MAX), 1_u32..];
+    (0..u32::MAX - 256, coverages(), any::<[u32; 2]>(), lifetimes).prop_map(
+        |(id, (coverage, esi), [clock_us, age_us], lifetime_us)| {
+            let age_us = if lifetime_us == u32::MAX { age_us } else { age_us % lifetime_us };
+            Message { id, esi, coverage, clock_us, age_us, lifetime_us }
+        },
+    )
 }
 
 fn modern_segments() -> impl Strategy<Value = Segment> {
@@ -60,8 +95,10 @@ fn modern_segments() -> impl Strategy<Value = Segment> {
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
         (any::<u32>(), syn_options()).prop_map(|(echo, options)| Segment::SynAck(SynAck { echo, options })),
-        (streams(), any::<[u32; 2]>(), block_infos())
-            .prop_map(|(stream, [block_id, esi], block)| Segment::Data(Data { stream, block_id, esi, block })),
+        (streams(), any::<[u32; 2]>(), block_infos(), fragments()).prop_map(
+            |(stream, [block_id, esi], block, fragment)| Segment::Data(Data { stream, block_id, esi, block, fragment })
+        ),
+        messages().prop_map(Segment::Message),
         any::<u32>().prop_map(|receive_queue_kib| Segment::Report(ReportHeader { receive_queue_kib })),
         (streams(), any::<u32>(), option::of(any::<u32>())).prop_map(|(stream, end, ack_proof)| Segment::Fin(Fin {
             stream,
@@ -79,6 +116,15 @@ fn ports() -> impl Strategy<Value = Ports> {
 
 /// What lies between header and payload: options or a stream id.
 fn extension(segment: &Segment, options: Option<SynOptions>) -> Vec<u8> {
+    if let Segment::Message(Message { coverage, clock_us, age_us, lifetime_us, .. }) = *segment {
+        let words = [clock_us, age_us, lifetime_us].map(u32::to_be_bytes).concat();
+        return match coverage {
+            Coverage::One(_) => words,
+            Coverage::Several(MessageGroup { count, source_symbols }) => {
+                [&words[..], &count.to_be_bytes(), &source_symbols.to_be_bytes()].concat()
+            }
+        };
+    }
     let stream = match *segment {
         Segment::Data(Data { stream, .. }) | Segment::Fin(Fin { stream, .. }) => stream,
         Segment::Ack(
@@ -100,7 +146,17 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
     match *segment {
         Segment::Syn(Syn { options }) => (Flags::SYN, [0; 3], options),
         Segment::SynAck(SynAck { echo, options }) => (Flags::SYN | Flags::ACK, [0, 0, echo], options),
-        Segment::Data(Data { block_id, esi, block, .. }) => (Flags::NONE, [block_id, esi, block.to_s2()], None),
+        Segment::Data(Data { block_id, esi, block, fragment, .. }) => {
+            let part = u32::from(fragment.count() - 1) << 2 | u32::from(fragment.index());
+            (Flags::NONE, [block_id, esi, block.to_s2() | part], None)
+        }
+        Segment::Message(Message { id, esi, coverage, .. }) => {
+            let s2 = match coverage {
+                Coverage::One(MessageInfo { k, length_bytes }) => u32::from(k - 1) << 24 | length_bytes << 5,
+                Coverage::Several(_) => 0,
+            };
+            (Flags::NONE, [id, esi, s2], None)
+        }
         Segment::Report(ReportHeader { receive_queue_kib }) => (Flags::FBK, [0, receive_queue_kib, 0], None),
         Segment::Fin(Fin { end, ack_proof: None, .. }) => (Flags::FIN, [end, 0, 0], None),
         Segment::Fin(Fin { end, ack_proof: Some(proof), .. }) => (Flags::FIN | Flags::ACK, [end, 0, proof], None),
@@ -111,6 +167,8 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
                 Ack::ResetStream { error, end, .. } => [end, 5, error],
                 Ack::OfReset { served, .. } => [0, 6, served],
                 Ack::StopSending { error, .. } => [0, 7, error],
+                Ack::PathProbe => [0, 8, 0],
+                Ack::OfPathProbe { echo } => [0, 9, echo],
                 Ack::Gone { .. } => [0, 10, 0],
                 Ack::OfSynAck { echo } => [0, 2, echo],
                 Ack::PathChallenge { token } => [upper(token), 3, token as u32],
@@ -139,7 +197,7 @@ fn option_area(options: &[(u8, &[u8])]) -> Vec<u8> {
 
 fn syn_area(options: Option<SynOptions>) -> Vec<u8> {
     let Some(SynOptions { version, code, symbol_size, features }) = options else { return Vec::new() };
-    let (size, features) = (symbol_size.bytes().to_be_bytes(), features.to_be_bytes());
+    let (size, features) = (symbol_size.bytes().to_be_bytes(), features.bits().to_be_bytes());
     option_area(&[(1, &[version]), (2, &[1]), (3, &[code]), (4, &size), (6, &features)])
 }
 
@@ -184,6 +242,7 @@ fn classic_header(segment: &classic::Segment, ports: Ports) -> (Header, Vec<u8>)
         s1,
         flags,
         profile: Profile::Classic,
+        is_message: false,
         epoch: 0,
         s2,
         s3,
@@ -203,6 +262,7 @@ proptest! {
         match segment {
             Segment::Ack(Ack::Noise) => payload.push(7),
             Segment::Ack(Ack::KeepAlive { .. }) => payload.clear(), // the payload tells the two apart
+            Segment::Ack(Ack::PathProbe) => payload.fill(0),
             _ => {}
         }
         let is_syn = matches!(segment, Segment::Syn(_));
@@ -214,7 +274,8 @@ proptest! {
         let written = &out[..length];
 
         let (flags, [block_id, s1, s2], options) = modern_fields(&segment);
-        let header = Header { block_id, s1, s2, s3: number, ..Header::modern(flags, id) };
+        let is_message = matches!(segment, Segment::Message(_));
+        let header = Header { block_id, s1, s2, s3: number, is_message, ..Header::modern(flags, id) };
         let header = if is_syn {
             Header { source_port: ports.source, destination_port: ports.destination, ..header }
         } else {
@@ -234,8 +295,11 @@ proptest! {
     #[test]
     fn sealed_segments_survive_the_wire(
         segment in modern_segments(), id in any::<u32>(), number in any::<u32>(), epoch in any::<u64>(),
-        payload in vec(any::<u8>(), 0..200), tag in any::<[u8; TAG_BYTES]>(),
+        mut payload in vec(any::<u8>(), 0..200), tag in any::<[u8; TAG_BYTES]>(),
     ) {
+        if segment == Segment::Ack(Ack::PathProbe) {
+            payload.fill(0);
+        }
         let seal = Some(KeyEpoch::of(epoch));
         let mut out = [0xAA; DATAGRAM_BYTES_MAX];
         let mut draft = segment.begin(&Envelope { address: Address::Connection(id), number, seal }, &mut out);
@@ -256,7 +320,9 @@ proptest! {
 
         let (flags, [block_id, s1, s2], _) = modern_fields(&segment);
         let epoch = (epoch % 4) as u8;
-        let header = Header { block_id, s1, s2, s3: number, epoch, ..Header::modern(flags | Flags::SEC, id) };
+        let is_message = matches!(segment, Segment::Message(_));
+        let header =
+            Header { block_id, s1, s2, s3: number, is_message, epoch, ..Header::modern(flags | Flags::SEC, id) };
         let sealed = [&payload[..], &tag].concat();
         let area = extension(&segment, None);
         let expected = raw::write(&header, &area, &sealed);
@@ -266,7 +332,7 @@ proptest! {
         prop_assert_eq!((header.connection_id(), header.number(), Some(header.epoch())), (id, number, seal));
         let (head, rest) = header.split(&mut out[..length]).unwrap();
         prop_assert_eq!((head, &*rest), (&expected[..HEADER_BYTES + area.len()], &sealed[..]));
-        prop_assert_eq!(header.opened(&payload), Ok(Received { segment, number, payload: &payload }));
+        prop_assert_eq!(header.opened(head, &payload), Ok(Received { segment, number, payload: &payload }));
     }
 
     #[test]
@@ -295,7 +361,7 @@ fn read_both(flags: Flags, s1: u32, s2: u32) -> [Result<Segment, DecodeError>; 2
         let datagram = raw::write(&Header { s1, s2, ..Header::modern(flags, 0) }, &[], &[]);
         match Unverified::read(&datagram).unwrap() {
             Unverified::Clear(header) => header.verify(&datagram).map(|it| it.segment),
-            Unverified::Sealed(header) => header.opened(&[]).map(|it| it.segment),
+            Unverified::Sealed(header) => header.opened(&datagram, &[]).map(|it| it.segment),
             Unverified::Classic(_) => panic!("modern"),
         }
     })
@@ -324,15 +390,51 @@ fn every_combination_of_flags_has_a_kind_or_is_refused() {
 
 #[test]
 fn values_without_a_meaning_are_refused_or_read_as_none() {
-    for s1 in [8, 9, 11, u32::MAX] {
+    for s1 in [11, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
     for s1 in [3, u32::MAX] {
         let unspecified = Segment::Reset(Reset { reason: ResetReason::Unspecified });
         assert_eq!(read_both(Flags::RST, s1, 0), [Ok(unspecified); 2]);
     }
-    assert_eq!(read_both(Flags::NONE, 0, 0x24), [Err(DecodeError::BlockInfoSpare { bits: 4 }); 2]);
+    assert_eq!(read_both(Flags::NONE, 0, 0x26), [Err(DecodeError::FragmentIndex { index: 2, count: 2 }); 2]);
     assert_eq!(read_both(Flags::NONE, 0, 0), [Err(DecodeError::BlockInfoLength); 2]);
+}
+
+/// The bit of messages makes a kind of segment of its own, and of nothing else.
+#[test]
+fn the_bit_of_messages_stands_beside_no_flag_but_sec() {
+    for bits in 0..64 {
+        for area in [12, 16] {
+            let flags = Flags::from_bits(bits).unwrap();
+            // One message's S2, or several's last word.
+            let (s2, last) = if area == 12 { (20 << 5, 0) } else { (0, 2 << 16 | 2) };
+            let words = [9, 0, 1, last].map(u32::to_be_bytes).concat();
+            let header = Header { is_message: true, s1: 2, s2, ..Header::modern(flags, 0) };
+            let datagram = raw::write(&header, &words[..area], &[]);
+            let read = match Unverified::read(&datagram).unwrap() {
+                Unverified::Clear(header) => header.verify(&datagram).map(|it| it.segment),
+                Unverified::Sealed(header) => header.opened(&datagram, &[]).map(|it| it.segment),
+                Unverified::Classic(_) => panic!("modern"),
+            };
+            assert_eq!(matches!(read, Ok(Segment::Message(_))), flags.without(Flags::SEC).is_empty(), "{read:?}");
+        }
+    }
+}
+
+/// What a session must have chosen follows from the segment alone.
+#[test]
+fn only_what_features_bring_needs_one() {
+    let block = BlockInfo { k: 1, length_bytes: 9, end_of_stream: false };
+    let data = |fragment| Segment::Data(Data { stream: StreamId::FIRST, block_id: 0, esi: 0, block, fragment });
+    let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 0 });
+    let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
+    assert_eq!(data(Fragment::WHOLE).needs(), Features::NONE);
+    assert_eq!(data(Fragment::new(0, 2).unwrap()).needs(), Features::FRAGMENTS);
+    assert_eq!(Segment::Message(message).needs(), Features::MESSAGES);
+    assert_eq!(Segment::Ack(Ack::PathProbe).needs(), Features::PATH_PROBES);
+    assert_eq!(Segment::Ack(Ack::OfPathProbe { echo: 1 }).needs(), Features::PATH_PROBES);
+    assert_eq!([KEEP_ALIVE.needs(), Segment::Ack(Ack::PathChallenge { token: 1 }).needs()], [Features::NONE; 2]);
 }
 
 #[test]
@@ -346,7 +448,7 @@ fn a_syn_which_lacks_an_option_asks_for_nothing() {
     };
     let symbol_size = SymbolSize::new(64).unwrap();
     // A SYN of version 1 offers no features.
-    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size, features: 0 }));
+    assert_eq!(read(&whole), Some(SynOptions { version: 2, code: 9, symbol_size, features: Features::NONE }));
     for missing in 0..4 {
         let mut options = whole.to_vec();
         options.remove(missing);
@@ -423,7 +525,7 @@ fn a_sealed_datagram_with_options_or_with_stream_id_0_is_not_opened() {
     let sealed = read(&out);
     let (head, rest) = sealed.split(&mut out).unwrap();
     assert_eq!((&head[HEADER_BYTES..], &*rest), (&id[..], &[9; 20][..]));
-    let Ok(Received { segment: Segment::Data(data), .. }) = sealed.opened(&[]) else { panic!("data") };
+    let Ok(Received { segment: Segment::Data(data), .. }) = sealed.opened(head, &[]) else { panic!("data") };
     assert_eq!(data.stream, StreamId::from_word(0x0102_0304));
     out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].fill(0);
     assert_eq!(read(&out).split(&mut out).unwrap_err(), DecodeError::StreamIdZero);

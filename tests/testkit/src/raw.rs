@@ -5,6 +5,7 @@ use dfcp_wire::{CRC_BYTES, Flags, HEADER_BYTES, Profile};
 
 /// The control word: modern or not, key epoch, flags.
 const MODERN_BIT: u16 = 0x0800;
+const MESSAGE_BIT: u16 = 0x0400;
 const EPOCH_SHIFT: u32 = 6;
 const FLAGS_MASK: u16 = 0x003F;
 /// Where the checksum field starts.
@@ -25,6 +26,8 @@ pub struct Header {
     pub flags: Flags,
     /// Classic or modern.
     pub profile: Profile,
+    /// Whether it has the bit of message segments.
+    pub is_message: bool,
     /// The two epoch bits.
     pub epoch: u8,
     /// S2.
@@ -50,7 +53,18 @@ impl Header {
     pub fn modern(flags: Flags, connection_id: u32) -> Self {
         let (source_port, destination_port) = ((connection_id >> 16) as u16, connection_id as u16);
         let profile = Profile::Modern;
-        Self { source_port, destination_port, block_id: 0, s1: 0, flags, profile, epoch: 0, s2: 0, s3: 0 }
+        Self {
+            source_port,
+            destination_port,
+            block_id: 0,
+            s1: 0,
+            flags,
+            profile,
+            is_message: false,
+            epoch: 0,
+            s2: 0,
+            s3: 0,
+        }
     }
 
     /// Both port fields together.
@@ -74,6 +88,7 @@ impl Header {
             Profile::Classic => 0,
             Profile::Modern => MODERN_BIT | u16::from(self.epoch & 3) << EPOCH_SHIFT,
         };
+        let reserved = if self.is_message { reserved | MESSAGE_BIT } else { reserved };
         let control = (data_offset_bytes as u16 / 4) << 12 | reserved | u16::from(self.flags.bits());
         let words = [self.connection_id(), self.block_id, self.s1, u32::from(control) << 16, self.s2, self.s3];
         let mut bytes = [0; HEADER_BYTES];
@@ -100,6 +115,7 @@ pub fn read(datagram: &[u8]) -> Option<Raw<'_>> {
         s1,
         flags: Flags::from_bits((control & FLAGS_MASK) as u8)?,
         profile: if control & MODERN_BIT == 0 { Profile::Classic } else { Profile::Modern },
+        is_message: control & MESSAGE_BIT != 0,
         epoch: (control >> EPOCH_SHIFT) as u8 & 3,
         s2,
         s3,

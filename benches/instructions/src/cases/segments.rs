@@ -5,7 +5,9 @@ use std::hint::black_box;
 use anyhow::{Context, Result, bail, ensure};
 use dfcp_wire::feedback::{self, Record, Report, ReportWriter, Run, StreamState, Wasted};
 use dfcp_wire::segment::{Address, Data, Envelope, KeyEpoch, Segment};
-use dfcp_wire::{BlockInfo, DATAGRAM_BYTES_MAX, DatagramBuffer, Finished, StreamId, StreamLimits, Unverified};
+use dfcp_wire::{
+    BlockInfo, DATAGRAM_BYTES_MAX, DatagramBuffer, Finished, Fragment, StreamId, StreamLimits, Unverified,
+};
 
 use super::{Case, counted, random_bytes};
 
@@ -43,7 +45,8 @@ pub(super) const CASES: &[Case] = &[
 fn data(number: u64) -> Segment {
     let block = BlockInfo { k: 45, length_bytes: 45 * PAYLOAD_BYTES as u32, end_of_stream: false };
     let number = number as u32;
-    Segment::Data(Data { stream: StreamId::FIRST, block_id: number / 45, esi: number % 45, block })
+    let (block_id, esi) = (number / 45, number % 45);
+    Segment::Data(Data { stream: StreamId::FIRST, block_id, esi, block, fragment: Fragment::WHOLE })
 }
 
 fn envelope(number: u64, sealed: bool) -> Envelope {
@@ -83,7 +86,7 @@ fn read_headers(repetitions: u64) -> Result<()> {
             let datagram = black_box(&mut out[..length]);
             let Unverified::Sealed(header) = Unverified::read(datagram)? else { bail!("it has a seal") };
             let (head, sealed) = header.split(datagram)?;
-            black_box((head, header.opened(sealed)?));
+            black_box((head, header.opened(head, sealed)?));
         }
         Ok(())
     })

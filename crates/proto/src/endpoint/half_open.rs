@@ -27,6 +27,7 @@ use crate::endpoint::rate_limit::RateLimit;
 use crate::endpoint::refused::RefusedMessages;
 use crate::limits;
 use crate::security::{Credentials, PeerKey};
+use crate::session::handshake::is_permitted;
 use crate::session::{Proven, Session};
 
 /// A sealed SYN which has come.
@@ -332,7 +333,7 @@ fn opens(established: &Established, cipher: Cipher, header: &Sealed, datagram: &
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
     // The first datagrams are of the first epoch. What is no segment proves nothing, although it is authentic: it must change nothing.
-    if header.epoch() != KeyEpoch::of(0) || header.opened(&[]).is_err() {
+    if header.epoch() != KeyEpoch::of(0) || !header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment)) {
         return Proof::None;
     }
     if established.opens(cipher, header.number().into(), head, sealed) { Proof::Datagram } else { Proof::Failed }

@@ -203,7 +203,9 @@ impl Pair {
             self.highest = self.highest.max(Some(number));
             // What there is no room for is as good as lost.
             let Symbol { stream, block_id, esi, info: block, .. } = symbol;
-            let pushed = self.receiver.push(&Data { stream, block_id, esi, block }, &payload);
+            let pushed = self
+                .receiver
+                .push(&Data { stream, block_id, esi, block, fragment: dfcp_wire::Fragment::WHOLE }, &payload);
             assert!(!matches!(pushed, Err(crate::shared::PushError::Misbehaved(_))), "{pushed:?}");
         }
         self.now += STEP;

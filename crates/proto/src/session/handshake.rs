@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::Offer;
-use dfcp_wire::segment::SynOptions;
-use dfcp_wire::{StreamLimits, SymbolSize, VERSION};
+use dfcp_wire::segment::{Segment, SynOptions};
+use dfcp_wire::{Features, StreamLimits, SymbolSize, VERSION};
 
 use crate::limits;
 use crate::proof::SECRET_BYTES;
@@ -25,8 +25,8 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
     (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
 }
 
-/// The features which we offer and choose: version 2 has none (`spec/wire-format.md` §4).
-pub(crate) const FEATURES: u32 = 0;
+/// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
+pub(crate) const FEATURES: Features = Features::NONE;
 
 /// The options of every modern SYN, and of the SYNACK of an unsealed one.
 pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
@@ -35,8 +35,14 @@ pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
 }
 
 /// Whether a SYNACK chooses nothing that we have not offered (\[open-18\]).
-pub(crate) const fn are_offered(features: u32) -> bool {
-    features & !FEATURES == 0
+pub(crate) const fn are_offered(features: Features) -> bool {
+    FEATURES.contains(features)
+}
+
+/// Whether a segment is of no feature, or of one that the session has chosen (\[open-40\]).
+#[inline]
+pub(crate) const fn is_permitted(segment: &Segment) -> bool {
+    FEATURES.contains(segment.needs())
 }
 
 /// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).

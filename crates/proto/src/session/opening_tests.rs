@@ -6,7 +6,10 @@ use std::time::Duration;
 use dfcp_secure::{Answered, Cipher, MESSAGE_BYTES_MAX, OpenError, Pattern, Responder, ResponderKeys, StaticKey};
 use dfcp_wire::feedback::{Report, ReportWriter, StreamState};
 use dfcp_wire::handshake::{Offer, Parameters, Payload};
-use dfcp_wire::segment::{Ack, Address, Data, Fin, ReportHeader, Reset, Segment, SynAck, SynOptions};
+use dfcp_wire::segment::SynOptions;
+use dfcp_wire::segment::{
+    Ack, Address, Coverage, Data, Fin, Message, MessageInfo, ReportHeader, Reset, Segment, SynAck,
+};
 use dfcp_wire::{StreamId, StreamLimits, Unverified};
 
 use super::*;
@@ -81,7 +84,7 @@ fn modest<'a>() -> Payload<'a> {
         ciphers: Some(&[1]),
         symbol_size: Some(1_420),
         echo: Some(0),
-        features: Some(0),
+        features: Some(dfcp_wire::Features::NONE),
         ..Payload::default()
     }
     .with_offer(&OFFER)
@@ -147,7 +150,17 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
         renew_crc(&mut datagram);
         datagram
     };
+    let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 6, end_of_stream: false };
+    let half = dfcp_wire::Fragment::new(0, 2).unwrap();
+    let fragment = Segment::Data(Data { stream: StreamId::FIRST, block_id: 0, esi: 0, block, fragment: half });
+    let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 3 });
+    let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
     let useless = [
+        // [open-40]: of features which nobody has offered.
+        numbered(Segment::Message(message), address, 7, &[1, 2, 3]),
+        numbered(fragment, address, 7, &[1, 2, 3]),
+        ack(Ack::PathProbe, &[0; 1000]),
+        ack(Ack::OfPathProbe { echo: 0 }, &[]),
         ack(Ack::PathChallenge { token: 1 }, &[]),
         ack(Ack::PathResponse { token: 1 }, &[]),
         ack(Ack::Noise, &[1]),
@@ -174,7 +187,7 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
         sent(&mut initiator, start());
         let mut parameters = [0; dfcp_wire::handshake::PARAMETERS_BYTES];
         Parameters { connection_id: 5, offer: OFFER }.encode(&mut parameters).unwrap();
-        let options = SynOptions { features, ..syn_options(1420) };
+        let options = SynOptions { features: dfcp_wire::Features::from_bits(features), ..syn_options(1420) };
         let synack = Segment::SynAck(SynAck { echo: 0, options: Some(options) });
         let answer = datagram(synack, Address::Connection(initiator.local_id()), &parameters);
         take(&mut initiator, start() + MS, answer);
@@ -191,7 +204,10 @@ fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
     let stream = StreamId::from_word(4);
     let block = dfcp_wire::BlockInfo { k: 1, length_bytes: 3, end_of_stream: true };
     let strangers = [
-        (Segment::Data(Data { stream, block_id: 0, esi: 0, block }), &[1, 2, 3][..]),
+        (
+            Segment::Data(Data { stream, block_id: 0, esi: 0, block, fragment: dfcp_wire::Fragment::WHOLE }),
+            &[1, 2, 3][..],
+        ),
         (Segment::Fin(Fin { stream, end: 0, ack_proof: None }), &[]),
         (Segment::Fin(Fin { stream, end: 0, ack_proof: Some(0) }), &[]),
         (Segment::Ack(Ack::KeepAlive { stream }), &[]),
@@ -349,7 +365,7 @@ fn a_peer_which_answers_with_what_was_not_offered_ends_the_attempt_at_once() {
         |inner| inner.window_blocks = None,
         |inner| inner.streams_one_way = None,
         |inner| inner.features = None,
-        |inner| inner.features = Some(1 << 31),
+        |inner| inner.features = Some(dfcp_wire::Features::from_bits(1 << 31)),
     ];
     for peer in [verified(), PeerKey::Known(friend().public()), PeerKey::Fingerprint(friend().public().fingerprint())] {
         for (case, change) in wrong.iter().enumerate() {

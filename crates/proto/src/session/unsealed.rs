@@ -4,7 +4,7 @@ use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Clear, Received, Segment};
 
 use crate::error::{ConnectionError, Dropped};
-use crate::session::handshake::Opener;
+use crate::session::handshake::{Opener, is_permitted};
 use crate::session::opening::modern_parameters;
 use crate::session::{End, Phase, Session, Stop};
 
@@ -20,6 +20,9 @@ impl Session {
         }
         if matches!(segment, Segment::Ack(Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise)) {
             // Only keys give these a meaning ([path-1]): anybody can write them.
+            return Err(Dropped::Unexpected.into());
+        }
+        if !is_permitted(&segment) {
             return Err(Dropped::Unexpected.into());
         }
         let expanded = common.link.arrivals.expand(number);

@@ -61,7 +61,10 @@ impl Liar {
     /// A block of one symbol of a stream.
     pub(crate) fn block(&mut self, stream: StreamId, block_id: u32, bytes: usize, end_of_stream: bool) {
         let block = BlockInfo { k: 1, length_bytes: bytes as u32, end_of_stream };
-        self.say(Segment::Data(Data { stream, block_id, esi: 0, block }), &vec![7; bytes]);
+        self.say(
+            Segment::Data(Data { stream, block_id, esi: 0, block, fragment: dfcp_wire::Fragment::WHOLE }),
+            &vec![7; bytes],
+        );
     }
 
     /// A report of these streams. `first_unseen` is the other record.

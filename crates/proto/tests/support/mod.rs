@@ -10,7 +10,9 @@ use dfcp_testkit::{Host, Received};
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::{self, Ack, Address, Clear, Data, Segment, Syn, SynOptions};
-use dfcp_wire::{BlockInfo, Ports, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, classic};
+use dfcp_wire::{
+    BlockInfo, Features, Fragment, Ports, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, classic,
+};
 
 pub(crate) const SYMBOL_SIZE: u16 = 1420;
 
@@ -137,7 +139,8 @@ impl Rogue {
     }
 
     pub(crate) fn data(&mut self, server: &mut Server, block_id: u32, info: BlockInfo, esi: u32, bytes: usize) {
-        let data = Segment::Data(Data { stream: StreamId::FIRST, block_id, esi, block: info });
+        let fragment = Fragment::WHOLE;
+        let data = Segment::Data(Data { stream: StreamId::FIRST, block_id, esi, block: info, fragment });
         let datagram = self.segment(data, &vec![esi as u8; bytes]);
         server.take(self.address, &datagram);
     }
@@ -211,7 +214,12 @@ impl ClassicRogue {
 }
 
 pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
-    SynOptions { version: VERSION, code: 1, symbol_size: SymbolSize::new(symbol_size).unwrap(), features: 0 }
+    SynOptions {
+        version: VERSION,
+        code: 1,
+        symbol_size: SymbolSize::new(symbol_size).unwrap(),
+        features: Features::NONE,
+    }
 }
 
 /// A modern datagram in the clear.

@@ -1,10 +1,14 @@
 //! The payload of feedback segments (flag FBK): a report of fixed layout about the connection, then records about its
 //! streams, as many as fit.
 
+mod arrivals;
+mod messages;
 mod record;
 mod runs;
 mod write;
 
+pub use arrivals::{EcnCounts, LossRun, LossRuns, Mark, Marks};
+pub use messages::{MessageRun, MessageRuns, MessagesRecordWriter, MessagesState, SymbolSet};
 pub use record::{Record, Records, STREAM_RECORD_BYTES_MIN, StreamState};
 pub use runs::{MISSING_MAX, Run, Runs};
 pub use write::{ReportWriter, StreamRecordWriter};
@@ -88,7 +92,7 @@ impl Report {
 ///
 /// # Errors
 /// [`DecodeError::ReportTooShort`]; [`DecodeError::RecordTruncated`], [`DecodeError::RecordLength`],
-/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`] for a record.
+/// [`DecodeError::CriticalRecord`], [`DecodeError::RecordValue`], [`DecodeError::RecordDuplicate`] or [`DecodeError::ReportEntryTruncated`] for a record.
 pub fn decode(payload: &[u8]) -> Result<(Report, Records<'_>), DecodeError> {
     let mut reader = Reader::new(payload);
     let Some(report) = Report::read(&mut reader) else {

@@ -1,11 +1,18 @@
 //! The records behind a report's fixed part: type (1 byte), length of the value (2 bytes), value; big endian.
 
+use super::arrivals::{EcnCounts, LossRuns, Marks};
+use super::messages::{MessageRuns, MessagesState};
 use super::runs::Runs;
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamId, StreamLimits};
 
 /// Types up to this one may be ignored by a reader that does not know them.
 const IGNORABLE_TYPE_MAX: u8 = 127;
+pub(super) const ARRIVAL_CLOCK: u8 = 3;
+pub(super) const MARKS: u8 = 4;
+pub(super) const ECN: u8 = 5;
+pub(super) const LOSS_RUNS: u8 = 6;
+pub(super) const MESSAGES: u8 = 7;
 pub(super) const UNSEEN: u8 = 8;
 pub(super) const STREAM: u8 = 128;
 
@@ -15,6 +22,8 @@ pub(super) const RECORD_HEADER_BYTES: usize = 3;
 pub(super) const STREAM_STATE_BYTES: usize = 24;
 /// Bytes of the value of [`Record::Unseen`].
 pub(super) const UNSEEN_BYTES: usize = 8;
+/// Bytes of a [`MessagesState`]; the list follows.
+pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
 
 /// Bytes of a stream's record with the shortest list that says anything.
 pub const STREAM_RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + STREAM_STATE_BYTES + 1;
@@ -68,6 +77,17 @@ pub enum Record<'a> {
     /// For each kind of stream that the report's receiver opens, the first index of which nothing has been seen: the streams
     /// from there on are empty.
     Unseen(StreamLimits),
+    /// The receiver's clock when the highest datagram arrived, in microseconds modulo 2³². Of the feature
+    /// [`ARRIVAL_CLOCK`](crate::Features::ARRIVAL_CLOCK), as [`Marks`](Self::Marks).
+    ArrivalClock(u32),
+    /// Earlier states of arrivals.
+    Marks(Marks<'a>),
+    /// Of the feature [`ECN_COUNTS`](crate::Features::ECN_COUNTS).
+    Ecn(EcnCounts),
+    /// Of the feature [`LOSS_RUNS`](crate::Features::LOSS_RUNS).
+    LossRuns(LossRuns<'a>),
+    /// Of the feature [`MESSAGES`](crate::Features::MESSAGES).
+    Messages(MessagesState, MessageRuns<'a>),
 }
 
 /// The records of a decoded report which have a meaning here, in their order.
@@ -115,14 +135,18 @@ impl Record<'_> {
         match self {
             Self::Stream(..) => STREAM,
             Self::Unseen(_) => UNSEEN,
+            Self::ArrivalClock(_) => ARRIVAL_CLOCK,
+            Self::Marks(_) => MARKS,
+            Self::Ecn(_) => ECN,
+            Self::LossRuns(_) => LOSS_RUNS,
+            Self::Messages(..) => MESSAGES,
         }
     }
 
     fn is_about_the_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stream(this, _), Self::Stream(that, _)) => this.stream == that.stream,
-            (Self::Unseen(_), Self::Unseen(_)) => true,
-            _ => false,
+            _ => self.kind() == other.kind(),
         }
     }
 }
@@ -149,9 +173,27 @@ fn next<'a>(reader: &mut Reader<'a>) -> Result<Option<Record<'a>>, DecodeError> 
             (Some(limits), 0) => Ok(Some(Record::Unseen(limits))),
             _ => Err(wrong_length),
         },
-        _ if kind <= IGNORABLE_TYPE_MAX => Ok(None),
+        _ if kind <= IGNORABLE_TYPE_MAX => feature_record(kind, value),
         _ => Err(DecodeError::CriticalRecord { kind }),
     }
+}
+
+/// A record which sessions without its feature do not get, `None` if it is one to be ignored.
+#[cold]
+fn feature_record(kind: u8, value: &[u8]) -> Result<Option<Record<'_>>, DecodeError> {
+    let wrong_length = DecodeError::RecordLength { kind, bytes: value.len() };
+    Ok(Some(match kind {
+        ARRIVAL_CLOCK => Record::ArrivalClock(u32::from_be_bytes(value.try_into().map_err(|_| wrong_length)?)),
+        MARKS => Record::Marks(Marks::read(kind, value)?),
+        ECN => Record::Ecn(EcnCounts::read(kind, value)?),
+        LOSS_RUNS => Record::LossRuns(LossRuns::read(kind, value)?),
+        MESSAGES => {
+            let mut reader = Reader::new(value);
+            let state = MessagesState::read(&mut reader).ok_or(wrong_length)?;
+            Record::Messages(state, MessageRuns::read(reader.rest(), state.first_id)?)
+        }
+        _ => return Ok(None),
+    }))
 }
 
 pub(super) fn put_limits(writer: &mut Writer<'_>, limits: StreamLimits) -> Result<(), EncodeError> {

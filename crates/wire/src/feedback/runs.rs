@@ -1,6 +1,7 @@
 //! The state of a stream's blocks from the next one needed on, oldest first and run-length coded, so that a list which is cut
 //! at a datagram's end keeps what matters most. Blocks behind the list's end are not reported, which says nothing about them.
 
+use super::messages::MessageRun;
 use crate::bytes::{Reader, Writer};
 
 /// The most symbols that an open block can miss.
@@ -25,9 +26,9 @@ const OPEN_LONG: u8 = 0x00;
 /// The most missing symbols that the one-byte entry expresses.
 const OPEN_SHORT_MAX: u16 = 0x7F;
 const OPEN_LONG_MIN: u16 = OPEN_SHORT_MAX + 1;
-const COMPLETE: u8 = 0x80;
-const EMPTY: u8 = 0xC0;
-const RUN_BITS: u8 = 0x3F;
+pub(super) const COMPLETE: u8 = 0x80;
+pub(super) const EMPTY: u8 = 0xC0;
+pub(super) const RUN_BITS: u8 = 0x3F;
 /// The most blocks of one entry.
 const RUN_MAX: u32 = RUN_BITS as u32 + 1;
 
@@ -61,6 +62,26 @@ impl<'a> RunWriter<'a> {
             };
         self.cut = !complete;
         complete
+    }
+
+    /// As [`MessagesRecordWriter::push`](super::MessagesRecordWriter::push) says.
+    pub(super) fn push_messages(&mut self, run: MessageRun<'_>) -> bool {
+        let complete = !self.cut
+            && match run {
+                MessageRun::Complete(messages) => self.push_run(COMPLETE, messages),
+                MessageRun::Empty(messages) => self.push_run(EMPTY, messages),
+                MessageRun::Partial(symbols) => self.push_symbols(symbols.bytes()),
+            };
+        self.cut = !complete;
+        complete
+    }
+
+    fn push_symbols(&mut self, bits: &[u8]) -> bool {
+        if self.writer.left() <= bits.len() {
+            return false;
+        }
+        self.last_run = None;
+        self.writer.put(&[(bits.len() - 1) as u8]).is_ok() && self.writer.put(bits).is_ok()
     }
 
     fn push_open(&mut self, missing: u16) -> bool {

@@ -1,9 +1,13 @@
 //! Writing a feedback payload in place.
 
-use super::record::{RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, UNSEEN, UNSEEN_BYTES, put_limits};
+use super::arrivals::{EcnCounts, LossRun, MARK_BYTES, Mark, Marks};
+use super::messages::{self, MessagesRecordWriter};
+use super::record::{ARRIVAL_CLOCK, ECN, LOSS_RUNS, MARKS, MESSAGES_HEAD_BYTES, UNSEEN, UNSEEN_BYTES};
+use super::record::{RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, put_limits};
 use super::runs::{Run, RunWriter};
 use super::{REPORT_BYTES, Report, STREAM_RECORD_BYTES_MIN, StreamState};
 use crate::bytes::Writer;
+use crate::sizes::{LOSS_RUNS_MAX, MARKS_MAX};
 use crate::{EncodeError, StreamLimits};
 
 /// Bytes of a stream's record besides its list.
@@ -57,13 +61,79 @@ impl<'a> ReportWriter<'a> {
     /// one at most. `false` if there is no room; nothing is written then.
     #[must_use = "after false nothing was written"]
     pub fn unseen(&mut self, first_unseen: StreamLimits) -> bool {
+        let mut value = [0; UNSEEN_BYTES];
+        put_limits(&mut Writer::new(&mut value), first_unseen).is_ok() && self.put_record(UNSEEN, &value)
+    }
+
+    /// Appends the receiver's clock at the arrival of the highest datagram, in microseconds. A report has one at most, as of each
+    /// of the following. `false` if there is no room; nothing is written then.
+    #[must_use = "after false nothing was written"]
+    pub fn arrival_clock(&mut self, clock_us: u32) -> bool {
+        self.put_record(ARRIVAL_CLOCK, &clock_us.to_be_bytes())
+    }
+
+    /// Appends earlier marks, newest first: 1 to [`MARKS_MAX`](crate::MARKS_MAX). `false` if there is no room, or if they are not
+    /// such as [`Mark`] says; nothing is written then.
+    #[must_use = "after false nothing was written"]
+    pub fn marks(&mut self, marks: &[Mark]) -> bool {
+        let mut value = [0; MARKS_MAX * MARK_BYTES];
+        let Some(value) = value.get_mut(..marks.len() * MARK_BYTES) else { return false };
+        for (place, mark) in value.chunks_exact_mut(MARK_BYTES).zip(marks) {
+            let Some(bytes) = mark.to_bytes() else { return false };
+            place.copy_from_slice(&bytes);
+        }
+        Marks::read(MARKS, value).is_ok() && self.put_record(MARKS, value)
+    }
+
+    /// Appends what IP packets said of congestion. `false` if there is no room; nothing is written then.
+    #[must_use = "after false nothing was written"]
+    pub fn ecn(&mut self, counts: EcnCounts) -> bool {
+        self.put_record(ECN, &counts.to_bytes())
+    }
+
+    /// Appends the newest loss runs, as many as fit and at most [`LOSS_RUNS_MAX`](crate::LOSS_RUNS_MAX), and returns how many.
+    /// It stops at one without datagrams, which cannot be. `None` if there is no room for a record; nothing is written then.
+    pub fn loss_runs(&mut self, runs: impl IntoIterator<Item = LossRun>) -> Option<usize> {
+        let room = self.out.get_mut(self.len..)?;
+        let (head, room) = room.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
+        let mut writer = Writer::new(room);
+        let mut written = 0;
+        for run in runs.into_iter().take(LOSS_RUNS_MAX) {
+            let Some((bytes, len)) = run.to_bytes() else { break };
+            if writer.put(bytes.get(..len)?).is_err() {
+                break;
+            }
+            written += 1;
+        }
+        let bytes = writer.len();
+        // 32 runs of 16 bytes at the most.
+        let [high, low] = (bytes as u16).to_be_bytes();
+        *head = [LOSS_RUNS, high, low];
+        self.len += RECORD_HEADER_BYTES + bytes;
+        Some(written)
+    }
+
+    /// Begins the record of messages, whose states from this id on are then pushed. `None` if there is no room for it and for a
+    /// list of at least one byte; nothing is written then.
+    pub fn messages(&mut self, first_id: u32) -> Option<MessagesRecordWriter<'_>> {
+        let room = self.out.get_mut(self.len..)?;
+        let (head, list) = room.split_first_chunk_mut()?;
+        // The length field of a record ends there, far above any datagram.
+        let list_end = list.len().min(usize::from(u16::MAX) - MESSAGES_HEAD_BYTES);
+        let list = list.get_mut(..list_end).filter(|list| !list.is_empty())?;
+        messages::put_head(head, first_id)?;
+        Some(MessagesRecordWriter { head, list: RunWriter::new(list), report_len: &mut self.len })
+    }
+
+    /// Appends a record of known length, if there is room.
+    fn put_record(&mut self, kind: u8, value: &[u8]) -> bool {
         let Some(room) = self.out.get_mut(self.len..) else { return false };
-        if room.len() < RECORD_HEADER_BYTES + UNSEEN_BYTES {
+        if room.len() < RECORD_HEADER_BYTES + value.len() {
             return false;
         }
         let mut writer = Writer::new(room);
-        let [high, low] = (UNSEEN_BYTES as u16).to_be_bytes();
-        let written = writer.put(&[UNSEEN, high, low]).and_then(|()| put_limits(&mut writer, first_unseen));
+        let [high, low] = (value.len() as u16).to_be_bytes();
+        let written = writer.put(&[kind, high, low]).and_then(|()| writer.put(value));
         self.len += writer.len();
         written.is_ok()
     }

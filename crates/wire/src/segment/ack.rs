@@ -1,7 +1,8 @@
 //! ACK: a family of small segments which S1 tells apart.
 
 use super::Fields;
-use crate::{DecodeError, Flags, StreamId};
+use crate::draft::Trailer;
+use crate::{DecodeError, Features, Flags, StreamId};
 
 /// Acknowledges or ends something, or keeps a connection or a path alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +59,14 @@ pub enum Ack {
         /// The application's reason.
         error: u32,
     },
+    /// Asks whether the path carries datagrams of this one's size, to which zeros in its payload pad it. Of the feature
+    /// [`PATH_PROBES`](Features::PATH_PROBES).
+    PathProbe,
+    /// Answers a [`PathProbe`](Self::PathProbe): it has arrived. Of the same feature.
+    OfPathProbe {
+        /// Number of the probe's datagram.
+        echo: u32,
+    },
     /// Has the third Noise message in its payload, a [handshake payload](crate::handshake::Payload). Always in the clear;
     /// the payload tells it from [`KeepAlive`](Self::KeepAlive).
     Noise,
@@ -76,7 +85,8 @@ const PATH_RESPONSE: u32 = 4;
 const RESET_STREAM: u32 = 5;
 const OF_RESET: u32 = 6;
 const STOP_SENDING: u32 = 7;
-// 8 and 9 are kept for probes of a path's packet size, which a feature will bring.
+const PATH_PROBE: u32 = 8;
+const OF_PATH_PROBE: u32 = 9;
 const GONE: u32 = 10;
 
 impl Ack {
@@ -90,6 +100,8 @@ impl Ack {
             Self::ResetStream { error, end, .. } => (end, RESET_STREAM, error),
             Self::OfReset { served, .. } => (0, OF_RESET, served),
             Self::StopSending { error, .. } => (0, STOP_SENDING, error),
+            Self::PathProbe => (0, PATH_PROBE, 0),
+            Self::OfPathProbe { echo } => (0, OF_PATH_PROBE, echo),
             Self::Gone { .. } => (0, GONE, 0),
         };
         Fields { flags: Flags::ACK, block_id, s1, s2, stream: self.stream() }
@@ -104,18 +116,30 @@ impl Ack {
             | Self::OfReset { stream, .. }
             | Self::StopSending { stream, .. }
             | Self::Gone { stream } => stream,
-            Self::OfSynAck { .. } | Self::PathChallenge { .. } | Self::PathResponse { .. } | Self::Noise => {
-                StreamId::FIRST
-            }
+            Self::OfSynAck { .. }
+            | Self::PathChallenge { .. }
+            | Self::PathResponse { .. }
+            | Self::PathProbe
+            | Self::OfPathProbe { .. }
+            | Self::Noise => StreamId::FIRST,
         }
     }
 
-    /// `has_handshake` says that the segment is in the clear and has a payload.
-    pub(super) fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
+    pub(super) const fn needs(self) -> Features {
+        match self {
+            Self::PathProbe | Self::OfPathProbe { .. } => Features::PATH_PROBES,
+            _ => Features::NONE,
+        }
+    }
+
+    pub(super) fn read(fields: Fields, payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         let Fields { block_id, s1, s2, stream, .. } = fields;
         let token = u64::from(block_id) << 32 | u64::from(s2);
         match s1 {
-            KEEP_ALIVE if has_handshake => fields.without_stream().map(|_| Self::Noise),
+            // A Noise message is never sealed, and never empty.
+            KEEP_ALIVE if trailer == Trailer::Crc && !payload.is_empty() => {
+                fields.without_stream().map(|_| Self::Noise)
+            }
             KEEP_ALIVE => Ok(Self::KeepAlive { stream }),
             OF_FIN => Ok(Self::OfFin { stream, end: block_id, proof: s2 }),
             OF_SYN_ACK => fields.without_stream().map(|_| Self::OfSynAck { echo: s2 }),
@@ -124,8 +148,18 @@ impl Ack {
             RESET_STREAM => Ok(Self::ResetStream { stream, error: s2, end: block_id }),
             OF_RESET => Ok(Self::OfReset { stream, served: s2 }),
             STOP_SENDING => Ok(Self::StopSending { stream, error: s2 }),
+            PATH_PROBE => fields.without_stream().and_then(|_| check_padding(payload)).map(|()| Self::PathProbe),
+            OF_PATH_PROBE => fields.without_stream().map(|_| Self::OfPathProbe { echo: s2 }),
             GONE => Ok(Self::Gone { stream }),
             s1 => Err(DecodeError::AckKind { s1 }),
         }
+    }
+}
+
+/// Padding is zeros (as in RFC 9000 §19.1): anything else would say something that nobody reads.
+fn check_padding(payload: &[u8]) -> Result<(), DecodeError> {
+    match payload.iter().find(|byte| **byte != 0) {
+        None => Ok(()),
+        Some(&found) => Err(DecodeError::ProbePadding { found }),
     }
 }

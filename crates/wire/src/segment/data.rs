@@ -1,9 +1,9 @@
 //! Data: one encoding symbol of one block.
 
 use super::Fields;
-use crate::{BlockInfo, DecodeError, Flags, StreamId};
+use crate::{BlockInfo, DecodeError, Features, Flags, Fragment, StreamId};
 
-/// Carries an encoding symbol, which is the payload.
+/// Carries an encoding symbol, or a part of one, which is the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
     /// The symbol's stream.
@@ -14,17 +14,24 @@ pub struct Data {
     pub esi: u32,
     /// The block's shape, the same in all of its segments. Encoding clamps it as [`BlockInfo::to_s2`] does.
     pub block: BlockInfo,
+    /// Which part of the symbol the payload is: the whole of it unless the session has chosen the feature.
+    pub fragment: Fragment,
 }
 
 impl Data {
     pub(super) fn fields(self) -> Fields {
-        let Self { stream, block_id, esi, block } = self;
-        Fields { flags: Flags::NONE, block_id, s1: esi, s2: block.to_s2(), stream }
+        let Self { stream, block_id, esi, block, fragment } = self;
+        Fields { flags: Flags::NONE, block_id, s1: esi, s2: block.to_s2() | fragment.to_s2(), stream }
+    }
+
+    #[inline]
+    pub(super) const fn needs(self) -> Features {
+        if self.fragment.is_whole() { Features::NONE } else { Features::FRAGMENTS }
     }
 
     #[inline]
     pub(super) fn read(fields: Fields) -> Result<Self, DecodeError> {
         let Fields { block_id, s1: esi, s2, stream, .. } = fields;
-        Ok(Self { stream, block_id, esi, block: BlockInfo::from_s2(s2)? })
+        Ok(Self { stream, block_id, esi, block: BlockInfo::from_s2(s2)?, fragment: Fragment::from_s2(s2)? })
     }
 }

@@ -11,6 +11,7 @@ mod ack;
 mod data;
 mod envelope;
 mod fin;
+mod message;
 mod receive;
 mod report;
 mod reset;
@@ -20,15 +21,16 @@ pub use ack::Ack;
 pub use data::Data;
 pub use envelope::{Address, Envelope, KeyEpoch};
 pub use fin::Fin;
+pub use message::{Coverage, Message, MessageGroup, MessageInfo};
 pub use receive::{Clear, Received, Sealed};
 pub use report::ReportHeader;
 pub use reset::{Reset, ResetReason};
 pub use syn::{Syn, SynAck, SynOptions};
 
 use crate::draft::{Crc, Draft, Trailer};
-use crate::header::{Header, RawHeader};
+use crate::header::{Extension, Header, RawHeader};
 use crate::sizes::{CRC_BYTES, DatagramBuffer, HEADER_BYTES, STREAM_ID_BYTES, TAG_BYTES};
-use crate::{DecodeError, Flags, StreamId};
+use crate::{DecodeError, Features, Flags, StreamId};
 
 /// A modern segment without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,8 @@ pub enum Segment {
     SynAck(SynAck),
     /// An encoding symbol.
     Data(Data),
+    /// An encoding symbol of messages.
+    Message(Message),
     /// A feedback report.
     Report(ReportHeader),
     /// The end of a stream.
@@ -84,17 +88,19 @@ impl Segment {
     fn write_header(&self, address: Address, number: u32, seal: Option<KeyEpoch>, out: &mut DatagramBuffer) -> usize {
         let Fields { flags, block_id, s1, s2, stream } = self.fields();
         let (flags, epoch) = seal.map_or((flags, 0), |epoch| (flags.union(Flags::SEC), epoch.bits()));
-        let options = self.options().map(SynOptions::to_bytes);
-        let id_bytes = if stream == StreamId::FIRST { 0 } else { STREAM_ID_BYTES };
-        let payload_start = HEADER_BYTES + options.map_or(id_bytes, |options| options.len());
+        let payload_start = HEADER_BYTES
+            + match self {
+                Self::Syn(_) | Self::SynAck(_) | Self::Message(_) => self.write_extension(out),
+                _ if stream == StreamId::FIRST => 0,
+                _ => {
+                    let id = stream.to_word().to_be_bytes();
+                    out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&id);
+                    STREAM_ID_BYTES
+                }
+            };
         let header = Header { block_id, s1, epoch, s2, s3: number, ..Header::modern(flags) }
             .with_connection_id(address.to_word());
         out[..HEADER_BYTES].copy_from_slice(&header.to_bytes((payload_start / 4) as u8));
-        if let Some(options) = options {
-            out[HEADER_BYTES..HEADER_BYTES + SynOptions::BYTES].copy_from_slice(&options);
-        } else if stream != StreamId::FIRST {
-            out[HEADER_BYTES..HEADER_BYTES + STREAM_ID_BYTES].copy_from_slice(&stream.to_word().to_be_bytes());
-        }
         payload_start
     }
 
@@ -103,6 +109,7 @@ impl Segment {
             Self::Syn(syn) => syn.fields(),
             Self::SynAck(syn_ack) => syn_ack.fields(),
             Self::Data(data) => data.fields(),
+            Self::Message(message) => message.fields(),
             Self::Report(report) => report.fields(),
             Self::Fin(fin) => fin.fields(),
             Self::Ack(ack) => ack.fields(),
@@ -117,38 +124,75 @@ impl Segment {
         !matches!(self, Self::Syn(_) | Self::SynAck(_) | Self::Ack(Ack::Noise))
     }
 
-    const fn options(&self) -> Option<SynOptions> {
+    /// What the session must have chosen, or else its receiver drops the segment (`spec/protocol.md` \[open-40\]).
+    #[must_use]
+    #[inline]
+    pub const fn needs(&self) -> Features {
         match self {
-            Self::Syn(syn) => syn.options,
-            Self::SynAck(syn_ack) => syn_ack.options,
-            _ => None,
+            Self::Data(data) => data.needs(),
+            Self::Message(_) => Features::MESSAGES,
+            Self::Ack(ack) => ack.needs(),
+            _ => Features::NONE,
         }
     }
 
-    /// The segment of `datagram`, whose header is in the clear, and which has a payload or none.
+    /// Writes what stands between header and payload and is no stream id; returns how many bytes. Apart from what nearly every
+    /// segment takes.
+    #[cold]
+    fn write_extension(&self, out: &mut DatagramBuffer) -> usize {
+        let (_, out) = out.split_at_mut(HEADER_BYTES);
+        let options = match self {
+            Self::Syn(syn) => syn.options,
+            Self::SynAck(syn_ack) => syn_ack.options,
+            Self::Message(message) => return message.write_words(out),
+            _ => None,
+        };
+        let Some(options) = options else { return 0 };
+        out[..SynOptions::BYTES].copy_from_slice(&options.to_bytes());
+        SynOptions::BYTES
+    }
+
+    /// The segment of `datagram`, whose header is in the clear, and which has this payload.
     #[inline]
-    fn read_clear(raw: &RawHeader, datagram: &[u8], has_payload: bool) -> Result<Self, DecodeError> {
+    fn read_clear(raw: &RawHeader, datagram: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
         match raw.header.flags {
             Flags::SYN => Ok(Self::Syn(Syn::read(&raw.options(datagram)?))),
             SynAck::FLAGS => Ok(Self::SynAck(SynAck::read(raw.header.s2, &raw.options(datagram)?))),
-            _ => Self::read(Fields::of(raw)?, has_payload),
+            _ => Self::read_extended(raw, datagram, payload, Trailer::Crc),
         }
     }
 
     /// The segment of a header whose payload was sealed. SYN and SYNACK never are, nor is a Noise message.
     #[inline]
-    fn read_sealed(raw: &RawHeader) -> Result<Self, DecodeError> {
-        Self::read(Fields::of(raw)?, false)
+    fn read_sealed(raw: &RawHeader, head: &[u8], payload: &[u8]) -> Result<Self, DecodeError> {
+        Self::read_extended(raw, head, payload, Trailer::Tag)
     }
 
+    /// `head` begins with the header and what stands behind it.
     #[inline]
-    fn read(fields: Fields, has_handshake: bool) -> Result<Self, DecodeError> {
+    fn read_extended(raw: &RawHeader, head: &[u8], payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
+        match raw.extension()? {
+            // Nearly all are data, and stay in registers here.
+            Extension::Stream(stream) => match raw.header.flags.without(Flags::SEC) {
+                Flags::NONE => Data::read(Fields::of(raw, stream)).map(Self::Data),
+                _ => Self::read(Fields::of(raw, stream), payload, trailer),
+            },
+            Extension::Message => {
+                let words = head.get(HEADER_BYTES..raw.data_offset_bytes).unwrap_or_default();
+                Message::read(Fields::of(raw, StreamId::FIRST), words).map(Self::Message)
+            }
+        }
+    }
+
+    /// A segment other than data, and without words of a message.
+    #[inline(never)]
+    fn read(fields: Fields, payload: &[u8], trailer: Trailer) -> Result<Self, DecodeError> {
         match fields.flags {
-            Flags::NONE => Data::read(fields).map(Self::Data),
             Flags::FBK => fields.without_stream().map(|fields| Self::Report(ReportHeader::read(fields))),
             Flags::FIN | Fin::FIN_ACK => Ok(Self::Fin(Fin::read(fields))),
-            Flags::ACK => Ack::read(fields, has_handshake).map(Self::Ack),
+            Flags::ACK => Ack::read(fields, payload, trailer).map(Self::Ack),
             Flags::RST => fields.without_stream().map(|fields| Self::Reset(Reset::read(fields))),
+            Flags::MESSAGE => Err(DecodeError::MessageWords),
             flags => Err(DecodeError::FlagCombination { flags }),
         }
     }
@@ -157,9 +201,9 @@ impl Segment {
 impl Fields {
     /// Of a segment without options.
     #[inline]
-    fn of(raw: &RawHeader) -> Result<Self, DecodeError> {
+    const fn of(raw: &RawHeader, stream: StreamId) -> Self {
         let Header { block_id, s1, s2, .. } = raw.header;
-        Ok(Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream: raw.stream()? })
+        Self { flags: raw.header.flags.without(Flags::SEC), block_id, s1, s2, stream }
     }
 
     /// The same, of a kind which belongs to no stream.

@@ -59,7 +59,7 @@ impl Clear {
     pub fn verify<'a>(&self, datagram: &'a [u8]) -> Result<Received<'a>, DecodeError> {
         let end = self.0.verify_crc(datagram)?;
         let payload = self.0.payload(datagram, end)?;
-        let segment = Segment::read_clear(&self.0, datagram, !payload.is_empty())?;
+        let segment = Segment::read_clear(&self.0, datagram, payload)?;
         Ok(Received { segment, number: self.0.header.s3, payload })
     }
 }
@@ -83,15 +83,15 @@ impl Sealed {
         KeyEpoch::of(self.0.header.epoch as u64)
     }
 
-    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, header and stream id, and the
-    /// sealed bytes, tag included.
+    /// Splits `datagram`, whose header this is, into what its tag covers as associated data, the header and what stands behind it,
+    /// and the sealed bytes, tag included.
     ///
     /// # Errors
     /// What makes a segment invalid whatever is sealed in it: a checksum, options, or the stream id 0.
     #[inline]
     pub fn split<'a>(&self, datagram: &'a mut [u8]) -> Result<(&'a [u8], &'a mut [u8]), DecodeError> {
         self.0.check_no_checksum()?;
-        self.0.stream()?;
+        self.0.extension()?;
         let (words, bytes) = ((self.0.data_offset_bytes / 4) as u8, datagram.len());
         match datagram.split_at_mut_checked(self.0.data_offset_bytes) {
             Some((header, sealed)) => Ok((header, sealed)),
@@ -99,12 +99,13 @@ impl Sealed {
         }
     }
 
-    /// Reads the segment, whose payload has been opened by the key of its connection.
+    /// Reads the segment, whose payload has been opened by the key of its connection; `head` is what
+    /// [`split`](Self::split) has returned before the sealed bytes.
     ///
     /// # Errors
     /// If there is no such segment, although its sender has sealed it.
     #[inline]
-    pub fn opened<'a>(&self, payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
-        Ok(Received { segment: Segment::read_sealed(&self.0)?, number: self.0.header.s3, payload })
+    pub fn opened<'a>(&self, head: &[u8], payload: &'a [u8]) -> Result<Received<'a>, DecodeError> {
+        Ok(Received { segment: Segment::read_sealed(&self.0, head, payload)?, number: self.0.header.s3, payload })
     }
 }

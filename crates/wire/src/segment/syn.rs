@@ -2,7 +2,7 @@
 
 use super::Fields;
 use crate::options::Options;
-use crate::{Flags, Profile, StreamId, SymbolSize};
+use crate::{Features, Flags, Profile, StreamId, SymbolSize};
 
 /// Asks for a connection. The payload is a [handshake payload](crate::handshake::Payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +30,8 @@ pub struct SynOptions {
     pub code: u8,
     /// The largest encoding symbol.
     pub symbol_size: SymbolSize,
-    /// A bit for each feature that the sender offers (SYN) or has chosen (SYNACK). Absent, the option says 0.
-    pub features: u32,
+    /// The features that the sender offers (SYN) or has chosen (SYNACK): none if the option is absent.
+    pub features: Features,
 }
 
 impl SynOptions {
@@ -43,7 +43,7 @@ impl SynOptions {
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         let [size_high, size_low] = self.symbol_size.bytes().to_be_bytes();
-        let [a, b, c, d] = self.features.to_be_bytes();
+        let [a, b, c, d] = self.features.bits().to_be_bytes();
         [1, 1, self.version, 2, 1, 1, 3, 1, self.code, 4, 2, size_high, size_low, 6, 4, a, b, c, d, 0]
     }
 
@@ -54,7 +54,7 @@ impl SynOptions {
             return None;
         };
         // A peer of version 1 has no such option, and is to be read, so that it can be answered.
-        let features = features.unwrap_or(0);
+        let features = features.unwrap_or_default();
         Some(Self { version: version?, code: code?, symbol_size: SymbolSize::new(symbol_size?)?, features })
     }
 }

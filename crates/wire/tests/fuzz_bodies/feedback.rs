@@ -1,7 +1,6 @@
 //! Any bytes as the payload of a feedback segment.
 
-use dfcp_wire::StreamLimits;
-use dfcp_wire::feedback::{Record, Records, ReportWriter, Run, StreamState, decode};
+use dfcp_wire::feedback::{MessageRun, Record, Records, ReportWriter, Run, StreamState, decode};
 
 /// Panics if the decoder does, or if report and records do not survive being encoded and decoded again.
 pub(crate) fn run(data: &[u8]) {
@@ -21,6 +20,20 @@ pub(crate) fn run(data: &[u8]) {
                 list.finish();
             }
             Record::Unseen(limits) => assert!(writer.unseen(limits), "the canonical form is the shortest"),
+            Record::ArrivalClock(clock_us) => assert!(writer.arrival_clock(clock_us), "it is of fixed length"),
+            Record::Marks(marks) => assert!(writer.marks(&marks.collect::<Vec<_>>()), "what was read can be written"),
+            Record::Ecn(counts) => assert!(writer.ecn(counts), "it is of fixed length"),
+            Record::LossRuns(runs) => {
+                let count = runs.clone().count();
+                assert_eq!(writer.loss_runs(runs), Some(count), "the canonical form is the shortest");
+            }
+            Record::Messages(state, runs) => {
+                let mut list = writer.messages(state.first_id).expect("the canonical form is the shortest");
+                for run in runs {
+                    assert!(list.push(run), "the canonical form is the shortest");
+                }
+                list.finish(state.proof);
+            }
         }
     }
     let length = writer.finish();
@@ -29,14 +42,32 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!(told(records_again), told(records));
 }
 
-/// What records say: the streams with their runs, and the unseen ones.
-fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), StreamLimits>> {
+/// What records say: the streams with their runs, and the others as they print.
+fn told(records: Records<'_>) -> Vec<Result<(StreamState, Vec<Run>), String>> {
     records
         .map(|record| match record {
             Record::Stream(state, runs) => Ok((state, merged(runs))),
-            Record::Unseen(limits) => Err(limits),
+            Record::Unseen(limits) => Err(format!("{limits:?}")),
+            Record::ArrivalClock(clock_us) => Err(format!("{clock_us} us")),
+            Record::Marks(marks) => Err(format!("{:?}", marks.collect::<Vec<_>>())),
+            Record::Ecn(counts) => Err(format!("{counts:?}")),
+            Record::LossRuns(runs) => Err(format!("{:?}", runs.collect::<Vec<_>>())),
+            Record::Messages(state, runs) => Err(format!("{state:?} {:?}", merged_messages(runs))),
         })
         .collect()
+}
+
+/// Adjacent runs of the same kind as one.
+fn merged_messages<'a>(runs: impl Iterator<Item = MessageRun<'a>>) -> Vec<MessageRun<'a>> {
+    let mut merged: Vec<MessageRun<'_>> = Vec::new();
+    for run in runs {
+        match (merged.last_mut(), run) {
+            (Some(MessageRun::Complete(sum)), MessageRun::Complete(more)) => *sum += more,
+            (Some(MessageRun::Empty(sum)), MessageRun::Empty(more)) => *sum += more,
+            _ => merged.push(run),
+        }
+    }
+    merged
 }
 
 /// Adjacent runs of the same kind as one.

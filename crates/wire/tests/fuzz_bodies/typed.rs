@@ -53,7 +53,7 @@ fn check_sealed(header: Sealed, datagram: &[u8]) -> Result<(), DecodeError> {
     let (head, sealed) = header.split(&mut copy)?;
     assert_eq!([head, &*sealed].concat(), datagram);
     let payload = &sealed[..sealed.len().saturating_sub(TAG_BYTES)];
-    let received = header.opened(payload)?;
+    let received = header.opened(head, payload)?;
     let address = Address::Connection(header.connection_id());
     let envelope = Envelope { address, number: header.number(), seal: Some(header.epoch()) };
     let mut out = [0x55; DATAGRAM_BYTES_MAX];
@@ -63,7 +63,7 @@ fn check_sealed(header: Sealed, datagram: &[u8]) -> Result<(), DecodeError> {
     let length = to_seal.datagram_bytes();
     let Ok(Unverified::Sealed(again)) = Unverified::read(&out[..length]) else { panic!("written as sealed") };
     assert_eq!((again.connection_id(), again.epoch()), (header.connection_id(), header.epoch()));
-    let (_, sealed) = again.split(&mut out[..length]).expect("what was written");
-    assert_eq!(again.opened(&sealed[..payload.len()]), Ok(Received { payload, ..received }));
+    let (head, sealed) = again.split(&mut out[..length]).expect("what was written");
+    assert_eq!(again.opened(head, &sealed[..payload.len()]), Ok(Received { payload, ..received }));
     Ok(())
 }

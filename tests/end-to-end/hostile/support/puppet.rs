@@ -7,7 +7,7 @@ use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState};
 use dfcp_wire::handshake::{Offer, Payload};
 use dfcp_wire::segment::{Ack, Address, Segment, Syn, SynOptions};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, Features, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION};
 
 /// The code id of the random linear fountain.
 const CODE_RANDOM_LINEAR: u8 = 1;
@@ -60,7 +60,12 @@ pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
 }
 
 fn syn_options() -> SynOptions {
-    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(1420), features: 0 }
+    SynOptions {
+        version: VERSION,
+        code: CODE_RANDOM_LINEAR,
+        symbol_size: SymbolSize::nearest(1420),
+        features: Features::NONE,
+    }
 }
 
 fn datagram(segment: Segment, id: u32, payload: &[u8]) -> Result<Vec<u8>> {

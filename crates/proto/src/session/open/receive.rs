@@ -12,6 +12,7 @@ use rand_chacha::rand_core::Rng;
 use crate::error::{ConnectionError, Dropped};
 use crate::path::rtt::RttEstimator;
 use crate::session::common::Common;
+use crate::session::handshake::is_permitted;
 use crate::session::open::spending::ProvenSymbols;
 use crate::session::open::{Open, unopened};
 use crate::session::send_side::Heard;
@@ -44,7 +45,10 @@ impl Open {
             return Err(Dropped::Duplicate.into());
         }
         let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
-        let Received { segment, payload, .. } = header.opened(sealed.get(..length).unwrap_or_default())?;
+        let Received { segment, payload, .. } = header.opened(head, sealed.get(..length).unwrap_or_default())?;
+        if !is_permitted(&segment) {
+            return Err(Dropped::Unexpected.into());
+        }
         let newest = link.arrivals.is_newest(number);
         link.arrivals.observe(now, number, bytes);
         if newest {
@@ -103,7 +107,9 @@ impl Open {
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
             Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
             Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
-            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
+            Segment::Syn(_) | Segment::SynAck(_) | Segment::Message(_) | Segment::Reset(_) => {
+                Err(Dropped::Unexpected.into())
+            }
         };
         // Also after what was refused: it may have been the last of its stream.
         if common.streams.settle_gone(now) {
@@ -197,7 +203,11 @@ impl Open {
                 common.streams.take_ack(now, ack, number)?;
                 self.may_send = true;
             }
-            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
+            Ack::PathChallenge { .. }
+            | Ack::PathResponse { .. }
+            | Ack::PathProbe
+            | Ack::OfPathProbe { .. }
+            | Ack::Noise => {
                 return Err(Dropped::Unexpected.into());
             }
         }

@@ -6,7 +6,7 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
-use dfcp_wire::{DatagramBuffer, StreamId};
+use dfcp_wire::{DatagramBuffer, Fragment, StreamId};
 
 use crate::limits;
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
@@ -236,8 +236,13 @@ impl Open {
         let spending = self.spending(common);
         let send = &mut common.streams.send;
         let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else { return Ok(None) };
-        let data =
-            segment::Data { stream: symbol.stream, block_id: symbol.block_id, esi: symbol.esi, block: symbol.info };
+        let data = segment::Data {
+            stream: symbol.stream,
+            block_id: symbol.block_id,
+            esi: symbol.esi,
+            block: symbol.info,
+            fragment: Fragment::WHOLE,
+        };
         let mut numbered = common.link.begin(&Segment::Data(data), out);
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
             return Ok(None);

@@ -51,7 +51,7 @@ fn fill(block_id: u32) -> u8 {
 /// Source symbol `esi` of a block of `k` symbols, the last one of its stream if `ends`.
 fn symbol(stream: StreamId, block_id: u32, esi: u32, k: u16, ends: bool) -> (Data, Vec<u8>) {
     let block = BlockInfo { k, length_bytes: u32::from(k) * SYMBOL_BYTES as u32, end_of_stream: ends };
-    (Data { stream, block_id, esi, block }, vec![fill(block_id); SYMBOL_BYTES])
+    (Data { stream, block_id, esi, block, fragment: dfcp_wire::Fragment::WHOLE }, vec![fill(block_id); SYMBOL_BYTES])
 }
 
 fn push(side: &mut RecvSide, (data, payload): (Data, Vec<u8>)) -> Result<bool, PushError> {
@@ -83,7 +83,7 @@ fn report_with(side: &mut RecvSide, room: usize) -> Vec<(StreamState, Vec<Run>)>
     assert!(matches!(records.next(), Some(Record::Unseen(StreamLimits { bidirectional: 1, one_way: 7 }))));
     let streams = records.map(|record| match record {
         Record::Stream(state, runs) => (state, runs.collect()),
-        Record::Unseen(_) => panic!("twice"),
+        record => panic!("{record:?} is not the stream's"),
     });
     streams.collect()
 }
@@ -501,7 +501,7 @@ fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symb
     open(&mut side, STREAMS);
     let byte = |stream, block_id| {
         let block = BlockInfo { k: 1, length_bytes: 1, end_of_stream: false };
-        (Data { stream, block_id, esi: 0, block }, vec![7])
+        (Data { stream, block_id, esi: 0, block, fragment: dfcp_wire::Fragment::WHOLE }, vec![7])
     };
     let mut taken = [0_u64; STREAMS as usize];
     for block_id in 0..16_384 {

@@ -91,6 +91,8 @@ impl SendSide {
             match record {
                 Record::Stream(state, runs) => self.take_record(&state, runs, &mut all)?,
                 Record::Unseen(first) => self.take_unseen(first, &mut all)?,
+                // Of features which are not chosen ([open-40]).
+                _ => {}
             }
         }
         Ok(all)
@@ -198,6 +200,6 @@ impl SendSide {
 fn stream_records<'a>(records: &Records<'a>) -> impl Iterator<Item = (StreamState, Runs<'a>)> + use<'a> {
     records.clone().filter_map(|record| match record {
         Record::Stream(state, runs) => Some((state, runs)),
-        Record::Unseen(_) => None,
+        _ => None,
     })
 }

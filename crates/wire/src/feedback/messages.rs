@@ -1,0 +1,156 @@
+//! Which symbols of messages have arrived: a list of messages from a first one on, in the order of their ids.
+
+use super::record::{MESSAGES, MESSAGES_HEAD_BYTES, RECORD_HEADER_BYTES};
+use super::runs::{COMPLETE, EMPTY, RUN_BITS, RunWriter};
+use crate::DecodeError;
+use crate::bytes::{Reader, Writer};
+use crate::sizes::MESSAGE_SYMBOLS_MAX;
+
+/// The most bytes of a [`SymbolSet`].
+const SYMBOL_SET_BYTES_MAX: usize = MESSAGE_SYMBOLS_MAX as usize / 8;
+
+/// What a report says of messages, besides the list of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MessagesState {
+    /// The first message of the list.
+    pub first_id: u32,
+    /// XOR of the secrets of the symbols which the list names as received, and of all source symbols of the messages which it
+    /// names as complete; 0 in connections without proofs.
+    pub proof: u32,
+}
+
+/// The state of one message, or of a run of messages in the same state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageRun<'a> {
+    /// So many messages are decoded.
+    Complete(u32),
+    /// Of so many messages nothing has arrived.
+    Empty(u32),
+    /// Of this message these symbols have arrived, and they are too few.
+    Partial(SymbolSet<'a>),
+}
+
+/// Encoding symbol ids of one message: a bit for each, from the most significant bit of the first byte on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SymbolSet<'a>(&'a [u8]);
+
+impl<'a> SymbolSet<'a> {
+    /// `None` unless there are 1 to 128 bytes, the last of them not zero.
+    #[must_use]
+    pub const fn new(bits: &'a [u8]) -> Option<Self> {
+        match bits {
+            [.., last] if *last != 0 && bits.len() <= SYMBOL_SET_BYTES_MAX => Some(Self(bits)),
+            _ => None,
+        }
+    }
+
+    /// Whether the symbol with this id is in the set.
+    #[must_use]
+    pub fn contains(self, esi: u32) -> bool {
+        let byte = usize::try_from(esi / 8).ok().and_then(|at| self.0.get(at));
+        byte.is_some_and(|byte| byte << (esi % 8) & 0x80 != 0)
+    }
+
+    /// The ids in the set, in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        (0..self.0.len() as u32 * 8).filter(move |&esi| self.contains(esi))
+    }
+
+    pub(super) const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// The entries of a list of messages, one [`MessageRun`] per entry. A long run may come in several pieces.
+#[derive(Clone, Debug)]
+pub struct MessageRuns<'a>(Reader<'a>);
+
+impl<'a> MessageRuns<'a> {
+    /// Validates all of them.
+    pub(super) fn read(list: &'a [u8], first_id: u32) -> Result<Self, DecodeError> {
+        let refused = |what| Err(DecodeError::RecordValue { kind: MESSAGES, what });
+        let mut reader = Reader::new(list);
+        // A list has at most 64 messages for each byte, so that this does not overflow.
+        let mut end = u64::from(first_id);
+        while reader.left() > 0 {
+            end += match next(&mut reader) {
+                Some(MessageRun::Complete(count) | MessageRun::Empty(count)) => u64::from(count),
+                Some(MessageRun::Partial(_)) => 1,
+                None => return refused("the symbols of a message are cut, or end with a byte of zero"),
+            };
+        }
+        if end == u64::from(first_id) {
+            return refused("it names no message");
+        }
+        if end > 1 << u32::BITS {
+            return refused("it names messages behind the last id");
+        }
+        Ok(Self(Reader::new(list)))
+    }
+}
+
+impl<'a> Iterator for MessageRuns<'a> {
+    type Item = MessageRun<'a>;
+
+    fn next(&mut self) -> Option<MessageRun<'a>> {
+        next(&mut self.0)
+    }
+}
+
+fn next<'a>(entries: &mut Reader<'a>) -> Option<MessageRun<'a>> {
+    let [entry] = entries.array()?;
+    let count = u32::from(entry & RUN_BITS) + 1;
+    match entry {
+        COMPLETE..EMPTY => Some(MessageRun::Complete(count)),
+        EMPTY.. => Some(MessageRun::Empty(count)),
+        bytes_minus_1 => {
+            let bits = entries.take(usize::from(bytes_minus_1) + 1)?;
+            SymbolSet::new(bits).map(MessageRun::Partial)
+        }
+    }
+}
+
+/// Writes the record of messages in place. It is in the report only when it is [finished](Self::finish).
+#[derive(Debug)]
+#[must_use = "a record counts when it is finished"]
+pub struct MessagesRecordWriter<'a> {
+    pub(super) head: &'a mut [u8; RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES],
+    pub(super) list: RunWriter<'a>,
+    pub(super) report_len: &'a mut usize,
+}
+
+impl MessagesRecordWriter<'_> {
+    /// Appends the state of the next message or messages; a run that continues the last one is merged into it. `false` means
+    /// that the buffer is full: nothing more will be written, and of a long run the list holds the part which fitted.
+    #[must_use = "after false nothing more is written"]
+    pub fn push(&mut self, run: MessageRun<'_>) -> bool {
+        self.list.push_messages(run)
+    }
+
+    /// Makes the record part of the report, with the proof of what has been pushed. Without a message it would say nothing, and
+    /// is left out, as one that is dropped is.
+    pub fn finish(self, proof: u32) {
+        let bytes = self.list.len();
+        if bytes == 0 {
+            return;
+        }
+        let [_, high, low, _, _, _, _, proof_place @ ..] = self.head;
+        *proof_place = proof.to_be_bytes();
+        // The list was given no more room than fits into the field.
+        [*high, *low] = ((MESSAGES_HEAD_BYTES + bytes) as u16).to_be_bytes();
+        *self.report_len += RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES + bytes;
+    }
+}
+
+impl MessagesState {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { first_id: u32::from_be_bytes(reader.array()?), proof: u32::from_be_bytes(reader.array()?) })
+    }
+}
+
+/// Begins the head of a record, without its length and proof.
+pub(super) fn put_head(head: &mut [u8], first_id: u32) -> Option<()> {
+    let mut writer = Writer::new(head);
+    writer.put(&[MESSAGES, 0, 0]).ok()?;
+    writer.put(&first_id.to_be_bytes()).ok()
+}

@@ -1,0 +1,85 @@
+//! The lowest bits of S2 in a data segment: which part of its encoding symbol the payload is.
+
+use crate::DecodeError;
+use crate::sizes::FRAGMENTS_MAX;
+
+/// Part `index` of `count` of an encoding symbol. [`WHOLE`](Self::WHOLE), which is also the default, is the only part of one;
+/// any other is of the feature [`FRAGMENTS`](crate::Features::FRAGMENTS). `spec/wire-format.md` §5 says how long parts are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Fragment(u8); // As in S2, so that a whole symbol, which is 0, costs neither branch nor shift.
+
+const COUNT_SHIFT: u32 = 2;
+const INDEX_BITS: u8 = 0b11;
+/// The bits of S2 which are not the block's.
+pub(crate) const S2_BITS: u32 = 0xF;
+
+impl Fragment {
+    /// The whole symbol.
+    pub const WHOLE: Self = Self(0);
+
+    /// `None` unless `count` is 1 to [`FRAGMENTS_MAX`] and `index` below it.
+    #[must_use]
+    pub const fn new(index: u8, count: u8) -> Option<Self> {
+        if index < count && count <= FRAGMENTS_MAX { Some(Self((count - 1) << COUNT_SHIFT | index)) } else { None }
+    }
+
+    /// Which part it is: 0 is the first.
+    #[must_use]
+    pub const fn index(self) -> u8 {
+        self.0 & INDEX_BITS
+    }
+
+    /// Into how many parts the symbol was cut, 1 to [`FRAGMENTS_MAX`].
+    #[must_use]
+    pub const fn count(self) -> u8 {
+        (self.0 >> COUNT_SHIFT) + 1
+    }
+
+    /// Whether the payload is the whole symbol.
+    #[must_use]
+    #[inline]
+    pub const fn is_whole(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest bits of S2.
+    pub(crate) const fn to_s2(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Reads the lowest bits of S2; the others are [`BlockInfo`](crate::BlockInfo)'s.
+    ///
+    /// # Errors
+    /// [`DecodeError::FragmentIndex`] for a part that a symbol cut into so few does not have.
+    #[inline]
+    pub const fn from_s2(s2: u32) -> Result<Self, DecodeError> {
+        let fragment = Self((s2 & S2_BITS) as u8);
+        if !fragment.is_whole() && fragment.index() >= fragment.count() {
+            return Err(DecodeError::FragmentIndex { index: fragment.index(), count: fragment.count() });
+        }
+        Ok(fragment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fragment;
+    use crate::DecodeError;
+
+    #[test]
+    fn every_part_has_its_bits_and_all_others_are_refused() {
+        let mut read = 0;
+        for bits in 0..16 {
+            let (index, count) = (bits as u8 & 3, (bits as u8 >> 2) + 1);
+            let expected = Fragment::new(index, count).ok_or(DecodeError::FragmentIndex { index, count });
+            assert_eq!(Fragment::from_s2(0xFFFF_FFF0 | bits), expected);
+            if let Ok(fragment) = expected {
+                assert_eq!((fragment.index(), fragment.count(), fragment.to_s2()), (index, count, bits));
+                read += 1;
+            }
+        }
+        assert_eq!(read, 1 + 2 + 3 + 4);
+        assert_eq!(Fragment::new(0, 1), Some(Fragment::WHOLE));
+        assert_eq!([Fragment::new(0, 0), Fragment::new(4, 5), Fragment::new(0, 5)], [None; 3]);
+    }
+}
