@@ -27,8 +27,8 @@ pub const SENTENCE_BYTES_MAX: usize = 1024;
 /// Chunks of [`DATA_BYTES_MAX`] waiting between a disk thread and the connection, each way: 2 MiB hide a seek.
 pub const CHUNKS_WAITING_MAX: usize = 8;
 
-/// Streams beside the first one over which a sender sends files at once, and which a receiver permits. A file that is held up
-/// leaves the others as many; each costs both sides a thread or a buffer of [`DATA_BYTES_MAX`].
+/// Streams beside the first one over which a sender sends files at once, and which a receiver permits. A lost datagram or a long file
+/// holds up an eighth of the files. Each stream costs the sender a thread and three chunks, and the receiver a buffer of [`DATA_BYTES_MAX`].
 pub const FILE_STREAMS_MAX: u16 = 8;
 
 /// Content that a sender puts on the first stream before the receiver is ready for others, bytes: no round trip is lost, and what

@@ -653,7 +653,7 @@ fn streams_together_store_no_more_than_a_session_may() {
     all.begin(1, Entry { size_hint_bytes: 6, ..at(0, 0, "a") }, b"aaa");
     all.begin(2, Entry { size_hint_bytes: 5, ..at(1, 0, "b") }, b"bbb");
     assert_eq!(all.verdicts(), [(1, full)]);
-    // Not announced: what is left is for whoever comes first.
+    // Not announced: what is left is for the content that comes first.
     all.begin(3, at(2, 0, "c"), b"cccc");
     all.begin(4, at(3, 0, "d"), b"d");
     all.say(1, ToReceiver::Data(b"aaa".to_vec())).unwrap();

@@ -10,7 +10,7 @@ use super::encoder::{Encoder, Job};
 use super::{Event, Feed, Shared, Stopped};
 use crate::limits::{FILES_OPENED_AHEAD_MAX, STREAM_CHUNKS_WAITING_MAX};
 
-/// The end of whoever has files to send.
+/// The end at which files come in.
 #[derive(Debug)]
 pub(super) struct Beside {
     jobs: SyncSender<Job>,
@@ -19,12 +19,12 @@ pub(super) struct Beside {
     is_decided: Arc<AtomicBool>,
 }
 
-/// The end of whoever opens streams.
+/// The end at which streams are opened and take files.
 #[derive(Debug)]
 pub(in crate::transfer) struct Opener {
     jobs: Arc<Mutex<Receiver<Job>>>,
     opened: std::sync::mpsc::Sender<u32>,
-    /// Whether streams are opened was decided, by the one of the two who came first.
+    /// Whether it was decided to open streams or not. Both ends may decide it; the first one does.
     is_decided: Arc<AtomicBool>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,

@@ -21,7 +21,7 @@ const INPUT_READ_BYTES: usize = 64 * 1024;
 /// Encoded bytes after which a chunk goes to the connection.
 const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
-/// A file to be sent, which the receiver's side of the account knows already.
+/// A file to be sent. Its [`Event::Entry`] has gone ahead.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) entry: Entry,
