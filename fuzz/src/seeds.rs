@@ -170,6 +170,8 @@ fn texts() -> Vec<Named> {
 
 fn frames() -> Vec<Named> {
     let entry = Entry {
+        index: 1,
+        directories: 1,
         mode: 0o644,
         mtime_s: -5,
         mtime_ns: 999_999_999,
@@ -178,12 +180,12 @@ fn frames() -> Vec<Named> {
     };
     let mut sender = vec![0];
     for frame in [
-        ToReceiver::Directory(Entry { name: b"music".to_vec(), ..entry.clone() }),
+        ToReceiver::Directory(Entry { index: 0, directories: 0, name: b"music".to_vec(), ..entry.clone() }),
         ToReceiver::File(entry),
         ToReceiver::Data(b"eleven byte".to_vec()),
         ToReceiver::FileEnd { len: 11, hash: [9; 32] },
         ToReceiver::FileAbort("it went away".to_owned()),
-        ToReceiver::End { entries: 2 },
+        ToReceiver::End { entries: 2, streams: 1 },
     ] {
         frame.encode(&mut sender);
     }

@@ -101,7 +101,7 @@ pub struct PathArgs {
     /// What classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,
-    /// One-way streams which the peer may open; `perf` fills it in.
+    /// One-way streams which the peer may open; the commands fill it in.
     #[arg(skip)]
     pub peer_streams: u16,
 }

@@ -27,10 +27,35 @@ pub const SENTENCE_BYTES_MAX: usize = 1024;
 /// Chunks of [`DATA_BYTES_MAX`] waiting between a disk thread and the connection, each way: 2 MiB hide a seek.
 pub const CHUNKS_WAITING_MAX: usize = 8;
 
+/// Streams beside the first one over which a sender sends files at once, and which a receiver permits. A lost datagram or a long file
+/// holds up an eighth of the files. Each stream costs the sender a thread and three chunks, and the receiver a buffer of [`DATA_BYTES_MAX`].
+pub const FILE_STREAMS_MAX: u16 = 8;
+
+/// Content that a sender puts on the first stream before the receiver is ready for others, bytes: no round trip is lost, and what
+/// follows there waits for little.
+pub const FIRST_STREAM_BYTES_MAX: u64 = DATA_BYTES_MAX as u64;
+
+/// Files that a sender has opened before a stream is free for them. They keep the streams busy and hold descriptors.
+pub const FILES_OPENED_AHEAD_MAX: usize = 16;
+
+/// How long a sender keeps directories to itself in order to send several together. Files in them wait at the receiver.
+pub const DIRECTORIES_WAIT: Duration = Duration::from_millis(5);
+
+/// Directories of a session which may still get content or have files under way, so that their time is not set yet: at most 16 MiB of
+/// names. A sender with more waits until the files in some have come.
+pub const OPEN_DIRECTORIES_MAX: usize = 1024;
+
+/// As [`CHUNKS_WAITING_MAX`], for each stream beside the first one of a sender.
+pub const STREAM_CHUNKS_WAITING_MAX: usize = 2;
+
+/// What a receiver reads ahead on each stream beside the first one, bytes: several small files with one call.
+pub const STREAM_READ_AHEAD_BYTES: usize = 32 * 1024;
+
 /// Entries found in the file tree ahead of being read.
 pub const WALK_AHEAD_MAX: usize = 4096;
 
-/// Entries sent and not answered by the receiver yet. Also bounds what a silent receiver makes the sender remember.
+/// Entries sent and not answered by the receiver yet. Also bounds what a silent receiver makes the sender remember, and the gaps that a
+/// receiver remembers in the order of what came.
 pub const UNANSWERED_MAX: usize = 65_536;
 
 /// Verdicts waiting to be written to the sender.

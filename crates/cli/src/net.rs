@@ -7,11 +7,12 @@ mod tests;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use anyhow::Context;
 use dfcp::{
     Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
-    ParameterError, Rate, Security, Session, Stream, StreamLimits,
+    ParameterError, Rate, Security, Session, Stream, StreamError, StreamLimits,
 };
 use serde_json::json;
 
@@ -20,7 +21,9 @@ use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
 use crate::contact::{Contact, Next};
 use crate::output;
 use crate::seal::Seal;
-use crate::transport::{Acceptor, DataDatagrams, PathSample, Transport, Wasted};
+use crate::transport::{
+    Acceptor, DataDatagrams, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
+};
 use crate::units::RateArg;
 
 /// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
@@ -300,11 +303,27 @@ impl Transport for Stream {
         })
     }
 
-    fn session(&self) -> Option<Session> {
-        Self::session(self)
+    fn streams(&self) -> Option<Arc<dyn Streams>> {
+        self.session().map(|session| Arc::new(session) as _)
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {
         self.set(Parameter::Decoding, 0)
+    }
+}
+
+impl Streams for Session {
+    fn open(&self) -> Opened<'_, io::Result<Option<SendStream>>> {
+        Box::pin(async {
+            match self.open_one_way().await {
+                Ok(stream) => Ok(Some(Box::new(stream) as _)),
+                Err(error) if StreamError::of(&error) == Some(StreamError::NotTaken) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn accept(&self) -> Opened<'_, Option<RecvStream>> {
+        Box::pin(async { Some(Box::new(self.accept_one_way().await?) as _) })
     }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use self::apart::Trusted;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
+use crate::limits::FILE_STREAMS_MAX;
 use crate::progress::Display;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -29,8 +30,10 @@ use crate::{net, output, transfer};
 /// # Errors
 /// Nobody could be admitted; the output directory or the address cannot be used; with `--once` also anything but every
 /// file stored.
-pub async fn run(args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
+    // One file needs no other stream than the first.
+    args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
     let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
@@ -57,9 +60,13 @@ pub async fn run(args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     stats.during(run_over(listener, admission, target, &args, stop)).await
 }
 
+fn is_standard_output(args: &ReceiveArgs) -> bool {
+    args.output.as_os_str() == STANDARD_STREAM
+}
+
 /// The output directory, or standard output.
 fn open_target(args: &ReceiveArgs) -> anyhow::Result<Target> {
-    if args.output.as_os_str() != STANDARD_STREAM {
+    if !is_standard_output(args) {
         return Ok(Arc::new(open_store(args)?).into());
     }
     ensure!(!args.json, "--json and --output - both use standard output: leave one of them out");

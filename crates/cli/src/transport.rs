@@ -1,5 +1,8 @@
 //! What the commands need of a connection: bytes both ways, and figures about the path.
 
+#[cfg(test)]
+pub(crate) mod memory;
+
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -7,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use dfcp::{ParameterError, Session};
+use dfcp::ParameterError;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -199,8 +202,9 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
-    /// The session in which this is the first stream, to open others beside it; `None` where there are no streams.
-    fn session(&self) -> Option<Session> {
+    /// One-way streams beside this one, or `None` where there are none. The peer's count from this call on: those which it opens
+    /// before are refused.
+    fn streams(&self) -> Option<Arc<dyn Streams>> {
         None
     }
 
@@ -215,6 +219,27 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 }
 
 impl Transport for tokio::io::DuplexStream {}
+
+/// A stream on which this side sends. Dropped before it is shut down, it is reset.
+pub type SendStream = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// A stream on which the peer sends. Dropped before its end, it is stopped.
+pub type RecvStream = Box<dyn AsyncRead + Send + Unpin>;
+
+/// What [`Streams`] give.
+pub type Opened<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One-way streams of a connection beside its first one. What is lost of one holds up no other.
+pub trait Streams: Send + Sync {
+    /// Opens one; waits as long as the peer permits no more. `None` if the peer takes none at all.
+    ///
+    /// # Errors
+    /// The connection is over.
+    fn open(&self) -> Opened<'_, io::Result<Option<SendStream>>>;
+
+    /// Waits for the next one that the peer opens; `None` if there will be none, because the connection is over.
+    fn accept(&self) -> Opened<'_, Option<RecvStream>>;
+}
 
 /// Where connections come from.
 pub trait Acceptor: Send {
@@ -255,9 +280,9 @@ impl<T: Transport> Handle<T> {
         self.lock().transport.path_sample()
     }
 
-    /// See [`Transport::session`].
-    pub fn session(&self) -> Option<Session> {
-        self.lock().transport.session()
+    /// See [`Transport::streams`].
+    pub fn streams(&self) -> Option<Arc<dyn Streams>> {
+        self.lock().transport.streams()
     }
 
     /// See [`Transport::stop_decoding`].

@@ -98,6 +98,28 @@ fn what_failed_for_the_same_reason_is_told_once() {
     assert_eq!(fs::read_to_string(site.path("output/tree/a")).unwrap(), "your");
 }
 
+/// Over one stream the large file, which is found first, would be confirmed first.
+#[test]
+fn small_files_do_not_wait_for_a_large_one() {
+    let site = Site::new();
+    let large = "0123456789".repeat(300_000);
+    site.write("tree/0", &large);
+    for number in 1..=20 {
+        site.write(&format!("tree/d/{number}"), &number.to_string().repeat(10_000));
+    }
+    let receiver = receiver(&site, &[]);
+    let said = send(&site, &["tree"], &receiver.address, &["--json", "--rate", "20mbit"]).ok();
+    assert!(receiver.succeeded());
+    let lines = said.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let confirmed: Vec<_> = lines.filter(|line| line["event"] == "file").map(|line| line["name"].clone()).collect();
+    assert_eq!((confirmed.len(), confirmed.last().unwrap()), (21, &"tree/0".into()), "{confirmed:?}");
+    assert!(fs::read_to_string(site.path("output/tree/0")).unwrap() == large);
+    for number in 1..=20 {
+        let content = fs::read_to_string(site.path(&format!("output/tree/d/{number}"))).unwrap();
+        assert!(content == number.to_string().repeat(10_000), "{number}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn skipped_links_are_told_in_one_line_and_are_no_failure() {

@@ -107,12 +107,17 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
     (report, outcomes)
 }
 
-fn entry(name: &[u8]) -> Entry {
-    Entry { mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: 0, name: name.to_vec() }
+/// The entry number `index`, with no directories before it.
+fn entry(index: u32, name: &[u8]) -> Entry {
+    Entry { index, directories: 0, mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: 0, name: name.to_vec() }
 }
 
-fn file(name: &[u8], content: &[u8], out: &mut Vec<u8>) {
-    ToReceiver::File(entry(name)).encode(out);
+fn end(entries: u32, out: &mut Vec<u8>) {
+    ToReceiver::End { entries, streams: 0 }.encode(out);
+}
+
+fn file(index: u32, name: &[u8], content: &[u8], out: &mut Vec<u8>) {
+    ToReceiver::File(entry(index, name)).encode(out);
     if !content.is_empty() {
         ToReceiver::Data(content.to_vec()).encode(out);
     }
@@ -159,14 +164,15 @@ async fn hostile_names_leave_the_directory_alone_and_the_others_go_on() {
     #[cfg(unix)]
     std::os::unix::fs::symlink(&outside, output.join("link")).unwrap();
     let mut bytes = Vec::new();
-    file(b"first", b"one", &mut bytes);
+    file(0, b"first", b"one", &mut bytes);
     let names = hostile_names();
-    for name in &names {
-        file(name, b"evil", &mut bytes);
+    let last = names.len() as u32 + 2;
+    for (index, name) in (1..).zip(&names) {
+        file(index, name, b"evil", &mut bytes);
     }
-    ToReceiver::Directory(entry(b"kept")).encode(&mut bytes);
-    file(b"kept/last", b"two", &mut bytes);
-    ToReceiver::End { entries: names.len() as u32 + 3 }.encode(&mut bytes);
+    ToReceiver::Directory(entry(last - 1, b"kept")).encode(&mut bytes);
+    file(last, b"kept/last", b"two", &mut bytes);
+    end(last + 1, &mut bytes);
     let (report, outcomes) = say(&output, bytes).await;
     let report = report.unwrap();
     assert_eq!((report.stored, report.failed), (3, names.len() as u64), "{:?}", report.failures);
@@ -191,13 +197,13 @@ async fn hostile_names_leave_the_directory_alone_and_the_others_go_on() {
 async fn more_than_the_disk_has_room_for_is_refused_and_the_others_go_on() {
     let output = tempfile::tempdir().unwrap();
     let mut bytes = Vec::new();
-    for size_hint_bytes in [u64::MAX, 1 << 60] {
-        ToReceiver::File(Entry { size_hint_bytes, ..entry(b"huge") }).encode(&mut bytes);
+    for (index, size_hint_bytes) in [(0, u64::MAX), (1, 1 << 60)] {
+        ToReceiver::File(Entry { size_hint_bytes, ..entry(index, b"huge") }).encode(&mut bytes);
         ToReceiver::Data(b"data".to_vec()).encode(&mut bytes);
         ToReceiver::FileAbort("refused".to_owned()).encode(&mut bytes);
     }
-    file(b"small", b"small", &mut bytes);
-    ToReceiver::End { entries: 3 }.encode(&mut bytes);
+    file(2, b"small", b"small", &mut bytes);
+    end(3, &mut bytes);
     let (report, outcomes) = say(output.path(), bytes).await;
     assert_eq!(report.map(|it| (it.stored, it.failed)).unwrap(), (1, 2));
     assert!(outcomes[0].failure.as_ref().unwrap().contains("free some space"), "{outcomes:?}");
@@ -210,12 +216,12 @@ async fn content_which_is_not_what_its_hash_says_is_not_kept() {
     let mut bytes = Vec::new();
     let lies: [(&[u8], u64, [u8; 32]); 3] =
         [(b"hash", 4, [7; 32]), (b"length", 5, *blake3::hash(b"data").as_bytes()), (b"both", u64::MAX, [0; 32])];
-    for (name, len, hash) in lies {
-        ToReceiver::File(entry(name)).encode(&mut bytes);
+    for (index, (name, len, hash)) in (0..).zip(lies) {
+        ToReceiver::File(entry(index, name)).encode(&mut bytes);
         ToReceiver::Data(b"data".to_vec()).encode(&mut bytes);
         ToReceiver::FileEnd { len, hash }.encode(&mut bytes);
     }
-    ToReceiver::End { entries: 3 }.encode(&mut bytes);
+    end(3, &mut bytes);
     let (report, _) = say(output.path(), bytes).await;
     assert_eq!(report.map(|it| (it.stored, it.failed)).unwrap(), (0, 3));
     assert_eq!(tree(output.path()), BTreeMap::new());
@@ -224,8 +230,8 @@ async fn content_which_is_not_what_its_hash_says_is_not_kept() {
 #[tokio::test]
 async fn frames_cut_or_overlong_or_out_of_place_end_the_session_and_leave_nothing_half() {
     let mut whole = Vec::new();
-    file(b"first", b"one", &mut whole);
-    ToReceiver::File(entry(b"second")).encode(&mut whole);
+    file(0, b"first", b"one", &mut whole);
+    ToReceiver::File(entry(1, b"second")).encode(&mut whole);
     let complete_bytes = whole.len();
     ToReceiver::Data(vec![5; 5_000]).encode(&mut whole);
     let header = |kind: u8, length: u32| [[kind].as_slice(), &length.to_be_bytes()].concat();
@@ -239,12 +245,12 @@ async fn frames_cut_or_overlong_or_out_of_place_end_the_session_and_leave_nothin
         ("no data", header(3, 0)),
         ("a file inside a file", {
             let mut out = Vec::new();
-            file(b"third", b"", &mut out);
+            file(2, b"third", b"", &mut out);
             out
         }),
         ("an end inside a file", {
             let mut out = Vec::new();
-            ToReceiver::End { entries: 2 }.encode(&mut out);
+            end(2, &mut out);
             out
         }),
     ];
@@ -266,7 +272,7 @@ async fn random_frames_end_in_an_error_and_write_nothing_outside() {
         let around = tempfile::tempdir().unwrap();
         let output = around.path().join("output");
         let mut bytes = Vec::new();
-        file(b"first", b"one", &mut bytes);
+        file(0, b"first", b"one", &mut bytes);
         for _ in 0..random.random_range(1..20) {
             let mut body = vec![0; random.random_range(0..200)];
             random.fill_bytes(&mut body);
@@ -310,11 +316,11 @@ async fn a_directory_that_becomes_a_link_and_back_leads_nothing_outside() {
         }
     });
     let mut bytes = Vec::new();
-    ToReceiver::Directory(entry(b"d")).encode(&mut bytes);
-    for number in 0..FILES {
-        file(format!("d/{number}").as_bytes(), b"evil", &mut bytes);
+    ToReceiver::Directory(entry(0, b"d")).encode(&mut bytes);
+    for number in 1..=FILES {
+        file(number, format!("d/{number}").as_bytes(), b"evil", &mut bytes);
     }
-    ToReceiver::End { entries: FILES + 1 }.encode(&mut bytes);
+    end(FILES + 1, &mut bytes);
     let (report, _) = say(&output, bytes).await;
     over.store(true, Ordering::Relaxed);
     attacker.join().unwrap();

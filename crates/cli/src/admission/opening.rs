@@ -2,14 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp::{ParameterError, Session};
+use dfcp::ParameterError;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::seal::Seal;
 use crate::transfer::frame::PREAMBLE_BYTES;
-use crate::transport::{PathSample, Transport};
+use crate::transport::{PathSample, Streams, Transport};
 
 /// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ impl<T: Transport> Transport for Opening<T> {
         self.transport.seal()
     }
 
-    fn session(&self) -> Option<Session> {
-        self.transport.session()
+    fn streams(&self) -> Option<Arc<dyn Streams>> {
+        self.transport.streams()
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {

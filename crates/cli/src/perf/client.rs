@@ -7,7 +7,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::{PERF_RAW, Request};
-use super::{Measured, next_frame, session_for, sink, source, unexpected};
+use super::{Measured, next_frame, sink, source, streams_for, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
 use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
@@ -93,7 +93,7 @@ pub async fn session<T: Transport>(
 ) -> Result<Measured, TransferError> {
     let handle = Handle::new(connection);
     // Before the server can open streams.
-    let session = session_for(&handle, request)?;
+    let streams = streams_for(&handle, request)?;
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
@@ -108,9 +108,9 @@ pub async fn session<T: Transport>(
             await_raw(&mut reader).await?;
             handle.stop_decoding()?;
         }
-        sink::sink(&handle, reader, request, session, on_count).await
+        sink::sink(&handle, reader, request, streams, on_count).await
     } else {
-        source::source(&handle, reader, request, session, on_count).await
+        source::source(&handle, reader, request, streams, on_count).await
     }
 }
 

@@ -7,9 +7,9 @@ pub mod sink;
 pub mod source;
 pub mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp::Session;
 use serde::Serialize;
 use tokio::io::BufReader;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{ToSender, read_frame};
-use crate::transport::{Handle, PathSample, Transport};
+use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// A measurement, so far or at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -69,16 +69,16 @@ impl Measured {
     }
 }
 
-/// The session whose streams carry the data, if the request asks for streams.
+/// The streams which carry the data, if the request asks for some.
 ///
 /// # Errors
 /// The connection has no streams.
-fn session_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Session>, TransferError> {
+fn streams_for<T: Transport>(handle: &Handle<T>, request: &Request) -> Result<Option<Arc<dyn Streams>>, TransferError> {
     if request.streams == 0 {
         return Ok(None);
     }
     let without = || TransferError::Unsuited("a classic connection has no streams: leave --streams away".to_owned());
-    handle.session().ok_or_else(without).map(Some)
+    handle.streams().ok_or_else(without).map(Some)
 }
 
 async fn next_frame<T: Transport>(

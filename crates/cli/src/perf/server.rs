@@ -7,7 +7,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
 use super::wire::{PERF_RAW, Request};
-use super::{Measured, session_for, sink, source};
+use super::{Measured, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, PERF_STREAMS_MAX, SENDER_SILENCE_MAX};
@@ -83,10 +83,10 @@ pub async fn session<T: Transport>(
     };
     let prepared = prepare(&handle, &request, parameters).and_then(|()| {
         // Before the client can open streams, which it does when it has read our preamble.
-        session_for(&handle, &request).map_err(|error| error.to_string())
+        streams_for(&handle, &request).map_err(|error| error.to_string())
     });
-    let session = match prepared {
-        Ok(session) => session,
+    let streams = match prepared {
+        Ok(streams) => streams,
         Err(why) => {
             ToSender::Refused(Failure::new(FailureCode::Unsuited, why.clone())).encode(&mut answer);
             close_with(handle, &answer).await;
@@ -100,9 +100,9 @@ pub async fn session<T: Transport>(
     writer.write_all(&answer).await.map_err(TransferError::Connection)?;
     writer.flush().await.map_err(TransferError::Connection)?;
     let measured = if request.reverse {
-        source::source(&handle, reader, &request, session, |_| {}).await?
+        source::source(&handle, reader, &request, streams, |_| {}).await?
     } else {
-        sink::sink(&handle, reader, &request, session, |_| {}).await?
+        sink::sink(&handle, reader, &request, streams, |_| {}).await?
     };
     Ok((request, measured))
 }

@@ -6,7 +6,6 @@ mod streams;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dfcp::Session;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,10 +15,10 @@ use super::{Measured, unexpected};
 use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
 use crate::transfer::error::{ProtocolError, TransferError};
 use crate::transfer::frame::{kind, read_exact, read_header};
-use crate::transport::{Handle, PathSample, Transport};
+use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
-/// `on_count` hears each interim count. The data comes over streams of the `session`, if there is one. If the data is raw, decoding has been stopped: the first report, at once, says so.
+/// `on_count` hears each interim count. The data comes over the streams `beside` the first one, if there are any. If the data is raw, decoding has been stopped: the first report, at once, says so.
 ///
 /// # Errors
 /// The connection broke or the peer left the protocol, before the time was up.
@@ -27,14 +26,14 @@ pub async fn sink<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
     request: &Request,
-    session: Option<Session>,
+    beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
     let tally = Arc::new(Shared(Mutex::new(Tally { duration: request.duration, ..Tally::default() })));
     let (ended_in, ended_out) = oneshot::channel();
     let mut absorb = Box::pin(async {
-        if let Some(session) = &session {
-            streams::absorb(&mut reader, session, request.streams, &tally).await?;
+        if let Some(beside) = &beside {
+            streams::absorb(&mut reader, &**beside, request.streams, &tally).await?;
         } else if request.raw {
             absorb_raw(&mut reader, &tally).await?;
         } else {

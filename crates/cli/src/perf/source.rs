@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use dfcp::Session;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -17,8 +16,8 @@ use crate::limits::{
     CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
 };
 use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{HEADER_BYTES, ToReceiver, kind, with_header};
-use crate::transport::{Handle, PathSample, Transport};
+use crate::transfer::frame::{HEADER_BYTES, kind, with_header};
+use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -30,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const LOSS_ASSUMED: f64 = 0.5;
 const RTT_ASSUMED_MS: f64 = 1000.0;
 
-/// Sends as asked until the peer says that the time is up, over streams of the `session`, if there is one, and listens to what it counts. `on_count` hears each interim
+/// Sends as asked until the peer says that the time is up, over the streams `beside` the first one, if there are any, and listens to what it counts. `on_count` hears each interim
 /// count.
 ///
 /// # Errors
@@ -39,13 +38,13 @@ pub async fn source<T: Transport>(
     handle: &Handle<T>,
     mut reader: BufReader<Handle<T>>,
     request: &Request,
-    session: Option<Session>,
+    beside: Option<Arc<dyn Streams>>,
     on_count: impl FnMut(&Measured),
 ) -> Result<Measured, TransferError> {
     let progress = Arc::new(Progress::default());
     let mut emit = Box::pin(async {
-        match &session {
-            Some(session) => streams::emit(handle.clone(), session, request, &progress).await,
+        match &beside {
+            Some(beside) => streams::emit(handle.clone(), &**beside, request, &progress).await,
             None => emit(handle.clone(), request, &progress).await,
         }
     });
@@ -210,7 +209,7 @@ async fn end<T: Transport>(mut handle: Handle<T>, request: &Request, progress: &
     }
     if !request.raw {
         control.clear();
-        ToReceiver::End { entries: 0 }.encode(&mut control);
+        with_header(kind::END, &mut control, |body| body.extend_from_slice(&[0; 4]));
         handle.write_all(&control).await?;
     }
     handle.flush().await?;

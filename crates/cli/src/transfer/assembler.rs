@@ -1,26 +1,34 @@
 //! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
 
+mod allowance;
+mod tree;
+
+use self::allowance::{Allowance, Reserved};
+use self::tree::{OpenDirectory, Tree};
 use super::EntryOutcome;
 use super::error::{EXISTS, Failure, FailureCode, ProtocolError, TransferError};
 use super::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
 use super::names::RelativeName;
-use super::store::{Changed, Existing, Made, Staged, Unpublished};
+use super::store::{Changed, Existing, Staged, Unpublished};
 use super::target::{Target, Writing};
-use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
-use crate::units::human_bytes;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
 #[derive(Debug)]
 pub struct Assembler {
     target: Target,
-    entries: u32,
     stored: u32,
     failed: u32,
-    /// Content that was stored or is being stored.
-    taken_bytes: u64,
-    current: Current,
-    /// Directories which may still get content, each below the one before it, so at most `DEPTH_MAX`.
-    open_directories: Vec<OpenDirectory>,
+    allowance: Allowance,
+    /// What each stream is in the middle of, that of the first one first.
+    streams: Vec<Current>,
+    tree: Tree,
+    /// Directory frames so far.
+    directories: u32,
+    /// Of these, directories which are not open any more, since this was asked for last.
+    closed_directories: usize,
+    /// How many entries there are, once the sender has told.
+    entries: Option<u32>,
     /// What is complete and waits to become durable together with what follows, in the order of the verdicts.
     batch: Vec<(Receipt, Unpublished)>,
     batch_bytes: u64,
@@ -30,28 +38,39 @@ pub struct Assembler {
     outcomes: Vec<EntryOutcome>,
 }
 
-#[derive(Debug)]
+/// What a stream is in the middle of.
+#[derive(Debug, Default)]
 enum Current {
     /// Between files.
+    #[default]
     Nothing,
     /// Inside a file that is being stored.
-    Storing { index: u32, name: RelativeName, entry: Entry, staged: Box<Staged> },
-    /// Inside a file that goes to a stream.
-    Writing { index: u32, name: RelativeName, file: Box<Writing> },
+    Storing { file: Receiving, entry: Entry, staged: Box<Staged>, reserved: Reserved },
+    /// Inside a file that is passed on.
+    Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
     /// Inside a file of which one exists already: its data are counted, and its hash decides.
-    Comparing { index: u32, name: RelativeName, existing: Box<Existing>, received: u64 },
+    Comparing { file: Receiving, existing: Box<Existing>, received: u64 },
     /// Inside a file whose verdict was already sent: its data are dropped.
     Draining,
     /// After the end frame.
     Ended,
 }
 
+/// A file of which more is to come.
 #[derive(Debug)]
-struct OpenDirectory {
+struct Receiving {
     index: u32,
     name: RelativeName,
-    entry: Entry,
-    made: Made,
+}
+
+impl Current {
+    /// The file without a verdict that it is inside of.
+    fn index(&self) -> Option<u32> {
+        match self {
+            Self::Storing { file, .. } | Self::Writing { file, .. } | Self::Comparing { file, .. } => Some(file.index),
+            Self::Nothing | Self::Draining | Self::Ended => None,
+        }
+    }
 }
 
 /// What an entry's outcome is made of, once it is stored.
@@ -67,75 +86,67 @@ struct Receipt {
 impl Assembler {
     /// For one session.
     pub fn new(target: impl Into<Target>) -> Self {
+        let target = target.into();
         Self {
-            target: target.into(),
-            entries: 0,
             stored: 0,
             failed: 0,
-            taken_bytes: 0,
-            current: Current::Nothing,
-            open_directories: Vec::new(),
+            allowance: Allowance::new(target.session_bytes_max()),
+            streams: (0..=FILE_STREAMS_MAX).map(|_| Current::Nothing).collect(),
+            tree: Tree::default(),
+            directories: 0,
+            closed_directories: 0,
+            entries: None,
             batch: Vec::new(),
             batch_bytes: 0,
             changed: Changed::default(),
             answers: Vec::new(),
             outcomes: Vec::new(),
+            target,
         }
     }
 
-    /// Takes the next frame. A failed file is an answer, not an error. What is complete may wait for more to become durable
-    /// with, until [`Assembler::publish`].
+    /// Takes the next frame of a stream: 0 is the first one, and those beside it have numbers up to [`FILE_STREAMS_MAX`]. A failed file is
+    /// an answer, not an error. What is complete may wait for more to become durable with, until [`Assembler::publish`].
     ///
     /// # Errors
     /// The sender broke the protocol, or the stored names cannot be flushed; the session is over then.
-    pub fn handle(&mut self, frame: &ToReceiver) -> Result<(), TransferError> {
-        match (frame, std::mem::replace(&mut self.current, Current::Nothing)) {
-            (ToReceiver::Directory(entry), Current::Nothing) => self.directory(entry),
-            (ToReceiver::File(entry), Current::Nothing) => self.file(entry),
-            (ToReceiver::Data(data), Current::Storing { index, name, entry, mut staged }) => {
-                match self.take(data.len() as u64).and_then(|()| staged.write(data)) {
-                    Ok(()) => self.current = Current::Storing { index, name, entry, staged },
-                    Err(failure) => {
-                        self.current = Current::Draining;
-                        drop(staged);
-                        self.file_failed(index, &name.to_string(), failure);
-                    }
-                }
-                Ok(())
+    pub fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
+        let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
+        let is_first = stream == 0;
+        let next = match (frame, current) {
+            (ToReceiver::Directory(entry), Current::Nothing) if is_first => self.directory(entry)?,
+            (ToReceiver::End { entries, .. }, Current::Nothing) if is_first => {
+                self.entries = Some(*entries);
+                Current::Ended
             }
-            (ToReceiver::FileEnd { len, hash }, Current::Storing { index, name, entry, staged }) => {
-                self.file_end(index, &name, &entry, *staged, (*len, hash))
+            (ToReceiver::File(entry), Current::Nothing) => self.file(entry)?,
+            (frame, Current::Storing { file, entry, staged, reserved }) => {
+                self.storing(frame, file, entry, staged, reserved)?
             }
-            (ToReceiver::Data(data), Current::Comparing { index, name, existing, received }) => {
-                let received = received.saturating_add(data.len() as u64);
-                if received > existing.len() {
-                    self.current = Current::Draining;
-                    self.file_failed(index, &name.to_string(), Failure::new(FailureCode::Exists, EXISTS));
-                } else {
-                    self.current = Current::Comparing { index, name, existing, received };
-                }
-                Ok(())
+            (frame, Current::Writing { file, writing, reserved }) => self.writing(frame, file, writing, reserved)?,
+            (frame, Current::Comparing { file, existing, received }) => {
+                self.comparing(frame, file, existing, received)?
             }
-            (ToReceiver::FileEnd { len, hash }, Current::Comparing { index, name, existing, received }) => {
-                self.compare(index, name, existing, received, (*len, hash))
-            }
-            (
-                ToReceiver::FileAbort(sentence),
-                Current::Storing { index, name, .. } | Current::Comparing { index, name, .. },
-            ) => {
-                self.given_up(index, &name, sentence);
-                Ok(())
-            }
-            (frame, Current::Writing { index, name, file }) => self.writing(frame, index, name, file),
-            (ToReceiver::Data(_), Current::Draining) => {
-                self.current = Current::Draining;
-                Ok(())
-            }
-            (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining) => Ok(()),
-            (ToReceiver::End { entries }, Current::Nothing) if *entries == self.entries => self.end(),
-            (ToReceiver::End { .. }, Current::Nothing) => Err(ProtocolError::Summary.into()),
-            (frame, _) => Err(ProtocolError::OutOfPlace { frame: frame.name() }.into()),
-        }
+            (ToReceiver::Data(_), Current::Draining) => Current::Draining,
+            (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining) => Current::Nothing,
+            (frame, _) => return Err(out_of_place(frame)),
+        };
+        self.streams[stream] = next;
+        self.publish_if_enough()
+    }
+
+    /// Every stream has ended: sets what is left of the directories, confirms what waits, and closes the account.
+    ///
+    /// # Errors
+    /// The sender has not said what it has sent, or something else; or the stored names cannot be flushed.
+    pub fn finish(&mut self) -> Result<(), TransferError> {
+        let entries = self.entries.ok_or(TransferError::PeerClosed)?;
+        let left = self.tree.finish(entries)?;
+        self.leave_directories(left);
+        self.publish()?;
+        let (stored, failed) = self.totals();
+        self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
+        Ok(())
     }
 
     /// The answers since the last call, in order; the summary's progress is for the caller to fill in.
@@ -169,9 +180,9 @@ impl Assembler {
         Ok(())
     }
 
-    /// Whether the end frame came and everything was answered.
-    pub fn is_finished(&self) -> bool {
-        matches!(self.current, Current::Ended)
+    /// Directories that are complete or were refused, since the last call.
+    pub fn take_closed_directories(&mut self) -> usize {
+        std::mem::take(&mut self.closed_directories)
     }
 
     /// Entries stored and not stored so far.
@@ -179,183 +190,206 @@ impl Assembler {
         (self.stored, self.failed)
     }
 
-    fn directory(&mut self, entry: &Entry) -> Result<(), TransferError> {
-        let index = self.next_index()?;
-        let made =
-            self.enter(entry).and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
+    fn directory(&mut self, entry: &Entry) -> Result<Current, TransferError> {
+        let index = entry.index;
+        if entry.directories != self.directories || self.is_under_way(index) {
+            return Err(ProtocolError::Ordinal { index }.into());
+        }
+        self.directories += 1;
+        let name = parse(entry);
+        let complete = self.tree.leave(index, name.as_ref().ok())?;
+        self.leave_directories(complete);
+        let made = name.and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
         match made {
-            Ok((made, name)) => {
-                self.open_directories.push(OpenDirectory { index, name, entry: entry.clone(), made });
-            }
+            Ok((made, name)) => self.tree.enter(index, OpenDirectory { name, entry: entry.clone(), made }),
             Err(failure) => {
+                self.closed_directories += 1;
                 self.answer(index, &shown(entry), true, None, Err(failure));
+                self.settle(index)?;
             }
         }
-        self.publish_if_enough()
+        Ok(Current::Nothing)
     }
 
-    fn file(&mut self, entry: &Entry) -> Result<(), TransferError> {
-        let index = self.next_index()?;
-        self.current = self.begin(index, entry).unwrap_or_else(|failure| {
-            self.file_failed(index, &shown(entry), failure);
-            Current::Draining
-        });
-        self.publish_if_enough()
+    fn file(&mut self, entry: &Entry) -> Result<Current, TransferError> {
+        let index = entry.index;
+        if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
+            return Err(ProtocolError::Ordinal { index }.into());
+        }
+        match self.begin(entry) {
+            Ok(current) => Ok(current),
+            Err(failure) => self.file_failed(index, &shown(entry), failure).map(|()| Current::Draining),
+        }
     }
 
-    fn begin(&mut self, index: u32, entry: &Entry) -> Result<Current, Failure> {
-        let name = self.enter(entry)?;
+    fn begin(&mut self, entry: &Entry) -> Result<Current, Failure> {
+        let name = parse(entry)?;
         if let Target::Stream(one) = &self.target {
-            self.check_allowance(entry.size_hint_bytes)?;
-            return Ok(Current::Writing { index, file: Box::new(one.begin(&name)?), name });
+            let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
+            let writing = one.begin(&name).map(Box::new);
+            let file = Receiving { index: entry.index, name };
+            return match writing {
+                Ok(writing) => Ok(Current::Writing { file, writing, reserved }),
+                Err(failure) => {
+                    self.allowance.release(reserved);
+                    Err(failure)
+                }
+            };
         }
         match self.target.begin(&name, entry.size_hint_bytes, &mut self.changed) {
             // Only now: a file that is compared takes nothing of the allowance.
             Ok(staged) => {
-                self.check_allowance(entry.size_hint_bytes)?;
-                Ok(Current::Storing { index, name, entry: entry.clone(), staged: Box::new(staged) })
+                let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
+                let file = Receiving { index: entry.index, name };
+                Ok(Current::Storing { file, entry: entry.clone(), staged: Box::new(staged), reserved })
             }
             Err(failure) if failure.code == FailureCode::Exists => {
                 let existing = self.target.existing(&name, entry.size_hint_bytes, &mut self.changed);
                 let existing = Box::new(existing.ok_or(failure)?);
-                Ok(Current::Comparing { index, name, existing, received: 0 })
+                Ok(Current::Comparing { file: Receiving { index: entry.index, name }, existing, received: 0 })
             }
             Err(failure) => Err(failure),
         }
     }
 
-    /// Takes the next frame of a file that goes to a stream.
+    /// Takes the next frame of a file that is being stored.
+    fn storing(
+        &mut self,
+        frame: &ToReceiver,
+        file: Receiving,
+        entry: Entry,
+        mut staged: Box<Staged>,
+        mut reserved: Reserved,
+    ) -> Result<Current, TransferError> {
+        if let ToReceiver::Data(data) = frame {
+            let taken = self.allowance.take(&mut reserved, data.len() as u64);
+            return match taken.and_then(|()| staged.write(data)) {
+                Ok(()) => Ok(Current::Storing { file, entry, staged, reserved }),
+                Err(failure) => {
+                    self.allowance.release(reserved);
+                    drop(staged);
+                    self.file_failed(file.index, &file.name.to_string(), failure)?;
+                    Ok(Current::Draining)
+                }
+            };
+        }
+        self.allowance.release(reserved);
+        match frame {
+            ToReceiver::FileEnd { len, hash } => match self.target.finish(*staged, &entry, *len, hash) {
+                Ok(finished) => {
+                    let receipt = file.receipt(*len, hash, Confirmed::Stored);
+                    self.await_disk(receipt, Unpublished::File(Box::new(finished)))?;
+                }
+                Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
+            },
+            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
+            frame => return Err(out_of_place(frame)),
+        }
+        Ok(Current::Nothing)
+    }
+
+    /// Takes the next frame of a file that is passed on.
     fn writing(
         &mut self,
         frame: &ToReceiver,
-        index: u32,
-        name: RelativeName,
-        mut file: Box<Writing>,
-    ) -> Result<(), TransferError> {
-        match frame {
-            ToReceiver::Data(data) => match self.take(data.len() as u64).and_then(|()| file.write(data)) {
-                Ok(()) => self.current = Current::Writing { index, name, file },
+        file: Receiving,
+        mut writing: Box<Writing>,
+        mut reserved: Reserved,
+    ) -> Result<Current, TransferError> {
+        if let ToReceiver::Data(data) = frame {
+            let taken = self.allowance.take(&mut reserved, data.len() as u64);
+            return match taken.and_then(|()| writing.write(data)) {
+                Ok(()) => Ok(Current::Writing { file, writing, reserved }),
                 Err(failure) => {
-                    self.current = Current::Draining;
-                    self.file_failed(index, &name.to_string(), failure);
+                    self.allowance.release(reserved);
+                    self.file_failed(file.index, &file.name.to_string(), failure)?;
+                    Ok(Current::Draining)
                 }
-            },
-            ToReceiver::FileEnd { len, hash } => match file.finish(*len, hash) {
+            };
+        }
+        self.allowance.release(reserved);
+        match frame {
+            ToReceiver::FileEnd { len, hash } => match writing.finish(*len, hash) {
                 Ok(()) => {
                     let content = Some((*len, blake3::Hash::from_bytes(*hash)));
-                    self.answer(index, &name.to_string(), false, content, Ok(Confirmed::Stored));
+                    self.answer(file.index, &file.name.to_string(), false, content, Ok(Confirmed::Stored));
+                    self.settle(file.index)?;
                 }
-                Err(failure) => self.file_failed(index, &name.to_string(), failure),
+                Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
             },
-            ToReceiver::FileAbort(sentence) => self.given_up(index, &name, sentence),
-            frame => return Err(ProtocolError::OutOfPlace { frame: frame.name() }.into()),
+            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
+            frame => return Err(out_of_place(frame)),
         }
-        Ok(())
+        Ok(Current::Nothing)
     }
 
-    fn given_up(&mut self, index: u32, name: &RelativeName, sentence: &str) {
-        let shown = crate::output::printable(sentence);
-        let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
-        self.file_failed(index, &name.to_string(), failure);
-    }
-
-    /// Confirms a file that exists already, if it is the same, as soon as it is on the disk.
-    fn compare(
+    /// Takes the next frame of a file that exists already, which is confirmed if it is the same.
+    fn comparing(
         &mut self,
-        index: u32,
-        name: RelativeName,
+        frame: &ToReceiver,
+        file: Receiving,
         existing: Box<Existing>,
         received: u64,
-        (len, hash): (u64, &[u8; HASH_BYTES]),
-    ) -> Result<(), TransferError> {
-        let failure = match existing.is_identical(received, len, hash) {
-            Ok(true) => {
-                let content = Some((len, blake3::Hash::from_bytes(*hash)));
-                let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
-                return self.await_disk(receipt, Unpublished::Unchanged(existing));
+    ) -> Result<Current, TransferError> {
+        let differs = || Failure::new(FailureCode::Exists, EXISTS);
+        match frame {
+            ToReceiver::Data(data) => {
+                let received = received.saturating_add(data.len() as u64);
+                if received <= existing.len() {
+                    return Ok(Current::Comparing { file, existing, received });
+                }
+                self.file_failed(file.index, &file.name.to_string(), differs())?;
+                return Ok(Current::Draining);
             }
-            Ok(false) => Failure::new(FailureCode::Exists, EXISTS),
-            Err(error) => Failure::from_io("read the file that exists", &error),
-        };
-        self.file_failed(index, &name.to_string(), failure);
-        self.publish_if_enough()
-    }
-
-    /// Counts content that is to be written.
-    fn take(&mut self, bytes: u64) -> Result<(), Failure> {
-        self.check_allowance(bytes)?;
-        self.taken_bytes = self.taken_bytes.saturating_add(bytes);
-        Ok(())
-    }
-
-    /// Whether the sender may store `bytes` more.
-    fn check_allowance(&self, bytes: u64) -> Result<(), Failure> {
-        match self.target.session_bytes_max() {
-            Some(max) if self.taken_bytes.saturating_add(bytes) > max => {
-                let sentence = format!(
-                    "the receiver takes {} from one sender and this would be more: send less, or ask for a larger \
-                     --max-bytes there",
-                    human_bytes(max)
-                );
-                Err(Failure::new(FailureCode::DiskFull, sentence))
-            }
-            _ => Ok(()),
+            ToReceiver::FileEnd { len, hash } => match existing.is_identical(received, *len, hash) {
+                Ok(true) => {
+                    let receipt = file.receipt(*len, hash, Confirmed::Unchanged);
+                    self.await_disk(receipt, Unpublished::Unchanged(existing))?;
+                }
+                Ok(false) => self.file_failed(file.index, &file.name.to_string(), differs())?,
+                Err(error) => {
+                    let failure = Failure::from_io("read the file that exists", &error);
+                    self.file_failed(file.index, &file.name.to_string(), failure)?;
+                }
+            },
+            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
+            frame => return Err(out_of_place(frame)),
         }
+        Ok(Current::Nothing)
     }
 
-    /// Checks the name and finishes the directories which it is not in.
-    fn enter(&mut self, entry: &Entry) -> Result<RelativeName, Failure> {
-        let name = RelativeName::parse(&entry.name)
-            .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))?;
-        while self.open_directories.last().is_some_and(|directory| !name.is_below(&directory.name)) {
-            self.leave_directory();
-        }
-        Ok(name)
-    }
-
-    fn leave_directory(&mut self) {
-        let Some(OpenDirectory { index, name, entry, made }) = self.open_directories.pop() else { return };
-        let receipt = Receipt { index, name: name.clone(), content: None, confirmed: Confirmed::Stored };
-        self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
-    }
-
-    fn file_end(
-        &mut self,
-        index: u32,
-        name: &RelativeName,
-        entry: &Entry,
-        staged: Staged,
-        (len, hash): (u64, &[u8; HASH_BYTES]),
-    ) -> Result<(), TransferError> {
-        match self.target.finish(staged, entry, len, hash) {
-            Ok(finished) => {
-                let content = Some((len, blake3::Hash::from_bytes(*hash)));
-                let receipt = Receipt { index, name: name.clone(), content, confirmed: Confirmed::Stored };
-                self.await_disk(receipt, Unpublished::File(Box::new(finished)))
-            }
-            Err(failure) => {
-                self.file_failed(index, &name.to_string(), failure);
-                self.publish_if_enough()
-            }
-        }
+    fn given_up(&mut self, file: &Receiving, sentence: &str) -> Result<(), TransferError> {
+        let shown = crate::output::printable(sentence);
+        let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
+        self.file_failed(file.index, &file.name.to_string(), failure)
     }
 
     /// Confirms a file together with others.
     fn await_disk(&mut self, receipt: Receipt, file: Unpublished) -> Result<(), TransferError> {
+        let index = receipt.index;
         self.batch_bytes = self.batch_bytes.saturating_add(file.bytes());
         self.batch.push((receipt, file));
-        self.publish_if_enough()
+        self.settle(index)
     }
 
-    fn end(&mut self) -> Result<(), TransferError> {
-        while !self.open_directories.is_empty() {
-            self.leave_directory();
-        }
-        self.publish()?;
-        self.current = Current::Ended;
-        let (stored, failed) = self.totals();
-        self.answers.push(ToSender::Summary { stored, failed, progress: Progress::default() });
+    /// An entry needs nothing more of the sender. Behind it in the batch go the directories which it has completed.
+    fn settle(&mut self, index: u32) -> Result<(), TransferError> {
+        let complete = self.tree.settle(index)?;
+        self.leave_directories(complete);
         Ok(())
+    }
+
+    fn leave_directories(&mut self, directories: Vec<(u32, OpenDirectory)>) {
+        self.closed_directories += directories.len();
+        for (index, OpenDirectory { name, entry, made }) in directories {
+            let receipt = Receipt { index, name: name.clone(), content: None, confirmed: Confirmed::Stored };
+            self.batch.push((receipt, Unpublished::Directory { name, made, entry }));
+        }
+    }
+
+    /// Whether a stream is inside of this file.
+    fn is_under_way(&self, index: u32) -> bool {
+        self.streams.iter().any(|current| current.index() == Some(index))
     }
 
     fn publish_if_enough(&mut self) -> Result<(), TransferError> {
@@ -365,14 +399,9 @@ impl Assembler {
         if is_enough { self.publish() } else { Ok(()) }
     }
 
-    fn next_index(&mut self) -> Result<u32, ProtocolError> {
-        let index = self.entries;
-        self.entries = index.checked_add(1).ok_or(ProtocolError::OutOfPlace { frame: "file" })?;
-        Ok(index)
-    }
-
-    fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) {
+    fn file_failed(&mut self, index: u32, shown: &str, failure: Failure) -> Result<(), TransferError> {
         self.answer(index, shown, false, None, Err(failure));
+        self.settle(index)
     }
 
     fn answer(
@@ -390,6 +419,22 @@ impl Assembler {
         self.outcomes.push(EntryOutcome { name: shown.to_owned(), is_directory, is_unchanged, bytes, hash, failure });
         self.answers.push(ToSender::Verdict { index, outcome });
     }
+}
+
+impl Receiving {
+    fn receipt(self, len: u64, hash: &[u8; HASH_BYTES], confirmed: Confirmed) -> Receipt {
+        let content = Some((len, blake3::Hash::from_bytes(*hash)));
+        Receipt { index: self.index, name: self.name, content, confirmed }
+    }
+}
+
+fn out_of_place(frame: &ToReceiver) -> TransferError {
+    ProtocolError::OutOfPlace { frame: frame.name() }.into()
+}
+
+fn parse(entry: &Entry) -> Result<RelativeName, Failure> {
+    RelativeName::parse(&entry.name)
+        .map_err(|error| Failure::new(FailureCode::Name, format!("the receiver refuses the name: {error}")))
 }
 
 /// A name that may be anything, for a message.

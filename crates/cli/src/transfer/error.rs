@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dfcp::ParameterError;
+use dfcp::{ParameterError, StreamError};
 
 use crate::limits::SENTENCE_BYTES_MAX;
 
@@ -147,6 +147,21 @@ pub enum ProtocolError {
         /// Which frame.
         frame: &'static str,
     },
+    /// Two entries with one ordinal, directories whose ordinals do not grow, or an entry which belongs after ones that have not come.
+    #[error("the sender's entry {index} is out of order or has come before")]
+    Ordinal {
+        /// As in its frame.
+        index: u32,
+    },
+    /// A stream ended between the first and the last frame of a file.
+    #[error("the sender ended a stream inside of a file")]
+    CutFile,
+    /// More streams beside the first one than a session may have, or than the sender says it has opened.
+    #[error("the sender opened more streams than it may")]
+    TooManyStreams,
+    /// More entries are missing among those that came than can be on their way.
+    #[error("the sender left out too many entries")]
+    TooManyGaps,
     /// A verdict about something that was not sent, or was answered before.
     #[error("the receiver answered for entry {index}, which does not await an answer")]
     StrayVerdict {
@@ -154,11 +169,8 @@ pub enum ProtocolError {
         index: u32,
     },
     /// The totals of the two sides differ.
-    #[error("the receiver's summary does not agree with what was sent")]
+    #[error("what was sent and what was received do not agree")]
     Summary,
-    /// More than [`crate::limits::UNANSWERED_MAX`] entries without a verdict.
-    #[error("the receiver left too many files unanswered")]
-    Unanswered,
 }
 
 /// Why a whole transfer failed.
@@ -170,6 +182,9 @@ pub enum TransferError {
     /// The peer closed before the end.
     #[error("the peer closed the connection before the transfer was complete; see its messages and send again")]
     PeerClosed,
+    /// The peer broke one of the streams off and not the connection.
+    #[error("the peer broke a stream off ({0}): it was stopped or has failed; see its messages and try again")]
+    Stream(io::Error),
     /// The peer keeps the connection alive and says nothing.
     #[error("the peer has been silent for {seconds} s; see whether its disk hangs, and send again")]
     Silent {
@@ -197,6 +212,13 @@ pub enum TransferError {
     /// A thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,
+}
+
+impl TransferError {
+    /// From an error of a stream beside the first one: that stream's own, or the connection's.
+    pub(super) fn of_stream(error: io::Error) -> Self {
+        if StreamError::of(&error).is_some() { Self::Stream(error) } else { Self::Connection(error) }
+    }
 }
 
 /// A peer which resets a connection is there: its program has ended or failed, and the path is not to blame.

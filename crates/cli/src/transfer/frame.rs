@@ -35,7 +35,7 @@ impl Service {
     /// Which version of it is spoken here.
     pub const fn version(self) -> u8 {
         match self {
-            Self::Files => 1,
+            Self::Files => 2,
             Self::Perf => 5,
         }
     }
@@ -75,7 +75,7 @@ pub mod kind {
     pub const FILE_END: u8 = 0x04;
     /// The current file is given up.
     pub const FILE_ABORT: u8 = 0x05;
-    /// Nothing more comes.
+    /// No entry follows that is not on its way.
     pub const END: u8 = 0x06;
     /// What became of one entry.
     pub const VERDICT: u8 = 0x41;
@@ -94,6 +94,10 @@ pub mod kind {
 /// Name and metadata of a file or directory, as received: the name is not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Its ordinal, by which it is answered: entries are numbered from 0 in the order in which they were found.
+    pub index: u32,
+    /// Directories among the entries of lower ordinals. A receiver which takes it later than these finds its directory made.
+    pub directories: u32,
     /// Permission bits, of which only the lowest nine are used.
     pub mode: u32,
     /// Modification time, whole seconds since 1970 (negative before).
@@ -124,10 +128,12 @@ pub enum ToReceiver {
     },
     /// The current file is given up, and why.
     FileAbort(String),
-    /// Nothing more comes.
+    /// The last frame of the first stream.
     End {
-        /// Directory and File frames sent.
+        /// Directory and File frames on all streams.
         entries: u32,
+        /// Streams beside the first one that the sender has opened.
+        streams: u32,
     },
 }
 
@@ -144,7 +150,7 @@ pub enum Confirmed {
 /// What a receiver says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToSender {
-    /// What became of the entry with this ordinal (0 for the first Directory or File frame).
+    /// What became of the entry with this ordinal.
     Verdict {
         /// The ordinal.
         index: u32,
@@ -179,6 +185,8 @@ impl Entry {
     /// Appends the whole frame, of type `DIRECTORY` or `FILE`.
     pub fn encode(&self, frame_kind: u8, out: &mut Vec<u8>) {
         with_header(frame_kind, out, |out| {
+            out.extend_from_slice(&self.index.to_be_bytes());
+            out.extend_from_slice(&self.directories.to_be_bytes());
             out.extend_from_slice(&self.mode.to_be_bytes());
             out.extend_from_slice(&self.mtime_s.to_be_bytes());
             out.extend_from_slice(&self.mtime_ns.to_be_bytes());
@@ -190,6 +198,8 @@ impl Entry {
     fn decode(body: &[u8]) -> Option<Self> {
         let mut fields = Fields(body);
         let entry = Self {
+            index: u32::from_be_bytes(fields.array()?),
+            directories: u32::from_be_bytes(fields.array()?),
             mode: u32::from_be_bytes(fields.array()?),
             mtime_s: i64::from_be_bytes(fields.array()?),
             mtime_ns: u32::from_be_bytes(fields.array()?),
@@ -216,9 +226,10 @@ impl ToReceiver {
                 truncate(&mut sentence, SENTENCE_BYTES_MAX);
                 with_header(kind::FILE_ABORT, out, |out| out.extend_from_slice(sentence.as_bytes()));
             }
-            Self::End { entries } => {
-                with_header(kind::END, out, |out| out.extend_from_slice(&entries.to_be_bytes()));
-            }
+            Self::End { entries, streams } => with_header(kind::END, out, |out| {
+                out.extend_from_slice(&entries.to_be_bytes());
+                out.extend_from_slice(&streams.to_be_bytes());
+            }),
         }
     }
 
@@ -240,10 +251,13 @@ impl ToReceiver {
                 Ok(Self::FileEnd { len: u64::from_be_bytes(len), hash })
             }
             kind::FILE_ABORT => sentence(body).map(Self::FileAbort).ok_or_else(|| malformed("file abort")),
-            kind::END => match <[u8; 4]>::try_from(&body[..]) {
-                Ok(entries) => Ok(Self::End { entries: u32::from_be_bytes(entries) }),
-                Err(_) => Err(malformed("end")),
-            },
+            kind::END => {
+                let mut fields = Fields(body);
+                let (Some(entries), Some(streams), true) = (fields.array(), fields.array(), fields.0.is_empty()) else {
+                    return Err(malformed("end"));
+                };
+                Ok(Self::End { entries: u32::from_be_bytes(entries), streams: u32::from_be_bytes(streams) })
+            }
             _ => Err(ProtocolError::UnknownFrame { kind: frame_kind }),
         }
     }

@@ -1,21 +1,24 @@
 //! The receiving side of a session.
 
+pub(super) mod streams;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use self::streams::{Heard, Inlet, Spares};
 use super::assembler::Assembler;
 use super::error::{Failure, FailureCode, TransferError};
-use super::frame::{Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
+use super::frame::{Progress, Service, ToSender};
 use super::target::Target;
 use super::{Bottleneck, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
-    BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX,
-    VERDICTS_WAITING_MAX,
+    BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, OPEN_DIRECTORIES_MAX,
+    REPORT_INTERVAL, SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
 };
 use crate::stop::Stop;
 use crate::transport::{Handle, Transport};
@@ -34,19 +37,32 @@ pub async fn receive<T: Transport>(
     let handle = Handle::new(transport);
     let assembler = Assembler::new(target);
     let counters = Arc::new(Counters::new(started));
+    // Before the sender can open any, which it does when it has read our preamble.
+    let beside = handle.streams();
     let (frames_in, frames_out) = mpsc::channel(CHUNKS_WAITING_MAX);
     let (answers_in, answers_out) = mpsc::channel(VERDICTS_WAITING_MAX);
-    let (spare_in, spare_out) = std::sync::mpsc::channel();
+    let inlet = Inlet {
+        frames: frames_in,
+        spares: Arc::new(Spares::default()),
+        open_directories: Arc::new(Semaphore::new(OPEN_DIRECTORIES_MAX)),
+        counters: Arc::clone(&counters),
+    };
     let disk = tokio::task::spawn_blocking({
-        let worker = DiskWorker { counters: Arc::clone(&counters), observer: Arc::clone(&observer) };
-        move || worker.run(assembler, frames_out, &answers_in, &spare_in)
+        let worker = DiskWorker {
+            counters: Arc::clone(&counters),
+            observer: Arc::clone(&observer),
+            spares: Arc::clone(&inlet.spares),
+            open_directories: Arc::clone(&inlet.open_directories),
+        };
+        move || worker.run(assembler, frames_out, &answers_in)
     });
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
         let reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
         let hear = async {
             tokio::select! {
-                heard = hear(reader, frames_in, spare_out, &counters) => heard,
+                heard = streams::hear(reader, beside, inlet) => heard,
+                silent = streams::watch_silence(&counters) => Err(silent),
                 () = stop.requested() => Err(TransferError::Stopped),
             }
         };
@@ -82,15 +98,28 @@ pub async fn refuse<T: Transport>(mut transport: T, service: Service, failure: F
     let _ = timeout(CLOSE_WAIT_MAX, farewell).await;
 }
 
+#[derive(Debug)]
 pub(super) struct Counters {
     received_bytes: AtomicU64,
     disk_us: AtomicU64,
     heard: LastHeard,
+    /// Frames that were read and not handled yet. While there are some, the sender is not to blame for a silence.
+    in_hand: AtomicUsize,
 }
 
 impl Counters {
     pub(super) fn new(now: Instant) -> Self {
-        Self { received_bytes: AtomicU64::new(0), disk_us: AtomicU64::new(0), heard: LastHeard::new(now) }
+        Self {
+            received_bytes: AtomicU64::new(0),
+            disk_us: AtomicU64::new(0),
+            heard: LastHeard::new(now),
+            in_hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// A frame that was read needs nothing more.
+    pub(super) fn handled(&self) {
+        self.in_hand.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn progress(&self) -> Progress {
@@ -118,20 +147,21 @@ fn snapshot<T: Transport>(handle: &Handle<T>, counters: &Counters, elapsed: Dura
 struct DiskWorker {
     counters: Arc<Counters>,
     observer: Arc<dyn Observer>,
+    spares: Arc<Spares>,
+    open_directories: Arc<Semaphore>,
 }
 
 impl DiskWorker {
-    /// Handles frames until the end frame, the first error, or the end of the channel. Dropping the assembler on the
-    /// way out removes an unfinished file.
+    /// Handles frames until all streams have ended, or until the first error, or the end of the channel. Dropping the assembler on the
+    /// way out removes unfinished files.
     fn run(
         self,
         mut assembler: Assembler,
-        mut frames: mpsc::Receiver<ToReceiver>,
+        mut frames: mpsc::Receiver<Heard>,
         answers: &mpsc::Sender<ToSender>,
-        spare: &std::sync::mpsc::Sender<Vec<u8>>,
     ) -> Result<Report, TransferError> {
         let mut report = Report::default();
-        let served = self.serve(&mut assembler, &mut report, &mut frames, (answers, spare));
+        let served = self.serve(&mut assembler, &mut report, &mut frames, answers);
         if served.is_err() {
             // What is whole stays, whatever became of its sender.
             assembler.publish()?;
@@ -145,35 +175,40 @@ impl DiskWorker {
         &self,
         assembler: &mut Assembler,
         report: &mut Report,
-        frames: &mut mpsc::Receiver<ToReceiver>,
-        (answers, spare): (&mpsc::Sender<ToSender>, &std::sync::mpsc::Sender<Vec<u8>>),
+        frames: &mut mpsc::Receiver<Heard>,
+        answers: &mpsc::Sender<ToSender>,
     ) -> Result<(), TransferError> {
         let mut waits_since = None;
-        while !assembler.is_finished() {
+        loop {
             let next = Self::next(frames, waits_since)?;
             let started = std::time::Instant::now();
             let handled = match &next {
-                Some(frame) => assembler.handle(frame),
+                Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
+                Some(Heard::AllEnded) => assembler.finish(),
                 None => assembler.publish(),
             };
             let spent_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.counters.disk_us.fetch_add(spent_us, Ordering::Relaxed);
+            self.open_directories.add_permits(assembler.take_closed_directories());
             self.tell(assembler, report, answers)?;
             handled?;
             waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
-            if let Some(ToReceiver::Data(data)) = next {
-                // Without a taker the memory is simply freed.
-                let _ = spare.send(data);
+            match next {
+                Some(Heard::AllEnded) => return Ok(()),
+                Some(Heard::Frame(_, frame)) => {
+                    self.counters.handled();
+                    self.spares.give(frame);
+                }
+                None => {}
             }
         }
-        Ok(())
     }
 
-    /// The next frame, or none if something waits to become durable and has waited for long enough.
+    /// The next of what was heard, or none if something waits to become durable and has waited for long enough.
     fn next(
-        frames: &mut mpsc::Receiver<ToReceiver>,
+        frames: &mut mpsc::Receiver<Heard>,
         waits_since: Option<std::time::Instant>,
-    ) -> Result<Option<ToReceiver>, TransferError> {
+    ) -> Result<Option<Heard>, TransferError> {
         let Some(since) = waits_since else {
             return frames.blocking_recv().map(Some).ok_or(TransferError::PeerClosed);
         };
@@ -181,11 +216,11 @@ impl DiskWorker {
             return Ok(None);
         }
         // Waiting with a limit takes the runtime, which costs more than there is to do for a small file.
-        if let Ok(frame) = frames.try_recv() {
-            return Ok(Some(frame));
+        if let Ok(heard) = frames.try_recv() {
+            return Ok(Some(heard));
         }
         match tokio::runtime::Handle::current().block_on(async { timeout(BATCH_WAIT, frames.recv()).await }) {
-            Ok(frame) => frame.map(Some).ok_or(TransferError::PeerClosed),
+            Ok(heard) => heard.map(Some).ok_or(TransferError::PeerClosed),
             Err(_) => Ok(None),
         }
     }
@@ -232,32 +267,6 @@ async fn converse(
             |error| Err(TransferError::Connection(std::io::Error::from(error.kind()))),
             |()| Ok(()),
         ), said),
-    }
-}
-
-/// Reads frames and hands them to the disk thread until the end frame, or until that thread wants no more.
-pub(super) async fn hear<R: AsyncRead + Unpin>(
-    mut reader: R,
-    frames: mpsc::Sender<ToReceiver>,
-    spare: std::sync::mpsc::Receiver<Vec<u8>>,
-    counters: &Counters,
-) -> Result<(), TransferError> {
-    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
-    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
-    let mut body = Vec::new();
-    loop {
-        let next = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
-        let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
-        counters.heard.now();
-        let frame = ToReceiver::decode(frame_kind, &mut body)?;
-        if let ToReceiver::Data(data) = &frame {
-            counters.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-            body = spare.try_recv().unwrap_or_default();
-        }
-        let is_last = matches!(frame, ToReceiver::End { .. });
-        if frames.send(frame).await.is_err() || is_last {
-            return Ok(());
-        }
     }
 }
 

@@ -6,18 +6,19 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::error::{Failure, FailureCode, ProtocolError, TransferError};
 use super::frame::{Confirmed, Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
-use super::source::{Chunk, Event, Root, Shared, produce};
+use super::source::{Event, Feed, Opener, Root, Shared, produce};
 use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
-    CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
+    CLOSE_WAIT_MAX, FILE_STREAMS_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
 };
 use crate::output::printable;
-use crate::transport::{Handle, Transport};
+use crate::transport::{Handle, SendStream, Streams, Transport};
 
 /// Sends everything below `roots` and waits until the receiver has confirmed each hash, or said why not.
 ///
@@ -32,21 +33,19 @@ pub async fn send<T: Transport>(
     let started = Instant::now();
     let handle = Handle::new(transport);
     let shared = Arc::new(Shared::new());
-    let (chunks_in, chunks_out) = mpsc::channel(CHUNKS_WAITING_MAX);
-    let (spare_in, spare_out) = std::sync::mpsc::channel();
-    let (events_in, events_out) = mpsc::channel(UNANSWERED_MAX);
-    let producer = tokio::task::spawn_blocking({
-        let (shared, observer) = (Arc::clone(&shared), Arc::clone(&observer));
-        move || produce(roots, chunks_in, spare_out, events_in, shared, observer)
-    });
+    // An entry has two at most: one when it is begun, one at its end.
+    let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
+    let (producer, first, opener) = produce(roots, events_in, Arc::clone(&shared), Arc::clone(&observer));
+    let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
     let mut answers = Answers { events: events_out, pending: BTreeMap::new(), shared: &shared, observer: &*observer };
     let snapshot = || snapshot(&handle, &shared, &received, started.elapsed());
 
     let outcome = {
-        let pump = pump(handle.clone(), chunks_out, spare_in);
-        let listen = listen(BufReader::new(handle.clone()), &mut answers, &received);
-        drive(pump, listen, || observer.progress(&snapshot())).await
+        let (ready_in, ready) = oneshot::channel();
+        let speak = speak(handle.clone(), first, handle.streams(), opener, ready);
+        let listen = listen(BufReader::new(handle.clone()), ready_in, &mut answers, &received);
+        drive(speak, listen, || observer.progress(&snapshot())).await
     };
     // Nobody listens to the producer any more, so it ends at its next chunk, if it has not yet.
     drop(answers);
@@ -80,7 +79,6 @@ impl Received {
 }
 
 fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Received, elapsed: Duration) -> Snapshot {
-    let sender_disk = Duration::from_micros(shared.disk_us.load(Ordering::Relaxed));
     let receiver_disk = Duration::from_micros(received.disk_us.load(Ordering::Relaxed));
     Snapshot {
         done_bytes: received.bytes.load(Ordering::Relaxed),
@@ -88,38 +86,38 @@ fn snapshot<T: Transport>(handle: &Handle<T>, shared: &Shared, received: &Receiv
         total_is_final: shared.total_is_final.load(Ordering::Relaxed),
         elapsed,
         path: handle.path_sample(),
-        bottleneck: Some(Bottleneck::of(elapsed, sender_disk, receiver_disk)),
+        bottleneck: Some(Bottleneck::of(elapsed, shared.disk_time(), receiver_disk)),
         silence: received.heard.silence(),
     }
 }
 
 /// Runs both directions and the ticks until the answer is known.
 async fn drive(
-    pump: impl Future<Output = std::io::Result<()>>,
+    speak: impl Future<Output = Result<(), TransferError>>,
     listen: impl Future<Output = Result<(), TransferError>>,
     tick: impl Fn(),
 ) -> Result<(), TransferError> {
-    tokio::pin!(pump, listen);
+    tokio::pin!(speak, listen);
     let mut ticks = interval(REPORT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut pumped = false;
+    let mut spoken = false;
     loop {
         tokio::select! {
-            result = &mut pump, if !pumped => {
-                pumped = true;
+            result = &mut speak, if !spoken => {
+                spoken = true;
                 if let Err(error) = result {
                     // The receiver may have said why it closed; otherwise the error of the connection stands.
                     return match timeout(CLOSE_WAIT_MAX, &mut listen).await {
-                        Ok(Err(TransferError::PeerClosed) | Ok(())) | Err(_) => Err(TransferError::Connection(error)),
+                        Ok(Err(TransferError::PeerClosed | TransferError::Connection(_)) | Ok(())) | Err(_) => Err(error),
                         Ok(Err(reason)) => Err(reason),
                     };
                 }
             }
             result = &mut listen => {
                 result?;
-                if !pumped {
+                if !spoken {
                     // Everything is confirmed; only the close of our own direction is still under way.
-                    let _ = timeout(CLOSE_WAIT_MAX, &mut pump).await;
+                    let _ = timeout(CLOSE_WAIT_MAX, &mut speak).await;
                 }
                 return Ok(());
             }
@@ -128,13 +126,56 @@ async fn drive(
     }
 }
 
-/// Writes the chunks and closes our direction. While a source has nothing, the receiver is told that we are there.
-pub(super) async fn pump<W: AsyncWrite + Unpin>(
-    mut writer: W,
-    mut chunks: mpsc::Receiver<Chunk>,
-    spare: std::sync::mpsc::Sender<Vec<u8>>,
-) -> std::io::Result<()> {
-    writer.write_all(&Service::Files.preamble()).await?;
+/// Writes what goes over each stream, the first one and those beside it, which are opened once the receiver is ready, and closes them.
+async fn speak<W: AsyncWrite + Unpin>(
+    mut first: W,
+    feed: Feed,
+    beside: Option<Arc<dyn Streams>>,
+    opener: Opener,
+    ready: oneshot::Receiver<()>,
+) -> Result<(), TransferError> {
+    let first = async {
+        first.write_all(&Service::Files.preamble()).await.map_err(TransferError::Connection)?;
+        pump(first, feed).await.map_err(TransferError::Connection)
+    };
+    let beside = async {
+        let mut opened = match beside {
+            // To open them earlier would be in vain: the receiver refuses what comes before it has said its preamble.
+            Some(beside) if ready.await.is_ok() && opener.is_wanted() => open(&*beside).await?,
+            Some(_) => return Ok(()),
+            None => Vec::new(),
+        };
+        // Dropped with this future, those which are not closed are reset.
+        let mut pumps = JoinSet::new();
+        let feeds = opener.open(u32::try_from(opened.len()).unwrap_or(u32::MAX));
+        for (stream, feed) in opened.drain(..).zip(feeds) {
+            pumps.spawn(pump(stream, feed));
+        }
+        while let Some(pumped) = pumps.join_next().await {
+            pumped.map_err(|_| TransferError::DiskThread)?.map_err(TransferError::of_stream)?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(first, beside).map(|_| ())
+}
+
+/// Opens as many streams as a session may have, or none if the receiver takes none.
+async fn open(beside: &dyn Streams) -> Result<Vec<SendStream>, TransferError> {
+    let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+    let mut opened = Vec::new();
+    for _ in 0..FILE_STREAMS_MAX {
+        let stream = timeout(RECEIVER_SILENCE_MAX, beside.open()).await.map_err(silent)?;
+        match stream.map_err(TransferError::Connection)? {
+            Some(stream) => opened.push(stream),
+            None => break,
+        }
+    }
+    Ok(opened)
+}
+
+/// Writes the chunks of one stream and closes it. While a source has nothing, the receiver is told that we are there.
+pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> std::io::Result<()> {
+    let Feed { mut chunks, spare } = feed;
     let mut is_live = false;
     loop {
         let next = if is_live { timeout(QUIET_SOURCE_INTERVAL, chunks.recv()).await } else { Ok(chunks.recv().await) };
@@ -158,14 +199,17 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(
     writer.shutdown().await
 }
 
-/// Reads answers until the summary.
+/// Reads answers until the summary. The first of them says that the receiver is `ready` for streams.
 async fn listen<R: AsyncRead + Unpin>(
     mut reader: R,
+    ready: oneshot::Sender<()>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
+    // Without streams nothing waits for it.
+    let _ = ready.send(());
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();
     loop {
@@ -206,6 +250,13 @@ struct Pending {
     gave_up: Option<String>,
 }
 
+impl Drop for Answers<'_> {
+    /// Nothing more is answered, for which the source might wait.
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
 impl Answers<'_> {
     fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
         let stray = ProtocolError::StrayVerdict { index };
@@ -218,7 +269,7 @@ impl Answers<'_> {
         };
         while !self.pending.get(&index).is_some_and(is_answerable) {
             let event = self.events.try_recv().map_err(|_| stray)?;
-            self.note(event)?;
+            self.note(event);
         }
         let pending = self.pending.remove(&index).ok_or(stray)?;
         let Pending { name, is_directory, sent, gave_up } = pending;
@@ -234,17 +285,16 @@ impl Answers<'_> {
                 EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
             }
         };
+        self.shared.answered();
         self.shared.count(&outcome);
         self.observer.entry(&outcome);
         Ok(())
     }
 
-    fn note(&mut self, event: Event) -> Result<(), ProtocolError> {
+    /// There are at most as many entries as may be unanswered.
+    fn note(&mut self, event: Event) {
         match event {
             Event::Entry { index, name, is_directory } => {
-                if self.pending.len() >= UNANSWERED_MAX {
-                    return Err(ProtocolError::Unanswered);
-                }
                 self.pending.insert(index, Pending { name, is_directory, sent: None, gave_up: None });
             }
             // An entry that is no longer there was refused before its end.
@@ -259,7 +309,6 @@ impl Answers<'_> {
                 }
             }
         }
-        Ok(())
     }
 
     /// Whether everything that was sent has its verdict, and nothing more will be sent.

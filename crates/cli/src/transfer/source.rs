@@ -1,35 +1,34 @@
-//! The sender's file trees: found by one thread, read, hashed and encoded by another.
+//! The sender's file trees: found by one thread, opened and numbered by another, and read, hashed and encoded for each stream by one of its
+//! own.
 
+mod beside;
+mod encoder;
 mod root;
 mod search;
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, TryAcquireError, mpsc};
 
+use self::beside::Beside;
+pub(super) use self::beside::Opener;
+use self::encoder::{Content, Encoder, Job};
 pub use self::root::{Root, RootError, STANDARD_STREAM};
 use self::search::{Finder, Found, Place};
 use super::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
-use super::frame::{Entry, HEADER_BYTES, ToReceiver, kind, with_header};
+use super::frame::{Entry, ToReceiver, kind};
 use super::names::RelativeName;
 use super::{EntryOutcome, Observer, Report};
-use crate::limits::{DATA_BYTES_MAX, WALK_AHEAD_MAX};
+use crate::limits::{
+    CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, UNANSWERED_MAX, WALK_AHEAD_MAX,
+};
 use crate::output::printable_path;
-
-/// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
-const READ_BYTES_MIN: usize = 4096;
-
-/// Longest read from standard input, bytes: what a pipe of Linux holds.
-const INPUT_READ_BYTES: usize = 64 * 1024;
-
-/// Encoded bytes after which a chunk goes to the connection.
-const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
 /// What the threads and the connection's tasks know in common.
 #[derive(Debug)]
@@ -38,12 +37,14 @@ pub struct Shared {
     pub total_bytes: AtomicU64,
     /// Whether the search is over.
     pub total_is_final: AtomicBool,
-    /// Time spent reading and hashing, µs.
-    pub disk_us: AtomicU64,
+    /// Time spent reading and hashing for each stream, µs.
+    disk_us: [AtomicU64; FILE_STREAMS_MAX as usize + 1],
     /// What has happened so far.
     pub report: Mutex<Report>,
-    /// The highest entry that the receiver refused, or −1. Entries are read in order, so it is the current one or past.
-    refused: AtomicI64,
+    /// Entries that may be begun before others are answered.
+    unanswered: Semaphore,
+    /// Files that are being read, one for each stream at most, and whether the receiver does not want the rest.
+    refused: Mutex<BTreeMap<u32, bool>>,
 }
 
 impl Shared {
@@ -52,15 +53,33 @@ impl Shared {
         Self {
             total_bytes: AtomicU64::new(0),
             total_is_final: AtomicBool::new(false),
-            disk_us: AtomicU64::new(0),
+            disk_us: std::array::from_fn(|_| AtomicU64::new(0)),
             report: Mutex::default(),
-            refused: AtomicI64::new(-1),
+            unanswered: Semaphore::new(UNANSWERED_MAX),
+            refused: Mutex::default(),
         }
     }
 
     /// The receiver does not want the rest of this entry.
     pub fn refuse(&self, index: u32) {
-        self.refused.fetch_max(i64::from(index), Ordering::Relaxed);
+        if let Some(refused) = self.reading().get_mut(&index) {
+            *refused = true;
+        }
+    }
+
+    /// An entry has its verdict, so that another one may be begun.
+    pub fn answered(&self) {
+        self.unanswered.add_permits(1);
+    }
+
+    #[cfg(test)]
+    pub(super) fn take_place(&self) {
+        self.unanswered.try_acquire().expect("there is room").forget();
+    }
+
+    /// Nobody hears verdicts any more.
+    pub fn close(&self) {
+        self.unanswered.close();
     }
 
     /// Counts one entry's end.
@@ -68,8 +87,35 @@ impl Shared {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).add(outcome);
     }
 
+    /// How long the disk has kept the stream busy which it has kept busy longest: streams wait for it at the same time.
+    pub fn disk_time(&self) -> Duration {
+        let longest_us = self.disk_us.iter().map(|spent| spent.load(Ordering::Relaxed)).max();
+        Duration::from_micros(longest_us.unwrap_or_default())
+    }
+
+    fn spent(&self, stream: usize, time: Duration) {
+        let spent_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.disk_us[stream].fetch_add(spent_us, Ordering::Relaxed);
+    }
+
+    fn found(&self, bytes: u64) {
+        self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn begin(&self, index: u32) {
+        self.reading().insert(index, false);
+    }
+
     fn is_refused(&self, index: u32) -> bool {
-        self.refused.load(Ordering::Relaxed) == i64::from(index)
+        self.reading().get(&index).copied().unwrap_or_default()
+    }
+
+    fn end(&self, index: u32) {
+        self.reading().remove(&index);
+    }
+
+    fn reading(&self) -> MutexGuard<'_, BTreeMap<u32, bool>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,7 +125,7 @@ impl Default for Shared {
     }
 }
 
-/// What the reading thread did, in order; each precedes its frames on the way.
+/// What the reading threads did, for each entry in order; each precedes its frames on the way.
 #[derive(Debug)]
 pub enum Event {
     /// The entry's first frame was encoded.
@@ -122,37 +168,41 @@ pub struct Chunk {
     pub is_live: bool,
 }
 
+/// Where the chunks of one stream come from.
+#[derive(Debug)]
+pub(super) struct Feed {
+    /// The chunks.
+    pub chunks: mpsc::Receiver<Chunk>,
+    /// Takes their memory back.
+    pub spare: std::sync::mpsc::Sender<Vec<u8>>,
+}
+
 /// The other side went away; what it has to say about that counts, not this.
 struct Stopped;
 
-/// Finds, reads and encodes everything below `roots`, then the end frame. Returns when done or when nobody listens.
-pub fn produce(
+/// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
+/// others.
+pub(super) fn produce(
     roots: Vec<Root>,
-    chunks: mpsc::Sender<Chunk>,
-    spare: Receiver<Vec<u8>>,
     events: mpsc::Sender<Event>,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
-) {
-    let (found_in, found_out) = sync_channel(WALK_AHEAD_MAX);
-    let finder = Finder { found: found_in, shared: Arc::clone(&shared), observer: Arc::clone(&observer) };
-    let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
-    if let Err(error) = finding {
-        tracing::error!(%error, "cannot start a thread");
-        return; // The connection closes without an end frame, which the receiver reports.
-    }
-    let mut producer = Producer {
-        chunks,
-        spare,
-        events,
+) -> (Producer, Feed, Opener) {
+    let (first, feed) = Encoder::new(0, CHUNKS_WAITING_MAX, events.clone(), Arc::clone(&shared));
+    let (beside, opener) = beside::pair(events, Arc::clone(&shared));
+    let producer = Producer {
+        roots,
+        first,
+        first_bytes: 0,
+        beside,
         shared,
         observer,
-        chunk: Chunk::default(),
         entries: 0,
+        directories: 0,
+        waits_since: None,
         tree: Tree::default(),
     };
-    // `Stopped` needs no handling: see there.
-    let _ = producer.run(&found_out);
+    (producer, feed, opener)
 }
 
 /// The tree that is being read: its directory on the command line, held open. There is one at a time, however many were
@@ -163,14 +213,19 @@ struct Tree {
     directory: Option<Directory>,
 }
 
-struct Producer {
-    chunks: mpsc::Sender<Chunk>,
-    spare: Receiver<Vec<u8>>,
-    events: mpsc::Sender<Event>,
+/// Goes through what was found.
+pub(super) struct Producer {
+    roots: Vec<Root>,
+    first: Encoder,
+    /// Content on the first stream.
+    first_bytes: u64,
+    beside: Beside,
     shared: Arc<Shared>,
     observer: Arc<dyn Observer>,
-    chunk: Chunk,
     entries: u32,
+    directories: u32,
+    /// How long directories have been encoded and not sent.
+    waits_since: Option<Instant>,
     tree: Tree,
 }
 
@@ -216,7 +271,21 @@ impl Tree {
 }
 
 impl Producer {
-    fn run(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
+    /// Finds and sends everything, then the end frame. Returns when done or when nobody listens.
+    pub(super) fn run(mut self) {
+        let (found_in, found) = sync_channel(WALK_AHEAD_MAX);
+        let finder = Finder { found: found_in, shared: Arc::clone(&self.shared), observer: Arc::clone(&self.observer) };
+        let roots = std::mem::take(&mut self.roots);
+        let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
+        if let Err(error) = finding {
+            tracing::error!(%error, "cannot start a thread");
+            return; // The connection closes without an end frame, which the receiver reports.
+        }
+        // `Stopped` needs no handling: see there.
+        let _ = self.send(&found);
+    }
+
+    fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
         loop {
             let next = match found.try_recv() {
                 Ok(next) => next,
@@ -230,161 +299,110 @@ impl Producer {
             };
             match next {
                 Found::Root { root, identity } => self.tree = Tree::open(root, identity),
-                Found::Directory { name, status } => {
-                    let entry = entry(&name, &status);
-                    self.start(&name, true)?;
-                    entry.encode(kind::DIRECTORY, &mut self.chunk.bytes);
-                    self.flush_if_full()?;
-                }
+                Found::Directory { name, status } => self.directory(&name, &status)?,
                 Found::File { place, identity, name } => self.file(&place, identity, &name)?,
                 Found::StandardInput { name } => self.standard_input(&name)?,
             }
         }
         self.shared.total_is_final.store(true, Ordering::Relaxed);
-        ToReceiver::End { entries: self.entries }.encode(&mut self.chunk.bytes);
+        let streams = self.beside.count_at_end()?;
+        ToReceiver::End { entries: self.entries, streams }.encode(&mut self.first.chunk.bytes);
         self.flush()
+    }
+
+    fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
+        let entry = Entry { index: self.start(name, true)?, directories: self.directories, ..entry(name, status) };
+        self.directories += 1;
+        entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
+        self.waits_since.get_or_insert_with(Instant::now);
+        self.first.flush_if_full()
     }
 
     fn file(&mut self, place: &Place, identity: Identity, name: &RelativeName) -> Result<(), Stopped> {
         let started = Instant::now();
         let opened = self.tree.open_file(place, identity);
-        self.spent(started);
-        let (mut file, status) = match opened {
+        self.first.spent(started);
+        let (file, status) = match opened {
             Ok(opened) => opened,
             Err(sentence) => {
                 fail(&self.shared, &*self.observer, &self.tree.path_of(place), sentence);
                 return Ok(());
             }
         };
-        let index = self.start(name, false)?;
-        entry(name, &status).encode(kind::FILE, &mut self.chunk.bytes);
-        let read_bytes = usize::try_from(status.len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
-        let read_bytes = read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX);
-        self.content(index, &mut file, read_bytes, false)
+        let entry = Entry { index: self.start(name, false)?, directories: self.directories, ..entry(name, &status) };
+        let is_for_first = match self.beside.count() {
+            Some(count) => count == 0,
+            None => self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX || self.is_alone()?,
+        };
+        let job = Job { entry, content: Content::File(file, status.len) };
+        if is_for_first {
+            self.first_bytes = self.first_bytes.saturating_add(status.len);
+            return self.first.file(job);
+        }
+        self.hand_on(job)
     }
 
-    /// Standard input, to its end. Its length is not known before, so what is read counts as found.
     fn standard_input(&mut self, name: &RelativeName) -> Result<(), Stopped> {
-        let index = self.start(name, false)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
+            index: self.start(name, false)?,
+            directories: self.directories,
             mode: 0o644,
             mtime_s: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
             mtime_ns: now.subsec_nanos(),
             size_hint_bytes: 0,
             name: name.as_bytes().to_vec(),
         };
-        entry.encode(kind::FILE, &mut self.chunk.bytes);
-        // The first bytes may take long to come.
-        self.chunk.is_live = true;
+        let job = Job { entry, content: Content::StandardInput };
+        if self.is_alone()? { self.first.file(job) } else { self.hand_on(job) }
+    }
+
+    /// Waits until the number of the other streams is known; whether there are none.
+    fn is_alone(&mut self) -> Result<bool, Stopped> {
         self.flush()?;
-        self.content(index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)
+        Ok(self.beside.wait()? == 0)
     }
 
-    /// What is read from `input`. From one that is `live` more may take long to come, so nothing waits for it.
-    fn content(&mut self, index: u32, input: &mut impl Read, read_bytes: usize, is_live: bool) -> Result<(), Stopped> {
-        let mut hasher = blake3::Hasher::new();
-        let mut len = 0_u64;
-        loop {
-            if self.shared.is_refused(index) {
-                return self.give_up(index, "the receiver does not take it".to_owned());
-            }
-            let started = Instant::now();
-            let outcome = read_data_frame(input, read_bytes, &mut self.chunk.bytes, &mut hasher);
-            if !is_live {
-                self.spent(started);
-            }
-            match outcome {
-                Ok(0) => break,
-                Ok(read) if is_live => {
-                    len += read as u64;
-                    self.shared.total_bytes.fetch_add(read as u64, Ordering::Relaxed);
-                    self.flush()?;
-                }
-                Ok(read) => len += read as u64,
-                Err(error) => return self.give_up(index, format!("it cannot be read: {error}")),
-            }
-            self.flush_if_full()?;
+    /// Leaves a file to the stream that is free next.
+    fn hand_on(&mut self, job: Job) -> Result<(), Stopped> {
+        if self.waits_since.is_some_and(|since| since.elapsed() >= DIRECTORIES_WAIT) {
+            self.flush()?;
         }
-        self.chunk.is_live = false;
-        let hash = hasher.finalize();
-        self.event(Event::Sent { index, bytes: len, hash })?;
-        ToReceiver::FileEnd { len, hash: *hash.as_bytes() }.encode(&mut self.chunk.bytes);
-        self.flush_if_full()
-    }
-
-    fn give_up(&mut self, index: u32, sentence: String) -> Result<(), Stopped> {
-        self.chunk.is_live = false;
-        self.event(Event::GaveUp { index, sentence: sentence.clone() })?;
-        ToReceiver::FileAbort(sentence).encode(&mut self.chunk.bytes);
-        self.flush_if_full()
+        let Some(job) = self.beside.try_hand_on(job)? else { return Ok(()) };
+        // All are busy, perhaps for long.
+        self.flush()?;
+        self.beside.hand_on(job)
     }
 
     fn start(&mut self, name: &RelativeName, is_directory: bool) -> Result<u32, Stopped> {
         let index = self.entries;
         self.entries = index.checked_add(1).ok_or(Stopped)?;
-        self.event(Event::Entry { index, name: name.to_string(), is_directory })?;
+        self.await_answers()?;
+        self.first.event(Event::Entry { index, name: name.to_string(), is_directory })?;
         Ok(index)
     }
 
-    fn flush_if_full(&mut self) -> Result<(), Stopped> {
-        if self.chunk.bytes.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn event(&mut self, event: Event) -> Result<(), Stopped> {
-        match self.events.try_send(event) {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Stopped),
-            Err(mpsc::error::TrySendError::Full(event)) => {
-                // Room comes from verdicts, and those only once the receiver has all that was encoded.
-                self.flush()?;
-                self.events.blocking_send(event).map_err(|_| Stopped)
+    /// Waits while as many entries as may be are without a verdict.
+    fn await_answers(&mut self) -> Result<(), Stopped> {
+        let permit = match self.shared.unanswered.try_acquire() {
+            Ok(permit) => permit,
+            Err(TryAcquireError::Closed) => return Err(Stopped),
+            Err(TryAcquireError::NoPermits) => {
+                // Verdicts come only for what has been sent.
+                self.waits_since = None;
+                self.first.flush()?;
+                let next = self.shared.unanswered.acquire();
+                tokio::runtime::Handle::current().block_on(next).map_err(|_| Stopped)?
             }
-        }
+        };
+        permit.forget();
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Stopped> {
-        if self.chunk.bytes.is_empty() {
-            return Ok(());
-        }
-        let mut next = self.spare.try_recv().unwrap_or_default();
-        next.clear();
-        let next = Chunk { bytes: next, is_live: self.chunk.is_live };
-        self.chunks.blocking_send(std::mem::replace(&mut self.chunk, next)).map_err(|_| Stopped)
+        self.waits_since = None;
+        self.first.flush()
     }
-
-    fn spent(&self, since: Instant) {
-        let spent_us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.shared.disk_us.fetch_add(spent_us, Ordering::Relaxed);
-    }
-}
-
-/// Appends one data frame of at most `read_bytes` from `input`; returns how many, 0 (and no frame) at its end.
-fn read_data_frame(
-    input: &mut impl Read,
-    read_bytes: usize,
-    chunk: &mut Vec<u8>,
-    hasher: &mut blake3::Hasher,
-) -> io::Result<usize> {
-    let start = chunk.len();
-    let mut outcome = Ok(0);
-    with_header(kind::DATA, chunk, |chunk| {
-        let body = chunk.len();
-        chunk.resize(body + read_bytes, 0);
-        outcome = loop {
-            match input.read(&mut chunk[body..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other,
-            }
-        };
-        chunk.truncate(body + outcome.as_ref().map_or(0, |read| *read));
-    });
-    if !matches!(outcome, Ok(1..)) {
-        chunk.truncate(start);
-        return outcome;
-    }
-    hasher.update(&chunk[start + HEADER_BYTES..]);
-    outcome
 }
 
 fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
@@ -394,8 +412,11 @@ fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String)
     observer.entry(&outcome);
 }
 
+/// Without its place among the others.
 fn entry(name: &RelativeName, status: &Status) -> Entry {
     Entry {
+        index: 0,
+        directories: 0,
         mode: status.mode & 0o777,
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,

@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use dfcp::{ReadHalf, Session};
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -14,17 +13,17 @@ use crate::perf::unexpected;
 use crate::perf::wire::{PERF_PATH, decode_path};
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{kind, read_frame};
-use crate::transport::{Handle, Transport};
+use crate::transport::{Handle, RecvStream, Streams, Transport};
 
 /// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
 pub(super) async fn absorb<T: Transport>(
     reader: &mut BufReader<Handle<T>>,
-    session: &Session,
+    beside: &dyn Streams,
     streams: u16,
     tally: &Arc<Shared>,
 ) -> Result<(), TransferError> {
     let mut told = pin!(take_frames(reader, tally));
-    let mut counted = pin!(count_all(session, streams, tally));
+    let mut counted = pin!(count_all(beside, streams, tally));
     tokio::select! {
         counted = &mut counted => {
             counted?;
@@ -51,11 +50,11 @@ async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Sh
     }
 }
 
-async fn count_all(session: &Session, streams: u16, tally: &Arc<Shared>) -> Result<(), TransferError> {
+async fn count_all(beside: &dyn Streams, streams: u16, tally: &Arc<Shared>) -> Result<(), TransferError> {
     // Dropped with this future, they read no more.
     let mut counting = JoinSet::new();
     for _ in 0..streams {
-        let stream = timeout(SENDER_SILENCE_MAX, session.accept_one_way()).await.map_err(silent)?;
+        let stream = timeout(SENDER_SILENCE_MAX, beside.accept()).await.map_err(silent)?;
         counting.spawn(count(stream.ok_or(TransferError::PeerClosed)?, Arc::clone(tally)));
     }
     while let Some(counted) = counting.join_next().await {
@@ -65,7 +64,7 @@ async fn count_all(session: &Session, streams: u16, tally: &Arc<Shared>) -> Resu
 }
 
 /// All bytes of the stream are data.
-async fn count(mut stream: ReadHalf, tally: Arc<Shared>) -> Result<(), TransferError> {
+async fn count(mut stream: RecvStream, tally: Arc<Shared>) -> Result<(), TransferError> {
     let mut buffer = vec![0; DATA_BYTES_MAX];
     loop {
         let read = timeout(SENDER_SILENCE_MAX, stream.read(&mut buffer)).await.map_err(silent)?;

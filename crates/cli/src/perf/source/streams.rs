@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dfcp::{Session, WriteHalf};
+use dfcp::StreamError;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 use super::{FRAME_BYTES, LOOK_INTERVAL, Progress, data_frame, end, is_far_ahead, write_path};
 use crate::limits::{RECEIVER_SILENCE_MAX, REPORT_INTERVAL};
 use crate::perf::wire::Request;
-use crate::transport::{Handle, Transport};
+use crate::transport::{Handle, SendStream, Streams, Transport};
 
 /// Least that is written to a stream at once, bytes: with many streams, they are late by little together.
 const PIECE_BYTES_MIN: usize = 4 << 10;
@@ -21,7 +21,7 @@ const PIECE_BYTES_MIN: usize = 4 << 10;
 /// has all of them, says so on the first one.
 pub(super) async fn emit<T: Transport>(
     mut handle: Handle<T>,
-    session: &Session,
+    beside: &dyn Streams,
     request: &Request,
     progress: &Arc<Progress>,
 ) -> io::Result<()> {
@@ -29,7 +29,8 @@ pub(super) async fn emit<T: Transport>(
     // Dropped with this future, they are reset.
     let mut filling = JoinSet::new();
     for _ in 0..request.streams {
-        let stream = timeout(RECEIVER_SILENCE_MAX, session.open_one_way()).await??;
+        let stream = timeout(RECEIVER_SILENCE_MAX, beside.open()).await??;
+        let stream = stream.ok_or_else(|| io::Error::from(StreamError::NotTaken))?;
         let (progress, left_bytes) = (Arc::clone(progress), Arc::clone(&left_bytes));
         filling.spawn(fill(stream, handle.clone(), *request, progress, left_bytes));
     }
@@ -50,7 +51,7 @@ pub(super) async fn emit<T: Transport>(
 
 /// Writes data to one stream, as much as there is time for or as is left for all, and waits until the peer has it.
 async fn fill<T: Transport>(
-    mut stream: WriteHalf,
+    mut stream: SendStream,
     handle: Handle<T>,
     request: Request,
     progress: Arc<Progress>,

@@ -8,23 +8,73 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 fn entry(name: &str) -> Entry {
-    Entry { mode: 0o755, mtime_s: 7, mtime_ns: 0, size_hint_bytes: 0, name: name.as_bytes().to_vec() }
+    Entry {
+        index: 0,
+        directories: 0,
+        mode: 0o755,
+        mtime_s: 7,
+        mtime_ns: 0,
+        size_hint_bytes: 0,
+        name: name.as_bytes().to_vec(),
+    }
 }
 
-fn fresh() -> (tempfile::TempDir, Assembler) {
+/// Plays what comes over the first stream: entries are numbered as they come, and the end frame ends the session.
+struct Player {
+    assembler: Assembler,
+    entries: u32,
+    directories: u32,
+    is_finished: bool,
+}
+
+impl Player {
+    fn new(target: impl Into<Target>) -> Self {
+        Self { assembler: Assembler::new(target), entries: 0, directories: 0, is_finished: false }
+    }
+
+    fn handle(&mut self, frame: &ToReceiver) -> Result<(), TransferError> {
+        let mut frame = frame.clone();
+        if let ToReceiver::Directory(entry) | ToReceiver::File(entry) = &mut frame {
+            (entry.index, entry.directories) = (self.entries, self.directories);
+            self.entries += 1;
+        }
+        self.directories += u32::from(matches!(frame, ToReceiver::Directory(_)));
+        self.assembler.handle(0, &frame)?;
+        if let ToReceiver::End { .. } = frame {
+            self.assembler.finish()?;
+            self.is_finished = true;
+        }
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Player {
+    type Target = Assembler;
+    fn deref(&self) -> &Assembler {
+        &self.assembler
+    }
+}
+
+impl std::ops::DerefMut for Player {
+    fn deref_mut(&mut self) -> &mut Assembler {
+        &mut self.assembler
+    }
+}
+
+fn fresh() -> (tempfile::TempDir, Player) {
     fresh_with(StoreOptions::default())
 }
 
-fn fresh_with(options: StoreOptions) -> (tempfile::TempDir, Assembler) {
+fn fresh_with(options: StoreOptions) -> (tempfile::TempDir, Player) {
     let output = tempfile::tempdir().unwrap();
     let store = Store::open(output.path(), options).unwrap();
-    (output, Assembler::new(Arc::new(store)))
+    (output, Player::new(Arc::new(store)))
 }
 
 const FLUSHING: StoreOptions =
     StoreOptions { replace: false, sync: true, preserve_modes: false, session_bytes_max: None };
 
-fn store_file(assembler: &mut Assembler, name: &str, data: &[u8]) {
+fn store_file(assembler: &mut Player, name: &str, data: &[u8]) {
     assembler.handle(&ToReceiver::File(entry(name))).unwrap();
     for piece in data.chunks(1 << 20) {
         assembler.handle(&ToReceiver::Data(piece.to_vec())).unwrap();
@@ -40,7 +90,7 @@ fn end_of(data: &[u8]) -> ToReceiver {
     ToReceiver::FileEnd { len: data.len() as u64, hash: *blake3::hash(data).as_bytes() }
 }
 
-fn verdicts(assembler: &mut Assembler) -> Vec<(u32, Option<FailureCode>)> {
+fn verdicts(assembler: &mut Player) -> Vec<(u32, Option<FailureCode>)> {
     let answers = assembler.take_answers();
     let verdict = |answer| match answer {
         ToSender::Verdict { index, outcome } => Some((index, outcome.err().map(|failure| failure.code))),
@@ -73,13 +123,13 @@ fn a_tree_is_rebuilt_and_directories_get_their_time_last() {
         end_of(b"one"),
         ToReceiver::File(entry("d/g")),
         end_of(b""),
-        ToReceiver::End { entries: 4 },
+        ToReceiver::End { entries: 4, streams: 0 },
     ] {
         assembler.handle(&frame).unwrap();
     }
-    assert!(assembler.is_finished());
+    assert!(assembler.is_finished);
     assert_eq!(assembler.totals(), (4, 0));
-    assert_eq!(verdicts(&mut assembler), [(2, None), (1, None), (3, None), (0, None)]);
+    assert_eq!(verdicts(&mut assembler), [(2, None), (3, None), (1, None), (0, None)]);
     assert_eq!(tree(output.path()), BTreeMap::from([("d/e/f".into(), b"one".to_vec()), ("d/g".into(), Vec::new())]));
     for directory in ["d", "d/e"] {
         let time =
@@ -108,7 +158,7 @@ fn one_bad_file_does_not_stop_the_others() {
         ToReceiver::File(entry("good")),
         ToReceiver::Data(b"x".to_vec()),
         end_of(b"x"),
-        ToReceiver::End { entries: 6 },
+        ToReceiver::End { entries: 6, streams: 0 },
     ] {
         assembler.handle(&frame).unwrap();
     }
@@ -137,10 +187,10 @@ fn frames_out_of_place_end_the_session() {
         vec![ToReceiver::Data(vec![1])],
         vec![end_of(b"")],
         vec![ToReceiver::FileAbort(String::new())],
-        vec![ToReceiver::End { entries: 1 }],
+        vec![ToReceiver::End { entries: 1, streams: 0 }],
         vec![ToReceiver::File(entry("a")), ToReceiver::File(entry("b"))],
-        vec![ToReceiver::File(entry("a")), ToReceiver::End { entries: 1 }],
-        vec![ToReceiver::End { entries: 0 }, ToReceiver::File(entry("a"))],
+        vec![ToReceiver::File(entry("a")), ToReceiver::End { entries: 1, streams: 0 }],
+        vec![ToReceiver::End { entries: 0, streams: 0 }, ToReceiver::File(entry("a"))],
     ] {
         let (output, mut assembler) = fresh();
         let (last, before) = frames.split_last().unwrap();
@@ -161,7 +211,7 @@ fn frame() -> impl Strategy<Value = ToReceiver> {
         3 => proptest::collection::vec(any::<u8>(), 1..4).prop_map(ToReceiver::Data),
         3 => Just(ToReceiver::FileEnd { len: 0, hash: *blake3::hash(b"").as_bytes() }),
         1 => Just(ToReceiver::FileAbort("because".into())),
-        1 => (0u32..4).prop_map(|entries| ToReceiver::End { entries }),
+        1 => (0u32..4).prop_map(|entries| ToReceiver::End { entries, streams: 0 }),
     ]
 }
 
@@ -204,7 +254,7 @@ proptest! {
                 }
             }
         }
-        if assembler.is_finished() {
+        if assembler.is_finished {
             prop_assert_eq!(answered, entries);
         }
         drop(assembler);
@@ -229,9 +279,9 @@ fn small_files_become_durable_together_and_have_no_name_before() {
     assembler.publish().unwrap();
     assert_eq!(verdicts(&mut assembler), [(BATCH_ENTRIES_MAX as u32, None)]);
     store_file(&mut assembler, "end", b"small");
-    assembler.handle(&ToReceiver::End { entries: BATCH_ENTRIES_MAX as u32 + 2 }).unwrap();
+    assembler.handle(&ToReceiver::End { entries: BATCH_ENTRIES_MAX as u32 + 2, streams: 0 }).unwrap();
     assert_eq!(verdicts(&mut assembler), [(BATCH_ENTRIES_MAX as u32 + 1, None)]);
-    assert!(assembler.is_finished() && output.path().join("end").is_file());
+    assert!(assembler.is_finished && output.path().join("end").is_file());
 }
 
 #[test]
@@ -248,7 +298,7 @@ fn a_large_file_waits_for_no_other() {
 fn sessions_together_hold_a_bounded_number_of_files_open() {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
-    let mut sessions: Vec<_> = (0..4).map(|_| Assembler::new(Arc::clone(&store))).collect();
+    let mut sessions: Vec<_> = (0..4).map(|_| Player::new(Arc::clone(&store))).collect();
     let mut most = 0;
     for number in 0..BATCH_ENTRIES_MAX - 1 {
         for (session, assembler) in sessions.iter_mut().enumerate() {
@@ -265,7 +315,7 @@ fn sessions_together_hold_a_bounded_number_of_files_open() {
 fn directories_count_among_what_sessions_together_hold_open() {
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), FLUSHING).unwrap());
-    let mut sessions: Vec<_> = (0..4).map(|_| Assembler::new(Arc::clone(&store))).collect();
+    let mut sessions: Vec<_> = (0..4).map(|_| Player::new(Arc::clone(&store))).collect();
     let mut most = 0;
     for number in 0..BATCH_ENTRIES_MAX / 2 - 1 {
         for (session, assembler) in sessions.iter_mut().enumerate() {
@@ -286,7 +336,10 @@ fn a_directory_gets_its_time_after_the_files_that_waited() {
     store_file(&mut assembler, "d/f", b"x");
     store_file(&mut assembler, "g", b"x");
     assembler.publish().unwrap();
-    assert_eq!(verdicts(&mut assembler), [(1, None), (0, None), (2, None)]);
+    assert_eq!(verdicts(&mut assembler), [(1, None), (2, None)]);
+    assembler.handle(&ToReceiver::Directory(entry("e"))).unwrap();
+    assembler.publish().unwrap();
+    assert_eq!(verdicts(&mut assembler), [(0, None)]);
     let time = filetime::FileTime::from_last_modification_time(&fs::metadata(output.path().join("d")).unwrap());
     assert_eq!(time.unix_seconds(), 7);
 }
@@ -295,7 +348,7 @@ fn a_directory_gets_its_time_after_the_files_that_waited() {
 fn a_session_stores_no_more_than_it_may() {
     let output = tempfile::tempdir().unwrap();
     let options = StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() };
-    let mut assembler = Assembler::new(Arc::new(Store::open(output.path(), options).unwrap()));
+    let mut assembler = Player::new(Arc::new(Store::open(output.path(), options).unwrap()));
     let announced = Entry { size_hint_bytes: 7, ..entry("announced") };
     for frame in [
         ToReceiver::File(entry("fits")),
@@ -313,7 +366,7 @@ fn a_session_stores_no_more_than_it_may() {
         end_of(b"ok"),
         ToReceiver::File(entry("empty")),
         end_of(b""),
-        ToReceiver::End { entries: 5 },
+        ToReceiver::End { entries: 5, streams: 0 },
     ] {
         assembler.handle(&frame).unwrap();
     }
@@ -460,7 +513,7 @@ impl std::io::Write for Pipe {
 /// Plays `frames` to a stream and returns the verdicts, and what was written.
 fn streamed(room: usize, bytes_max: Option<u64>, frames: &[ToReceiver]) -> (Vec<(u32, Option<FailureCode>)>, Vec<u8>) {
     let pipe = Pipe { content: Arc::default(), room };
-    let mut assembler = Assembler::new(Target::stream(pipe.clone(), bytes_max));
+    let mut assembler = Player::new(Target::stream(pipe.clone(), bytes_max));
     for frame in frames {
         assembler.handle(frame).unwrap();
     }
@@ -473,7 +526,7 @@ fn a_stream_takes_one_file_and_confirms_it_by_its_hash() {
     let file = |name: &str| ToReceiver::File(entry(name));
     let data = || ToReceiver::Data(b"data".to_vec());
     let (refused, mismatch) = (Some(FailureCode::Name), Some(FailureCode::Mismatch));
-    let whole = [file("f"), data(), data(), end_of(b"datadata"), ToReceiver::End { entries: 1 }];
+    let whole = [file("f"), data(), data(), end_of(b"datadata"), ToReceiver::End { entries: 1, streams: 0 }];
     assert_eq!(streamed(99, None, &whole), (vec![(0, None)], b"datadata".to_vec()));
     for wrong in
         [end_of(b"Data"), end_of(b"dat"), ToReceiver::FileEnd { len: 5, hash: *blake3::hash(b"data").as_bytes() }]
@@ -498,4 +551,183 @@ fn a_stream_that_is_closed_or_full_fails_its_file() {
     ];
     assert_eq!(streamed(5, None, &frames), (vec![(0, Some(FailureCode::FileSystem))], b"data".to_vec()));
     assert_eq!(streamed(99, Some(7), &frames), (vec![(0, Some(FailureCode::DiskFull))], b"data".to_vec()));
+}
+
+fn at(index: u32, directories: u32, name: &str) -> Entry {
+    Entry { index, directories, ..entry(name) }
+}
+
+/// Plays whole files and single frames over streams.
+struct Streams {
+    output: tempfile::TempDir,
+    assembler: Assembler,
+}
+
+impl Streams {
+    fn new(options: StoreOptions) -> Self {
+        let output = tempfile::tempdir().unwrap();
+        let assembler = Assembler::new(Arc::new(Store::open(output.path(), options).unwrap()));
+        Self { output, assembler }
+    }
+
+    fn say(&mut self, stream: usize, frame: ToReceiver) -> Result<(), TransferError> {
+        self.assembler.handle(stream, &frame)
+    }
+
+    #[track_caller]
+    fn begin(&mut self, stream: usize, entry: Entry, data: &[u8]) {
+        self.say(stream, ToReceiver::File(entry)).unwrap();
+        self.say(stream, ToReceiver::Data(data.to_vec())).unwrap();
+    }
+
+    fn verdicts(&mut self) -> Vec<(u32, Option<FailureCode>)> {
+        let answers = self.assembler.take_answers().into_iter();
+        let verdict = |answer| match answer {
+            ToSender::Verdict { index, outcome } => Some((index, outcome.err().map(|failure| failure.code))),
+            _ => None,
+        };
+        answers.filter_map(verdict).collect()
+    }
+}
+
+#[test]
+fn files_of_several_streams_are_not_mixed_up() {
+    let mut all = Streams::new(StoreOptions::default());
+    for stream in 0..=FILE_STREAMS_MAX {
+        all.begin(stream.into(), at(stream.into(), 0, &stream.to_string()), &[stream as u8; 3]);
+    }
+    assert_eq!(unfinished(all.output.path()), usize::from(FILE_STREAMS_MAX) + 1);
+    for stream in (0..=FILE_STREAMS_MAX).rev() {
+        all.say(stream.into(), ToReceiver::Data(vec![7])).unwrap();
+        all.say(stream.into(), end_of(&[stream as u8, stream as u8, stream as u8, 7])).unwrap();
+    }
+    let end = ToReceiver::End { entries: u32::from(FILE_STREAMS_MAX) + 1, streams: 8 };
+    all.say(0, end).unwrap();
+    all.assembler.finish().unwrap();
+    let content = |stream: u16| (stream.to_string(), vec![stream as u8, stream as u8, stream as u8, 7]);
+    assert_eq!(tree(all.output.path()), (0..=FILE_STREAMS_MAX).map(content).collect());
+}
+
+#[test]
+fn an_ordinal_is_used_once_whatever_became_of_its_entry() {
+    let again = |stream, entry: Entry, before: &dyn Fn(&mut Streams)| {
+        let mut all = Streams::new(StoreOptions::default());
+        before(&mut all);
+        let refused = all.say(stream, ToReceiver::File(entry)).unwrap_err();
+        assert!(matches!(refused, TransferError::Protocol(ProtocolError::Ordinal { .. })), "{refused}");
+        drop(all.assembler);
+        assert!(tree(all.output.path()).values().all(|content| content == b"one"));
+    };
+    // Under way, also on another stream, stored, failed, and a directory.
+    again(2, at(0, 0, "f"), &|all| all.begin(1, at(0, 0, "f"), b"one"));
+    again(1, at(0, 0, "g"), &|all| {
+        all.begin(1, at(0, 0, "f"), b"one");
+        all.say(1, end_of(b"one")).unwrap();
+    });
+    again(2, at(0, 0, "g"), &|all| all.begin(1, at(0, 0, "../f"), b"one"));
+    again(2, at(0, 0, "g"), &|all| all.say(0, ToReceiver::Directory(at(0, 0, "f"))).unwrap());
+}
+
+#[test]
+fn one_name_on_two_streams_is_one_file_of_either() {
+    for options in [StoreOptions::default(), FLUSHING, StoreOptions { replace: true, ..FLUSHING }] {
+        let mut all = Streams::new(options);
+        all.begin(1, at(0, 0, "f"), b"one");
+        all.begin(2, at(1, 0, "f"), b"two!");
+        all.say(2, end_of(b"two!")).unwrap();
+        all.say(1, end_of(b"one")).unwrap();
+        all.assembler.publish().unwrap();
+        let (failed, last) =
+            if options.replace { (None, &b"one"[..]) } else { (Some(FailureCode::Exists), &b"two!"[..]) };
+        assert_eq!(all.verdicts(), [(1, None), (0, failed)]);
+        assert_eq!(tree(all.output.path()), BTreeMap::from([("f".into(), last.to_vec())]));
+    }
+}
+
+#[test]
+fn streams_together_store_no_more_than_a_session_may() {
+    let limited = StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() };
+    let mut all = Streams::new(limited);
+    let full = Some(FailureCode::DiskFull);
+    // Announced: the first gets its place, and the second is refused at once.
+    all.begin(1, Entry { size_hint_bytes: 6, ..at(0, 0, "a") }, b"aaa");
+    all.begin(2, Entry { size_hint_bytes: 5, ..at(1, 0, "b") }, b"bbb");
+    assert_eq!(all.verdicts(), [(1, full)]);
+    // Not announced: what is left is for the content that comes first.
+    all.begin(3, at(2, 0, "c"), b"cccc");
+    all.begin(4, at(3, 0, "d"), b"d");
+    all.say(1, ToReceiver::Data(b"aaa".to_vec())).unwrap();
+    all.say(1, end_of(b"aaaaaa")).unwrap();
+    all.say(3, end_of(b"cccc")).unwrap();
+    assert_eq!(all.verdicts(), [(3, full), (0, None), (2, None)]);
+    assert_eq!(tree(all.output.path()).values().map(Vec::len).sum::<usize>(), 10);
+}
+
+#[test]
+fn what_was_announced_and_did_not_come_is_free_again() {
+    let limited = StoreOptions { session_bytes_max: Some(10), ..StoreOptions::default() };
+    let mut all = Streams::new(limited);
+    let large = |index| Entry { size_hint_bytes: 9, ..at(index, 0, &index.to_string()) };
+    all.begin(1, large(0), b"x");
+    all.say(1, ToReceiver::FileAbort(String::new())).unwrap();
+    all.begin(1, large(1), b"x");
+    all.say(1, end_of(b"x")).unwrap();
+    all.begin(1, Entry { size_hint_bytes: 8, ..large(2) }, b"xxxxxxxx");
+    all.say(1, end_of(b"xxxxxxxx")).unwrap();
+    assert_eq!(all.verdicts(), [(0, Some(FailureCode::GivenUp)), (1, None), (2, None)]);
+}
+
+#[test]
+fn a_directory_gets_its_time_when_all_that_came_before_the_next_one_is_there() {
+    let mut all = Streams::new(StoreOptions::default());
+    all.say(0, ToReceiver::Directory(at(0, 0, "d"))).unwrap();
+    all.say(0, ToReceiver::Directory(at(3, 1, "e"))).unwrap();
+    all.begin(1, at(4, 2, "e/g"), b"g");
+    all.say(1, end_of(b"g")).unwrap();
+    all.begin(1, at(2, 1, "d/two"), b"2");
+    all.begin(2, at(1, 1, "d/one"), b"1");
+    all.say(2, end_of(b"1")).unwrap();
+    assert_eq!(all.verdicts(), [(4, None), (1, None)]);
+    assert_eq!(all.assembler.take_closed_directories(), 0);
+    all.say(1, end_of(b"2")).unwrap();
+    assert_eq!(all.verdicts(), [(2, None), (0, None)]);
+    assert_eq!(all.assembler.take_closed_directories(), 1);
+    let metadata = fs::metadata(all.output.path().join("d")).unwrap();
+    assert_eq!(filetime::FileTime::from_last_modification_time(&metadata).unix_seconds(), 7);
+    all.say(0, ToReceiver::End { entries: 5, streams: 2 }).unwrap();
+    all.assembler.finish().unwrap();
+    assert_eq!(all.verdicts(), [(3, None)]);
+}
+
+#[test]
+fn the_first_stream_alone_has_directories_and_the_end() {
+    for (stream, frame) in [
+        (1, ToReceiver::Directory(at(0, 0, "d"))),
+        (1, ToReceiver::End { entries: 0, streams: 1 }),
+        (usize::from(FILE_STREAMS_MAX) + 1, ToReceiver::File(at(0, 0, "f"))),
+        // Behind directories which have not come.
+        (1, ToReceiver::File(at(1, 1, "f"))),
+        (0, ToReceiver::Directory(at(1, 1, "d"))),
+    ] {
+        let mut all = Streams::new(StoreOptions::default());
+        let refused = all.say(stream, frame.clone()).unwrap_err();
+        assert!(matches!(refused, TransferError::Protocol(_)), "{frame:?}: {refused}");
+        assert!(tree(all.output.path()).is_empty());
+    }
+}
+
+#[test]
+fn what_the_sender_says_it_has_sent_is_what_came() {
+    for (entries, came) in [(0, 1), (1, 0), (1, 2), (2, 1), (u32::MAX, 1)] {
+        let mut all = Streams::new(StoreOptions::default());
+        for index in 0..came {
+            all.begin(1, at(index, 0, &index.to_string()), b"x");
+            all.say(1, end_of(b"x")).unwrap();
+        }
+        all.say(0, ToReceiver::End { entries, streams: 1 }).unwrap();
+        let error = all.assembler.finish().unwrap_err();
+        assert!(matches!(error, TransferError::Protocol(ProtocolError::Summary)), "{entries} {came}: {error}");
+    }
+    let mut untold = Streams::new(StoreOptions::default());
+    assert!(matches!(untold.assembler.finish(), Err(TransferError::PeerClosed)));
 }

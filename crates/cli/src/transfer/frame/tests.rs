@@ -2,14 +2,19 @@ use super::*;
 use proptest::prelude::*;
 
 fn entry() -> impl Strategy<Value = Entry> {
-    (any::<u32>(), any::<i64>(), 0u32..1_000_000_000, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..300))
-        .prop_map(|(mode, mtime_s, mtime_ns, size_hint_bytes, name)| Entry {
+    let order = (any::<u32>(), any::<u32>());
+    let name = proptest::collection::vec(any::<u8>(), 0..300);
+    (order, any::<u32>(), any::<i64>(), 0u32..1_000_000_000, any::<u64>(), name).prop_map(
+        |((index, directories), mode, mtime_s, mtime_ns, size_hint_bytes, name)| Entry {
+            index,
+            directories,
             mode,
             mtime_s,
             mtime_ns,
             size_hint_bytes,
             name,
-        })
+        },
+    )
 }
 
 fn to_receiver() -> impl Strategy<Value = ToReceiver> {
@@ -19,7 +24,7 @@ fn to_receiver() -> impl Strategy<Value = ToReceiver> {
         proptest::collection::vec(any::<u8>(), 1..2000).prop_map(ToReceiver::Data),
         (any::<u64>(), any::<[u8; 32]>()).prop_map(|(len, hash)| ToReceiver::FileEnd { len, hash }),
         ".{0,40}".prop_map(ToReceiver::FileAbort),
-        any::<u32>().prop_map(|entries| ToReceiver::End { entries }),
+        (any::<u32>(), any::<u32>()).prop_map(|(entries, streams)| ToReceiver::End { entries, streams }),
     ]
 }
 
@@ -126,22 +131,37 @@ fn a_verdict_that_confirms_ends_with_its_code() {
 fn the_bytes_are_those_of_the_specification() {
     let mut bytes = Service::Files.preamble().to_vec();
     let hash = *blake3::hash(b"hi\n").as_bytes();
-    let entry = Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, name: b"a/b".to_vec() };
+    let entry = |index, name: &[u8], size_hint_bytes| Entry {
+        index,
+        directories: 1,
+        mode: 0o644,
+        mtime_s: 1,
+        mtime_ns: 2,
+        size_hint_bytes,
+        name: name.to_vec(),
+    };
     for frame in [
-        ToReceiver::File(entry),
-        ToReceiver::Data(b"hi\n".to_vec()),
-        ToReceiver::FileEnd { len: 3, hash },
-        ToReceiver::End { entries: 1 },
+        ToReceiver::Directory(Entry { directories: 0, ..entry(0, b"a", 0) }),
+        ToReceiver::End { entries: 2, streams: 1 },
     ] {
         frame.encode(&mut bytes);
     }
-    assert_eq!(hex(&bytes), vector("sender"));
+    assert_eq!(hex(&bytes), vector("first"));
+    bytes.clear();
+    for frame in [
+        ToReceiver::File(entry(1, b"a/b", 3)),
+        ToReceiver::Data(b"hi\n".to_vec()),
+        ToReceiver::FileEnd { len: 3, hash },
+    ] {
+        frame.encode(&mut bytes);
+    }
+    assert_eq!(hex(&bytes), vector("second"));
 
     let mut verdict = Vec::new();
-    ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Unchanged) }.encode(&mut verdict);
+    ToSender::Verdict { index: 1, outcome: Ok(Confirmed::Unchanged) }.encode(&mut verdict);
     assert_eq!(hex(&verdict), vector("receiver"));
-    let (mut file, name) = (Vec::new(), b"\xe9".to_vec());
-    ToReceiver::File(Entry { mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 0, name }).encode(&mut file);
+    let mut file = Vec::new();
+    ToReceiver::File(entry(2, b"\xe9", 0)).encode(&mut file);
     assert_eq!(hex(&file), vector("name"));
 }
 
@@ -174,7 +194,7 @@ fn preambles_of_others_are_told_apart() {
     assert_eq!(Service::Perf.check(good), Err(ProtocolError::Preamble { expected: "perf" }));
     let mut newer = good;
     newer[5] = 9;
-    assert_eq!(Service::Files.check(newer), Err(ProtocolError::Version { got: 9, ours: 1 }));
+    assert_eq!(Service::Files.check(newer), Err(ProtocolError::Version { got: 9, ours: 2 }));
     let mut older = Service::Perf.preamble();
     older[5] = 1;
     assert_eq!(Service::Perf.check(older), Err(ProtocolError::Version { got: 1, ours: 5 }));

@@ -78,7 +78,7 @@ fn attacked(root: &Path, resolution: Resolution, victim: &str, attack: impl FnOn
     };
     let both = async { tokio::join!(send(here, roots, Arc::clone(&watch) as _), receiving) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ended = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(60), both).await });
+    let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), both).await });
     // A reader stuck in a system call would keep the runtime from ending.
     runtime.shutdown_background();
     let (sent, received) = ended.expect("it hangs");

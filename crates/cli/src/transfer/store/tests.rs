@@ -11,7 +11,15 @@ fn name(text: &str) -> RelativeName {
 }
 
 fn entry() -> Entry {
-    Entry { mode: 0o100_640, mtime_s: 1_000_000_000, mtime_ns: 5, size_hint_bytes: 0, name: Vec::new() }
+    Entry {
+        index: 0,
+        directories: 0,
+        mode: 0o100_640,
+        mtime_s: 1_000_000_000,
+        mtime_ns: 5,
+        size_hint_bytes: 0,
+        name: Vec::new(),
+    }
 }
 
 fn put(store: &Store, to: &str, data: &[u8]) -> Result<(), Failure> {

@@ -1,0 +1,227 @@
+//! What a receiver reads: the first stream, and those beside it as the sender opens them.
+
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, BufReader};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, timeout};
+
+use super::Counters;
+use crate::limits::{
+    CHUNKS_WAITING_MAX, FILE_STREAMS_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX, STREAM_READ_AHEAD_BYTES,
+};
+use crate::transfer::error::{ProtocolError, TransferError};
+use crate::transfer::frame::{Service, ToReceiver, read_frame, read_preamble};
+use crate::transport::{RecvStream, Streams};
+
+/// What the disk thread is handed.
+#[derive(Debug)]
+pub(in crate::transfer) enum Heard {
+    /// The next frame of this stream; 0 is the first one.
+    Frame(usize, ToReceiver),
+    /// The sender has said how many streams there are, and each of them has ended.
+    AllEnded,
+}
+
+/// Memory of data frames that were handled, for those to come.
+#[derive(Debug, Default)]
+pub(in crate::transfer) struct Spares(Mutex<Vec<Vec<u8>>>);
+
+impl Spares {
+    /// Takes the memory of a frame.
+    pub(super) fn give(&self, frame: ToReceiver) {
+        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let ToReceiver::Data(data) = frame
+            && spares.len() < CHUNKS_WAITING_MAX
+        {
+            spares.push(data);
+        }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+}
+
+/// The way to the disk thread.
+#[derive(Debug, Clone)]
+pub(in crate::transfer) struct Inlet {
+    pub(in crate::transfer) frames: mpsc::Sender<Heard>,
+    pub(in crate::transfer) spares: Arc<Spares>,
+    /// Directories that may be opened yet.
+    pub(in crate::transfer) open_directories: Arc<Semaphore>,
+    pub(in crate::transfer) counters: Arc<Counters>,
+}
+
+/// The disk thread takes no more, because the session is over.
+struct Closed;
+
+impl Inlet {
+    async fn hand_on(&self, stream: usize, frame: ToReceiver) -> Result<(), Closed> {
+        self.counters.in_hand.fetch_add(1, Ordering::Relaxed);
+        self.frames.send(Heard::Frame(stream, frame)).await.map_err(|_| Closed)
+    }
+
+    /// Reads the next frame; `None` at the stream's end.
+    async fn read<R: AsyncRead + Unpin>(
+        &self,
+        reader: &mut R,
+        body: &mut Vec<u8>,
+    ) -> Result<Option<ToReceiver>, TransferError> {
+        let Some(frame_kind) = read_frame(reader, body).await? else { return Ok(None) };
+        self.counters.heard.now();
+        let frame = ToReceiver::decode(frame_kind, body)?;
+        if let ToReceiver::Data(data) = &frame {
+            self.counters.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+            *body = self.spares.take();
+        }
+        Ok(Some(frame))
+    }
+}
+
+/// Reads frames and hands them to the disk thread until every stream has ended, or until that thread wants no more.
+///
+/// # Errors
+/// The connection broke, a stream did, or the sender left the protocol.
+pub(in crate::transfer) async fn hear<R: AsyncRead + Unpin>(
+    first: R,
+    beside: Option<Arc<dyn Streams>>,
+    inlet: Inlet,
+) -> Result<(), TransferError> {
+    // Directories which have been handed on; after the last one, all there will ever be.
+    let (directories, made) = watch::channel(0_u32);
+    let mut first = pin!(hear_first(first, &inlet, directories));
+    // Dropped with this future, they read no more.
+    let mut others = JoinSet::new();
+    let (mut opened, mut told, mut is_open) = (0_u32, None, true);
+    while told != Some(opened) || !others.is_empty() {
+        let is_opening = is_open && told.is_none_or(|told| opened < told);
+        if !is_open && told.is_some_and(|told| opened < told) {
+            return Err(TransferError::PeerClosed);
+        }
+        let accept = async {
+            match &beside {
+                Some(beside) => beside.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = &mut first, if told.is_none() => {
+                let Some(streams) = ended? else { return Ok(()) };
+                if streams < opened || streams > u32::from(FILE_STREAMS_MAX) || (beside.is_none() && streams > 0) {
+                    return Err(ProtocolError::TooManyStreams.into());
+                }
+                told = Some(streams);
+            }
+            stream = accept, if is_opening => match stream {
+                Some(_) if opened >= FILE_STREAMS_MAX.into() => return Err(ProtocolError::TooManyStreams.into()),
+                Some(stream) => {
+                    opened += 1;
+                    others.spawn(hear_other(opened as usize, stream, inlet.clone(), made.clone()));
+                }
+                // The sender has closed the connection or it broke; what came of the other streams tells which.
+                None => is_open = false,
+            },
+            Some(ended) = others.join_next() => {
+                let ended = ended.map_err(|error| TransferError::Connection(error.into()))??;
+                if ended == End::Closed {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    // If it wants no more, it has its reason.
+    let _ = inlet.frames.send(Heard::AllEnded).await;
+    Ok(())
+}
+
+/// Waits until nothing has come for too long on any stream, and nothing that came is still to be handled.
+pub(in crate::transfer) async fn watch_silence(counters: &Counters) -> TransferError {
+    let mut ticks = interval(REPORT_INTERVAL);
+    let mut since = Instant::now();
+    loop {
+        ticks.tick().await;
+        if counters.in_hand.load(Ordering::Relaxed) > 0 {
+            since = Instant::now();
+        }
+        if since.elapsed().min(counters.heard.silence()) >= SENDER_SILENCE_MAX {
+            return TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+        }
+    }
+}
+
+/// Reads the first stream; returns how many there are beside it, or nothing if the disk thread wants no more.
+async fn hear_first<R: AsyncRead + Unpin>(
+    mut reader: R,
+    inlet: &Inlet,
+    directories: watch::Sender<u32>,
+) -> Result<Option<u32>, TransferError> {
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
+    let mut body = Vec::new();
+    loop {
+        let Some(frame) = inlet.read(&mut reader, &mut body).await? else { return Err(TransferError::PeerClosed) };
+        let is_directory = matches!(frame, ToReceiver::Directory(_));
+        if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
+            // The disk thread gives it back.
+            permit.forget();
+        }
+        let streams = if let ToReceiver::End { streams, .. } = &frame { Some(*streams) } else { None };
+        if inlet.hand_on(0, frame).await.is_err() {
+            return Ok(None);
+        }
+        if is_directory {
+            directories.send_modify(|made| *made += 1);
+        }
+        if streams.is_some() {
+            // Files which wait for more wait in vain.
+            directories.send_replace(u32::MAX);
+            return Ok(streams);
+        }
+    }
+}
+
+/// How a stream beside the first one ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// In order.
+    Whole,
+    /// The disk thread wants no more.
+    Closed,
+}
+
+async fn hear_other(
+    stream: usize,
+    reader: RecvStream,
+    inlet: Inlet,
+    mut made: watch::Receiver<u32>,
+) -> Result<End, TransferError> {
+    let mut reader = BufReader::with_capacity(STREAM_READ_AHEAD_BYTES, reader);
+    let (mut body, mut is_inside) = (Vec::new(), false);
+    loop {
+        let next = match inlet.read(&mut reader, &mut body).await {
+            Err(TransferError::Connection(error)) => return Err(TransferError::of_stream(error)),
+            Err(TransferError::PeerClosed) => return Err(ProtocolError::CutFile.into()),
+            next => next?,
+        };
+        match &next {
+            None if is_inside => return Err(ProtocolError::CutFile.into()),
+            None => return Ok(End::Whole),
+            Some(ToReceiver::File(entry)) => {
+                is_inside = true;
+                // What is in a directory may come before it. The first stream's reader lives as long as this one, or has told the end.
+                let _ = made.wait_for(|made| *made >= entry.directories).await;
+            }
+            Some(ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_)) => is_inside = false,
+            Some(_) => {}
+        }
+        if let Some(frame) = next
+            && inlet.hand_on(stream, frame).await.is_err()
+        {
+            return Ok(End::Closed);
+        }
+    }
+}
