@@ -77,8 +77,20 @@ impl Cell {
         if self.loss > 0.15 {
             Duration::from_millis(7_000) + rtt * 12
         } else {
-            Duration::from_millis(if self.quick { 300 } else { 1_000 }) + rtt * 8
+            Duration::from_millis(if self.quick { 300 } else { 1_000 }) + rtt * 8 + self.growth()
         }
+    }
+
+    /// How long a window takes from its start to a raised cap: it doubles once half of it has been read.
+    fn growth(self) -> Duration {
+        let doublings = self.cap_bytes().div_ceil(limits::MEMORY_BYTES_DEFAULT).ilog2();
+        Duration::from_millis(self.rtt_ms) * 4 * doublings
+    }
+
+    /// What the window may become: 8 C·RTT span the rounds that the slowest of many blocks needs. Up to 100 Mbit/s the default
+    /// does.
+    fn cap_bytes(self) -> u64 {
+        (8 * (self.rate_bps / 8 * self.rtt_ms / 1_000)).max(limits::MEMORY_BYTES_DEFAULT)
     }
 
     /// From the middle of the first averaging to that of the second.
@@ -100,11 +112,13 @@ impl Cell {
             .with_held_bytes_max(2 << 30)
             .with_queue(QueueLimit::packets(1_000));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
-        // The window must span the rounds that the slowest of many blocks needs: 8 C·RTT. Up to 100 Mbit/s the defaults do;
-        // above, only the cap is raised.
-        let bdp_bytes = self.rate_bps / 8 * self.rtt_ms / 1_000;
-        let cap_bytes = (8 * bdp_bytes).max(limits::MEMORY_BYTES_DEFAULT);
-        let config = if self.unsealed { Config::danger_unsealed() } else { sealed() }
+        let cap_bytes = self.cap_bytes();
+        let mut config = if self.unsealed { Config::danger_unsealed() } else { sealed() };
+        if cap_bytes > limits::MEMORY_BYTES_DEFAULT {
+            // As many bytes are more blocks than the default takes.
+            config.window_blocks = limits::WINDOW_BLOCKS_MAX;
+        }
+        let config = config
             .with_rate(Rate::Fixed { rate_bps: self.rate_bps })
             .with_send_buffer_bytes(cap_bytes)
             .with_receive_memory_bytes(cap_bytes);
