@@ -1,4 +1,8 @@
-//! What is told of many entries at once: each reason one time, with the number of entries and the first of their names.
+//! What is told of many entries at once: each reason one time, with the number of entries and a few of their names.
+//!
+//! Entries are transferred over several streams and end in any order, so the names told are those which sort first.
+
+use std::collections::BTreeSet;
 
 use super::{EntryOutcome, Skipped};
 use crate::limits::{GROUPS_MAX, NAMES_SHOWN_MAX};
@@ -16,7 +20,8 @@ pub struct Groups {
 struct Names {
     count: u64,
     has_directories: bool,
-    first: Vec<String>,
+    /// At most [`NAMES_SHOWN_MAX`].
+    first: BTreeSet<String>,
 }
 
 impl Groups {
@@ -39,10 +44,10 @@ impl Groups {
     pub fn lines(&self) -> Vec<String> {
         let skipped =
             self.skipped.iter().map(|(what, names)| format!("{}: {}", what.counted(names.count), names.list()));
-        let failed = self.failed.iter().map(|(reason, names)| match (names.count, &names.first[..]) {
-            (1, [name]) => format!("failed: {name}: {reason}"),
-            (count, _) if names.has_directories => format!("failed: {count} entries: {reason} ({})", names.list()),
-            (count, _) => format!("failed: {count} files: {reason} ({})", names.list()),
+        let failed = self.failed.iter().map(|(reason, names)| match names.count {
+            1 => format!("failed: {}: {reason}", names.list()),
+            count if names.has_directories => format!("failed: {count} entries: {reason} ({})", names.list()),
+            count => format!("failed: {count} files: {reason} ({})", names.list()),
         });
         let beyond =
             (self.failed_beyond > 0).then(|| format!("failed: {} more, for other reasons", self.failed_beyond));
@@ -54,13 +59,14 @@ impl Names {
     fn add(&mut self, name: &str, is_directory: bool) {
         self.count += 1;
         self.has_directories |= is_directory;
-        if self.first.len() < NAMES_SHOWN_MAX {
-            self.first.push(name.to_owned());
+        self.first.insert(name.to_owned());
+        if self.first.len() > NAMES_SHOWN_MAX {
+            self.first.pop_last();
         }
     }
 
     fn list(&self) -> String {
-        let listed = self.first.join(", ");
+        let listed = self.first.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         match self.count.saturating_sub(self.first.len() as u64) {
             0 => listed,
             more => format!("{listed} and {more} more"),
@@ -93,12 +99,12 @@ mod tests {
     #[test]
     fn each_reason_has_one_line_with_the_first_names() {
         let mut groups = Groups::default();
-        for number in 0..2000 {
+        for number in (1000..3000).rev() {
             groups.entry(&failed(&format!("f{number}"), "it exists", false));
         }
         groups.entry(&failed("alone", "it is odd", true));
         groups.entry(&EntryOutcome { name: "stored".to_owned(), ..EntryOutcome::default() });
-        for name in ["d", "e"] {
+        for name in ["e", "d"] {
             groups.entry(&failed(name, "it may not", true));
         }
         groups.skipped("link", Skipped::Link);
@@ -107,7 +113,7 @@ mod tests {
             lines,
             [
                 "1 symbolic link was skipped: link",
-                "failed: 2000 files: it exists (f0, f1, f2, f3, f4 and 1995 more)",
+                "failed: 2000 files: it exists (f1000, f1001, f1002, f1003, f1004 and 1995 more)",
                 "failed: alone: it is odd",
                 "failed: 2 entries: it may not (d, e)",
             ]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, Parameters};
+use dfcp_wire::segment::Segment;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -72,10 +73,6 @@ impl Common {
         }
     }
 
-    pub(super) fn is_sealed(&self) -> bool {
-        self.config.credentials().is_some()
-    }
-
     /// What we declare in SYN and SYNACK.
     pub(super) fn own_parameters(&self) -> Parameters {
         Parameters { connection_id: self.link.local_id, offer: self.own_offer() }
@@ -106,9 +103,9 @@ impl Common {
     }
 
     /// Bytes of the symbol which a data segment stands for without having it.
-    pub(super) fn elided_bytes(&self, segment: &dfcp_wire::segment::Segment) -> usize {
+    pub(super) fn elided_bytes(&self, segment: &Segment) -> usize {
         match segment {
-            dfcp_wire::segment::Segment::Data(data) if self.config.content == Content::Elided => {
+            Segment::Data(data) if self.config.content == Content::Elided => {
                 data.block.length_bytes.div_ceil(u32::from(data.block.k)) as usize
             }
             _ => 0,

@@ -41,7 +41,7 @@ pub(super) struct Link {
     pub(super) peer_id: Option<u32>,
     pub(super) paths: Paths,
     /// Whether the session has keys, or will.
-    is_sealed: bool,
+    pub(super) is_sealed: bool,
     /// From the moment they are agreed; then nothing is taken that does not authenticate.
     pub(super) keys: Option<Box<Protection>>,
     pub(super) numbers: DatagramNumbers,

@@ -122,13 +122,13 @@ impl Session {
         let common = &mut self.common;
         match (&mut self.phase, header) {
             (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, remote, &header, datagram),
-            (Phase::Opening(opening), Unverified::Clear(header)) if common.is_sealed() => {
+            (Phase::Opening(opening), Unverified::Clear(header)) if common.link.is_sealed => {
                 if let Some(agreed) = opening.take_clear(now, common, &header, datagram)? {
                     self.establish(now, agreed);
                 }
                 Ok(())
             }
-            (Phase::Opening(_) | Phase::Open(_), Unverified::Clear(header)) if !common.is_sealed() => {
+            (Phase::Opening(_) | Phase::Open(_), Unverified::Clear(header)) if !common.link.is_sealed => {
                 self.take_unsealed(now, &header, datagram)
             }
             _ => Err(Dropped::Unexpected.into()),

@@ -11,17 +11,17 @@ const SPACING_MIN: Duration = Duration::from_millis(1);
 /// How often news that nothing would repeat by itself is repeated: three copies survive a path that loses many.
 const REPEATS: u8 = 2;
 
-/// This many arrivals since the last report are much.
+/// From this number of arrivals since the last report on, much arrives.
 const MUCH: u32 = 160;
 
 /// How long nothing arrives between the spurts of a slow stream, or of one of many which take turns. There news are repeated
 /// only when the next spurt is overdue. After a longer time it is something else that arrives.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::from_millis(32);
 
-/// This many pauses in a row show such a stream. One or two are a handshake, or a question and its answer.
+/// The number of pauses in a row that shows such a stream. One or two are a handshake, or a question and its answer.
 const PAUSES_MIN: u8 = 8;
 
-/// A spurt which lasts this many pauses is none.
+/// Arrivals which go on for this many pauses are no spurt any more.
 const SPURT_PAUSES_MAX: u32 = 4;
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is

@@ -22,9 +22,9 @@ pub struct MessagesState {
 /// The state of one message, or of a run of messages in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageRun<'a> {
-    /// So many messages are decoded.
+    /// The number of messages that are decoded.
     Complete(u32),
-    /// Of so many messages nothing has arrived.
+    /// The number of messages of which nothing has arrived.
     Empty(u32),
     /// Of this message these symbols have arrived, and they are too few.
     Partial(SymbolSet<'a>),

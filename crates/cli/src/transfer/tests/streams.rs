@@ -113,7 +113,7 @@ impl Speaker {
     }
 }
 
-/// Lets `speak` talk to a receiver over so many streams; returns what became of it and what was stored.
+/// Lets `speak` talk to a receiver over `streams` streams; returns what became of it and what was stored.
 fn spoken(
     streams: u32,
     options: StoreOptions,

@@ -73,7 +73,7 @@ impl ProvenSymbols {
 
 /// IP bytes of a data datagram besides its symbol.
 fn data_overhead_bytes(common: &Common) -> u64 {
-    u64::from(common.overhead_bytes) + dfcp_wire::overhead_bytes(common.is_sealed()) as u64
+    u64::from(common.overhead_bytes) + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Open {
         let echo = self.handshake.echo();
         let segment = match common.role {
             Role::Initiator if self.third.is_some() => Segment::Ack(Ack::Noise),
-            Role::Acceptor if !common.is_sealed() => {
+            Role::Acceptor if !common.link.is_sealed => {
                 // Its SYNACK is only repeated for a copy of the SYN.
                 self.handshake.owes().then_some(())?;
                 Segment::SynAck(SynAck { echo, options: Some(syn_options(common.symbol_size)) })
