@@ -162,8 +162,9 @@ pub struct Config {
     /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; use 1404 over IPv6, or 1184 where a path takes no more than
     /// 1280. Modern only: classic segments always carry 1420.
     pub symbol_size: u16,
-    /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default 4096; classic 128.
-    pub window_blocks: u32,
+    /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default `None`: one for each 16 KiB of
+    /// `send_buffer_bytes` or of `receive_memory_bytes`, whichever is larger, from 4096 to 16 384; classic 128.
+    pub window_blocks: Option<u32>,
     /// Bytes written by the application which may wait or be unacknowledged, at most. Default 64 MiB. A modern connection begins
     /// with [`WINDOW_BYTES_START`](crate::limits::WINDOW_BYTES_START), and doubles it each time that half of it has been proven. A
     /// window of 6–8 times rate × RTT is needed to run at full rate at 50 % loss.
@@ -217,7 +218,7 @@ impl Config {
             breaker: true,
             traffic: Traffic::Bulk,
             symbol_size: 1420,
-            window_blocks: 4096,
+            window_blocks: None,
             send_buffer_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_memory_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_rate_max_bps: 0,
@@ -277,7 +278,6 @@ impl Config {
             schedule: Schedule::Flood,
             rate: Rate::Line,
             breaker: false,
-            window_blocks: 128,
             time_wait: Duration::from_secs(60),
             ..Self::modern()
         }
@@ -291,10 +291,24 @@ impl Config {
         }
     }
 
+    /// [`window_blocks`](Self::window_blocks), or what it is by default.
+    #[must_use]
+    pub fn blocks_in_window(&self) -> u32 {
+        self.window_blocks.unwrap_or_else(|| match self.profile {
+            Profile::Modern => {
+                let of_memory = self.send_buffer_bytes.max(self.receive_memory_bytes) / limits::MEMORY_BYTES_PER_BLOCK;
+                u32::try_from(of_memory)
+                    .unwrap_or(u32::MAX)
+                    .clamp(limits::WINDOW_BLOCKS_DEFAULT_MIN, limits::WINDOW_BLOCKS_MAX)
+            }
+            Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_DEFAULT,
+        })
+    }
+
     /// What this end declares about its receiving.
     pub(crate) fn offer(&self) -> Offer {
         Offer {
-            window_blocks: self.window_blocks,
+            window_blocks: self.blocks_in_window(),
             receive_memory_bytes: self.receive_memory_bytes.min(limits::WINDOW_BYTES_START),
             rate_max_bps: self.receive_rate_max_bps,
             streams: self.streams,
@@ -323,7 +337,7 @@ impl Config {
             Profile::Modern => limits::WINDOW_BLOCKS_MAX,
             Profile::Classic => limits::CLASSIC_WINDOW_BLOCKS_MAX,
         };
-        in_range("window_blocks", self.window_blocks.into(), 1, blocks_max.into())?;
+        in_range("window_blocks", self.blocks_in_window().into(), 1, blocks_max.into())?;
         let memory = (limits::RECEIVE_MEMORY_BYTES_MIN, limits::RECEIVE_MEMORY_BYTES_MAX);
         in_range("send_buffer_bytes", self.send_buffer_bytes, 1, limits::RECEIVE_MEMORY_BYTES_MAX)?;
         in_range("receive_memory_bytes", self.receive_memory_bytes, memory.0, memory.1)?;

@@ -313,4 +313,7 @@ pub enum Dropped {
     /// It was seen before.
     #[error("a duplicate")]
     Duplicate,
+    /// It is a report, and the peer's others have taken the time that there is for them.
+    #[error("too many reports")]
+    TooManyReports,
 }

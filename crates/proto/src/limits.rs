@@ -15,6 +15,15 @@ pub const HALF_OPEN_MAX: usize = 1_024;
 /// \[window-4\]).
 pub const WINDOW_BLOCKS_MAX: u32 = 16_384;
 
+/// The window in blocks, unless configured otherwise: one block for so much of a window in bytes …
+pub const MEMORY_BYTES_PER_BLOCK: u64 = 16 << 10;
+
+/// … and no less than this.
+pub const WINDOW_BLOCKS_DEFAULT_MIN: u32 = 4_096;
+
+/// The window of a classic connection, unless configured otherwise.
+pub const CLASSIC_WINDOW_BLOCKS_DEFAULT: u32 = 128;
+
 /// Blocks a *classic* connection may have open. The documents use up to 1000. Each costs a sender about 130 KiB. A
 /// receiver keeps up to [`CLASSIC_SEGMENTS_PER_BLOCK_MAX`] segments of it with their neighbour graphs, about 5 MB if the
 /// peer never uses a generator state twice; honest peers reuse states, and then it is about 1 MB.
@@ -285,6 +294,18 @@ pub const STREAM_RESETS_PER_S: u32 = 100;
 
 /// How many of these may come at once, when none came before.
 pub const STREAM_RESETS_BURST: u32 = 32;
+
+/// What reading a report is taken to cost …
+pub const REPORT_READING: Duration = Duration::from_micros(2);
+
+/// … and each block and stream which it may speak of, besides.
+pub const REPORT_PER_ITEM: Duration = Duration::from_nanos(30);
+
+/// One part in this many of the time goes to a peer's reports at the most.
+pub const REPORTS_SHARE: u32 = 8;
+
+/// Reports that come together, after a pause, may take this much time besides: those of a second on a busy path.
+pub const REPORTS_AT_ONCE: Duration = Duration::from_millis(25);
 
 /// A keep-alive is never sent more often because of what a peer declares.
 pub(crate) const KEEP_ALIVE_MIN: Duration = Duration::from_millis(500);

@@ -11,6 +11,7 @@ mod liar;
 mod support;
 
 use std::alloc::System;
+use std::time::{Duration, Instant};
 
 use cap::Cap;
 use dfcp_proto::{Read, StreamId, StreamKind, limits};
@@ -34,6 +35,8 @@ struct Cost {
     counted_bytes: u64,
     drawn_datagrams: u64,
     drawn_bytes: u64,
+    /// For both ends.
+    took: Duration,
 }
 
 /// What the liar does for a second, once each millisecond.
@@ -41,6 +44,8 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
     let mut liar = Liar::new();
     let (allocated, counted) = (ALLOCATOR.allocated() as u64, liar.server.stats().memory_bytes);
     let (mut drawn_datagrams, mut drawn_bytes) = (0, 0);
+    #[expect(clippy::disallowed_methods, reason = "what is measured is printed, and judges nothing")]
+    let began = Instant::now();
     for round in 0..1_000 {
         act(&mut liar, round);
         for datagram in liar.server.sent(liar.handle) {
@@ -56,6 +61,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
         liar.events();
         liar.server.wait(MS);
     }
+    let took = began.elapsed();
     Cost {
         what,
         said_bytes: liar.said_bytes,
@@ -63,6 +69,7 @@ fn cost(what: &'static str, mut act: impl FnMut(&mut Liar, u32)) -> Cost {
         counted_bytes: liar.server.stats().memory_bytes - counted,
         drawn_datagrams,
         drawn_bytes,
+        took,
     }
 }
 
@@ -139,10 +146,14 @@ fn streams_take_what_is_promised_and_lies_about_them_cost_what_is_counted() {
     println!("an idle stream, both halves: {idle} bytes");
     assert!((200..=limits::STREAM_BYTES_MAX).contains(&idle), "{idle}");
     println!(
-        "| attack, for a second | it sends | we keep | charged | we send | datagrams |\n|---|---|---|---|---|---|"
+        "| attack, for a second | it sends | we keep | charged | we send | datagrams | both take, ms |\n\
+         |---|---|---|---|---|---|---|"
     );
-    for Cost { what, said_bytes, kept_bytes, counted_bytes, drawn_datagrams, drawn_bytes } in attacks() {
-        println!("| {what} | {said_bytes} | {kept_bytes} | {counted_bytes} | {drawn_bytes} | {drawn_datagrams} |");
+    for Cost { what, said_bytes, kept_bytes, counted_bytes, drawn_datagrams, drawn_bytes, took } in attacks() {
+        let took_ms = took.as_millis();
+        println!(
+            "| {what} | {said_bytes} | {kept_bytes} | {counted_bytes} | {drawn_bytes} | {drawn_datagrams} | {took_ms} |"
+        );
         assert!(kept_bytes <= counted_bytes + SLACK_BYTES, "{what}: {kept_bytes} kept, {counted_bytes} counted");
         // Two datagrams each millisecond, an answer for each stream, and what opening them said.
         let answers = u64::from(LIMIT) * 1_100;

@@ -275,3 +275,44 @@ fn a_stream_of_ours_for_which_there_is_no_memory_was_never_opened() {
     let next = liar.streams().open(StreamKind::Bidirectional).unwrap();
     assert_eq!(next.index() as usize, opened.len());
 }
+
+/// Each report visits every open block. `cargo test --release -p dfcp-proto --test streams reports -- --nocapture` prints what a second of
+/// them takes.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what is measured is printed, and judges nothing")]
+fn of_a_storm_of_reports_no_more_are_read_than_an_eighth_of_the_time_is_enough_for() {
+    const BLOCKS: u32 = 4_096;
+    let mut liar = Liar::new();
+    liar.report(&permitting(0, 0), &[], None);
+    let (handle, now) = (liar.handle, liar.server.now);
+    for _ in 0..BLOCKS {
+        let connection = liar.server.connection(handle);
+        assert_eq!(connection.write(now, &[7]), Ok(1));
+        connection.flush();
+        liar.server.wait(MS);
+        liar.sent_numbers();
+        liar.report(&permitting(0, 0), &[], None);
+    }
+    let before = liar.server.connection(handle).stats();
+    let nothing = StreamState { stream: StreamId::FIRST, ..StreamState::default() };
+    let began = std::time::Instant::now();
+    for _ in 0..1_000 {
+        for _ in 0..100 {
+            liar.report(&permitting(0, 0), &[(nothing, &[Run::Empty(BLOCKS)])], None);
+        }
+        liar.server.wait(MS);
+        liar.sent_numbers();
+    }
+    let stats = liar.server.connection(handle).stats();
+    let (read, dropped) =
+        (stats.acks_received - before.acks_received, stats.segments_dropped - before.segments_dropped);
+    println!("100 000 reports of {BLOCKS} open blocks in a second: {read} read, {} ms", began.elapsed().as_millis());
+    let items = BLOCKS + 1;
+    let time = Duration::from_secs(1) / limits::REPORTS_SHARE + limits::REPORTS_AT_ONCE;
+    let one = limits::REPORT_READING + limits::REPORT_PER_ITEM * items;
+    assert_eq!((liar.misbehaved(), read + dropped), (None, 100_000));
+    assert!((time / 2..time + one).contains(&(one * read as u32)), "{read}");
+    liar.server.wait(Duration::from_millis(200));
+    liar.report(&permitting(0, 0), &[], None);
+    assert_eq!(liar.server.connection(handle).stats().acks_received, stats.acks_received + 1);
+}

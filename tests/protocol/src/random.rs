@@ -110,7 +110,7 @@ const WINDOWS_MAX: u64 = 2_000;
 fn window_bytes(sender: &Config, receiver: &Config) -> u64 {
     let buffers = sender.send_buffer_bytes.min(receiver.receive_memory_bytes);
     let symbols = u64::from(sender.symbol_size.min(receiver.symbol_size)) * 45;
-    let blocks = u64::from(sender.window_blocks.min(receiver.window_blocks));
+    let blocks = u64::from(sender.blocks_in_window().min(receiver.blocks_in_window()));
     buffers.min(blocks * symbols.min(buffers / 4))
 }
 

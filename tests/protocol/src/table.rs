@@ -113,11 +113,7 @@ impl Cell {
             .with_queue(QueueLimit::packets(1_000));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 10_000_000_000 };
         let cap_bytes = self.cap_bytes();
-        let mut config = if self.unsealed { Config::danger_unsealed() } else { sealed() };
-        if cap_bytes > limits::MEMORY_BYTES_DEFAULT {
-            // As many bytes are more blocks than the default takes.
-            config.window_blocks = limits::WINDOW_BLOCKS_MAX;
-        }
+        let config = if self.unsealed { Config::danger_unsealed() } else { sealed() };
         let config = config
             .with_rate(Rate::Fixed { rate_bps: self.rate_bps })
             .with_send_buffer_bytes(cap_bytes)

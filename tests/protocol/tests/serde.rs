@@ -16,7 +16,7 @@ fn unusual() -> Config {
     config.breaker = true;
     config.traffic = Traffic::LowLatency;
     config.symbol_size = 1_188;
-    config.window_blocks = 77;
+    config.window_blocks = Some(77);
     config.send_buffer_bytes = (1 << 53) + 1;
     config.receive_memory_bytes = 5_000_000;
     config.receive_rate_max_bps = 9_999_999;

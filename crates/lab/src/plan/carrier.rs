@@ -409,7 +409,7 @@ impl Carrier {
         let is_coded = self.codec == Some(true);
         let memory_bytes = if is_coded { DFCP_CODED_MEMORY_BYTES } else { DFCP_MEMORY_BYTES };
         let encoded_bytes = epsilon.map(|epsilon| segments(epsilon) * SYMBOL_BYTES);
-        let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.window_blocks);
+        let (schedule, classic, window_blocks) = (base.schedule, base.classic, base.blocks_in_window());
         // A block of which less is sent than is awaited would never be done: with the decoder off, as the documents
         // measured, what is sent is enough.
         let redundancy_bytes =

@@ -89,7 +89,7 @@ impl ClassicConnection {
         }
         let config = Arc::make_mut(&mut self.config);
         config.set(parameter, value)?;
-        let (window_blocks, settings) = (config.window_blocks, config.classic);
+        let (window_blocks, settings) = (config.blocks_in_window(), config.classic);
         self.sender.set_window_blocks(window_blocks);
         self.receiver.set_window_blocks(window_blocks);
         self.receiver.set_redundancy_bytes(settings.redundancy_bytes);

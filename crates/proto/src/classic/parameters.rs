@@ -31,7 +31,7 @@ pub enum Access {
 /// config.set(Parameter::WindowSize, 64)?;
 /// let by_name: Parameter = "redundancy".parse()?;
 /// config.set(by_name, 70_000)?;
-/// assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (64, 70_000));
+/// assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (Some(64), 70_000));
 /// # Ok::<(), dfcp::ParameterError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +120,7 @@ impl Config {
         let small = u32::try_from(value).unwrap_or(u32::MAX);
         let classic = &mut self.classic;
         match parameter {
-            Parameter::WindowSize => self.window_blocks = small,
+            Parameter::WindowSize => self.window_blocks = Some(small),
             Parameter::Redundancy => classic.redundancy_bytes = small,
             Parameter::Coding => classic.coding = value == 1,
             Parameter::Decoding => classic.decoding = value == 1,
@@ -305,7 +305,7 @@ mod tests {
         config.set(Parameter::Coding, 0).unwrap();
         config.set(Parameter::Decoding, 0).unwrap();
         config.set(Parameter::WindowSize, 7).unwrap();
-        assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (7, 70_000));
+        assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (Some(7), 70_000));
         assert!(!config.classic.coding && !config.classic.decoding && config.validate().is_ok());
         assert!(config.set(Parameter::Maxtokens, 1_419).is_err() && config.set(Parameter::AcksSent, 1).is_err());
         assert_eq!(Config::modern().set(Parameter::Coding, 0), Err(ParameterError::ClassicOnly("Coding")));

@@ -105,7 +105,7 @@ impl ClassicReceiver {
             redundancy_bytes: config.classic.redundancy_bytes,
             decoding: config.classic.decoding && config.content == Content::Real,
             content: config.content,
-            window_blocks: config.window_blocks,
+            window_blocks: config.blocks_in_window(),
             queues: VecDeque::new(),
             first_id: 0,
             next_needed: 0,

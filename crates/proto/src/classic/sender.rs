@@ -114,7 +114,7 @@ impl ClassicSender {
             coding: config.classic.coding,
             content: config.content,
             offline: None,
-            window_blocks: config.window_blocks,
+            window_blocks: config.blocks_in_window(),
             send_buffer_bytes: config.send_buffer_bytes,
             source: Source::new(SOURCE_BYTES, false, config.content),
             queues: VecDeque::new(),

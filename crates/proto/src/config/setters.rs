@@ -32,7 +32,6 @@ impl Config {
         with_breaker sets breaker: bool;
         with_traffic sets traffic: Traffic;
         with_symbol_size sets symbol_size: u16;
-        with_window_blocks sets window_blocks: u32;
         with_send_buffer_bytes sets send_buffer_bytes: u64;
         with_receive_memory_bytes sets receive_memory_bytes: u64;
         with_streams sets streams: StreamLimits;
@@ -43,6 +42,13 @@ impl Config {
         with_overhead_bytes sets overhead_bytes: u32;
         with_classic sets classic: ClassicSettings;
         with_content sets content: Content;
+    }
+
+    /// With windows of this number of blocks; see [`window_blocks`](Self::window_blocks).
+    #[must_use]
+    pub fn with_window_blocks(mut self, window_blocks: u32) -> Self {
+        self.window_blocks = Some(window_blocks);
+        self
     }
 
     /// Waits no longer than this for a connection that is opened; see [`connect_timeout`](Self::connect_timeout).

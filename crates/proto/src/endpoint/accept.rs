@@ -144,12 +144,12 @@ impl Accept {
         let one = |config: &Config| {
             let fixed = match config.profile {
                 Profile::Modern => {
-                    limits::SEND_BYTES_PER_BLOCK_MAX * u64::from(config.window_blocks)
+                    limits::SEND_BYTES_PER_BLOCK_MAX * u64::from(config.blocks_in_window())
                         + limits::IN_FLIGHT_BYTES_MAX
                         + limits::REPAIRS_BYTES_MAX
                 }
                 Profile::Classic => {
-                    limits::CLASSIC_SEND_BYTES_PER_BLOCK_MAX * u64::from(config.window_blocks)
+                    limits::CLASSIC_SEND_BYTES_PER_BLOCK_MAX * u64::from(config.blocks_in_window())
                         + limits::CLASSIC_GRAPHS_BYTES_MAX
                 }
             };

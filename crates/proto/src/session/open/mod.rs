@@ -3,6 +3,7 @@
 
 mod feedback;
 mod rate;
+mod reading;
 mod receive;
 mod spending;
 mod timers;
@@ -22,6 +23,7 @@ use crate::path::credit::Credit;
 use crate::path::pacing::Pacer;
 use crate::session::common::Common;
 use crate::session::handshake::Handshake;
+use crate::session::open::reading::ReadingTime;
 use crate::session::opening::{Agreed, Opening};
 use crate::session::reporter::Reporter;
 use crate::session::sharing::Sending;
@@ -41,6 +43,7 @@ pub(super) struct Open {
     third: Option<Box<[u8]>>,
     closing: Closing,
     pub(super) reporter: Reporter,
+    reading: ReadingTime,
     pacer: Pacer,
     breaker: Breaker,
     /// What the peer has yet to prove.
@@ -77,6 +80,7 @@ impl Open {
             third,
             closing: Closing::default(),
             reporter: Reporter::default(),
+            reading: ReadingTime::default(),
             pacer: Pacer::new(None),
             breaker: Breaker::new(),
             credit: Credit::default(),

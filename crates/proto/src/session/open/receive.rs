@@ -154,6 +154,9 @@ impl Open {
         number: u64,
         payload: &[u8],
     ) -> Result<(), PushError> {
+        if !self.reading.take(now, common.streams.send.items_under_way()) {
+            return Err(Dropped::TooManyReports.into());
+        }
         let (report, records) = feedback::decode(payload).map_err(|e| PushError::Dropped(e.into()))?;
         let streams = &mut common.streams;
         let was_drained = streams.send.is_drained();

@@ -273,7 +273,7 @@ fn a_quarter_of_the_window_read_is_told_of_all_streams_together_and_once() {
 
 #[test]
 fn a_quarter_of_the_blocks_read_is_told() {
-    let mut side = side_with(&Config { window_blocks: 8, ..config() });
+    let mut side = side_with(&config().with_window_blocks(8));
     open(&mut side, 2);
     for (index, block_id) in [(0, 0), (1, 0), (0, 1)] {
         push_block(&mut side, one_way(index), block_id, false).unwrap();
@@ -496,7 +496,7 @@ fn streams_without_room_are_not_opened_and_closing_gives_all_back() {
 #[test]
 fn streams_of_one_byte_that_are_never_read_take_what_is_shared_and_then_one_symbol_each() {
     let memory_bytes = limits::RECEIVE_MEMORY_BYTES_MIN;
-    let mut side = side_with(&Config { receive_memory_bytes: memory_bytes, window_blocks: 16_384, ..config() });
+    let mut side = side_with(&config().with_receive_memory_bytes(memory_bytes).with_window_blocks(16_384));
     const STREAMS: u32 = 8;
     open(&mut side, STREAMS);
     let byte = |stream, block_id| {

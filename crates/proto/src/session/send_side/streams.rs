@@ -326,6 +326,11 @@ impl SendSide {
         self.streams.iter().any(|(_, stream)| stream.is_write_blocked() && stream.next_fits(&self.shared))
     }
 
+    /// Blocks and streams which a report may speak of.
+    pub(crate) fn items_under_way(&self) -> usize {
+        self.shared.blocks_open + self.streams.len()
+    }
+
     /// Whether more datagrams are in flight, or wait to be as far as the windows permit it, than always may be in flight.
     pub(crate) fn is_under_way(&self) -> bool {
         let least = PEER_QUEUE_DATAGRAMS_MIN as u64;

@@ -50,7 +50,7 @@ impl RecvCommon {
             symbol_size: proof::data_bytes_max(config.symbol_size, proofs),
             content: config.content,
             proofs,
-            window_blocks: config.window_blocks,
+            window_blocks: config.blocks_in_window(),
             memory: ReceiveMemory::new(config.receive_memory_bytes),
             spare: SpareBlocks::default(),
             symbols: ReceivedSymbols::default(),

@@ -1,0 +1,59 @@
+//! How many of its peer's reports a session reads.
+
+use dfcp_time::Time;
+
+use crate::limits::{REPORT_PER_ITEM, REPORT_READING, REPORTS_AT_ONCE, REPORTS_SHARE};
+use crate::shared::bucket::Bucket;
+
+/// The time which a peer's reports may take, however many it sends: each visits what is under way (`spec/protocol.md` \[report-15\]).
+#[derive(Debug, Default)]
+pub(super) struct ReadingTime {
+    bucket: Bucket,
+}
+
+impl ReadingTime {
+    /// Whether there is time for a report while `items` blocks and streams are under way, which it then takes.
+    pub(super) fn take(&mut self, now: Time, items: usize) -> bool {
+        // It runs into debt by one report, so that the longest one is read, too.
+        if !self.bucket.is_full(now + REPORTS_AT_ONCE * REPORTS_SHARE) {
+            return false;
+        }
+        let items = u32::try_from(items).unwrap_or(u32::MAX);
+        self.bucket.take(now, (REPORT_READING + REPORT_PER_ITEM * items) * REPORTS_SHARE);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// How many of those which come every `interval` for a second are read.
+    fn read_in_a_second(interval: Duration, items: usize) -> u32 {
+        let mut reading = ReadingTime::default();
+        let steps = (0..).map(|step| interval * step).take_while(|&at| at < Duration::from_secs(1));
+        steps.filter(|&at| reading.take(Time::from_s(9) + at, items)).count() as u32
+    }
+
+    #[test]
+    fn an_honest_peer_is_read_wholly_and_a_storm_in_part() {
+        let (honest, storm) = (Duration::from_millis(1), Duration::from_micros(5));
+        assert_eq!(read_in_a_second(honest, 0), 1_000);
+        assert_eq!(read_in_a_second(honest, 4_000), 1_000);
+        let all = Duration::from_secs(1) / REPORTS_SHARE + REPORTS_AT_ONCE;
+        for items in [0, 100, 4_096, 16_384, 32_768] {
+            let one = REPORT_READING + REPORT_PER_ITEM * items as u32;
+            let read = read_in_a_second(storm, items);
+            assert!(one * read <= all + one, "{items}: {read}");
+            assert!(one * (read + 1) >= all || read == 200_000, "{items}: {read}");
+        }
+    }
+
+    #[test]
+    fn what_waited_in_a_queue_for_a_second_is_read_at_once() {
+        let mut reading = ReadingTime::default();
+        assert!((0..1_000).all(|_| reading.take(Time::from_s(9), 100)));
+    }
+}
