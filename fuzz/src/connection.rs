@@ -112,7 +112,7 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
         .with_breaker(input.bool())
         .with_traffic(input.pick(&[Traffic::Bulk, Traffic::LowLatency]))
         .with_symbol_size(input.pick(&[1420, 64, 100, largest, 1412]))
-        .with_window_blocks(input.pick(&[base.window_blocks, 1, 2, 5, 40]))
+        .with_window_blocks(input.pick(&[base.blocks_in_window(), 1, 2, 5, 40]))
         .with_send_buffer_bytes(input.pick(&[base.send_buffer_bytes, 1, 700, 10_000, 200_000]))
         .with_receive_memory_bytes(input.pick(&[base.receive_memory_bytes, limits::RECEIVE_MEMORY_BYTES_MIN]))
         .with_receive_rate_max_bps(input.pick(&[0, 2_000_000, 50_000_000]))

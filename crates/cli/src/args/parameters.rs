@@ -176,7 +176,7 @@ mod tests {
         let mut config = Config::danger_classic();
         parsed(&["coding=0", "decoding=0", "window-size=7", "redundancy=70000"]).unwrap().apply(&mut config).unwrap();
         assert!(!config.classic.coding && config.classic.decoding);
-        assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (7, 70_000));
+        assert_eq!((config.window_blocks, config.classic.redundancy_bytes), (Some(7), 70_000));
         assert!(parsed(&["coding=0"]).unwrap().apply(&mut Config::modern()).is_err());
     }
 }
