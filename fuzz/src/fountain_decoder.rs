@@ -12,7 +12,7 @@ use crate::input::{Input, filler};
 
 /// Symbols pushed at most: twice what the largest block needs.
 const PUSHES_MAX: usize = 2 * K_MAX;
-/// The second elimination is slow: it runs along for blocks of at most so many symbols.
+/// The second elimination is slow: it runs along for blocks of at most this number of symbols.
 const MODEL_K_MAX: usize = 48;
 
 /// Encodes a block of the input's shape and decodes it from the symbols which the input names.

@@ -41,14 +41,14 @@ struct Moment {
 }
 
 impl Meter {
-    /// For so many flows, with counters of these names.
+    /// For this number of flows, with counters of these names.
     pub(crate) fn new(flows: usize, names: &'static [&'static str]) -> Self {
         let silent = AtomicUsize::new(flows);
         let flows = (0..flows).map(|_| Flow::default()).collect();
         Self { flows, names, silent, all_started: Notify::new() }
     }
 
-    /// A flow has carried so many application bytes more.
+    /// A flow has carried this number of application bytes more.
     pub(crate) fn add_bytes(&self, flow: usize, bytes: usize) {
         let before = self.flows[flow].bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if before == 0 && bytes > 0 && self.silent.fetch_sub(1, Ordering::Relaxed) == 1 {

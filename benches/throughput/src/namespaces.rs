@@ -91,7 +91,7 @@ impl Network {
         Ok(())
     }
 
-    /// From now on, the server's end loses so many of a thousand datagrams, each by itself, before its UDP sees them. With 0
+    /// From now on, the server's end loses this number of each thousand datagrams, each by itself, before its UDP sees them. With 0
     /// nftables is asked all the same, so that what asking costs is not taken for what losses cost.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ pub(crate) fn planned_seconds(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.work.planned_seconds() + STARTING_SECONDS).sum()
 }
 
-/// How long a flow of so many seconds runs before it is measured, s.
+/// How long a flow runs before it is measured, s, by the length of the measurement.
 pub(crate) fn lead_in(seconds: f64) -> f64 {
     limits::LEAD_IN_MAX.as_secs_f64().min(seconds / 4.0)
 }

@@ -1,9 +1,9 @@
 //! An echo server and its client.
 //!
 //! ```text
-//! cargo run -p dfcp --example echo                               both in one process, over loopback
-//! cargo run -p dfcp --example echo -- serve 0.0.0.0:4433         prints its key
-//! cargo run -p dfcp --example echo -- connect 192.0.2.7:4433 KEY sends standard input, prints what comes back
+//! cargo run -p dfcp --example echo                                     both in one process, over loopback
+//! cargo run -p dfcp --example echo -- serve 0.0.0.0:4433               prints its key
+//! cargo run -p dfcp --example echo -- connect there.example:4433 KEY   sends standard input, prints what comes back
 //! ```
 #![expect(clippy::print_stderr, reason = "a program's message to its user")]
 
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use dfcp::{Config, Listener, PublicKey, StaticKey, Stream, Traffic};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, stdin, stdout};
+use tokio::net::ToSocketAddrs;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -23,8 +24,8 @@ async fn main() -> anyhow::Result<()> {
             eprintln!("clients need the key {}", key.public());
             serve(listen(address.parse()?, key)?).await
         }
-        ["connect", address, key] => ask(address.parse()?, key.parse()?, stdin(), stdout()).await,
-        _ => anyhow::bail!("usage: echo [serve ADDRESS | connect ADDRESS KEY]"),
+        ["connect", address, key] => ask(address, key.parse()?, stdin(), stdout()).await,
+        _ => anyhow::bail!("usage: echo [serve ADDRESS | connect HOST:PORT KEY]"),
     }
 }
 
@@ -63,13 +64,13 @@ async fn echo(stream: Stream) -> std::io::Result<()> {
 }
 
 async fn ask(
-    address: SocketAddr,
+    server: impl ToSocketAddrs,
     key: PublicKey,
     mut input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
 ) -> anyhow::Result<()> {
     let config = Config::client(key).with_traffic(Traffic::LowLatency).with_connect_timeout(Duration::from_secs(5));
-    let (mut reader, mut writer) = Stream::connect(address, config).await?.into_split();
+    let (mut reader, mut writer) = Stream::connect(server, config).await?.into_split();
     let send = async {
         copy(&mut input, &mut writer).await?;
         writer.shutdown().await

@@ -3,13 +3,13 @@
 //! ```text
 //! head -c 32 /dev/urandom | base64 > secret          which both sides need
 //! cargo run -p dfcp --example file -- receive 0.0.0.0:4433 secret copy.bin
-//! cargo run -p dfcp --example file -- send 192.0.2.7:4433 secret original.bin 50      at 50 Mbit/s
+//! cargo run -p dfcp --example file -- send there.example:4433 secret original.bin 50   at 50 Mbit/s
 //! ```
 #![expect(clippy::print_stderr, reason = "a program's progress")]
 
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,11 +24,13 @@ fn main() -> anyhow::Result<()> {
             eprintln!("waiting on {}", listener.local_addr()?);
             receive(&listener, path.as_ref())
         }
-        ["send", address, secret, path] => send(address.parse()?, shared(secret.as_ref())?, path.as_ref(), 100),
+        ["send", address, secret, path] => send(address, shared(secret.as_ref())?, path.as_ref(), 100),
         ["send", address, secret, path, rate_mbps] => {
-            send(address.parse()?, shared(secret.as_ref())?, path.as_ref(), rate_mbps.parse()?)
+            send(address, shared(secret.as_ref())?, path.as_ref(), rate_mbps.parse()?)
         }
-        _ => anyhow::bail!("usage: file receive ADDRESS SECRET PATH | file send ADDRESS SECRET PATH [MBIT_PER_SECOND]"),
+        _ => {
+            anyhow::bail!("usage: file receive ADDRESS SECRET PATH | file send HOST:PORT SECRET PATH [MBIT_PER_SECOND]")
+        }
     }
 }
 
@@ -51,10 +53,10 @@ pub(crate) fn receive(listener: &Listener, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns when the receiver has all of the file.
-pub(crate) fn send(address: SocketAddr, config: Config, path: &Path, rate_mbps: u64) -> anyhow::Result<()> {
+pub(crate) fn send(server: impl ToSocketAddrs, config: Config, path: &Path, rate_mbps: u64) -> anyhow::Result<()> {
     let rate = Rate::Fixed { rate_bps: rate_mbps.saturating_mul(1_000_000) };
     let mut file = File::open(path)?;
-    let mut stream = Stream::connect(address, config.with_rate(rate))?;
+    let mut stream = Stream::connect(server, config.with_rate(rate))?;
     let bytes = io::copy(&mut file, &mut stream)?;
     stream.shutdown()?;
     eprintln!("{bytes} bytes are there; {} datagrams were sent", stream.stats().segments_sent);

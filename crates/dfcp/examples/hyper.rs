@@ -1,9 +1,9 @@
 //! HTTP/1.1 over DFCP, by hyper: a connection is a byte stream like any other.
 //!
 //! ```text
-//! cargo run -p dfcp --example hyper                                    both in one process, over loopback
-//! cargo run -p dfcp --example hyper -- serve 0.0.0.0:4433              prints its key
-//! cargo run -p dfcp --example hyper -- get 192.0.2.7:4433 KEY /hello   prints the answer
+//! cargo run -p dfcp --example hyper                                       both in one process, over loopback
+//! cargo run -p dfcp --example hyper -- serve 0.0.0.0:4433                 prints its key
+//! cargo run -p dfcp --example hyper -- get there.example:4433 KEY /hello   prints the answer
 //! ```
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's messages to its user")]
 
@@ -16,6 +16,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, client, header, server};
 use hyper_util::rt::TokioIo;
+use tokio::net::ToSocketAddrs;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -33,12 +34,12 @@ async fn main() -> anyhow::Result<()> {
             serve(listen(address.parse()?, key)?).await
         }
         ["get", address, key, path] => {
-            for (_, body) in get(address.parse()?, key.parse()?, &[path]).await? {
+            for (_, body) in get(address, key.parse()?, &[path]).await? {
                 println!("{body}");
             }
             Ok(())
         }
-        _ => anyhow::bail!("usage: hyper [serve ADDRESS | get ADDRESS KEY PATH]"),
+        _ => anyhow::bail!("usage: hyper [serve ADDRESS | get HOST:PORT KEY PATH]"),
     }
 }
 
@@ -82,8 +83,8 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 }
 
 /// Asks for one path after the other, all on one connection.
-async fn get(address: SocketAddr, key: PublicKey, paths: &[&str]) -> anyhow::Result<Vec<(StatusCode, String)>> {
-    let stream = Stream::connect(address, Config::client(key).with_traffic(Traffic::LowLatency)).await?;
+async fn get(server: impl ToSocketAddrs, key: PublicKey, paths: &[&str]) -> anyhow::Result<Vec<(StatusCode, String)>> {
+    let stream = Stream::connect(server, Config::client(key).with_traffic(Traffic::LowLatency)).await?;
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let mut answers = Vec::new();

@@ -35,7 +35,7 @@ mod session;
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -48,9 +48,9 @@ use dfcp_proto::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::carrier::Carrier;
+use crate::connect;
 use crate::error::ConnectError;
 use crate::path_watch::PathEstimates;
-use crate::stream::any_port_towards;
 pub use listener::Listener;
 pub use session::Session;
 
@@ -181,7 +181,7 @@ impl Endpoint {
 /// use dfcp::blocking::Stream;
 /// use dfcp::{Config, PublicKey};
 ///
-/// fn ask(server: std::net::SocketAddr, key: PublicKey, question: &str) -> std::io::Result<String> {
+/// fn ask(server: &str, key: PublicKey, question: &str) -> std::io::Result<String> {
 ///     let mut stream = Stream::connect(server, Config::client(key))?;
 ///     stream.write_all(question.as_bytes())?;
 ///     stream.shutdown()?;
@@ -196,11 +196,12 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Connects to `remote` from a socket of its own.
+    /// Connects to `remote` from a socket of its own: to an address, a name with a port, or a list of addresses, which are tried in
+    /// turn as by [`crate::Stream::connect`].
     ///
     /// # Errors
     /// As [`crate::Stream::connect`]; or the system gives no thread.
-    pub fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+    pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
 
@@ -208,8 +209,13 @@ impl Stream {
     ///
     /// # Errors
     /// As [`crate::Stream::connect_over`]; or the system gives no thread.
-    pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect(remote, config)
+    pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
+        let addresses = remote.to_socket_addrs()?.collect();
+        let stream = wait(connect::in_turn(addresses, config, |remote, config| async move {
+            let endpoint = crate::Endpoint::bind_with_thread(carrier, connect::any_port_towards(remote), None)?;
+            endpoint.connect(remote, config).await
+        }))?;
+        Ok(Self { stream })
     }
 
     /// Ends this half and waits until the peer has confirmed every byte; the other half stays open.
@@ -377,7 +383,19 @@ pub struct ReadHalf {
     half: crate::ReadHalf,
 }
 
-/// The writing half of a [`Stream`], or a stream on which only this side sends; [`ReadHalf`] has an example.
+/// The writing half of a [`Stream`], or a stream on which only this side sends.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use dfcp::blocking::{Session, WriteHalf};
+///
+/// fn send(session: &Session, data: &[u8]) -> std::io::Result<()> {
+///     let mut writer: WriteHalf = session.open_one_way()?;
+///     writer.write_all(data)?;
+///     writer.shutdown() // the peer has all of it, and has said so
+/// }
+/// ```
 #[derive(Debug)]
 pub struct WriteHalf {
     half: crate::WriteHalf,

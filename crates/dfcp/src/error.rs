@@ -10,7 +10,7 @@ use dfcp_proto::{ConnectionError, WriteError};
 /// use dfcp::{Config, ConnectError, ConnectionError, PublicKey, Stream};
 ///
 /// /// Connects, or says what to do.
-/// async fn dial(server: std::net::SocketAddr, key: PublicKey) -> Result<Stream, String> {
+/// async fn dial(server: &str, key: PublicKey) -> Result<Stream, String> {
 ///     Stream::connect(server, Config::client(key)).await.map_err(|error| match error {
 ///         ConnectError::Connection(ConnectionError::UnexpectedKey(shown)) => format!("{server} has the key {shown}!"),
 ///         ConnectError::Connection(error) => format!("{server}: {error}"),
@@ -34,6 +34,21 @@ pub enum ConnectError {
 
 /// Why something could not be done with a stream of a [`Session`](crate::Session) while the session goes on. It is the source of an
 /// [`io::Error`], which [`of`](Self::of) finds.
+///
+/// ```
+/// use dfcp::{Stream, StreamError};
+/// use tokio::io::AsyncReadExt;
+///
+/// /// What an application that has agreed on code 1 for "not found" makes of the end of a stream.
+/// async fn answer(stream: &mut Stream) -> std::io::Result<Option<String>> {
+///     let mut text = String::new();
+///     match stream.read_to_string(&mut text).await {
+///         Ok(_) => Ok(Some(text)),
+///         Err(error) if StreamError::of(&error) == Some(StreamError::Reset { code: 1 }) => Ok(None),
+///         Err(error) => Err(error), // another code, or the whole connection has ended
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {

@@ -73,6 +73,7 @@ pub mod blocking;
 mod buffers;
 mod carrier;
 mod clock;
+mod connect;
 mod connection;
 mod endpoint;
 mod error;

@@ -85,6 +85,18 @@ pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// something happens to it: what may leave meanwhile leaves together.
 pub(crate) const SLOT: Duration = Duration::from_micros(250);
 
+/// How long an attempt to connect lasts at most, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern
+/// ([open-10] of `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
+pub(crate) const CONNECT_TIME_MODERN: Duration = Duration::from_secs(30);
+
+/// ... and classic ([open-20]).
+pub(crate) const CONNECT_TIME_CLASSIC: Duration = Duration::from_secs(63);
+
+/// Each of several addresses is given at least this if it is at most half of what is left: answers which are not authenticated are
+/// believed after [`DOUBT`](dfcp_proto::limits::DOUBT), and a wrong key is certain after two of them. An attempt that ends before
+/// takes it for silence.
+pub(crate) const ATTEMPT_TIME_MIN: Duration = Duration::from_secs(7);
+
 /// How long the endpoint waits at most; it is woken earlier.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3_600);
 

@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, StreamKind, Traffic};
+use tokio::net::{ToSocketAddrs, lookup_host};
 
 use crate::carrier::Carrier;
+use crate::connect;
 use crate::connection::{Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::path_watch::PathWatch;
-use crate::stream::{ReadHalf, Stream, WriteHalf, any_port_towards};
+use crate::stream::{ReadHalf, Stream, WriteHalf};
 
 /// A connection in which both sides open streams: each a [`Stream`], or one-way a [`WriteHalf`] here and a [`ReadHalf`] there.
 ///
@@ -72,20 +74,35 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does. Nothing is opened yet.
+    /// Connects to `remote` from a socket of its own, as [`Stream::connect`] does: to an address, a name with a port, or a list of
+    /// addresses, which are tried in turn. No stream is opened yet.
     ///
     /// # Errors
-    /// As [`Endpoint::bind`] and [`Endpoint::connect_session`].
-    pub async fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+    /// As [`Stream::connect`] and [`Endpoint::connect_session`].
+    ///
+    /// # Panics
+    /// As [`Stream::connect`].
+    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config).await
     }
 
     /// As [`connect`](Self::connect), over the carrier of one's choice.
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`] and [`Endpoint::connect_session`].
-    pub async fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect_session(remote, config).await
+    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    ///
+    /// # Panics
+    /// As [`Stream::connect`].
+    pub async fn connect_over(
+        carrier: Carrier,
+        remote: impl ToSocketAddrs,
+        config: Config,
+    ) -> Result<Self, ConnectError> {
+        let addresses = lookup_host(remote).await?.collect();
+        connect::in_turn(addresses, config, |remote, config| async move {
+            Endpoint::bind_over(carrier, connect::any_port_towards(remote), None)?.connect_session(remote, config).await
+        })
+        .await
     }
 
     pub(crate) fn new(handle: StreamHandle) -> Self {

@@ -1,7 +1,7 @@
 //! A connection as a stream of bytes each way.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,8 +10,10 @@ use dfcp_proto::{
     Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Priority, Rate, State, Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{ToSocketAddrs, lookup_host};
 
 use crate::carrier::Carrier;
+use crate::connect;
 use crate::connection::{Shared, StreamHandle};
 use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
@@ -72,6 +74,26 @@ pub struct Stream {
 
 /// The reading half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only the peer sends, from
 /// [`Session::accept_one_way`](Session::accept_one_way).
+///
+/// ```
+/// use dfcp::{ReadHalf, Session};
+/// use tokio::io::AsyncReadExt;
+///
+/// /// Reads the first line of what the peer sends, and asks it to send no more.
+/// async fn first_line(session: &Session) -> std::io::Result<Vec<u8>> {
+///     let mut reader: ReadHalf = session.accept_one_way().await.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+///     let mut line = Vec::new();
+///     let mut piece = [0; 1024];
+///     while !line.contains(&b'\n') {
+///         match reader.read(&mut piece).await? {
+///             0 => break,
+///             count => line.extend_from_slice(&piece[..count]),
+///         }
+///     }
+///     reader.stop_sending(0); // the code is the application's
+///     Ok(line)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct ReadHalf {
     handle: Arc<StreamHandle>,
@@ -79,6 +101,19 @@ pub struct ReadHalf {
 
 /// The writing half of a [`Stream`], from [`Stream::into_split`], where an example is; or a stream on which only this side sends, from
 /// [`Session::open_one_way`](Session::open_one_way).
+///
+/// ```
+/// use dfcp::{Priority, Session, WriteHalf};
+/// use tokio::io::AsyncWriteExt;
+///
+/// /// Sends a picture ahead of everything else of the session.
+/// async fn show(session: &Session, picture: &[u8]) -> std::io::Result<()> {
+///     let mut writer: WriteHalf = session.open_one_way().await?;
+///     writer.set_priority(Priority { urgency: 0, ..Priority::default() });
+///     writer.write_all(picture).await?;
+///     writer.shutdown().await // the peer has all of it, and has said so
+/// }
+/// ```
 #[derive(Debug)]
 pub struct WriteHalf {
     handle: Arc<StreamHandle>,
@@ -89,18 +124,61 @@ impl Stream {
     /// [`Endpoint::connect`] does. It waits for the peer at most for [`Config::connect_timeout`]. Dropping the future aborts
     /// the attempt.
     ///
+    /// `remote` is an address, a name with a port, or a list of addresses:
+    ///
+    /// ```no_run
+    /// # use std::net::{IpAddr, SocketAddr};
+    /// # use dfcp::{Config, ConnectError, Stream};
+    /// # async fn example(config: Config, addresses: Vec<SocketAddr>, host: IpAddr) -> Result<(), ConnectError> {
+    /// let by_name = Stream::connect("there.example:4433", config.clone()).await?;
+    /// let by_list = Stream::connect(&addresses[..], config.clone()).await?;
+    /// let by_address = Stream::connect((host, 4433), config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// **Several addresses** are tried in turn, each from a socket of its own, until one answers. The next one is tried if
+    /// - the peer did not answer in time ([`HandshakeTimeout`](ConnectionError::HandshakeTimeout)), refused, or reset the connection;
+    /// - this machine has no route to the address, cannot make a socket for it, or refuses to send to it.
+    ///
+    /// Any other error ends the call at once. Above all this is a failed authentication
+    /// ([`UnexpectedKey`](ConnectionError::UnexpectedKey), [`PinnedKeyRefused`](ConnectionError::PinnedKeyRefused),
+    /// [`NotAdmitted`](ConnectionError::NotAdmitted)): all addresses belong to one peer, and a wrong key at one of them may be an
+    /// attack.
+    ///
+    /// The connect timeout covers all attempts together, but not the lookup of a name, for which the system's resolver has its own
+    /// limits. Each attempt gets an equal part of the time that is left, or 7 s if that is more, but at most half while other addresses
+    /// wait. An address that does not answer takes its whole part: an unconnected UDP socket is not told that nothing listens there.
+    /// A wrong key is certain after 6 s at most; an attempt with less time counts as unanswered, and the next address must show the
+    /// expected key just the same.
+    ///
     /// # Errors
-    /// As [`Endpoint::bind`] and [`Endpoint::connect`].
-    pub async fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+    /// As [`Endpoint::bind`] and [`Endpoint::connect`], for the address tried last; the lookup's error, or `InvalidInput` if
+    /// there is no address at all.
+    ///
+    /// # Panics
+    /// As [`Endpoint::bind`]; or if `remote` is a name to look up and this is not within a tokio runtime.
+    pub async fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config).await
     }
 
     /// As [`connect`](Self::connect), over the carrier of one's choice.
     ///
     /// # Errors
-    /// As [`Endpoint::bind_over`] and [`Endpoint::connect`].
-    pub async fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect(remote, config).await
+    /// As [`connect`](Self::connect) and [`Endpoint::bind_over`].
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    pub async fn connect_over(
+        carrier: Carrier,
+        remote: impl ToSocketAddrs,
+        config: Config,
+    ) -> Result<Self, ConnectError> {
+        let addresses = lookup_host(remote).await?.collect();
+        connect::in_turn(addresses, config, |remote, config| async move {
+            Endpoint::bind_over(carrier, connect::any_port_towards(remote), None)?.connect(remote, config).await
+        })
+        .await
     }
 
     pub(crate) fn new(handle: StreamHandle) -> Self {
@@ -293,12 +371,6 @@ impl WriteHalf {
     pub fn reset(&self, code: u32) {
         self.handle.reset(code);
     }
-}
-
-/// Any address of ours from which `remote` can be reached, and a port of the system's choice.
-pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
-    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    SocketAddr::new(any, 0)
 }
 
 macro_rules! impl_read {

@@ -197,7 +197,7 @@ async fn nobody_listening_is_a_timeout_and_a_wrong_profile_is_refused() {
 async fn a_configuration_without_sense_is_rejected() {
     let wrong = modern().with_symbol_size(1);
     assert_eq!(Listener::bind(local(), wrong.clone()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    let error = Stream::connect("127.0.0.1:9".parse().unwrap(), wrong).await.unwrap_err();
+    let error = Stream::connect("127.0.0.1:9", wrong).await.unwrap_err();
     assert!(matches!(error, ConnectError::Rejected(_)), "{error:?}");
     let lonely = Endpoint::bind(local(), None).unwrap();
     assert!(lonely.accept().await.is_none());

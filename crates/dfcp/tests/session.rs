@@ -373,6 +373,30 @@ async fn close_waits_for_streams_and_for_the_peer() {
 }
 
 #[tokio::test]
+async fn a_close_which_is_dropped_has_begun_and_can_be_waited_for_again() {
+    let (client, server) = pair(with_streams(9, 9).with_time_wait(Duration::from_millis(10))).await;
+    let mut writer = client.open_one_way().await.unwrap();
+    let sent = write_pattern(&mut writer, 3, 200_000).await.unwrap();
+    timeout(Duration::ZERO, client.close()).await.expect_err("the peer has not closed it");
+    assert_eq!(code_of(client.open_stream().await), StreamError::SessionClosed);
+    // What was open goes on to its own end.
+    let reading = async { read_hash(&mut server.accept_one_way().await.unwrap()).await.unwrap() };
+    let (shut, received) = tokio::join!(writer.shutdown(), reading);
+    shut.unwrap();
+    assert_eq!(received, (200_000, sent));
+    // The peer sees the end, and no error, although nothing waits for the closing any more.
+    assert!(server.accept_stream().await.is_none());
+    for _ in 0..3 {
+        timeout(Duration::ZERO, client.close()).await.expect_err("nor has it now");
+    }
+    let (ours, theirs) = tokio::join!(client.close(), server.close());
+    ours.unwrap();
+    theirs.unwrap();
+    client.close().await.unwrap();
+    assert_eq!((client.closed().await, server.closed().await), (None, None));
+}
+
+#[tokio::test]
 async fn what_the_peer_opens_after_close_is_refused_and_holds_nothing_up() {
     let (client, server) = pair(with_streams(9, 9)).await;
     // One waits to be accepted already, others come later.

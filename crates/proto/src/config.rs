@@ -9,7 +9,7 @@ pub use dfcp_wire::Profile;
 use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
-use crate::classic::parameters::ClassicSettings;
+use crate::shared::parameters::ClassicSettings;
 use crate::error::ConfigError;
 use crate::limits;
 use crate::security::{Credentials, PeerKey, Security};

@@ -8,7 +8,7 @@ use dfcp_wire::Profile;
 use dfcp_wire::classic::StateWords;
 
 use crate::classic::ClassicConnection;
-use crate::classic::parameters::Parameter;
+use crate::shared::parameters::Parameter;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;

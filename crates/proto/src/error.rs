@@ -103,6 +103,9 @@ pub enum ConnectionError {
     /// What had to be sent does not fit into a segment.
     #[error("this side could not write a segment, which is a fault of this program: {0}")]
     CannotEncode(EncodeError),
+    /// What was written could not be made into symbols.
+    #[error("this side could not code a block, which is a fault of this program")]
+    CannotCode,
     /// The peer reset the connection.
     #[error("the peer reset the connection")]
     Reset,

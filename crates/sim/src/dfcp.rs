@@ -1,4 +1,8 @@
 //! An end which runs DFCP's own code, and an application which writes and reads as fast as it can.
+//!
+//! `tests/testkit` is not used here, for two reasons: the command `dfcp lab` runs this crate, which therefore must not depend on
+//! a crate for tests; and symbols may be elided, so that a packet is larger than its bytes
+//! ([`Transmit::elided_bytes`](dfcp_proto::Transmit::elided_bytes)) and nothing that is read can be checked.
 
 use std::net::SocketAddr;
 

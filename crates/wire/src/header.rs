@@ -5,6 +5,20 @@ use crate::sizes::{MESSAGE_GROUP_BYTES, MESSAGE_WORDS_BYTES};
 use crate::{DATAGRAM_BYTES_MAX, DecodeError, Flags, HEADER_BYTES, STREAM_ID_BYTES, StreamId};
 
 /// Which of the two profiles a segment belongs to.
+///
+/// ```
+/// # use dfcp_wire as dfcp;
+/// use dfcp::Profile;
+///
+/// /// Whether a connection can have more than one stream.
+/// fn has_streams(profile: Profile) -> bool {
+///     match profile {
+///         Profile::Modern => true,
+///         Profile::Classic => false,
+///     }
+/// }
+/// assert!(!has_streams(Profile::Classic));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Profile {
     /// The documents' protocol, exactly.
@@ -104,7 +118,7 @@ impl Header {
     }
 }
 
-/// A header as it stands in a datagram, before the integrity of anything is known.
+/// A header as it was received, before the integrity of anything is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawHeader {
     pub(crate) header: Header,
@@ -141,6 +155,15 @@ impl RawHeader {
             return Err(DecodeError::TooLong { bytes: datagram.len() });
         }
         Self::read(datagram)
+    }
+
+    /// The connection id of a modern segment which is no SYN.
+    #[inline]
+    pub(crate) fn connection_id(datagram: &[u8]) -> Option<u32> {
+        let &[a, b, c, d, _, _, _, _, _, _, _, _, high, low, ..] = datagram.first_chunk::<HEADER_BYTES>()?;
+        let control = u16::from_be_bytes([high, low]);
+        let is_modern = (control >> 6) as u8 & MODERN_BIT != 0;
+        (is_modern && Flags::from_control(control) != Flags::SYN).then_some(u32::from_be_bytes([a, b, c, d]))
     }
 
     /// Splits the header off a datagram and checks the fields which stand for themselves.

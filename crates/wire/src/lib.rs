@@ -5,8 +5,8 @@
 //! checks *form*: lengths, reserved bits, ranges and integrity. Whether a segment makes sense in the state of its
 //! connection is the protocol's question (`dfcp-proto`).
 //!
-//! Receiving: [`Unverified::read`] reads the header, which routes a datagram; the typed segment follows when the datagram
-//! is known to be genuine, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] read what lies
+//! Receiving: [`Unverified::connection_id`] routes a datagram, [`Unverified::read`] reads its header; the typed segment follows when
+//! the datagram is known to be genuine, and borrows its payload. [`handshake::Payload::decode`] and [`feedback::decode`] read what lies
 //! inside. No decoder panics, allocates or copies the payload, whatever the bytes are.
 //!
 //! Sending in place: [`segment::Segment::begin`] and [`classic::Segment::begin`] write the header, the caller writes the

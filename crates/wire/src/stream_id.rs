@@ -80,6 +80,15 @@ impl StreamId {
 }
 
 /// A number of streams of each kind.
+///
+/// ```
+/// # use dfcp_wire as dfcp;
+/// use dfcp::StreamLimits;
+///
+/// // A server of requests: each is a stream both ways, a hundred at a time, and nothing else is taken.
+/// let limits = StreamLimits { bidirectional: 100, ..StreamLimits::default() };
+/// assert_eq!(limits.one_way, 0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamLimits {
     /// Bidirectional ones.

@@ -3,8 +3,8 @@
 use crate::header::RawHeader;
 use crate::{DecodeError, Flags, Profile, classic, segment};
 
-/// The header of a received datagram: enough to find its connection, and not to be believed. It is read once; the variant
-/// says how the datagram will have to prove itself, and reads the segment when it has.
+/// The header of a received datagram, which is not to be believed yet. The variant says how the datagram will have to prove itself,
+/// and reads the segment when it has.
 #[derive(Clone, Copy, Debug)]
 pub enum Unverified {
     /// Classic: by its checksum.
@@ -16,6 +16,13 @@ pub enum Unverified {
 }
 
 impl Unverified {
+    /// The connection id of a modern segment, unless it is a SYN. Nothing else of the header is read: that is for the connection to do.
+    #[inline]
+    #[must_use]
+    pub fn connection_id(datagram: &[u8]) -> Option<u32> {
+        RawHeader::connection_id(datagram)
+    }
+
     /// Reads the header of a datagram.
     ///
     /// # Errors

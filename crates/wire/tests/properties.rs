@@ -376,6 +376,21 @@ proptest! {
         run_all_bodies(&mutate(feedback_payload(&report, &state, &runs), &mutations));
     }
 
+    /// Routing reads less of a header than the connection, and the same.
+    #[test]
+    fn a_datagram_is_routed_by_the_id_which_its_header_has((header, options, payload) in segments()) {
+        let bytes = datagram(&header, &options, &payload);
+        let id = match Unverified::read(&bytes) {
+            Ok(Unverified::Clear(header)) if !header.is_syn() => Some(header.connection_id()),
+            Ok(Unverified::Sealed(header)) => Some(header.connection_id()),
+            Ok(Unverified::Clear(_) | Unverified::Classic(_)) => None,
+            // What is wrong with it is for its connection to find.
+            Err(_) => return Ok(()),
+        };
+        prop_assert_eq!(Unverified::connection_id(&bytes), id);
+        prop_assert_eq!(Unverified::connection_id(&bytes[..HEADER_BYTES - 1]), None);
+    }
+
     #[test]
     fn truncated_segments_are_refused((header, options, payload) in segments(), cut in any::<Index>()) {
         let bytes = datagram(&header, &options, &payload);

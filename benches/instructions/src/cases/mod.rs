@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) repetitions: u64,
     /// Parts which are counted by themselves: what they are called, and a function which does nothing else.
     pub(crate) parts: &'static [(&'static str, &'static str)],
-    /// Makes ready, and does so many repetitions in [`counted`].
+    /// Makes ready, and does this number of repetitions in [`counted`].
     pub(crate) run: fn(u64) -> Result<()>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Setting {
     /// Nothing: its defaults (CUBIC, MTU discovery, GSO, windows for 100 ms at 100 Mbit/s), rustls's choice of a cipher
     /// (AES-256-GCM), and the system's socket buffers.
     Default,
-    /// Windows which are never the limit, of which so many bytes may be unacknowledged; the cipher which DFCP and the
+    /// Windows which are never the limit, of which this number of bytes may be unacknowledged; the cipher which DFCP and the
     /// blaster use too, and nothing else; socket buffers as DFCP's.
     Tuned { send_buffer_bytes: u32 },
 }

@@ -87,7 +87,7 @@ impl Blaster {
         DATAGRAM_BYTES - SEQUENCE_BYTES - if self.key.is_some() { TAG_BYTES } else { 0 }
     }
 
-    /// Sends until the process ends, at the most so many bits of datagrams per second.
+    /// Sends until the process ends, at the most this number of bits of datagrams per second.
     ///
     /// # Errors
     /// The socket fails.

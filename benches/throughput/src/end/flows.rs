@@ -16,7 +16,7 @@ use crate::protocol::{Job, Message, Role, Window};
 /// Bytes which all flows of an end read or write at a time, together: a slow flow tells its counters often enough too.
 const CHUNKS_BYTES_MAX: usize = 16 << 20;
 
-/// Accepts so many flows, reads them, and measures.
+/// Accepts `flows` flows, reads them, and measures.
 pub(super) async fn receive<L: Listen>(
     listener: L,
     flows: usize,
@@ -37,7 +37,7 @@ pub(super) async fn receive<L: Listen>(
     measure(&meter, lead_in, seconds, accepting).await
 }
 
-/// Opens so many flows, then writes to all of them, and measures.
+/// Opens `flows` flows, then writes to all of them, and measures.
 pub(super) async fn send<D: Dial>(
     dialer: D,
     flows: usize,
@@ -57,7 +57,7 @@ pub(super) async fn send<D: Dial>(
     measure(&meter, lead_in, seconds, writing).await
 }
 
-/// Opens so many connections, a few at a time, each of which has carried one byte to the server.
+/// Opens `connections` connections, a few at a time. Each returned one has carried one byte to the server.
 pub(super) async fn open<D: Dial>(dialer: Arc<D>, connections: usize) -> anyhow::Result<Vec<D::Stream>> {
     let mut opened = Vec::with_capacity(connections);
     let mut opening = JoinSet::new();

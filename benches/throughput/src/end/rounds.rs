@@ -36,7 +36,7 @@ async fn echo_stream(mut stream: impl Duplex) -> anyhow::Result<()> {
     }
 }
 
-/// Opens and closes connections, so many at a time, and counts those whose byte came back.
+/// Opens and closes connections, several at a time, and counts those whose byte came back.
 pub(super) async fn open_and_close<D: Dial>(dialer: D, at_a_time: usize, seconds: f64) -> anyhow::Result<Rounds> {
     let dialer = Arc::new(dialer);
     open_once(&*dialer).await?;

@@ -1,14 +1,15 @@
 //! Sessions without `async`.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, Traffic};
 
-use super::{Endpoint, PathWatch, ReadHalf, Stream, WriteHalf, wait};
+use super::{PathWatch, ReadHalf, Stream, WriteHalf, wait};
 use crate::carrier::Carrier;
+use crate::connect;
+use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
-use crate::stream::any_port_towards;
 
 /// A connection with any number of streams; the blocking twin of [`crate::Session`], whose description of its end holds.
 ///
@@ -51,11 +52,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to `remote` from a socket of its own.
+    /// Connects to `remote` from a socket of its own: to an address, a name with a port, or a list of addresses, which are tried in
+    /// turn as by [`crate::Stream::connect`].
     ///
     /// # Errors
     /// As [`crate::Session::connect`]; or the system gives no thread.
-    pub fn connect(remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
+    pub fn connect(remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
         Self::connect_over(Carrier::Udp, remote, config)
     }
 
@@ -63,8 +65,13 @@ impl Session {
     ///
     /// # Errors
     /// As [`crate::Session::connect_over`]; or the system gives no thread.
-    pub fn connect_over(carrier: Carrier, remote: SocketAddr, config: Config) -> Result<Self, ConnectError> {
-        Endpoint::bind_over(carrier, any_port_towards(remote), None)?.connect_session(remote, config)
+    pub fn connect_over(carrier: Carrier, remote: impl ToSocketAddrs, config: Config) -> Result<Self, ConnectError> {
+        let addresses = remote.to_socket_addrs()?.collect();
+        let session = wait(connect::in_turn(addresses, config, |remote, config| async move {
+            let endpoint = Endpoint::bind_with_thread(carrier, connect::any_port_towards(remote), None)?;
+            endpoint.connect_session(remote, config).await
+        }))?;
+        Ok(Self { session })
     }
 
     /// Opens a stream both ways; waits as long as the peer permits no more.

@@ -25,6 +25,17 @@ pub(super) enum Usage {
     StreamInSession,
 }
 
+/// What there is to accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Incoming {
+    /// A stream that the peer has opened.
+    Stream(StreamId),
+    /// No stream yet.
+    NotYet,
+    /// No stream, now or later.
+    Ended,
+}
+
 impl Inner {
     /// The peer has sent something on the first stream, or has ended it. A session has no use for data there: its peer is
     /// no session, and must not believe that somebody reads them.
@@ -47,11 +58,14 @@ impl Inner {
         matches!(self.connection.state(), State::CloseWait | State::LastAck | State::TimeWait | State::Closed)
     }
 
-    /// The next stream, or `Some(None)` if there will be none.
-    fn try_accept(&mut self, kind: StreamKind) -> Option<Option<StreamId>> {
+    /// Takes the next stream that the peer has opened. Those which came before the end are accepted before it is told.
+    fn try_accept(&mut self, kind: StreamKind) -> Incoming {
         let is_over = self.peer_has_ended() || self.forgotten || self.others.refuses_incoming();
-        let accepted = self.others.accept(kind);
-        (accepted.is_some() || is_over).then_some(accepted)
+        match self.others.accept(kind) {
+            Some(id) => Incoming::Stream(id),
+            None if is_over => Incoming::Ended,
+            None => Incoming::NotYet,
+        }
     }
 
     /// A new stream; `None` while the peer permits none.
@@ -89,13 +103,10 @@ impl Inner {
         }
     }
 
-    /// Why it is over, once the endpoint has forgotten it.
-    fn end_if_forgotten(&self) -> Option<Option<ConnectionError>> {
-        self.forgotten.then(|| match &self.closed {
-            Some(Ended::InOrder) => None,
-            Some(Ended::By(error)) => Some(error.clone()),
-            None => Some(ConnectionError::Aborted),
-        })
+    /// How it ended, once the endpoint has forgotten it.
+    fn end_if_forgotten(&self) -> Option<Ended> {
+        // Without an end of its own it was cut off together with the runtime that drove it.
+        self.forgotten.then(|| self.closed.clone().unwrap_or(Ended::By(ConnectionError::Aborted)))
     }
 }
 
@@ -157,10 +168,11 @@ impl Shared {
                 wakers.wake(self);
                 accepted
             };
-            if let Some(accepted) = accepted {
-                return accepted;
+            match accepted {
+                Incoming::Stream(id) => return Some(id),
+                Incoming::Ended => return None,
+                Incoming::NotYet => opened.await,
             }
-            opened.await;
         }
     }
 
@@ -202,10 +214,11 @@ impl Shared {
         loop {
             let ended = self.ended.notified();
             let end = self.lock().end_if_forgotten();
-            if let Some(error) = end {
-                return error;
+            match end {
+                Some(Ended::InOrder) => return None,
+                Some(Ended::By(error)) => return Some(error),
+                None => ended.await,
             }
-            ended.await;
         }
     }
 }

@@ -197,6 +197,9 @@ impl Endpoint {
     /// `config.overhead_bytes` is set to what carrier and IP version cost, and over IPv6 `config.symbol_size` is at most
     /// 1404 (unsealed 1412), so that a datagram fits into 1500 bytes over any carrier.
     ///
+    /// `remote` is one address, unlike that of [`Stream::connect`]: which of a name's addresses can be reached depends on the IP
+    /// version of this socket, and an endpoint with many connections has its names looked up once, by its application.
+    ///
     /// # Errors
     /// The configuration makes no sense, the endpoint is full, the socket cannot reach this kind of address, or the peer
     /// does not take the connection.

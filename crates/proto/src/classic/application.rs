@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 
-use crate::classic::parameters::Parameter;
+use crate::shared::parameters::Parameter;
 use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::config::Rate;
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};

@@ -4,7 +4,6 @@
 mod application;
 mod open_loop;
 mod opening;
-pub(crate) mod parameters;
 mod receive;
 mod receiver;
 mod sender;

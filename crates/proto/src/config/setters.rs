@@ -5,7 +5,7 @@ use std::time::Duration;
 use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
-use crate::classic::parameters::ClassicSettings;
+use crate::shared::parameters::ClassicSettings;
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
 

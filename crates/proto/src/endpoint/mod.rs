@@ -238,18 +238,15 @@ impl Endpoint {
     /// Finds out where a datagram from `remote` belongs (`spec/protocol.md` \[state-3\]). An answer which needs no
     /// connection is written into `reply`, which should hold [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES).
     pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &[u8], reply: &mut [u8]) -> Routed {
+        if let Some(&handle) = Unverified::connection_id(datagram).and_then(|id| self.by_id.get(&id)) {
+            return Routed::Connection(handle, self.path_of(handle, remote));
+        }
         let Ok(header) = Unverified::read(datagram) else { return Routed::Dropped };
-        let id = match header {
-            Unverified::Classic(header) => return self.handle_classic(now, remote, &header, datagram, reply),
-            Unverified::Clear(header) if header.is_syn() => {
-                return self.handle_modern_syn(now, remote, &header, datagram, reply);
-            }
-            Unverified::Clear(header) => header.connection_id(),
-            Unverified::Sealed(header) => header.connection_id(),
-        };
-        match self.by_id.get(&id) {
-            Some(&handle) => Routed::Connection(handle, self.path_of(handle, remote)),
-            None => self.handle_proof(now, id, &header, datagram, reply),
+        match header {
+            Unverified::Classic(header) => self.handle_classic(now, remote, &header, datagram, reply),
+            Unverified::Clear(clear) if clear.is_syn() => self.handle_modern_syn(now, remote, &clear, datagram, reply),
+            Unverified::Clear(clear) => self.handle_proof(now, clear.connection_id(), &header, datagram, reply),
+            Unverified::Sealed(sealed) => self.handle_proof(now, sealed.connection_id(), &header, datagram, reply),
         }
     }
 

@@ -62,8 +62,8 @@ const DELIVERY_FALL: f64 = 2.0 / 3.0;
 const OWN_LOSS_MAX: f64 = 0.95;
 /// How much the path's own loss, which no loss seen is below, may exceed the smoothed one by chance.
 const OWN_LOSS_EXCESS: f64 = 0.10;
-/// The limit is lifted when the whole rate has gone through for so long, but for a tenth and the path's own loss. It must
-/// outlast the filling of a queue (\[breaker-7\]).
+/// The limit is lifted after this long at the configured rate, if `LIFT_ABOVE` of what the path's own loss leaves arrived. It
+/// must outlast the filling of a queue (\[breaker-7\]).
 const LIFT_AFTER: Duration = Duration::from_secs(5);
 const LIFT_ABOVE: f64 = 0.9;
 /// The rate is never held below this share of the configured one, nor below this rate: a connection must stay alive.

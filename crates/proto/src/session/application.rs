@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dfcp_time::Time;
 use dfcp_wire::{Profile, StreamId};
 
-use crate::classic::parameters::Parameter;
+use crate::shared::parameters::Parameter;
 use crate::config::{Rate, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::common::Common;

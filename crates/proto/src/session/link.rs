@@ -22,6 +22,9 @@ pub(super) enum EmitError {
     /// It could not be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// A block could not be coded, or has no such symbol.
+    #[error("a block cannot be coded")]
+    Code,
 }
 
 /// A segment whose header is written.

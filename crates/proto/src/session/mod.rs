@@ -226,6 +226,7 @@ impl Session {
         debug_assert!(error == EmitError::Seal(SealError::Cipher), "{error}");
         self.end(match error {
             EmitError::Encode(error) => self.given_up(ConnectionError::CannotEncode(error)),
+            EmitError::Code => self.given_up(ConnectionError::CannotCode),
             EmitError::Seal(_) => End::because(ConnectionError::CipherFailed),
         });
     }

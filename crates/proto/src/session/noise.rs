@@ -34,7 +34,7 @@ pub(super) struct Call {
     noise: Initiator,
     first: Box<[u8]>,
     cookie: Option<Box<[u8]>>,
-    /// An answer which nobody vouches for says that the attempt is in vain; unless a genuine one comes until then, that
+    /// An answer which is not authenticated says that the attempt is in vain; unless a genuine one comes until then, that
     /// is believed.
     doubt: Option<(Time, ConnectionError)>,
 }
@@ -71,7 +71,7 @@ impl Call {
         Ok(Self { noise, first: first[..length].into(), cookie: None, doubt: None })
     }
 
-    /// What nobody vouches for, and when it is believed.
+    /// What is not authenticated, and when it is believed.
     pub(super) fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         self.doubt.as_ref().map(|(until, why)| (*until, why))
     }
@@ -112,9 +112,11 @@ impl Call {
         };
         let (pattern, peer) = (self.noise.pattern(), self.noise.peer());
         let is_admitted = credentials.admits(pattern, peer.as_ref());
-        let answer = if is_admitted { self.accepted(credentials, symbol_size, &plain[..length]) } else { None };
+        let answer = if is_admitted { accepted(credentials, symbol_size, &plain[..length]) } else { None };
         if let Some(answer) = answer {
-            return Ok(answer);
+            // Last, as there is no way back over a message that was written.
+            let third = self.third().map_err(|_| AnswerError::Final(ConnectionError::CipherFailed))?;
+            return Ok(Answer { third, ..answer });
         }
         let why = peer
             .filter(|_| !is_admitted)
@@ -127,27 +129,29 @@ impl Call {
         Err(AnswerError::Doubtful(why))
     }
 
-    /// What the payload of the second message says, and the third message.
-    fn accepted(&mut self, credentials: &Credentials, offered_size: u16, plain: &[u8]) -> Option<Answer> {
-        let inner = Payload::decode(plain).ok()?;
-        let &[cipher] = inner.ciphers? else { return None };
-        let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
-        let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
-        inner.features.filter(|&features| are_offered(features))?;
-        let symbol_size = inner.symbol_size?;
-        if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
-            return None;
+    /// The third message, if the pattern has one.
+    fn third(&mut self) -> Result<Option<Box<[u8]>>, HandshakeError> {
+        if self.noise.pattern() != Pattern::FirstContact {
+            return Ok(None);
         }
-        // Last, as there is no way back over a message that was written.
-        let third = if self.noise.pattern() == Pattern::FirstContact {
-            let mut third = [0; MESSAGE_BYTES_MAX];
-            let length = self.noise.write_third(&[], &mut third).ok()?;
-            Some(third[..length].into())
-        } else {
-            None
-        };
-        Some(Answer { third, cipher, peer_id, offer, symbol_size, echo })
+        let mut third = [0; MESSAGE_BYTES_MAX];
+        let length = self.noise.write_third(&[], &mut third)?;
+        Ok(Some(third[..length].into()))
     }
+}
+
+/// What the payload of the second message says.
+fn accepted(credentials: &Credentials, offered_size: u16, plain: &[u8]) -> Option<Answer> {
+    let inner = Payload::decode(plain).ok()?;
+    let &[cipher] = inner.ciphers? else { return None };
+    let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
+    let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
+    inner.features.filter(|&features| are_offered(features))?;
+    let symbol_size = inner.symbol_size?;
+    if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
+        return None;
+    }
+    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, echo })
 }
 
 /// Why a second message was not taken.

@@ -188,7 +188,7 @@ impl Opening {
         common.last_heard + common.config.idle_timeout.min(connect_timeout.unwrap_or(Duration::MAX))
     }
 
-    /// What nobody vouches for, and when it is believed.
+    /// What is not authenticated, and when it is believed.
     fn doubt(&self) -> Option<(Time, &ConnectionError)> {
         match &self.stage {
             Stage::Sealed(call) => call.doubt(),

@@ -309,7 +309,7 @@ fn with_cookies_the_server_keeps_nothing_and_one_round_trip_is_added() {
     }
 }
 
-/// [state-4]: a number which was seen is all that such a datagram has, and nobody vouches for it.
+/// [state-4]: a number which was seen is all that such a datagram has, and it is not authenticated.
 #[test]
 fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let [(_, client, server), ..] = ways();

@@ -194,6 +194,10 @@ impl StreamSet {
             self.ids.on_gone(now, id, by_reset);
             has_room = true;
         }
+        if has_room {
+            self.send.give_back_room();
+            self.recv.give_back_room();
+        }
         has_room
     }
 }

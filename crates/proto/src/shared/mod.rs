@@ -5,7 +5,9 @@ pub(crate) mod closing;
 pub(crate) mod counters;
 pub(crate) mod events;
 pub(crate) mod memory;
+pub(crate) mod parameters;
 pub(crate) mod retransmit;
+pub(crate) mod room;
 pub(crate) mod source;
 pub(crate) mod state;
 

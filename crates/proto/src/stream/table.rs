@@ -2,6 +2,8 @@
 
 use dfcp_wire::StreamId;
 
+use crate::shared::room::Room;
+
 /// Streams in the order of their ids, which is also the order in which they are walked through: never that of a hash, so
 /// that a seed tells what happens. Each has a place of its own in memory, so that only pointers move.
 #[derive(Debug)]
@@ -44,7 +46,9 @@ impl<T> StreamTable<T> {
 
     pub(crate) fn remove(&mut self, id: StreamId) -> Option<Box<T>> {
         let place = self.place(id).ok()?;
-        Some(self.streams.remove(place).1)
+        let (_, stream) = self.streams.remove(place);
+        self.streams.give_back();
+        Some(stream)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -240,7 +240,7 @@ impl Sender {
         self.rtt.srtt_ns().map(Duration::from_nanos)
     }
 
-    /// The retransmission timer as it stands, backed off or not.
+    /// The present retransmission timeout (RFC 6298), including its backoff.
     #[must_use]
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rtt.rto_ns())

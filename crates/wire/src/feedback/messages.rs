@@ -3,7 +3,7 @@
 use super::record::{MESSAGES, MESSAGES_HEAD_BYTES, RECORD_HEADER_BYTES};
 use super::runs::{COMPLETE, EMPTY, RUN_BITS, RunWriter};
 use crate::DecodeError;
-use crate::bytes::{Reader, Writer};
+use crate::bytes::Reader;
 use crate::sizes::MESSAGE_SYMBOLS_MAX;
 
 /// The most bytes of a [`SymbolSet`].
@@ -146,11 +146,4 @@ impl MessagesState {
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self { first_id: u32::from_be_bytes(reader.array()?), proof: u32::from_be_bytes(reader.array()?) })
     }
-}
-
-/// Begins the head of a record, without its length and proof.
-pub(super) fn put_head(head: &mut [u8], first_id: u32) -> Option<()> {
-    let mut writer = Writer::new(head);
-    writer.put(&[MESSAGES, 0, 0]).ok()?;
-    writer.put(&first_id.to_be_bytes()).ok()
 }

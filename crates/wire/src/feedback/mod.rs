@@ -15,7 +15,7 @@ pub use write::{ReportWriter, StreamRecordWriter};
 
 use crate::bytes::{Reader, Writer};
 use crate::{DecodeError, EncodeError, StreamLimits};
-use record::{put_limits, read_limits};
+use record::{limits_to_bytes, read_limits};
 
 /// Bytes of the report's fixed part.
 pub const REPORT_BYTES: usize = 52;
@@ -62,7 +62,7 @@ impl Report {
         writer.put(&self.hold_us.to_be_bytes())?;
         writer.put(&self.arrival_rate_bps.to_be_bytes())?;
         writer.put(&self.memory_kib.to_be_bytes())?;
-        put_limits(&mut writer, self.streams)?;
+        writer.put(&limits_to_bytes(self.streams))?;
         writer.put(&self.wasted.dependent.to_be_bytes())?;
         writer.put(&self.wasted.late.to_be_bytes())?;
         writer.put(&self.wasted.refused.to_be_bytes())?;

@@ -3,8 +3,8 @@
 use super::arrivals::{EcnCounts, LossRuns, Marks};
 use super::messages::{MessageRuns, MessagesState};
 use super::runs::Runs;
-use crate::bytes::{Reader, Writer};
-use crate::{DecodeError, EncodeError, StreamId, StreamLimits};
+use crate::bytes::Reader;
+use crate::{DecodeError, StreamId, StreamLimits};
 
 /// Types up to this one may be ignored by a reader that does not know them.
 const IGNORABLE_TYPE_MAX: u8 = 127;
@@ -20,8 +20,8 @@ pub(super) const STREAM: u8 = 128;
 pub(super) const RECORD_HEADER_BYTES: usize = 3;
 /// Bytes of a [`StreamState`]; the list follows.
 pub(super) const STREAM_STATE_BYTES: usize = 24;
-/// Bytes of the value of [`Record::Unseen`].
-pub(super) const UNSEEN_BYTES: usize = 8;
+/// Bytes of [`StreamLimits`].
+pub(super) const LIMITS_BYTES: usize = 8;
 /// Bytes of a [`MessagesState`]; the list follows.
 pub(super) const MESSAGES_HEAD_BYTES: usize = 8;
 
@@ -47,14 +47,14 @@ pub struct StreamState {
 }
 
 impl StreamState {
-    pub(super) fn to_bytes(self) -> Result<[u8; STREAM_STATE_BYTES], EncodeError> {
+    pub(super) fn to_bytes(self) -> [u8; STREAM_STATE_BYTES] {
         let mut bytes = [0; STREAM_STATE_BYTES];
-        let mut writer = Writer::new(&mut bytes);
         let Self { stream, next_needed, blocks_read, kib_read, proof_cumulative, proof_listed } = self;
-        for word in [stream.to_word(), next_needed, blocks_read, kib_read, proof_cumulative, proof_listed] {
-            writer.put(&word.to_be_bytes())?;
+        let words = [stream.to_word(), next_needed, blocks_read, kib_read, proof_cumulative, proof_listed];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
         }
-        Ok(bytes)
+        bytes
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
@@ -196,9 +196,10 @@ fn feature_record(kind: u8, value: &[u8]) -> Result<Option<Record<'_>>, DecodeEr
     }))
 }
 
-pub(super) fn put_limits(writer: &mut Writer<'_>, limits: StreamLimits) -> Result<(), EncodeError> {
-    writer.put(&limits.bidirectional.to_be_bytes())?;
-    writer.put(&limits.one_way.to_be_bytes())
+pub(super) fn limits_to_bytes(limits: StreamLimits) -> [u8; LIMITS_BYTES] {
+    let [a, b, c, d] = limits.bidirectional.to_be_bytes();
+    let [e, f, g, h] = limits.one_way.to_be_bytes();
+    [a, b, c, d, e, f, g, h]
 }
 
 pub(super) fn read_limits(reader: &mut Reader<'_>) -> Option<StreamLimits> {

@@ -1,9 +1,9 @@
 //! Writing a feedback payload in place.
 
 use super::arrivals::{EcnCounts, LossRun, MARK_BYTES, Mark, Marks};
-use super::messages::{self, MessagesRecordWriter};
-use super::record::{ARRIVAL_CLOCK, ECN, LOSS_RUNS, MARKS, MESSAGES_HEAD_BYTES, UNSEEN, UNSEEN_BYTES};
-use super::record::{RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, put_limits};
+use super::messages::MessagesRecordWriter;
+use super::record::{ARRIVAL_CLOCK, ECN, LOSS_RUNS, MARKS, MESSAGES, MESSAGES_HEAD_BYTES, UNSEEN};
+use super::record::{RECORD_HEADER_BYTES, STREAM, STREAM_STATE_BYTES, limits_to_bytes};
 use super::runs::{Run, RunWriter};
 use super::{REPORT_BYTES, Report, STREAM_RECORD_BYTES_MIN, StreamState};
 use crate::bytes::Writer;
@@ -51,9 +51,9 @@ impl<'a> ReportWriter<'a> {
         // The length field of a record ends there, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - STREAM_STATE_BYTES);
         let list = RunWriter::new(list.get_mut(..list_end)?);
-        let mut writer = Writer::new(head);
-        writer.put(&[STREAM, 0, 0]).ok()?;
-        writer.put(&state.to_bytes().ok()?).ok()?;
+        let [kind, high, low, place @ ..] = head;
+        [*kind, *high, *low] = [STREAM, 0, 0];
+        *place = state.to_bytes();
         Some(StreamRecordWriter { head, list, report_len: &mut self.len })
     }
 
@@ -61,8 +61,7 @@ impl<'a> ReportWriter<'a> {
     /// one at most. `false` if there is no room; nothing is written then.
     #[must_use = "after false nothing was written"]
     pub fn unseen(&mut self, first_unseen: StreamLimits) -> bool {
-        let mut value = [0; UNSEEN_BYTES];
-        put_limits(&mut Writer::new(&mut value), first_unseen).is_ok() && self.put_record(UNSEEN, &value)
+        self.put_record(UNSEEN, &limits_to_bytes(first_unseen))
     }
 
     /// Appends the receiver's clock at the arrival of the highest datagram, in microseconds. A report has one at most, as of each
@@ -117,11 +116,14 @@ impl<'a> ReportWriter<'a> {
     /// list of at least one byte; nothing is written then.
     pub fn messages(&mut self, first_id: u32) -> Option<MessagesRecordWriter<'_>> {
         let room = self.out.get_mut(self.len..)?;
-        let (head, list) = room.split_first_chunk_mut()?;
+        let (head, list) = room.split_first_chunk_mut::<{ RECORD_HEADER_BYTES + MESSAGES_HEAD_BYTES }>()?;
         // The length field of a record ends there, far above any datagram.
         let list_end = list.len().min(usize::from(u16::MAX) - MESSAGES_HEAD_BYTES);
         let list = list.get_mut(..list_end).filter(|list| !list.is_empty())?;
-        messages::put_head(head, first_id)?;
+        // Length and proof are known at the end.
+        let [kind, high, low, a, b, c, d, _proof @ ..] = head;
+        [*kind, *high, *low] = [MESSAGES, 0, 0];
+        [*a, *b, *c, *d] = first_id.to_be_bytes();
         Some(MessagesRecordWriter { head, list: RunWriter::new(list), report_len: &mut self.len })
     }
 

@@ -4,8 +4,9 @@
 //! Sending: [`Segment::begin`] writes the header, the caller writes the payload where the [`Draft`] says, and
 //! [`Draft::finish`] completes the datagram or hands it over to be sealed.
 //!
-//! Receiving: [`Unverified::read`](crate::Unverified::read) looks at the header once. What it returns, [`Clear`] or
-//! [`Sealed`], routes the datagram, and turns it into a [`Received`] once it is known to be genuine.
+//! Receiving: [`Unverified::connection_id`](crate::Unverified::connection_id) routes the datagram, and
+//! [`Unverified::read`](crate::Unverified::read) reads its header, once. What that returns, [`Clear`] or [`Sealed`], turns the datagram
+//! into a [`Received`] when it is known to be genuine.
 
 mod ack;
 mod data;

@@ -85,7 +85,7 @@ impl Puppet {
         Self::with_extra(id, keys, seed, offer, 0)
     }
 
-    /// The same with so many bytes more in the first message: a parameter that nobody needs.
+    /// The same with this number of bytes more in the first message: a parameter without a meaning.
     ///
     /// # Errors
     /// Only if the cryptography fails.

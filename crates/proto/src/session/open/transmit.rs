@@ -235,7 +235,9 @@ impl Open {
     ) -> Result<Option<Data>, EmitError> {
         let spending = self.spending(common);
         let send = &mut common.streams.send;
-        let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else { return Ok(None) };
+        let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else {
+            return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
+        };
         let data = segment::Data {
             stream: symbol.stream,
             block_id: symbol.block_id,
@@ -245,7 +247,7 @@ impl Open {
         };
         let mut numbered = common.link.begin(&Segment::Data(data), out);
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
-            return Ok(None);
+            return Err(EmitError::Code);
         }
         send.on_sent(now, symbol, numbered.number);
         let length = common.link.complete(numbered)?;

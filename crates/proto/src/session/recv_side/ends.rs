@@ -9,6 +9,7 @@ use dfcp_wire::segment::Ack;
 use crate::limits::{GONE_STREAMS_MAX, STREAM_ANSWERS_MAX};
 use crate::session::recv_side::half::Half;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
+use crate::shared::room::Room;
 use crate::stream::recv::RecvStream;
 
 /// What is remembered of a half that has ended.
@@ -86,6 +87,11 @@ impl Ends {
         if !self.stops.iter().any(|stop| stop.id == id) {
             self.stops.push(Stop { id, error, timer: RetransmitTimer::start(now, &RetransmitSchedule::STOP_SENDING) });
         }
+    }
+
+    pub(super) fn give_back_room(&mut self) {
+        self.answers.give_back();
+        self.stops.give_back();
     }
 
     /// The end of the stream is known: nothing need be asked any more.

@@ -19,6 +19,7 @@ use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::half::Half;
 use crate::session::recv_side::naming::Naming;
 use crate::shared::memory::MemoryReservation;
+use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
@@ -166,6 +167,14 @@ impl RecvSide {
     /// The next half which is done with, and whether the peer has reset the stream: nothing is kept of it but what answers need.
     pub(crate) fn take_gone(&mut self) -> Option<(StreamId, bool)> {
         self.gone.pop_front()
+    }
+
+    /// Streams have gone, and with them what queues held room for.
+    pub(crate) fn give_back_room(&mut self) {
+        self.gone.give_back();
+        self.events.give_back();
+        self.naming.give_back_room();
+        self.ends.give_back_room();
     }
 
     /// Lets a half do something, and keeps the sums over all halves true.
@@ -414,6 +423,7 @@ impl RecvSide {
     /// The next event, each at most once until it is polled. Stream 0 has none: what it has, its session tells.
     pub(crate) fn poll_event(&mut self) -> Option<(StreamId, RecvEvent)> {
         while let Some(id) = self.events.pop_front() {
+            self.events.give_back();
             let Some(half) = self.halves.get_mut(id) else { continue };
             if !std::mem::take(&mut half.opened) {
                 half.readable = false;

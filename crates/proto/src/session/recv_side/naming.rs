@@ -6,6 +6,7 @@ use dfcp_wire::StreamId;
 use dfcp_wire::feedback::{ReportWriter, STREAM_RECORD_BYTES_MIN};
 
 use crate::session::recv_side::half::Half;
+use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
 /// Reports which name a stream after each change or question: three copies survive a path that loses many.
@@ -134,6 +135,12 @@ impl Naming {
     /// The next stream that is done with, and whose last news has been told.
     pub(super) fn take_told(&mut self) -> Option<StreamId> {
         self.told.pop_front()
+    }
+
+    pub(super) fn give_back_room(&mut self) {
+        self.news.give_back();
+        self.open.give_back();
+        self.told.give_back();
     }
 
     const fn queue(&mut self, reason: Reason) -> &mut VecDeque<StreamId> {

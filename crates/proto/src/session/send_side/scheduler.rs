@@ -7,9 +7,21 @@ use std::collections::BinaryHeap;
 
 use dfcp_wire::StreamId;
 
+use crate::shared::room::Room;
 use crate::stream::table::StreamTable;
 
 /// How a stream is served beside others of its session.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::Priority;
+///
+/// // Answers go first; two downloads share what they leave, two to one.
+/// let answers = Priority { urgency: 1, ..Priority::default() };
+/// let film = Priority { weight: 32, ..Priority::default() };
+/// let photos = Priority { weight: 16, ..Priority::default() };
+/// assert!(answers.urgency < film.urgency && film.weight == 2 * photos.weight);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// 0, the most urgent, to 7 (RFC 9218 §4.1): while a more urgent stream can send, a less urgent one does not.
@@ -105,6 +117,8 @@ impl Scheduler {
 
     pub(super) fn remove(&mut self, id: StreamId) {
         self.shares.remove(id);
+        self.forget_void_turns();
+        self.turns.give_back();
     }
 
     pub(super) fn set_priority(&mut self, id: StreamId, priority: Priority) {
@@ -183,12 +197,16 @@ impl Scheduler {
     }
 
     fn push(&mut self, turn: Turn) {
-        // What is void goes when it comes to the front; a queue of mostly void turns is made anew before that.
+        self.forget_void_turns();
+        self.turns.push(Reverse(turn));
+    }
+
+    /// What is void goes when it comes to the front; a queue of mostly void turns is made anew before that.
+    fn forget_void_turns(&mut self) {
         if self.turns.len() > 2 * self.shares.len() + VOID_TURNS_MAX {
             let shares = &self.shares;
             self.turns.retain(|Reverse(turn)| shares.get(turn.id).is_some_and(|share| share.turn == Some(*turn)));
         }
-        self.turns.push(Reverse(turn));
     }
 }
 

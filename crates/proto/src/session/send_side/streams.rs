@@ -8,6 +8,7 @@ use crate::config::{SendBuffering, Traffic};
 use crate::error::PeerMisbehaved;
 use crate::limits::PEER_QUEUE_DATAGRAMS_MIN;
 use crate::session::sharing::WriteAllowance;
+use crate::shared::room::Room;
 use crate::spare::SpareBlocks;
 use crate::stream::send::SendStream;
 use crate::stream::send::counters::SendCounters;
@@ -82,7 +83,9 @@ impl SendSide {
 
     /// The next thing that an application is to be told.
     pub(crate) fn poll_event(&mut self) -> Option<(StreamId, SendEvent)> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        self.events.give_back();
+        event
     }
 
     // ---- what the peer says of ends ----
@@ -179,6 +182,15 @@ impl SendSide {
         self.gone.pop()
     }
 
+    /// Streams have gone, and with them what queues held room for.
+    pub(crate) fn give_back_room(&mut self) {
+        self.timed.give_back();
+        self.waiting.give_back();
+        self.passed.give_back();
+        self.gone.give_back();
+        self.events.give_back();
+    }
+
     /// A lost symbol of a decoded block must not make the peer look silent when the next block is sent.
     pub(super) fn forget_if_idle(&mut self) {
         if self.is_idle() {
@@ -240,6 +252,11 @@ impl SendSide {
     /// Whether a stream has used up its block ids.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
+    }
+
+    /// Whether a block was cut and could not be coded: its bytes are lost, and the session with them.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.has_failed
     }
 
     /// A stream that waits for room, with nothing under way that would be answered.

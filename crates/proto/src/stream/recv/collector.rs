@@ -39,7 +39,7 @@ impl Collector {
         Self::Elided(Count { shape, source: [0; K_MAX / 64], symbols: 0 })
     }
 
-    /// Takes a symbol. One which is counted must not have come before, but for source symbols.
+    /// Takes a symbol. An elided repair symbol must not have come before: only source symbols are told apart.
     pub(crate) fn push(&mut self, esi: u32, symbol: &[u8]) -> Result<Pushed, DecoderError> {
         match self {
             Self::Real(decoder) => decoder.push(esi, symbol),

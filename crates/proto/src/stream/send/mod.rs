@@ -286,9 +286,15 @@ impl SendStream {
             None
         };
         let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return false };
-        let Ok(shape) = BlockShape::for_length(data_bytes, shared.symbol_size) else { return false };
-        let layout = Layout::new(shape, self.proofs.are_on());
-        let Some(rows) = self.rows(shared, layout, laid) else { return false };
+        let shape = BlockShape::for_length(data_bytes, shared.symbol_size).ok();
+        let coded = shape.and_then(|shape| {
+            let layout = Layout::new(shape, self.proofs.are_on());
+            Some((layout, self.rows(shared, layout, laid)?))
+        });
+        let Some((layout, rows)) = coded else {
+            shared.has_failed = true;
+            return false;
+        };
         let mut block = SendBlock::new(rows, layout, end_of_stream, shared.blocks_begun);
         shared.blocks_begun += 1;
         block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss());

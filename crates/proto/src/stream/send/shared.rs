@@ -81,6 +81,8 @@ pub(crate) struct SendShared {
     pub(crate) blocks_open: usize,
     /// Blocks begun by all of them.
     pub(crate) blocks_begun: u64,
+    /// A block was cut and could not be coded, which is a fault of this program.
+    pub(crate) has_failed: bool,
     /// Half of the credit, or more, is used up.
     pub(crate) is_thrifty: bool,
     /// Symbols which can have served unacknowledged blocks, all together
@@ -115,6 +117,7 @@ impl SendShared {
             busy_streams: 0,
             blocks_open: 0,
             blocks_begun: 0,
+            has_failed: false,
             is_thrifty: false,
             served_max: 0,
             reset_symbols: 0,

@@ -105,7 +105,7 @@ impl Honest {
         lock(&self.tally).clone()
     }
 
-    /// Waits until so many have finished.
+    /// Waits until this number have finished.
     pub(super) async fn wait_for(&self, finished: u64) -> Result<()> {
         while self.tally().finished < finished {
             let errors = self.tally().errors;

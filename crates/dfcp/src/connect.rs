@@ -1,0 +1,233 @@
+//! Connecting to whichever of several addresses answers: a name may have more than one.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
+use dfcp_proto::{Config, ConnectionError, Profile};
+
+use crate::clock::Clock;
+use crate::error::ConnectError;
+use crate::limits;
+
+const NO_ADDRESS: &str = "there is no address to connect to: the name or the list has none";
+
+/// Any address of ours from which `remote` can be reached, and a port of the system's choice.
+pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, 0)
+}
+
+/// Calls one address after the other until one answers, or one fails in a way that concerns them all. Cancel-safe as far as `call`
+/// is: the future owns the one attempt that is under way.
+///
+/// # Errors
+/// The last attempt's; `InvalidInput` without an address.
+pub(crate) async fn in_turn<T, F>(
+    addresses: Vec<SocketAddr>,
+    mut config: Config,
+    call: impl Fn(SocketAddr, Config) -> F,
+) -> Result<T, ConnectError>
+where
+    F: Future<Output = Result<T, ConnectError>>,
+{
+    let clock = Clock::start();
+    let began = clock.now();
+    let total = total_time(&config);
+    let mut waiting = addresses.into_iter();
+    let mut last_error = None;
+    while let Some(remote) = waiting.next() {
+        let is_only = last_error.is_none() && waiting.len() == 0;
+        if !is_only {
+            let left = total.saturating_sub(clock.now().since(began));
+            if last_error.is_some() && left < CONNECT_TIMEOUT_MIN {
+                break;
+            }
+            config.connect_timeout = Some(attempt_time(left, waiting.len()));
+        }
+        // A datagram that the system refuses to send looks like one that is lost, until the attempt's time is over. With another
+        // address at hand, the routing table is asked first.
+        let routed = if waiting.len() > 0 { check_route(remote) } else { Ok(()) };
+        let error = match routed {
+            Ok(()) => match call(remote, config.clone()).await {
+                Err(error) if is_of_this_address(&error) => error,
+                outcome => return outcome,
+            },
+            Err(error) => error.into(),
+        };
+        tracing::debug!(%remote, %error, others = waiting.len(), "no connection to this address");
+        last_error = Some(error);
+    }
+    Err(last_error.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, NO_ADDRESS).into()))
+}
+
+/// How long all attempts together may take, which is how long one would.
+fn total_time(config: &Config) -> Duration {
+    let own = match config.profile {
+        Profile::Modern => limits::CONNECT_TIME_MODERN.min(config.idle_timeout),
+        Profile::Classic => limits::CONNECT_TIME_CLASSIC,
+    };
+    config.connect_timeout.map_or(own, |given| given.min(own))
+}
+
+/// How long one attempt may take, of the time that is left for it and `others`. Some is left for these: the first of two addresses is
+/// often an IPv6 address that does not work.
+fn attempt_time(left: Duration, others: usize) -> Duration {
+    let share = left / u32::try_from(others).unwrap_or(u32::MAX).saturating_add(1);
+    share.max(limits::ATTEMPT_TIME_MIN.min(left / 2))
+}
+
+/// Whether another address may do better. After a failed authentication none is tried: a wrong key may be an attack, which another
+/// address would hide. Faults in the configuration, and of a peer that breaks the protocol, concern all addresses alike.
+fn is_of_this_address(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Connection(error) => matches!(
+            error,
+            ConnectionError::HandshakeTimeout { .. }
+                | ConnectionError::TimedOut
+                | ConnectionError::Refused
+                | ConnectionError::Reset
+        ),
+        ConnectError::Io(error) => error.kind() != io::ErrorKind::InvalidInput,
+        ConnectError::Rejected(_) => false,
+    }
+}
+
+/// Whether this machine has a route to `remote`. Connecting a UDP socket sends nothing.
+fn check_route(remote: SocketAddr) -> io::Result<()> {
+    UdpSocket::bind(any_port_towards(remote))?.connect(remote)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use dfcp_proto::{ConfigError, PeerKey};
+
+    use super::*;
+
+    const UNANSWERED: ConnectionError = ConnectionError::HandshakeTimeout { after: Duration::ZERO };
+
+    /// Calls addresses of loopback, which fail one after the other as `outcomes` says. Returns the outcome, and the time which each
+    /// attempt was given.
+    async fn call(
+        config: Config,
+        addresses: usize,
+        outcomes: impl IntoIterator<Item = Result<(), ConnectError>>,
+    ) -> (Result<(), ConnectError>, Vec<Option<Duration>>) {
+        let addresses = (0..addresses).map(|index| ([127, 0, 0, 1], 1_000 + index as u16).into()).collect();
+        let (outcomes, times) = (RefCell::new(outcomes.into_iter()), RefCell::new(Vec::new()));
+        let outcome = in_turn(addresses, config, |remote, config| {
+            assert_eq!(usize::from(remote.port()), 1_000 + times.borrow().len());
+            times.borrow_mut().push(config.connect_timeout);
+            std::future::ready(outcomes.borrow_mut().next().unwrap())
+        })
+        .await;
+        (outcome, times.into_inner())
+    }
+
+    fn config() -> Config {
+        Config::sealed(PeerKey::Any)
+    }
+
+    fn unanswered() -> Result<(), ConnectError> {
+        Err(UNANSWERED.into())
+    }
+
+    #[tokio::test]
+    async fn one_address_gets_the_configuration_as_it_is() {
+        for given in [None, Some(Duration::from_millis(1)), Some(Duration::from_secs(7))] {
+            let mut config = config();
+            config.connect_timeout = given;
+            let (outcome, times) = call(config, 1, [unanswered()]).await;
+            assert!(matches!(outcome, Err(ConnectError::Connection(UNANSWERED))), "{outcome:?}");
+            assert_eq!(times, [given]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_error_is_returned_and_the_first_answer_ends_it() {
+        let refused = || Err(ConnectionError::Refused.into());
+        let (outcome, times) = call(config(), 3, [unanswered(), unanswered(), refused()]).await;
+        assert!(matches!(outcome, Err(ConnectError::Connection(ConnectionError::Refused))), "{outcome:?}");
+        assert_eq!(times.len(), 3);
+        let (outcome, times) = call(config(), 3, [refused(), Ok(())]).await;
+        assert!(outcome.is_ok() && times.len() == 2);
+        let (outcome, _) = call(config(), 0, []).await;
+        assert!(matches!(outcome, Err(ConnectError::Io(error)) if error.kind() == io::ErrorKind::InvalidInput));
+    }
+
+    #[tokio::test]
+    async fn what_concerns_all_addresses_ends_it() {
+        let shown = dfcp_proto::StaticKey::from_seed(&[3; 32]).public().fingerprint();
+        let wrong = ConfigError::OutOfRange { name: "x", value: 0, min: 1, max: 2 };
+        let finals: [ConnectError; 7] = [
+            ConnectionError::UnexpectedKey(shown).into(),
+            ConnectionError::PinnedKeyRefused.into(),
+            ConnectionError::NotAdmitted.into(),
+            ConnectionError::Incompatible.into(),
+            ConnectionError::Aborted.into(),
+            dfcp_proto::ConnectError::Config(wrong).into(),
+            io::Error::from(io::ErrorKind::InvalidInput).into(),
+        ];
+        for error in finals {
+            let sentence = error.to_string();
+            let (outcome, times) = call(config(), 2, [Err(error)]).await;
+            assert_eq!((outcome.unwrap_err().to_string(), times.len()), (sentence, 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn faults_of_one_address_lead_to_the_next() {
+        let passing: [ConnectError; 5] = [
+            UNANSWERED.into(),
+            ConnectionError::TimedOut.into(),
+            ConnectionError::Refused.into(),
+            ConnectionError::Reset.into(),
+            io::Error::from(io::ErrorKind::NetworkUnreachable).into(),
+        ];
+        for error in passing {
+            let (outcome, times) = call(config(), 2, [Err(error), Ok(())]).await;
+            assert!(outcome.is_ok() && times.len() == 2);
+        }
+    }
+
+    #[test]
+    fn an_attempt_gets_its_part_of_the_time_and_enough_to_hear_a_refusal() {
+        let seconds = Duration::from_secs;
+        assert_eq!(attempt_time(seconds(30), 1), seconds(15));
+        assert_eq!(attempt_time(seconds(15), 0), seconds(15));
+        assert_eq!(attempt_time(seconds(30), 29), limits::ATTEMPT_TIME_MIN);
+        assert_eq!(attempt_time(seconds(5), 1), Duration::from_millis(2_500));
+        assert_eq!(attempt_time(seconds(4), 9), seconds(2));
+        assert!(limits::ATTEMPT_TIME_MIN > 2 * dfcp_proto::limits::DOUBT);
+    }
+
+    #[test]
+    fn all_attempts_together_take_as_long_as_one_would() {
+        let seconds = Duration::from_secs;
+        assert_eq!(total_time(&config()), seconds(30));
+        assert_eq!(total_time(&config().with_idle_timeout(seconds(4))), seconds(4));
+        assert_eq!(total_time(&config().with_connect_timeout(seconds(5))), seconds(5));
+        assert_eq!(total_time(&config().with_connect_timeout(seconds(500))), seconds(30));
+        assert_eq!(total_time(&Config::danger_classic()), seconds(63));
+    }
+
+    #[tokio::test]
+    async fn without_time_left_no_further_address_is_called() {
+        let total = Duration::from_millis(20);
+        let config = config().with_connect_timeout(total);
+        let addresses = vec![([127, 0, 0, 1], 1_000).into(), ([127, 0, 0, 1], 1_001).into()];
+        let calls = RefCell::new(0);
+        let outcome: Result<(), _> = in_turn(addresses, config, |_, _| {
+            *calls.borrow_mut() += 1;
+            async move {
+                tokio::time::sleep(total).await;
+                unanswered()
+            }
+        })
+        .await;
+        assert!(outcome.is_err() && calls.into_inner() == 1);
+    }
+}
