@@ -120,6 +120,31 @@ fn small_files_do_not_wait_for_a_large_one() {
     }
 }
 
+/// They share eight streams, so that each stream carries many of them, one after the other.
+#[test]
+fn a_thousand_small_files_share_the_streams() {
+    const FILES: usize = 1_000;
+    let site = Site::new();
+    let content = |number: usize| format!("{number:0100}");
+    let folder = site.path("tree");
+    fs::create_dir_all(&folder).unwrap();
+    (0..FILES).for_each(|number| fs::write(folder.join(number.to_string()), content(number)).unwrap());
+    let receiver = receiver(&site, &[]);
+    let said = send(&site, &["tree"], &receiver.address, &["--json"]).ok();
+    assert!(receiver.succeeded());
+    let done = done(&said);
+    let counts = ["stored", "directories", "failed", "bytes"].map(|name| done[name].as_u64());
+    assert_eq!(counts, [1_001, 1, 0, 100_000].map(Some), "the directory is stored too: {done}");
+    let lines = said.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let verified = lines.filter(|line| line["event"] == "file" && line["ok"] == true && line["bytes"] == 100);
+    assert_eq!(verified.count(), FILES);
+    assert_eq!(fs::read_dir(site.path("output/tree")).unwrap().count(), FILES);
+    for number in 0..FILES {
+        let stored = fs::read_to_string(site.path(&format!("output/tree/{number}"))).unwrap();
+        assert!(stored == content(number), "{number}: {stored}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn skipped_links_are_told_in_one_line_and_are_no_failure() {

@@ -5,15 +5,21 @@
 //! as a socket's buffers would be, and once a flow runs, nothing here allocates. The clock moves by the time a datagram
 //! takes at the sender's interface. The same configuration gives the same flow.
 
+mod lanes;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::{Config, Connection, DATAGRAM_BUFFER_BYTES, Event, Rate, Read, State, Stats};
+use dfcp_proto::{
+    Config, Connection, DATAGRAM_BUFFER_BYTES, Event, Rate, Read, SendBuffering, State, Stats, StreamLimits,
+};
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+use lanes::Lanes;
 
 /// What a flow is like. Its ends send as fast as the interface takes datagrams.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,12 +34,26 @@ pub struct FlowConfig {
     pub interface_bps: u64,
     /// Which datagrams are lost, and every key.
     pub seed: u64,
+    /// Streams beside the first one, all of one weight, which are written to without end in its place; 0 writes to the first.
+    pub streams: u32,
+    /// How far ahead of sending these are written.
+    pub send_buffering: SendBuffering,
 }
 
 impl Default for FlowConfig {
-    /// Sealed, without loss, 10 Gbit/s, and half a millisecond each way.
+    /// Sealed, without loss, 10 Gbit/s, half a millisecond each way, and the first stream alone. Others are written as by
+    /// tasks over the library `dfcp`.
     fn default() -> Self {
-        Self { sealed: true, loss: 0.0, delay: Duration::from_micros(500), interface_bps: 10_000_000_000, seed: 1 }
+        let (delay, interface_bps) = (Duration::from_micros(500), 10_000_000_000);
+        Self {
+            sealed: true,
+            loss: 0.0,
+            delay,
+            interface_bps,
+            seed: 1,
+            streams: 0,
+            send_buffering: SendBuffering::Shallow,
+        }
     }
 }
 
@@ -54,6 +74,7 @@ pub struct Flow {
     /// What was read in the latest turn.
     taken: Vec<u8>,
     read: u64,
+    lanes: Lanes,
     /// Datagrams which the sender has sent.
     sent: u64,
 }
@@ -78,7 +99,8 @@ impl Flow {
         let addresses = [(40_000, 1), (9_000, 2)].map(|(port, host)| SocketAddr::from(([192, 0, 2, host], port)));
         let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
         let (own, accepting) = trust.security();
-        let modern = |security| Config::modern().with_rate(Rate::Line).with_security(security);
+        let streams = StreamLimits { bidirectional: 0, one_way: config.streams };
+        let modern = |security| Config { streams, ..Config::modern().with_rate(Rate::Line).with_security(security) };
         let now = Time::from_s(1);
         let mut caller = Host::new(addresses[0], None, seed32(config.seed, 1));
         caller.connect(now, addresses[1], modern(own))?;
@@ -98,16 +120,22 @@ impl Flow {
             writable: true,
             taken: vec![0; TAKEN_BYTES],
             read: 0,
+            lanes: Lanes::default(),
             sent: 0,
         };
         while flow.read == 0 {
             ensure!(flow.now < Time::from_s(60), "the two ends were not connected within a minute");
             flow.turn(RUN_DATAGRAMS)?;
         }
+        if config.streams > 0 {
+            let connection = flow.sender.connection_mut().context("the sender has no connection")?;
+            connection.set_send_buffering(config.send_buffering);
+            flow.lanes = Lanes::open(connection, config.streams)?;
+        }
         Ok(flow)
     }
 
-    /// Goes on until the sender has sent so many datagrams more.
+    /// Goes on until the sender has sent this many `datagrams` more.
     ///
     /// # Errors
     /// If a byte is wrong, a connection ends, or nothing more is sent.
@@ -157,6 +185,10 @@ impl Flow {
         while let Some(event) = connection.poll_event() {
             self.writable |= event == Event::Writable;
         }
+        if !self.lanes.are_none() {
+            self.lanes.write(self.now, connection, &self.content);
+            self.writable = false;
+        }
         while self.writable {
             let from = (self.written % CONTENT_BYTES as u64) as usize;
             let piece = &self.content[from..];
@@ -185,6 +217,10 @@ impl Flow {
             && let Read::Bytes(bytes) = connection.read(now, &mut self.taken[taken..])?
         {
             taken += bytes;
+        }
+        if !self.lanes.are_none() {
+            // What was written to the first stream before the others were opened is read above.
+            self.lanes.read(now, connection, &mut self.taken[taken..], &self.content)?;
         }
         while self.backward.push(now, |out| connection.poll_transmit(now, out).map(|transmit| transmit.length)) {}
         Ok(taken)

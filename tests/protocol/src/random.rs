@@ -103,7 +103,7 @@ fn config(random: &mut Pcg64Mcg, profile: Profile, rate_bps: u64) -> Config {
     }
 }
 
-/// A stream is not longer than so many windows, of which some take several round trips of a second.
+/// The longest stream, in windows: with some configurations each window takes several round trips of a second.
 const WINDOWS_MAX: u64 = 2_000;
 
 /// What a sender may have under way, at the least.

@@ -59,7 +59,8 @@ pub struct Row {
     /// Application bytes decoded (source bytes, each counted once), as Mbit/s. All are read in order a little later;
     /// counted now, the bursts of in-order delivery do not fall into the measurement's ends.
     pub goodput_mbit: f64,
-    /// Goodput as a share of C·(1−p)·1420/1476, per cent.
+    /// Goodput as a share of the path's ceiling C·(1−p)·1420/1488, or C·(1−p)·1420/1476 unsealed, per cent; p is
+    /// [`loss_real_percent`](Self::loss_real_percent).
     pub ceiling_percent: f64,
     /// The bytes which the application read, in order, in the same time, as a share of the same. In the long run it is
     /// the same number; in a short measurement what lies at its ends shows.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use dfcp_proto::SendBuffering;
 use dfcp_protocol_tests::{Flow, FlowConfig};
 
 /// Datagrams over which allocations are counted.
@@ -43,22 +44,49 @@ fn without_loss_there_are_none() {
     }
 }
 
+/// Streams of one session, each with as much to send as it may.
+const STREAMS: u32 = 8;
+
+#[test]
+fn of_eight_streams_without_loss_there_are_none() {
+    for sealed in [true, false] {
+        for seed in 1..4 {
+            let config = FlowConfig { sealed, seed, streams: STREAMS, ..FlowConfig::default() };
+            let (count, blocks) = allocations(config);
+            assert!(blocks > 200, "seed {seed}");
+            assert_eq!(count, 0, "sealed: {sealed}, seed {seed}, {blocks} blocks");
+        }
+    }
+}
+
+/// Eight writers that are far ahead take up to 1 MiB each at a time. What they give back meanwhile is more than the memory which
+/// blocks take turns in, which is bounded.
+#[test]
+fn of_eight_streams_written_far_ahead_they_are_fewer_than_blocks() {
+    let send_buffering = SendBuffering::Deep;
+    let (count, blocks) = allocations(FlowConfig { streams: STREAMS, send_buffering, ..FlowConfig::default() });
+    assert!(count < blocks / 2, "{count}, {blocks} blocks");
+}
+
 /// With losses, the number of blocks under way at once, and of repair symbols in each, goes past its former maximum now
 /// and then: what that takes is allocated, and kept. With a new decoder for each block it would be 900.
 #[test]
 fn with_a_tenth_lost_they_are_rare() {
-    let mut counts = Vec::new();
-    for sealed in [true, false] {
-        for seed in 1..4 {
-            let interface_bps = 1_000_000_000;
-            let config = FlowConfig { sealed, seed, loss: 0.1, interface_bps, ..FlowConfig::default() };
-            let (count, blocks) = allocations(config);
-            assert!(blocks > 150, "seed {seed}");
-            counts.push(count);
+    for streams in [0, STREAMS] {
+        let mut counts = Vec::new();
+        for sealed in [true, false] {
+            for seed in 1..4 {
+                let interface_bps = 1_000_000_000;
+                let config = FlowConfig { sealed, seed, loss: 0.1, interface_bps, streams, ..FlowConfig::default() };
+                let (count, blocks) = allocations(config);
+                assert!(blocks > 150, "seed {seed}, {streams} streams");
+                counts.push(count);
+            }
         }
+        let datagrams = counts.len() as u64 * DATAGRAMS;
+        let count: u64 = counts.iter().sum();
+        assert!(count <= datagrams / 1_000, "{streams} streams; sealed with seeds 1, 2, 3, then unsealed: {counts:?}");
     }
-    let datagrams = counts.len() as u64 * DATAGRAMS;
-    assert!(counts.iter().sum::<u64>() <= datagrams / 1_000, "sealed with seeds 1, 2, 3, then unsealed: {counts:?}");
 }
 
 /// The memory which blocks take turns in is bounded, so a long path on which much waits for repair goes beyond it: a few

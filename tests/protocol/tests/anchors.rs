@@ -1,4 +1,5 @@
-//! Every requirement of `spec/` has an anchor, which is cited where the code fulfils it or a test shows that.
+//! Every anchor of `spec/` is defined once, and cited where the code fulfils it or a test shows that. Every citation names an
+//! anchor. Pages without anchors, such as `spec/wire-format.md`, are not covered.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,6 +15,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub struct StreamState {
     /// Bytes that it is to write before it finishes.
     pub send_bytes: u64,
+    /// Whether it stays open then, as more may be added to `send_bytes`: what has been written is flushed, and not finished.
+    pub stays_open: bool,
     /// Bytes which were taken.
     pub written: u64,
     /// When the peer had proven that it has all.
@@ -79,6 +81,7 @@ impl StreamApplications {
         let reads = self.reads && (!is_ours || id.kind() == StreamKind::Bidirectional);
         let state = StreamState {
             send_bytes: if writes { send_bytes } else { 0 },
+            stays_open: false,
             written: 0,
             delivered_at: None,
             stopped: None,
@@ -174,6 +177,7 @@ fn write(
     buffer: &mut [u8],
 ) {
     let Some(mut streams) = connection.streams().filter(|_| state.writes) else { return };
+    let before = state.written;
     while state.written < state.send_bytes {
         let length = buffer.len().min(usize::try_from(state.send_bytes - state.written).unwrap_or(usize::MAX));
         pattern.fill(state.written, &mut buffer[..length]);
@@ -183,7 +187,11 @@ fn write(
             Err(_) => return,
         }
     }
-    if state.written == state.send_bytes && state.delivered_at.is_none() {
+    if state.written == state.send_bytes && state.stays_open {
+        if state.written > before {
+            streams.flush(id);
+        }
+    } else if state.written == state.send_bytes && state.delivered_at.is_none() {
         streams.finish(now, id);
     }
 }

@@ -1,6 +1,6 @@
 //! A peer that lies about streams, by hand.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dfcp_proto::{
     Accept, Config, ConnectionError, Event, Handle, Opener, PeerMisbehaved, StreamEvent, StreamId, StreamKind,
@@ -26,6 +26,8 @@ pub(crate) struct Liar {
     pub(crate) said_bytes: u64,
     /// Streams which it may have opened, as it has heard.
     pub(crate) permitted: StreamLimits,
+    /// What the server has spent in [`timed`](Self::timed). The liar's own work is no part of it.
+    pub(crate) server_took: Duration,
 }
 
 pub(crate) fn theirs(kind: StreamKind, index: u32) -> StreamId {
@@ -45,13 +47,23 @@ impl Liar {
         let mut rogue = Rogue::new(1);
         assert!(rogue.open(&mut server));
         let handle = rogue.handle.unwrap();
-        Self { server, rogue, handle, said_bytes: 0, permitted: streams }
+        Self { server, rogue, handle, said_bytes: 0, permitted: streams, server_took: Duration::ZERO }
     }
 
     pub(crate) fn say(&mut self, segment: Segment, payload: &[u8]) {
         let datagram = self.rogue.segment(segment, payload);
         self.said_bytes += datagram.len() as u64;
-        self.server.take(self.rogue.address, &datagram);
+        let from = self.rogue.address;
+        self.timed(|server, _| server.take(from, &datagram));
+    }
+
+    /// Lets the server, or the application of the session at the server, do something, and adds the time to its account.
+    pub(crate) fn timed<T>(&mut self, act: impl FnOnce(&mut Server, Handle) -> T) -> T {
+        #[expect(clippy::disallowed_methods, reason = "what is measured is printed, and judges nothing")]
+        let began = Instant::now();
+        let result = act(&mut self.server, self.handle);
+        self.server_took += began.elapsed();
+        result
     }
 
     pub(crate) fn ack(&mut self, ack: Ack) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The time that it took, and the time that passed for the session.
+/// The CPU time that it took, and the time that passed for the session.
 fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
     let streams = StreamLimits { bidirectional: 0, one_way: args.count };
     let config = Config { rate: Rate::Fixed { rate_bps: 1_000_000_000 }, streams, ..sealed() };
@@ -58,7 +58,7 @@ fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
     while testbed.client.state() != State::Established || testbed.server.state() != State::Established {
         ensure!(testbed.step(limit), "no session");
     }
-    let (begun, began_at) = (Instant::now(), testbed.now);
+    let (begun, began_at) = (process_cpu()?, testbed.now);
     open_all(&mut testbed, args)?;
     let mut unread = BTreeSet::new();
     let (mut read, mut proven) = (0, 0);
@@ -68,7 +68,18 @@ fn measure(seed: u64, args: &Args) -> Result<(Duration, Duration)> {
         proven += count_proven(testbed.client.connection_mut().context("no client")?);
         read += read_all(now, testbed.server.connection_mut().context("no server")?, &mut unread);
     }
-    Ok((begun.elapsed(), testbed.now - began_at))
+    Ok((process_cpu()?.saturating_sub(begun), testbed.now - began_at))
+}
+
+/// CPU time which this program has used: other programs on the machine add nothing to it.
+#[cfg(unix)]
+fn process_cpu() -> Result<Duration> {
+    Ok(Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))?)
+}
+
+#[cfg(not(unix))]
+fn process_cpu() -> Result<Duration> {
+    anyhow::bail!("this system has no clock of a program's CPU time")
 }
 
 fn open_all(testbed: &mut Testbed<DelayLine>, args: &Args) -> Result<()> {
