@@ -9,11 +9,11 @@ pub use dfcp_wire::Profile;
 use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
-use crate::shared::parameters::ClassicSettings;
 use crate::error::ConfigError;
 use crate::limits;
 use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
+use crate::shared::parameters::ClassicSettings;
 
 /// How a sender decides what to send next.
 ///

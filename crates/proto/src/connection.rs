@@ -8,7 +8,6 @@ use dfcp_wire::Profile;
 use dfcp_wire::classic::StateWords;
 
 use crate::classic::ClassicConnection;
-use crate::shared::parameters::Parameter;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::Session;
@@ -18,6 +17,7 @@ use crate::session::sharing::{Sending, WriteAllowance};
 use crate::session::streams::Streams;
 use crate::shared::events::Event;
 use crate::shared::memory::MemoryReservation;
+use crate::shared::parameters::Parameter;
 use crate::shared::state::State;
 use crate::shared::{Ports, Read, Timer, Transmit};
 use crate::spare::SpareBlocks;

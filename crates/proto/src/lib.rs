@@ -26,7 +26,6 @@ mod stats;
 mod stream;
 
 pub use classic::inctokens;
-pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use config::{Config, Content, Profile, Rate, Schedule, SendBuffering, Traffic};
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
@@ -40,6 +39,7 @@ pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
 pub use session::streams::{StreamEvent, Streams};
 pub use shared::events::Event;
+pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
 pub use stats::{BreakerState, ReceivedSymbols, SentSymbols, Stats, WastedSymbols};

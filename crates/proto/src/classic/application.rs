@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use dfcp_time::Time;
 
-use crate::shared::parameters::Parameter;
 use crate::classic::{ClassicConnection, Phase, Reset};
 use crate::config::Rate;
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::shared::Read;
+use crate::shared::parameters::Parameter;
 use crate::stats::Stats;
 
 impl ClassicConnection {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
-use crate::shared::parameters::ClassicSettings;
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
+use crate::shared::parameters::ClassicSettings;
 
 macro_rules! setters {
     ($($method:ident sets $field:ident: $type:ty;)*) => {

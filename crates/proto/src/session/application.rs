@@ -5,7 +5,6 @@ use std::sync::Arc;
 use dfcp_time::Time;
 use dfcp_wire::{Profile, StreamId};
 
-use crate::shared::parameters::Parameter;
 use crate::config::{Rate, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::session::common::Common;
@@ -13,6 +12,7 @@ use crate::session::open::Open;
 use crate::session::protection::Identity;
 use crate::session::{Phase, Session};
 use crate::shared::Read;
+use crate::shared::parameters::Parameter;
 use crate::stats::Stats;
 
 impl Session {
