@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{Config, ConnectionError, Profile};
+use tokio::net::{ToSocketAddrs, lookup_host};
 
+use crate::carrier::Carrier;
 use crate::clock::Clock;
+use crate::endpoint::Endpoint;
 use crate::error::ConnectError;
 use crate::limits;
 
@@ -17,6 +20,28 @@ const NO_ADDRESS: &str = "there is no address to connect to: the name or the lis
 pub(crate) fn any_port_towards(remote: SocketAddr) -> SocketAddr {
     let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     SocketAddr::new(any, 0)
+}
+
+/// Lets `call` connect an endpoint of its own to each address of `remote` in turn; see [`in_turn`].
+///
+/// # Errors
+/// The lookup's, or the last attempt's, to which making the endpoint belongs.
+pub(crate) async fn over<T, F>(
+    carrier: Carrier,
+    remote: impl ToSocketAddrs,
+    config: Config,
+    call: impl Fn(Endpoint, SocketAddr, Config) -> F,
+) -> Result<T, ConnectError>
+where
+    F: Future<Output = Result<T, ConnectError>>,
+{
+    let addresses = lookup_host(remote).await?.collect();
+    in_turn(addresses, config, |remote, config| {
+        let endpoint = Endpoint::bind_over(carrier, any_port_towards(remote), None);
+        let called = endpoint.map(|endpoint| call(endpoint, remote, config));
+        async move { called?.await }
+    })
+    .await
 }
 
 /// Calls one address after the other until one answers, or one fails in a way that concerns them all. Cancel-safe as far as `call`

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, StreamKind, Traffic};
-use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
 use crate::connect;
@@ -98,11 +98,8 @@ impl Session {
         remote: impl ToSocketAddrs,
         config: Config,
     ) -> Result<Self, ConnectError> {
-        let addresses = lookup_host(remote).await?.collect();
-        connect::in_turn(addresses, config, |remote, config| async move {
-            Endpoint::bind_over(carrier, connect::any_port_towards(remote), None)?.connect_session(remote, config).await
-        })
-        .await
+        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect_session(remote, config).await };
+        connect::over(carrier, remote, config, call).await
     }
 
     pub(crate) fn new(handle: StreamHandle) -> Self {

@@ -10,7 +10,7 @@ use dfcp_proto::{
     Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Priority, Rate, State, Stats, Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
 use crate::connect;
@@ -174,11 +174,8 @@ impl Stream {
         remote: impl ToSocketAddrs,
         config: Config,
     ) -> Result<Self, ConnectError> {
-        let addresses = lookup_host(remote).await?.collect();
-        connect::in_turn(addresses, config, |remote, config| async move {
-            Endpoint::bind_over(carrier, connect::any_port_towards(remote), None)?.connect(remote, config).await
-        })
-        .await
+        let call = |endpoint: Endpoint, remote, config| async move { endpoint.connect(remote, config).await };
+        connect::over(carrier, remote, config, call).await
     }
 
     pub(crate) fn new(handle: StreamHandle) -> Self {

@@ -369,7 +369,7 @@ fn is_taken_after(forgeries: u32, wait: Duration) -> bool {
     world.server.host.connections.len() == 1
 }
 
-/// How long nothing is looked at after that number of forgeries.
+/// For how long third messages are dropped unread after `forgeries` forged ones.
 fn gate(forgeries: u32) -> Duration {
     (limits::PROOF_RETRY_MIN * (1 << (forgeries - 1).min(16))).min(limits::PROOF_RETRY_MAX)
 }

@@ -21,7 +21,7 @@ const PAUSE: RangeInclusive<Duration> = Duration::from_millis(4)..=Duration::fro
 /// The number of pauses in a row that shows such a stream. One or two are a handshake, or a question and its answer.
 const PAUSES_MIN: u8 = 8;
 
-/// Arrivals which go on for this many pauses are no spurt any more.
+/// Arrivals which last longer than this number of pauses are a continuous stream.
 const SPURT_PAUSES_MAX: u32 = 4;
 
 /// Decides when a report is due: regularly while datagrams arrive, at once when a block is done and nothing else is
