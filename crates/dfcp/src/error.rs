@@ -124,7 +124,7 @@ pub(crate) fn connection_error(error: ConnectionError) -> io::Error {
             io::ErrorKind::TimedOut
         }
         ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
-        ConnectionError::Reset => io::ErrorKind::ConnectionReset,
+        ConnectionError::Reset | ConnectionError::EndedByPeer { .. } => io::ErrorKind::ConnectionReset,
         ConnectionError::Aborted => io::ErrorKind::ConnectionAborted,
         ConnectionError::PeerMisbehaved(_) => io::ErrorKind::InvalidData,
         ConnectionError::Incompatible => io::ErrorKind::Unsupported,

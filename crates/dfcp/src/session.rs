@@ -155,6 +155,12 @@ impl Session {
         self.shared().abort();
     }
 
+    /// As [`abort`](Self::abort), with a code for the peer's application, which gets it in [`ConnectionError::EndedByPeer`]. Like every
+    /// abort it is told in one datagram: if that is lost, the peer learns of it by its idle timeout.
+    pub fn abort_with(&self, code: u32) {
+        self.shared().abort_with(code);
+    }
+
     /// Waits until the connection is over, as [`Stream::closed`] does.
     pub async fn closed(&self) -> Option<ConnectionError> {
         self.shared().closed().await

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use dfcp::{Config, Endpoint, Listener, Priority, Rate, Session, Stream, StreamError, StreamLimits, WriteHalf};
+use dfcp::{
+    Config, ConnectionError, Endpoint, Listener, Priority, Rate, Session, Stream, StreamError, StreamLimits, WriteHalf,
+};
 use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -466,4 +468,15 @@ async fn a_session_and_a_peer_with_one_stream_do_not_pretend_to_understand_each_
     let classic = Config::danger_classic();
     let error = Session::connect(address, classic).await.unwrap_err();
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn an_abort_with_a_code_tells_the_peer_on_every_stream() {
+    let (client, server) = pair(with_streams(1, 0)).await;
+    let (_ours, mut theirs) = stream_pair(&client, &server).await;
+    client.abort_with(4711);
+    let error = theirs.read(&mut [0]).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(server.closed().await, Some(ConnectionError::EndedByPeer { error: 4711 }));
+    assert_eq!(client.closed().await, Some(ConnectionError::Aborted));
 }

@@ -231,6 +231,15 @@ impl Connection {
         of_either!(&mut self.0, it => it.abort());
     }
 
+    /// As [`abort`](Self::abort), with a code for the peer's application, which gets [`ConnectionError::EndedByPeer`]. It is not told
+    /// the code by a classic connection, nor before the handshake is done.
+    pub fn abort_with(&mut self, error: u32) {
+        match &mut self.0 {
+            Inner::Classic(classic) => classic.abort(),
+            Inner::Modern(session) => session.abort_with(error),
+        }
+    }
+
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {

@@ -109,6 +109,12 @@ pub enum ConnectionError {
     /// The peer reset the connection.
     #[error("the peer reset the connection")]
     Reset,
+    /// The peer's application ended the session at once ([`Connection::abort_with`](crate::Connection::abort_with)).
+    #[error("the peer's application ended the session with error code {error}")]
+    EndedByPeer {
+        /// What it says.
+        error: u32,
+    },
     /// Nothing valid came from the peer for the idle timeout.
     #[error("nothing was heard from the peer for the idle timeout; the path or the peer is gone")]
     TimedOut,

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Every kind of segment must have its vector.
-const NAMES: [&str; 48] = [
+const NAMES: [&str; 49] = [
     "syn_classic",
     "synack_classic",
     "ack_classic",
@@ -66,6 +66,7 @@ const NAMES: [&str; 48] = [
     "ack_gone_modern",
     "rst_modern",
     "rst_not_admitted_modern",
+    "rst_application_modern",
     "rejected",
 ];
 
@@ -579,6 +580,7 @@ fn typed_modern(name: &str) -> (Envelope, Segment) {
         }
         "rst_modern" => (to_acceptor, 4, None, reset(ResetReason::Unspecified)),
         "rst_not_admitted_modern" => (to_initiator, 0, None, reset(ResetReason::NotAdmitted)),
+        "rst_application_modern" => (to_acceptor, 5, None, reset(ResetReason::Application { error: 0x0102_0304 })),
         _ => typed_message(name),
     };
     (Envelope { address, number, seal: epoch.map(KeyEpoch::of) }, segment)

@@ -90,8 +90,12 @@ fn messages() -> impl Strategy<Value = Message> {
 }
 
 fn modern_segments() -> impl Strategy<Value = Segment> {
-    let reasons =
-        prop_oneof![Just(ResetReason::Unspecified), Just(ResetReason::NotAdmitted), Just(ResetReason::CannotRead)];
+    let reasons = prop_oneof![
+        Just(ResetReason::Unspecified),
+        Just(ResetReason::NotAdmitted),
+        Just(ResetReason::CannotRead),
+        any::<u32>().prop_map(|error| ResetReason::Application { error }),
+    ];
     prop_oneof![
         syn_options().prop_map(|options| Segment::Syn(Syn { options })),
         (any::<u32>(), syn_options()).prop_map(|(echo, options)| Segment::SynAck(SynAck { echo, options })),
@@ -177,12 +181,13 @@ fn modern_fields(segment: &Segment) -> (Flags, [u32; 3], Option<SynOptions>) {
             (Flags::ACK, fields, None)
         }
         Segment::Reset(Reset { reason }) => {
-            let s1 = match reason {
-                ResetReason::Unspecified => 0,
-                ResetReason::NotAdmitted => 1,
-                ResetReason::CannotRead => 2,
+            let fields = match reason {
+                ResetReason::Unspecified => [0, 0, 0],
+                ResetReason::NotAdmitted => [0, 1, 0],
+                ResetReason::CannotRead => [0, 2, 0],
+                ResetReason::Application { error } => [0, 3, error],
             };
-            (Flags::RST, [0, s1, 0], None)
+            (Flags::RST, fields, None)
         }
     }
 }
@@ -393,7 +398,7 @@ fn values_without_a_meaning_are_refused_or_read_as_none() {
     for s1 in [11, u32::MAX] {
         assert_eq!(read_both(Flags::ACK, s1, 0), [Err(DecodeError::AckKind { s1 }); 2]);
     }
-    for s1 in [3, u32::MAX] {
+    for s1 in [4, u32::MAX] {
         let unspecified = Segment::Reset(Reset { reason: ResetReason::Unspecified });
         assert_eq!(read_both(Flags::RST, s1, 0), [Ok(unspecified); 2]);
     }

@@ -177,6 +177,31 @@ fn an_abort_is_heard_by_the_peer() {
     assert_eq!(pair.server.ended, [Some(ConnectionError::Reset)]);
 }
 
+/// [rst-6], with seals and without.
+#[test]
+fn the_peers_application_is_told_why_a_session_was_aborted() {
+    for config in [sealed(), Config::danger_unsealed()] {
+        let (sender, receiver) = ((config.clone(), Job::send(u64::MAX)), (config, Job::send(0)));
+        let mut pair = Pair::over(1, path(0.0, 10), sender, receiver).unwrap();
+        pair.run_until(Time::from_s(2));
+        pair.client.connection_mut().unwrap().abort_with(0xDEAD_BEEF);
+        pair.run_until(Time::from_s(3));
+        assert_eq!(pair.client.ended, [Some(ConnectionError::Aborted)]);
+        assert_eq!(pair.server.ended, [Some(ConnectionError::EndedByPeer { error: 0xDEAD_BEEF })]);
+    }
+}
+
+/// An acceptor can tell why only in a session.
+#[test]
+fn a_code_given_before_the_session_is_open_says_no_more_than_an_abort() {
+    let mut pair = modern(path(0.0, 100), Job::send(1), Job::send(0));
+    pair.run_until(Time::from_ms(20));
+    pair.client.connection_mut().unwrap().abort_with(7);
+    pair.run_until(Time::from_s(2));
+    assert_eq!(pair.client.ended, [Some(ConnectionError::Aborted)]);
+    assert_eq!(pair.server.connection().map(|c| c.state()), None);
+}
+
 #[test]
 fn an_idle_connection_is_kept_alive_and_a_dead_one_ends() {
     let mut job = Job::send(10);

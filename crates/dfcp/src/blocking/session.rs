@@ -115,6 +115,11 @@ impl Session {
         self.session.abort();
     }
 
+    /// As [`abort`](Self::abort), with a code for the peer's application; see [`crate::Session::abort_with`].
+    pub fn abort_with(&self, code: u32) {
+        self.session.abort_with(code);
+    }
+
     /// Waits until the connection is over; see [`crate::Stream::closed`].
     #[must_use]
     pub fn closed(&self) -> Option<ConnectionError> {

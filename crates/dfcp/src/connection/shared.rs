@@ -391,8 +391,17 @@ impl Shared {
     }
 
     pub(crate) fn abort(&self) {
+        self.end_at_once(Connection::abort);
+    }
+
+    /// As [`abort`](Self::abort), with a code for the peer's application.
+    pub(crate) fn abort_with(&self, code: u32) {
+        self.end_at_once(|connection| connection.abort_with(code));
+    }
+
+    fn end_at_once(&self, end: impl FnOnce(&mut Connection)) {
         let mut inner = self.lock();
-        inner.connection.abort();
+        end(&mut inner.connection);
         let wakers = inner.drain_events();
         self.wake_driver(&mut inner);
         drop(inner);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dfcp_time::Time;
+use dfcp_wire::segment::ResetReason;
 use dfcp_wire::{Profile, StreamId};
 
 use crate::config::{Rate, Traffic};
@@ -71,6 +72,15 @@ impl Session {
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
         self.end(self.given_up(ConnectionError::Aborted));
+    }
+
+    /// As [`abort`](Self::abort), with a code for the peer's application. Before the session is open the peer is not told the code.
+    pub(crate) fn abort_with(&mut self, error: u32) {
+        let mut end = self.given_up(ConnectionError::Aborted);
+        if matches!(self.phase, Phase::Open(_)) {
+            end.reset = Some(ResetReason::Application { error });
+        }
+        self.end(end);
     }
 
     /// Copies received bytes, in order, into `out`.

@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 
 use dfcp_secure::SealError;
 use dfcp_time::Time;
-use dfcp_wire::segment::ResetReason;
+use dfcp_wire::segment::{Reset, ResetReason};
 use dfcp_wire::{DecodeError, Unverified};
 
 use crate::error::{ConnectionError, Dropped};
@@ -75,6 +75,14 @@ impl End {
     /// The peer knows, or cannot be told.
     fn because(error: ConnectionError) -> Self {
         Self { error: Some(error), reset: None }
+    }
+
+    /// The peer has ended an open session (\[rst-3\], \[rst-6\]).
+    fn by_peer(reset: Reset) -> Self {
+        Self::because(match reset.reason {
+            ResetReason::Application { error } => ConnectionError::EndedByPeer { error },
+            ResetReason::Unspecified | ResetReason::NotAdmitted | ResetReason::CannotRead => ConnectionError::Reset,
+        })
     }
 }
 

@@ -183,7 +183,7 @@ impl Opening {
                 let why = match reset.reason {
                     ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
                     ResetReason::CannotRead => ConnectionError::PinnedKeyRefused,
-                    ResetReason::Unspecified => ConnectionError::Refused,
+                    ResetReason::Unspecified | ResetReason::Application { .. } => ConnectionError::Refused,
                 };
                 call.doubt.get_or_insert((now + limits::DOUBT, why));
                 Ok(None)

@@ -1,7 +1,7 @@
 //! What arrives in the clear in a session without seals, whichever its phase. Anybody can write it.
 
 use dfcp_time::Time;
-use dfcp_wire::segment::{Ack, Clear, Received, Segment};
+use dfcp_wire::segment::{Ack, Clear, Received, Reset, Segment};
 
 use crate::error::{ConnectionError, Dropped};
 use crate::session::handshake::{Opener, is_permitted};
@@ -33,7 +33,7 @@ impl Session {
             return Err(Dropped::Duplicate.into());
         }
         match segment {
-            Segment::Reset(_) => Err(self.reset_by_peer().into()),
+            Segment::Reset(reset) => Err(self.reset_by_peer(reset).into()),
             Segment::Syn(_) | Segment::SynAck(_) => self.take_handshake(now, &segment, number, payload, bytes),
             _ => {
                 self.be_open(now)?;
@@ -45,11 +45,11 @@ impl Session {
     }
 
     /// The peer has ended the session (\[rst-3\]).
-    fn reset_by_peer(&self) -> End {
-        End::because(match self.phase {
-            Phase::Opening(_) => ConnectionError::Refused,
-            Phase::Open(_) | Phase::Closed(_) => ConnectionError::Reset,
-        })
+    fn reset_by_peer(&self, reset: Reset) -> End {
+        match self.phase {
+            Phase::Opening(_) => End::because(ConnectionError::Refused),
+            Phase::Open(_) | Phase::Closed(_) => End::by_peer(reset),
+        }
     }
 
     /// The peer's SYN, of this many bytes, its SYNACK, or a copy of one.

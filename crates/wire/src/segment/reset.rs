@@ -10,7 +10,7 @@ pub struct Reset {
     pub reason: ResetReason,
 }
 
-/// Why a connection is reset or refused (`spec/protocol.md` \[open-34\]).
+/// Why a connection is reset or refused (`spec/protocol.md` \[open-34\], \[rst-6\]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResetReason {
     /// Not told: 0, and every number which has no meaning yet.
@@ -19,26 +19,34 @@ pub enum ResetReason {
     NotAdmitted,
     /// The acceptor cannot read the initiator's first Noise message.
     CannotRead,
+    /// The application has ended the session.
+    Application {
+        /// What it says to the peer's application.
+        error: u32,
+    },
 }
 
 const UNSPECIFIED: u32 = 0;
 const NOT_ADMITTED: u32 = 1;
 const CANNOT_READ: u32 = 2;
+const APPLICATION: u32 = 3;
 
 impl Reset {
     pub(super) const fn fields(self) -> Fields {
-        let s1 = match self.reason {
-            ResetReason::Unspecified => UNSPECIFIED,
-            ResetReason::NotAdmitted => NOT_ADMITTED,
-            ResetReason::CannotRead => CANNOT_READ,
+        let (s1, s2) = match self.reason {
+            ResetReason::Unspecified => (UNSPECIFIED, 0),
+            ResetReason::NotAdmitted => (NOT_ADMITTED, 0),
+            ResetReason::CannotRead => (CANNOT_READ, 0),
+            ResetReason::Application { error } => (APPLICATION, error),
         };
-        Fields { flags: Flags::RST, block_id: 0, s1, s2: 0, stream: StreamId::FIRST }
+        Fields { flags: Flags::RST, block_id: 0, s1, s2, stream: StreamId::FIRST }
     }
 
     pub(super) const fn read(fields: Fields) -> Self {
         let reason = match fields.s1 {
             NOT_ADMITTED => ResetReason::NotAdmitted,
             CANNOT_READ => ResetReason::CannotRead,
+            APPLICATION => ResetReason::Application { error: fields.s2 },
             _ => ResetReason::Unspecified,
         };
         Self { reason }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use dfcp_secure::epoch_of;
 use dfcp_time::Time;
-use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, ResetReason, Sealed, Segment};
+use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment};
 use dfcp_wire::{StreamId, feedback};
 use rand_chacha::rand_core::Rng;
 
@@ -58,11 +58,10 @@ impl Open {
         self.third = None;
         common.last_heard = now;
         match segment {
-            Segment::Reset(reset) => Err(End::because(match reset.reason {
-                ResetReason::NotAdmitted => ConnectionError::NotAdmitted,
-                ResetReason::CannotRead | ResetReason::Unspecified => ConnectionError::Reset,
-            })
-            .into()),
+            Segment::Reset(Reset { reason: ResetReason::NotAdmitted }) => {
+                Err(End::because(ConnectionError::NotAdmitted).into())
+            }
+            Segment::Reset(reset) => Err(End::by_peer(reset).into()),
             Segment::Ack(Ack::PathChallenge { token }) => {
                 common.link.paths.on_challenge(remote, token);
                 Ok(())
