@@ -1,18 +1,14 @@
 //! Frames and names of the file transfer (`spec/file-transfer.md`), as a peer could send them.
 
 use std::path::{Component, Path};
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
-use dfcp_cli::limits::{
+use dfcp_framing::error::{FailureCode, ProtocolError};
+use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service, ToReceiver, ToSender, kind};
+use dfcp_framing::limits::{
     COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, DATA_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX, SENTENCE_BYTES_MAX,
 };
-use dfcp_cli::perf::wire::{Count, Request};
-use dfcp_cli::transfer::error::{FailureCode, ProtocolError, TransferError};
-use dfcp_cli::transfer::frame::{
-    HEADER_BYTES, PREAMBLE_BYTES, Service, ToReceiver, ToSender, kind, read_frame, read_preamble,
-};
-use dfcp_cli::transfer::names::{NameError, RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+use dfcp_framing::names::{NameError, RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+use dfcp_framing::perf::{Count, Request};
 
 use crate::input::Input;
 
@@ -32,48 +28,56 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Runs a future which reads from memory, and so never has to wait.
-fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("reading from memory waits"),
-    }
+/// Takes a frame off the front of a stream: its type and body, or `None` if the stream ends inside of it.
+fn take_frame<'a>(reader: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, ProtocolError> {
+    let Some((header, rest)) = reader.split_first_chunk() else { return Ok(None) };
+    let header = Header::decode(*header)?;
+    let Some((body, rest)) = rest.split_at_checked(header.body_bytes) else { return Ok(None) };
+    *reader = rest;
+    Ok(Some((header.kind, body)))
 }
 
 /// Frame after frame, until the end or the first mistake.
 fn stream(data: &[u8]) {
     let mut reader = data;
-    let mut body = Vec::new();
     for _ in 0..FRAMES_MAX {
         let before = reader;
-        let frame_kind = match now(read_frame(&mut reader, &mut body)) {
-            Ok(Some(frame_kind)) => frame_kind,
-            Ok(None) => return assert!(before.is_empty(), "a stream of {} bytes ended", before.len()),
-            Err(error) => return refused(before, &error),
+        let (frame_kind, body) = match take_frame(&mut reader) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return cut(before),
+            Err(error) => return refused(before, error),
         };
         let taken = before.len() - reader.len();
         assert_eq!(taken, HEADER_BYTES + body.len());
-        assert_eq!((frame_kind, &body[..]), (before[0], &before[HEADER_BYTES..taken]));
-        decode(frame_kind, &body);
+        assert_eq!((frame_kind, body), (before[0], &before[HEADER_BYTES..taken]));
+        assert!(body.len() <= body_bytes_max(before));
+        decode(frame_kind, body);
     }
 }
 
-/// A frame was not read: it is cut, or longer than its kind may be.
-fn refused(stream: &[u8], error: &TransferError) {
-    let announced =
-        stream.get(1..HEADER_BYTES).map(|length| length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)));
-    let max = if stream.first() == Some(&kind::DATA) { DATA_BYTES_MAX } else { CONTROL_BYTES_MAX };
-    match error {
-        TransferError::PeerClosed => {
-            let whole = announced.is_some_and(|length| stream.len() - HEADER_BYTES >= length);
-            assert!(!whole, "a whole frame was taken for a cut one");
-        }
-        TransferError::Protocol(ProtocolError::TooLarge { len, max: said }) => {
-            assert_eq!((Some(*len as usize), *said), (announced, max));
-            assert!(*len as usize > max);
-        }
-        other => panic!("reading a frame from memory: {other}"),
-    }
+/// The length of the first body, if the header is whole. Not by the code under test.
+fn announced(stream: &[u8]) -> Option<usize> {
+    let length = stream.get(1..HEADER_BYTES)?;
+    Some(length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+}
+
+fn body_bytes_max(stream: &[u8]) -> usize {
+    if stream.first() == Some(&kind::DATA) { DATA_BYTES_MAX } else { CONTROL_BYTES_MAX }
+}
+
+/// The stream ended before a frame was whole.
+fn cut(stream: &[u8]) {
+    let Some(length) = announced(stream) else { return };
+    assert!(length <= body_bytes_max(stream), "a body of {length} bytes was waited for");
+    assert!(stream.len() - HEADER_BYTES < length, "a whole frame was taken for a cut one");
+}
+
+/// A frame was not read: it is longer than its kind may be.
+fn refused(stream: &[u8], error: ProtocolError) {
+    let max = body_bytes_max(stream);
+    let ProtocolError::TooLarge { len, max: said } = error else { panic!("a header was refused: {error}") };
+    assert_eq!((Some(len as usize), said), (announced(stream), max));
+    assert!(len as usize > max);
 }
 
 /// What decodes is encoded to the same bytes.
@@ -163,10 +167,9 @@ fn refused_name(bytes: &[u8], error: NameError) {
 fn preamble(data: &[u8]) {
     for service in [Service::Files, Service::Perf] {
         let ours = service.preamble();
-        let result = now(read_preamble(&mut &data[..], service));
+        let result = data.first_chunk().map(|preamble| service.check(*preamble));
         let matches = data.len() >= PREAMBLE_BYTES && data[..6] == ours[..6];
-        assert_eq!(result.is_ok(), matches, "{data:?}");
-        let cut = matches!(result, Err(TransferError::PeerClosed));
-        assert_eq!(cut, data.len() < PREAMBLE_BYTES);
+        assert_eq!(result == Some(Ok(())), matches, "{data:?}");
+        assert_eq!(result.is_none(), data.len() < PREAMBLE_BYTES);
     }
 }

@@ -1,8 +1,8 @@
 //! The inputs which fuzzing starts from, kept in `seeds/` and written by `cargo run -p dfcp-fuzz --example write_seeds`: what
 //! random bytes find slowly, such as whole handshakes and valid texts.
 
-use dfcp_cli::transfer::error::{Failure, FailureCode};
-use dfcp_cli::transfer::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::Wasted;

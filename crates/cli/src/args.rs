@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use dfcp_framing::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 use dfcp_secure::Cipher;
 
 pub use self::listen::ListenArg;
@@ -16,7 +17,7 @@ pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{
     MTU_DEFAULT_BYTES, MTU_MIN_BYTES, PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT,
-    PERF_LOCAL_ROUNDS_MAX, PERF_STREAMS_MAX, SENDERS_DEFAULT,
+    PERF_LOCAL_ROUNDS_MAX, SENDERS_DEFAULT,
 };
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
@@ -445,7 +446,7 @@ fn any_seconds(text: &str) -> Result<Duration, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let duration = any_seconds(text)?;
-    if duration.is_zero() || duration > crate::limits::PERF_DURATION_MAX {
+    if duration.is_zero() || duration > PERF_DURATION_MAX {
         return Err("expected more than 0 s and at most 24 hours".to_owned());
     }
     Ok(duration)

@@ -1,5 +1,6 @@
 //! `dfcp id`.
 
+use dfcp_framing::printable;
 use serde_json::json;
 
 use crate::args::IdArgs;
@@ -28,6 +29,6 @@ pub fn run(args: &IdArgs) -> anyhow::Result<()> {
     }
     output::line(&format!("public key   {public}"));
     output::line(&format!("fingerprint  {fingerprint}"));
-    output::line(&format!("key file     {}", output::printable(&path)));
+    output::line(&format!("key file     {}", printable(&path)));
     Ok(())
 }

@@ -1,28 +1,13 @@
-//! Every bound on what a peer, a file tree or the command line can make this program hold or do.
+//! Every bound on what a peer, a file tree or the command line can make this program hold or do. Those on frames and names
+//! are [`dfcp_framing::limits`].
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Largest body of a data frame, bytes. At 1 Gbit/s a frame then lasts 2 ms: few system calls, smooth progress.
-pub const DATA_BYTES_MAX: usize = 256 * 1024;
-
-/// Largest body of any other frame, bytes: the longest name, its metadata and room to spare.
-pub const CONTROL_BYTES_MAX: usize = 8 * 1024;
-
-/// Longest name of a file relative to the output directory, bytes (`PATH_MAX` of Linux).
-pub const NAME_BYTES_MAX: usize = 4096;
-
-/// Longest component of such a name, bytes (`NAME_MAX` of Linux).
-pub const COMPONENT_BYTES_MAX: usize = 255;
-
-/// Most components of such a name; also how many directories a session may have open.
-pub const DEPTH_MAX: usize = 64;
+use dfcp_framing::limits::DATA_BYTES_MAX;
 
 /// Symbolic links followed on the way to a file that this user trusts: as many as Linux follows.
 pub const PATH_LINKS_MAX: usize = 40;
-
-/// Longest explanation sent to a peer or believed from one, bytes.
-pub const SENTENCE_BYTES_MAX: usize = 1024;
 
 /// Chunks of [`DATA_BYTES_MAX`] waiting between a disk thread and the connection, each way: 2 MiB hide a seek.
 pub const CHUNKS_WAITING_MAX: usize = 8;
@@ -155,19 +140,12 @@ pub const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// under way, flushes what is whole, and may wait as long again for its close.
 pub const GOODBYE_MAX: Duration = CLOSE_WAIT_MAX.saturating_mul(2).saturating_add(Duration::from_secs(4));
 
-/// Longest test a `perf server` lets itself be asked for.
-pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Interval lines kept for the JSON summary of a measurement.
 pub const PERF_INTERVALS_MAX: usize = 24 * 60 * 60;
 
 /// How much longer than asked a measurement's source sends while nobody tells it that the time is up: the receiver's
 /// clock starts with the first byte that arrives.
 pub const PERF_OVERTIME_MAX: Duration = Duration::from_secs(10);
-
-/// Streams that carry the data of one measurement. What a stream costs while it is open is charged to the connection's memory; more would
-/// measure the bookkeeping.
-pub const PERF_STREAMS_MAX: u16 = 128;
 
 /// Shortest and longest measurement of `perf local`.
 pub const PERF_LOCAL_DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);

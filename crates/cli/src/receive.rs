@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
+use dfcp_framing::frame::Service;
+use dfcp_framing::{printable, printable_path};
 use indicatif::MultiProgress;
 use serde_json::json;
 
@@ -18,7 +20,6 @@ use crate::progress::Display;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
-use crate::transfer::frame::Service;
 use crate::transfer::source::STANDARD_STREAM;
 use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
@@ -50,7 +51,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
             );
         }
         Target::Directory(store) => {
-            let directory = output::printable_path(store.path());
+            let directory = printable_path(store.path());
             output::note(&format!("listening on {address}, storing in {directory}; Ctrl-C ends"));
         }
     }
@@ -83,7 +84,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
     };
     // Before anything is made there.
     Trusted::of(&args.admission).check_apart(&args.output)?;
-    let shown = |path: &Path| output::printable(&path.to_string_lossy());
+    let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
     let mode = store.directory_mode().with_context(|| format!("cannot look at {}", shown(store.path())))?;

@@ -8,6 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use dfcp::AddressPrefix;
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::Service;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -16,8 +18,6 @@ use crate::admission::Admission;
 use crate::admission::opening::Opening;
 use crate::limits::REFUSALS_MAX;
 use crate::stop::Stop;
-use crate::transfer::error::{Failure, FailureCode};
-use crate::transfer::frame::Service;
 use crate::transfer::receive::refuse;
 use crate::transport::{Acceptor, Transport};
 

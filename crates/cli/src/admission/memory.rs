@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
 use tokio::task::JoinHandle;
 
@@ -89,7 +90,7 @@ fn ask(key: &PublicKey, address: &str, mut terminal: Terminal) -> io::Result<boo
 
 /// Adds the key and says so.
 fn add(list: &AuthorizedList, key: &PublicKey, address: &str) {
-    let shown = list.path().map(|path| output::printable(&path.to_string_lossy())).unwrap_or_default();
+    let shown = list.path().map(|path| printable(&path.to_string_lossy())).unwrap_or_default();
     match list.add(key, &format!("paired by code from {address}")) {
         Ok(Added::New) => output::note(&format!("{address}: its key is in {shown} now: it needs no code next time")),
         Ok(Added::Already) => {}

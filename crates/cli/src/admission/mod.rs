@@ -25,6 +25,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dfcp::{PeerKey, Verifier};
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::Service;
 use dfcp_secure::{PreSharedKey, StaticKey};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -39,8 +41,6 @@ use crate::limits::{CLOSE_WAIT_MAX, OPENING_MAX, PAIRING_CODE_AGE_MAX};
 use crate::output;
 use crate::pairing::{self, PairingError, Refusal};
 use crate::seal::Seal;
-use crate::transfer::error::{Failure, FailureCode};
-use crate::transfer::frame::Service;
 use crate::transfer::receive::refuse;
 use crate::transport::Transport;
 

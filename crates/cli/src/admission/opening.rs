@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp::ParameterError;
+use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::seal::Seal;
-use crate::transfer::frame::PREAMBLE_BYTES;
 use crate::transport::{PathSample, Streams, Transport};
 
 /// A connection of which the first bytes may have been inspected. A reader gets them nonetheless.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use dfcp_framing::frame::ToSender;
 use dfcp_secure::{Cipher, Pattern, PublicKey, StaticKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -11,7 +12,7 @@ use crate::identity::AuthorizedKeys;
 use crate::limits::{PAIRING_GUESSES_MAX, PAIRING_WRONG_MAX};
 use crate::pairing::exchange::SenderPairing;
 use crate::pairing::{Code, pair_as_sender};
-use crate::transfer::frame::{ToSender, read_frame, read_preamble};
+use crate::transfer::reading::{read_frame, read_preamble};
 
 pub(crate) const HASH: [u8; 32] = [9; 32];
 

@@ -20,6 +20,7 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use dfcp::{ConnectError, ConnectionError, PeerKey};
+use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, PreSharedKey, PublicKey, StaticKey};
 
 use self::terminal::Terminal;
@@ -87,7 +88,7 @@ impl Contact {
                 (Some(code), ..) => Expected::Paired(read_code(code).await?),
                 (None, Some(named), Lookup::Known(key)) if key.fingerprint() != *named => anyhow::bail!(
                     "{} has the key {} for {host}, not that of --host-key; correct the one that is wrong",
-                    output::printable(&known_hosts.path().to_string_lossy()),
+                    printable(&known_hosts.path().to_string_lossy()),
                     key.fingerprint()
                 ),
                 (None, _, Lookup::Known(key)) => Expected::Known(key),
@@ -147,7 +148,7 @@ impl Contact {
             }
             Expected::Accepted => {
                 if self.remember(&key, "accepted at first contact")? == Added::New {
-                    let path = output::printable(&self.known_hosts.path().to_string_lossy());
+                    let path = printable(&self.known_hosts.path().to_string_lossy());
                     let fingerprint = key.fingerprint();
                     output::note(&format!(
                         "first contact with {}: its key {fingerprint} is accepted and kept in {path}",

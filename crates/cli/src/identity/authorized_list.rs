@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use dfcp_framing::error::truncate;
+use dfcp_framing::printable;
 use dfcp_secure::PublicKey;
 
 use super::authorized_keys::AuthorizedKeys;
@@ -15,8 +17,7 @@ use super::known_hosts::Added;
 use super::read::{content, open, read};
 use super::replace::{append_line, lock, replace};
 use crate::limits::{AUTHORIZED_KEYS_BYTES_MAX, COMMENT_BYTES_MAX};
-use crate::output::{self, printable};
-use crate::transfer::error::truncate;
+use crate::output;
 
 /// A file which changed so recently may change again without another time stamp, so it is read each time.
 const SETTLED: Duration = Duration::from_secs(2);

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, KeyError, PublicKey};
 
 use super::known_hosts::HostName;
-use crate::output::printable;
 
 /// Why a file of an identity cannot be used. One sentence each with the next step, but [`ChangedKey`], which is meant to
 /// be seen.

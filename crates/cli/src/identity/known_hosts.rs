@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use dfcp_framing::error::truncate;
+use dfcp_framing::printable;
 use dfcp_secure::{Fingerprint, PublicKey};
 
 use super::config_dir::ConfigDir;
@@ -12,8 +14,6 @@ use super::guard::Guard;
 use super::read::{lines, read, wrong_line};
 use super::replace::{append_line, lock, replace};
 use crate::limits::{COMMENT_BYTES_MAX, HOST_NAME_BYTES_MAX, KNOWN_HOSTS_BYTES_MAX};
-use crate::output::printable;
-use crate::transfer::error::truncate;
 
 /// A host and port as the user typed them, the host in lower case. Two spellings of one host are two names: what a name
 /// stands for is up to the resolver, which this file does not trust.

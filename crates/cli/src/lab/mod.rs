@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
+use dfcp_framing::printable;
 use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
 use dfcp_lab::{Choice, Judged, Overview, Run, Settings, Table, expand, judge, overviews, read, run_all, write_csv};
 
@@ -52,7 +53,7 @@ fn has_id(source: &Source, id: &str) -> bool {
 /// That there is no plan `id`, and which there are.
 fn unknown(sources: &[Source], id: &str) -> String {
     let all: Vec<_> = sources.iter().map(|source| source.plan.id.as_str()).collect();
-    format!("there is no plan {}; choose from {}", output::printable(id), all.join(", "))
+    format!("there is no plan {}; choose from {}", printable(id), all.join(", "))
 }
 
 /// The plans with these ids, in their own order.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use dfcp_framing::printable;
 use dfcp_lab::plan::Plan;
 use dfcp_lab::{FEW_LOSSES, Overview, Row, Summary, digits};
 use serde_json::{Map, Value, json};
-
-use crate::output::printable;
 
 /// Lines are no wider, so that they fit most terminals and mails. What needs more goes into a further block of columns.
 const WIDTH: usize = 100;

@@ -66,7 +66,7 @@ pub enum CodeError {
     #[error("a pairing code is a number from 0 to 99 and two words, such as 42-otter-violin; ask for it again")]
     Form,
     /// A word which no code has.
-    #[error("no pairing code has the word \"{}\" in it; ask for it again", crate::output::printable(.0))]
+    #[error("no pairing code has the word \"{}\" in it; ask for it again", dfcp_framing::printable(.0))]
     Word(String),
 }
 

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use dfcp_framing::frame::{Service, kind};
+use dfcp_framing::limits::DATA_BYTES_MAX;
+use dfcp_framing::perf::Request;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::wire::{PERF_RAW, Request};
 use super::{Measured, next_frame, sink, source, streams_for, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
-use crate::limits::{DATA_BYTES_MAX, RECEIVER_SILENCE_MAX};
+use crate::limits::RECEIVER_SILENCE_MAX;
 use crate::net::{self, Connected};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::seal::Seal;
 use crate::transfer::error::TransferError;
-use crate::transfer::frame::{Service, read_preamble};
+use crate::transfer::reading::read_preamble;
 use crate::transport::{Handle, Transport};
 
 /// Shortest interval that gets a line, s: four reports make a second, more or less.
@@ -118,7 +120,7 @@ pub async fn session<T: Transport>(
 async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<(), TransferError> {
     let mut body = Vec::new();
     match next_frame(reader, &mut body, RECEIVER_SILENCE_MAX).await? {
-        PERF_RAW if body.is_empty() => Ok(()),
+        kind::PERF_RAW if body.is_empty() => Ok(()),
         other => Err(unexpected(other, &body)),
     }
 }

@@ -10,15 +10,17 @@ pub mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::ToSender;
+use dfcp_framing::perf::Request;
 use serde::Serialize;
 use tokio::io::BufReader;
 use tokio::time::timeout;
 
-use self::wire::Request;
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
-use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{ToSender, read_frame};
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::read_frame;
 use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// A measurement, so far or at its end.

@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::frame::{Service, ToSender, kind, with_header};
+use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
+use dfcp_framing::perf::Request;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
-use super::wire::{PERF_RAW, Request};
 use super::{Measured, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
-use crate::limits::{CLOSE_WAIT_MAX, DATA_BYTES_MAX, PERF_STREAMS_MAX, SENDER_SILENCE_MAX};
+use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
-use crate::transfer::error::{Failure, FailureCode, ProtocolError, TransferError};
-use crate::transfer::frame::{Service, ToSender, kind, read_frame, read_preamble, with_header};
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
 use crate::{net, output};
 
@@ -94,7 +97,7 @@ pub async fn session<T: Transport>(
         }
     };
     if request.raw && request.reverse {
-        with_header(PERF_RAW, &mut answer, |_| {});
+        with_header(kind::PERF_RAW, &mut answer, |_| {});
     }
     let mut writer = handle.clone();
     writer.write_all(&answer).await.map_err(TransferError::Connection)?;

@@ -6,15 +6,18 @@ mod streams;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::kind;
+use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::wire::{Count, PERF_PATH, Request, Stage, decode_path};
+use super::wire::decode_path;
 use super::{Measured, unexpected};
 use crate::limits::{CLOSE_WAIT_MAX, PERF_TAIL_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX};
-use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{kind, read_exact, read_header};
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::{read_exact, read_header};
 use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// Counts what comes for the duration asked for, or until the peer's end if that is earlier, and reports it to the peer.
@@ -168,15 +171,15 @@ async fn absorb<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Shared)
     let mut body = Vec::new();
     loop {
         let header = timeout(SENDER_SILENCE_MAX, read_header(reader)).await.map_err(silent)??;
-        let (frame_kind, len) = header.ok_or(TransferError::PeerClosed)?;
-        if frame_kind == kind::DATA {
-            timeout(SENDER_SILENCE_MAX, count_data(reader, len, tally)).await.map_err(silent)??;
+        let header = header.ok_or(TransferError::PeerClosed)?;
+        if header.kind == kind::DATA {
+            timeout(SENDER_SILENCE_MAX, count_data(reader, header.body_bytes, tally)).await.map_err(silent)??;
             continue;
         }
-        body.resize(len, 0);
+        body.resize(header.body_bytes, 0);
         timeout(SENDER_SILENCE_MAX, read_exact(reader, &mut body)).await.map_err(silent)??;
-        match frame_kind {
-            PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
+        match header.kind {
+            kind::PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
             kind::END => {
                 tally.lock().end(Instant::now());
                 return Ok(());

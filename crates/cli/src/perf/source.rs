@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::{HEADER_BYTES, kind, with_header};
+use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
-use super::wire::{Count, Request, Stage, encode_path};
+use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
 use crate::limits::{
     CLOSE_WAIT_MAX, PERF_AHEAD_BYTES_MIN, PERF_OVERTIME_MAX, PERF_TAIL_MAX, RECEIVER_SILENCE_MAX, REPORT_INTERVAL,
 };
-use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{HEADER_BYTES, kind, with_header};
+use crate::transfer::error::TransferError;
 use crate::transport::{Handle, PathSample, Streams, Transport};
 
 /// Body of a data frame, bytes: what the source can be late by when the time is up.

@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use dfcp_framing::printable_path;
 
 use crate::args::AdmissionArgs;
 use crate::identity::{ConfigDir, lock_path};
 use crate::limits::PATH_LINKS_MAX;
-use crate::output::printable_path;
 
 /// What `output` must be apart from.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dfcp_framing::frame::ToSender;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::sync::{Notify, mpsc};
 
@@ -17,7 +18,7 @@ use crate::identity::{AuthorizedList, ConfigDir};
 use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
 use crate::seal::Seal;
-use crate::transfer::frame::{ToSender, read_frame, read_preamble};
+use crate::transfer::reading::{read_frame, read_preamble};
 
 /// A connection in memory from an address.
 struct From(Sealed, IpAddr);

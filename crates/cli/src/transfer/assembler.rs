@@ -3,12 +3,15 @@
 mod allowance;
 mod tree;
 
+use dfcp_framing::error::{EXISTS, Failure, FailureCode, ProtocolError};
+use dfcp_framing::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
+use dfcp_framing::names::RelativeName;
+use dfcp_framing::{printable, printable_bytes};
+
 use self::allowance::{Allowance, Reserved};
 use self::tree::{OpenDirectory, Tree};
 use super::EntryOutcome;
-use super::error::{EXISTS, Failure, FailureCode, ProtocolError, TransferError};
-use super::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
-use super::names::RelativeName;
+use super::error::TransferError;
 use super::store::{Changed, Existing, Staged, Unpublished};
 use super::target::{Target, Writing};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
@@ -359,7 +362,7 @@ impl Assembler {
     }
 
     fn given_up(&mut self, file: &Receiving, sentence: &str) -> Result<(), TransferError> {
-        let shown = crate::output::printable(sentence);
+        let shown = printable(sentence);
         let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
         self.file_failed(file.index, &file.name.to_string(), failure)
     }
@@ -439,7 +442,7 @@ fn parse(entry: &Entry) -> Result<RelativeName, Failure> {
 
 /// A name that may be anything, for a message.
 fn shown(entry: &Entry) -> String {
-    crate::output::printable_bytes(&entry.name)
+    printable_bytes(&entry.name)
 }
 
 #[cfg(test)]

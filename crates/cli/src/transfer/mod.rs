@@ -1,4 +1,5 @@
-//! File transfer over any [`crate::transport::Transport`], as specified in `spec/file-transfer.md`.
+//! File transfer over any [`crate::transport::Transport`], as specified in `spec/file-transfer.md`. Its frames are those of
+//! [`dfcp_framing`].
 //!
 //! ```text
 //! sender    walk ─► read, hash, encode ─► connection       verdicts ◄─ connection
@@ -13,9 +14,8 @@ pub mod assembler;
 pub mod beneath;
 pub mod descriptors;
 pub mod error;
-pub mod frame;
 pub mod groups;
-pub mod names;
+pub mod reading;
 pub mod receive;
 pub mod send;
 pub mod source;

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::{Progress, Service, ToSender};
+use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::streams::{Heard, Inlet, Spares};
 use super::assembler::Assembler;
-use super::error::{Failure, FailureCode, TransferError};
-use super::frame::{Progress, Service, ToSender};
+use super::error::TransferError;
 use super::target::Target;
 use super::{Bottleneck, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
-    BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, DATA_BYTES_MAX, OPEN_DIRECTORIES_MAX,
-    REPORT_INTERVAL, SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
+    BATCH_AGE_MAX, BATCH_WAIT, CHUNKS_WAITING_MAX, CLOSE_WAIT_MAX, OPEN_DIRECTORIES_MAX, REPORT_INTERVAL,
+    SENDER_SILENCE_MAX, VERDICTS_WAITING_MAX,
 };
 use crate::stop::Stop;
 use crate::transport::{Handle, Transport};

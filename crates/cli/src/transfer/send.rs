@@ -5,19 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
+use dfcp_framing::frame::{Confirmed, Progress, Service, ToReceiver, ToSender};
+use dfcp_framing::printable;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::error::{Failure, FailureCode, ProtocolError, TransferError};
-use super::frame::{Confirmed, Progress, Service, ToReceiver, ToSender, read_frame, read_preamble};
+use super::error::TransferError;
+use super::reading::{read_frame, read_preamble};
 use super::source::{Event, Feed, Opener, Root, Shared, produce};
 use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
     CLOSE_WAIT_MAX, FILE_STREAMS_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
 };
-use crate::output::printable;
 use crate::transport::{Handle, SendStream, Streams, Transport};
 
 /// Sends everything below `roots` and waits until the receiver has confirmed each hash, or said why not.

@@ -14,6 +14,9 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use dfcp_framing::frame::{Entry, ToReceiver, kind};
+use dfcp_framing::names::RelativeName;
+use dfcp_framing::printable_path;
 use tokio::sync::{Semaphore, TryAcquireError, mpsc};
 
 use self::beside::Beside;
@@ -22,13 +25,10 @@ use self::encoder::{Content, Encoder, Job};
 pub use self::root::{Root, RootError, STANDARD_STREAM};
 use self::search::{Finder, Found, Place};
 use super::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
-use super::frame::{Entry, ToReceiver, kind};
-use super::names::RelativeName;
 use super::{EntryOutcome, Observer, Report};
 use crate::limits::{
     CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, UNANSWERED_MAX, WALK_AHEAD_MAX,
 };
-use crate::output::printable_path;
 
 /// What the threads and the connection's tasks know in common.
 #[derive(Debug)]

@@ -18,6 +18,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dfcp_framing::error::{EXISTS, Failure, FailureCode};
+use dfcp_framing::frame::{Entry, HASH_BYTES};
+use dfcp_framing::names::RelativeName;
 use filetime::FileTime;
 
 use self::batch::Together;
@@ -28,9 +31,6 @@ pub use self::staged::Staged;
 use self::staged::Temporary;
 use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, status_of};
 use super::descriptors;
-use super::error::{EXISTS, Failure, FailureCode};
-use super::frame::{Entry, HASH_BYTES};
-use super::names::RelativeName;
 use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::units::human_bytes;
 

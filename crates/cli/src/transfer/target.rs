@@ -4,9 +4,10 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::error::{Failure, FailureCode};
-use super::frame::{Entry, HASH_BYTES};
-use super::names::RelativeName;
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::{Entry, HASH_BYTES};
+use dfcp_framing::names::RelativeName;
+
 use super::store::{Changed, Existing, Finished, Made, Staged, Store, Unpublished, mismatch};
 
 /// Where the files of a session go.

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::assembler::Assembler;
-use super::error::{Failure, FailureCode, TransferError};
-use super::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
+use super::error::TransferError;
 use super::receive::streams::{Heard, Inlet, hear, watch_silence};
 use super::receive::{Counters, receive, refuse};
 use super::send::{pump, send};

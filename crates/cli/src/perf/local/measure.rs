@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use dfcp::{Cipher, Ciphers, Config, Credentials, Listener, PeerKey, Rate, Stream};
+use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::limits::{DATA_BYTES_MAX, PERF_LOCAL_OVERTIME_MAX, REPORT_INTERVAL};
+use crate::limits::{PERF_LOCAL_OVERTIME_MAX, REPORT_INTERVAL};
 use crate::perf::Measured;
 use crate::transport::{PathSample, Transport};
 use crate::units::{human_bytes, human_rate};

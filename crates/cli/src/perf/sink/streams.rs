@@ -3,16 +3,18 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use dfcp_framing::frame::kind;
+use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncReadExt, BufReader};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::Shared;
-use crate::limits::{DATA_BYTES_MAX, SENDER_SILENCE_MAX};
+use crate::limits::SENDER_SILENCE_MAX;
 use crate::perf::unexpected;
-use crate::perf::wire::{PERF_PATH, decode_path};
+use crate::perf::wire::decode_path;
 use crate::transfer::error::TransferError;
-use crate::transfer::frame::{kind, read_frame};
+use crate::transfer::reading::read_frame;
 use crate::transport::{Handle, RecvStream, Streams, Transport};
 
 /// Counts what comes over these streams until each has ended, and takes the frames of the first one up to END.
@@ -43,7 +45,7 @@ async fn take_frames<T: Transport>(reader: &mut BufReader<Handle<T>>, tally: &Sh
     let mut body = Vec::new();
     loop {
         match read_frame(reader, &mut body).await?.ok_or(TransferError::PeerClosed)? {
-            PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
+            kind::PERF_PATH => tally.lock().path = Some(decode_path(&body)?),
             kind::END => return Ok(()),
             other => return Err(unexpected(other, &body)),
         }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use dfcp::{Config, Listener, PeerKey, Rate, Stream, StreamLimits};
+use dfcp_framing::frame::{Service, kind};
+use dfcp_framing::limits::PERF_STREAMS_MAX;
+use dfcp_framing::perf::{Count, Request, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::{client, request, run, serve};
-use crate::limits::PERF_STREAMS_MAX;
-use crate::perf::wire::{Count, Request, Stage};
 use crate::transfer::error::TransferError;
-use crate::transfer::frame::{Service, kind};
 
 /// Both ends of a connection on which each may open as many streams as a measurement can have.
 async fn connection() -> (Stream, Stream) {

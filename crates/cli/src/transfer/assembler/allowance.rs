@@ -1,6 +1,7 @@
 //! What a session may store, over all of its streams.
 
-use crate::transfer::error::{Failure, FailureCode};
+use dfcp_framing::error::{Failure, FailureCode};
+
 use crate::units::human_bytes;
 
 /// Counts content that is stored or about to be.

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::Entry;
+use dfcp_framing::names::RelativeName;
+
 use crate::limits::UNANSWERED_MAX;
-use crate::transfer::error::ProtocolError;
-use crate::transfer::frame::Entry;
-use crate::transfer::names::RelativeName;
 use crate::transfer::store::Made;
 
 /// A directory which may still get content.

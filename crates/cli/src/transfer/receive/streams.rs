@@ -4,6 +4,8 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::{Service, ToReceiver};
 use tokio::io::{AsyncRead, BufReader};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -13,8 +15,8 @@ use super::Counters;
 use crate::limits::{
     CHUNKS_WAITING_MAX, FILE_STREAMS_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX, STREAM_READ_AHEAD_BYTES,
 };
-use crate::transfer::error::{ProtocolError, TransferError};
-use crate::transfer::frame::{Service, ToReceiver, read_frame, read_preamble};
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::{RecvStream, Streams};
 
 /// What the disk thread is handed.

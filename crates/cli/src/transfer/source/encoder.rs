@@ -6,11 +6,11 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Instant;
 
+use dfcp_framing::frame::{Entry, HEADER_BYTES, ToReceiver, kind, with_header};
+use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::sync::mpsc;
 
 use super::{Chunk, Event, Feed, Shared, Stopped};
-use crate::limits::DATA_BYTES_MAX;
-use crate::transfer::frame::{Entry, HEADER_BYTES, ToReceiver, kind, with_header};
 
 /// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
 const READ_BYTES_MIN: usize = 4096;

@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::output::printable_path;
+use dfcp_framing::names::{NameError, RelativeName};
+use dfcp_framing::printable_path;
+
 use crate::transfer::beneath::Resolution;
-use crate::transfer::names::{NameError, RelativeName};
 
 /// A file or directory named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError};
 
+use dfcp_framing::names::{NameError, RelativeName, is_temporary};
+use dfcp_framing::printable_path;
+
 use super::{Root, Shared, Stopped, fail};
-use crate::output::printable_path;
 use crate::transfer::beneath::{Directory, Identity, Kind, Status, status_of_named};
-use crate::transfer::names::{NameError, RelativeName, is_temporary};
 use crate::transfer::{Observer, Skipped};
 
 /// Something found in a tree.
@@ -43,7 +44,7 @@ pub(super) struct Finder {
 }
 
 /// A directory of which some names are still to be looked up. It stays open, so that they are looked up in it and not in
-/// what has its path by then. There are at most [`crate::limits::DEPTH_MAX`] of these, as deeper names cannot be sent.
+/// what has its path by then. There are at most [`dfcp_framing::limits::DEPTH_MAX`] of these, as deeper names cannot be sent.
 struct Level {
     directory: Directory,
     /// Below the root.

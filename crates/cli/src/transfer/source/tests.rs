@@ -233,7 +233,7 @@ fn deep_trees_are_searched_to_the_depth_that_names_may_have() {
         let root = here.path().join("r");
         let mut directory = root.clone();
         // The root and the file are components, too.
-        for _ in 0..crate::limits::DEPTH_MAX - 2 {
+        for _ in 0..dfcp_framing::limits::DEPTH_MAX - 2 {
             directory.push("d");
         }
         fs::create_dir_all(directory.join("e/f")).unwrap();

@@ -6,10 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use dfcp_framing::limits::DEPTH_MAX;
+use dfcp_framing::names::is_temporary;
+
 use super::Store;
-use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX, DEPTH_MAX};
+use crate::limits::{ABANDONED_AGE, ABANDONED_SEARCH_MAX};
 use crate::transfer::beneath::{Directory, Kind, Status, status_of};
-use crate::transfer::names::is_temporary;
 
 impl Store {
     /// Removes the unfinished files below the output directory which no receiver holds open and which nothing has changed

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dfcp_framing::error::Failure;
+use dfcp_framing::frame::Entry;
+use dfcp_framing::names::RelativeName;
+
 use super::changed::Changed;
 use super::existing::Existing;
 use super::staged::Staged;
 use super::{Made, Store};
 use crate::limits::{FLUSH_PAUSE, FLUSH_WORTH_PER_FILE, FLUSHED_TOGETHER_MIN, FLUSHES_AT_ONCE_MAX};
 use crate::transfer::beneath::{flush_file_system, status_of};
-use crate::transfer::error::Failure;
-use crate::transfer::frame::Entry;
-use crate::transfer::names::RelativeName;
 
 /// A file that is whole and verified and only lacks its name. Dropping it removes it.
 #[derive(Debug)]

@@ -6,11 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dfcp_framing::error::Failure;
+
 use super::Store;
 use super::batch::flush_all;
 use crate::limits::DIRECTORIES_FLUSHED_MAX;
 use crate::transfer::beneath::{Directory, Identity};
-use crate::transfer::error::Failure;
 
 /// An open directory below the output directory. What a session does there shares it.
 #[derive(Debug)]

@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use dfcp_framing::frame::HASH_BYTES;
+use dfcp_framing::names::RelativeName;
+
 use super::Store;
 use super::changed::{Changed, Place};
 use crate::transfer::beneath::{Kind, status_of};
-use crate::transfer::frame::HASH_BYTES;
-use crate::transfer::names::RelativeName;
 
 /// A regular file of the receiver, open for reading.
 #[derive(Debug)]

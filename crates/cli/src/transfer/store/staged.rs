@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
+use dfcp_framing::error::Failure;
+use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+
 use super::changed::Place;
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
-use crate::transfer::error::Failure;
-use crate::transfer::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
 /// A file being received. Dropping it removes it.
 #[derive(Debug)]

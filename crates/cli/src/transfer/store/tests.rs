@@ -1,10 +1,12 @@
+use dfcp_framing::limits::DEPTH_MAX;
+use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+
 use super::*;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use super::changed::FLUSHED;
-use crate::limits::{ABANDONED_AGE, DEPTH_MAX, DIRECTORIES_FLUSHED_MAX};
-use crate::transfer::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+use crate::limits::{ABANDONED_AGE, DIRECTORIES_FLUSHED_MAX};
 
 fn name(text: &str) -> RelativeName {
     RelativeName::parse(text.as_bytes()).unwrap()

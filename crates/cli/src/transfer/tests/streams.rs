@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use dfcp_framing::error::ProtocolError;
 use tokio::io::AsyncWrite;
 
 use super::*;
 use crate::limits::{FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNANSWERED_MAX};
-use crate::transfer::error::ProtocolError;
 use crate::transfer::source::{Event, Shared, produce};
 use crate::transport::memory::{Memory, connection};
 use crate::transport::{SendStream, Transport};

@@ -2,9 +2,7 @@
 //!
 //! Decoding never panics, and a length is compared with its limit before anything is allocated for it.
 
-use tokio::io::{AsyncRead, AsyncReadExt};
-
-use super::error::{Failure, FailureCode, ProtocolError, TransferError, truncate};
+use crate::error::{Failure, FailureCode, ProtocolError, truncate};
 use crate::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENTENCE_BYTES_MAX};
 
 /// Bytes before a body.
@@ -18,7 +16,7 @@ pub const HASH_BYTES: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Service {
-    /// Files, this module.
+    /// Files: [`ToReceiver`] and [`ToSender`].
     Files = b'F',
     /// Measurements, [`crate::perf`].
     Perf = b'P',
@@ -87,8 +85,35 @@ pub mod kind {
     pub const REFUSED: u8 = 0x44;
     /// What a perf client wants.
     pub const PERF_REQUEST: u8 = 0x21;
+    /// A sender's own figures, sent along with the data when the server sends.
+    pub const PERF_PATH: u8 = 0x22;
+    /// The server's answer to a raw request to send: what follows has no frames. Without a body.
+    pub const PERF_RAW: u8 = 0x23;
     /// What a perf receiver counted.
     pub const PERF_REPORT: u8 = 0x61;
+}
+
+/// What stands before a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The frame's type, see [`kind`].
+    pub kind: u8,
+    /// Length of the body, bytes.
+    pub body_bytes: usize,
+}
+
+impl Header {
+    /// Decodes a header. The body's length is within the limit of its type, so that memory may be taken for it.
+    ///
+    /// # Errors
+    /// [`ProtocolError::TooLarge`].
+    pub fn decode(header: [u8; HEADER_BYTES]) -> Result<Self, ProtocolError> {
+        let [kind, length @ ..] = header;
+        let len = u32::from_be_bytes(length);
+        let max = if kind == kind::DATA { DATA_BYTES_MAX } else { CONTROL_BYTES_MAX };
+        let body_bytes = len as usize;
+        if body_bytes > max { Err(ProtocolError::TooLarge { len, max }) } else { Ok(Self { kind, body_bytes }) }
+    }
 }
 
 /// Name and metadata of a file or directory, as received: the name is not checked yet.
@@ -380,69 +405,6 @@ pub fn with_header(frame_kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec
     // Callers bound their bodies far below 4 GiB; a longer one would be cut here and refused by the peer.
     let len = u32::try_from(out.len() - start - HEADER_BYTES).unwrap_or(u32::MAX);
     out[start + 1..start + HEADER_BYTES].copy_from_slice(&len.to_be_bytes());
-}
-
-/// Reads the next frame's body into `body` and returns its type; `None` if the stream ends before it.
-///
-/// # Errors
-/// [`TransferError::PeerClosed`] in the middle of a frame, and bodies above their limit.
-pub async fn read_frame<R>(reader: &mut R, body: &mut Vec<u8>) -> Result<Option<u8>, TransferError>
-where
-    R: AsyncRead + Unpin,
-{
-    let Some((frame_kind, len)) = read_header(reader).await? else { return Ok(None) };
-    body.resize(len, 0);
-    read_exact(reader, body).await?;
-    Ok(Some(frame_kind))
-}
-
-/// Reads the next frame's type and the length of its body, which is left to the caller; `None` if the stream ends before
-/// it.
-///
-/// # Errors
-/// As [`read_frame`].
-pub async fn read_header<R>(reader: &mut R) -> Result<Option<(u8, usize)>, TransferError>
-where
-    R: AsyncRead + Unpin,
-{
-    let mut header = [0; HEADER_BYTES];
-    let got = reader.read(&mut header).await.map_err(TransferError::Connection)?;
-    if got == 0 {
-        return Ok(None);
-    }
-    read_exact(reader, &mut header[got..]).await?;
-    let [frame_kind, a, b, c, d] = header;
-    let len = u32::from_be_bytes([a, b, c, d]);
-    let max = if frame_kind == kind::DATA { DATA_BYTES_MAX } else { CONTROL_BYTES_MAX };
-    if len as usize > max {
-        return Err(ProtocolError::TooLarge { len, max }.into());
-    }
-    Ok(Some((frame_kind, len as usize)))
-}
-
-/// Reads and checks the peer's preamble.
-///
-/// # Errors
-/// See [`Service::check`]; [`TransferError::PeerClosed`] if it is cut short.
-pub async fn read_preamble<R>(reader: &mut R, service: Service) -> Result<(), TransferError>
-where
-    R: AsyncRead + Unpin,
-{
-    let mut preamble = [0; PREAMBLE_BYTES];
-    read_exact(reader, &mut preamble).await?;
-    Ok(service.check(preamble)?)
-}
-
-/// Fills `out`.
-///
-/// # Errors
-/// [`TransferError::PeerClosed`] if the stream ends first.
-pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) -> Result<(), TransferError> {
-    match reader.read_exact(out).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(TransferError::PeerClosed),
-        Err(error) => Err(TransferError::Connection(error)),
-    }
 }
 
 /// Takes fixed-size fields off the front of a body.

@@ -38,7 +38,7 @@ pub enum NameError {
 }
 
 /// A relative name of which every component is an ordinary directory entry: joined to a directory it stays inside,
-/// as long as no directory on the way is a symbolic link (which [`super::beneath`] refuses).
+/// as long as no directory on the way is a symbolic link. Refusing those is up to the code that opens the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RelativeName(OsString);
 
@@ -99,7 +99,7 @@ impl RelativeName {
 
 impl fmt::Display for RelativeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::output::printable_bytes(self.as_bytes()))
+        f.write_str(&crate::printable_bytes(self.as_bytes()))
     }
 }
 

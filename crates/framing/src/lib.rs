@@ -1,0 +1,19 @@
+//! The frames of `spec/file-transfer.md`: what file transfers and measurements say on their streams, and the names of files.
+//! Sans I/O.
+//!
+//! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]),
+//! which bounds the body, and the body. [`frame::ToReceiver`] and [`frame::ToSender`] are the frames of a file transfer, those of
+//! [`perf`] the frames of a measurement. A name in a frame is any bytes until [`names::RelativeName::parse`] accepts it.
+//!
+//! No decoder panics, whatever the bytes are.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod frame;
+pub mod limits;
+pub mod names;
+pub mod perf;
+mod printable;
+
+pub use printable::{printable, printable_bytes, printable_path};

@@ -1,0 +1,28 @@
+//! Every bound on what a frame or a name may hold.
+
+use std::time::Duration;
+
+/// Largest body of a data frame, bytes. At 1 Gbit/s a frame then lasts 2 ms: few system calls, smooth progress.
+pub const DATA_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest body of any other frame, bytes: the longest name, its metadata and room to spare.
+pub const CONTROL_BYTES_MAX: usize = 8 * 1024;
+
+/// Longest name of a file relative to the output directory, bytes (`PATH_MAX` of Linux).
+pub const NAME_BYTES_MAX: usize = 4096;
+
+/// Longest component of such a name, bytes (`NAME_MAX` of Linux).
+pub const COMPONENT_BYTES_MAX: usize = 255;
+
+/// Most components of such a name, and so how deep a search of a file tree goes.
+pub const DEPTH_MAX: usize = 64;
+
+/// Longest explanation sent to a peer or believed from one, bytes.
+pub const SENTENCE_BYTES_MAX: usize = 1024;
+
+/// Longest test a `perf server` lets itself be asked for.
+pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Streams that carry the data of one measurement. What a stream costs while it is open is charged to the connection's memory; more would
+/// measure the bookkeeping.
+pub const PERF_STREAMS_MAX: u16 = 128;

@@ -1,0 +1,174 @@
+//! The frames of a measurement, beside data and end, which are those of [`crate::frame`].
+
+use std::time::Duration;
+
+use crate::error::ProtocolError;
+use crate::frame::{Fields, kind, with_header};
+use crate::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
+
+/// What the client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The server sends.
+    pub reverse: bool,
+    /// The data has no frames, because it is not decoded: everything up to the end of its stream is data.
+    pub raw: bool,
+    /// One-way streams beside the first one, which carry the data; 0: the first one does. At most [`PERF_STREAMS_MAX`].
+    pub streams: u16,
+    /// How long to send; above 0, at most [`PERF_DURATION_MAX`].
+    pub duration: Duration,
+    /// Bytes after which to stop earlier.
+    pub bytes_max: Option<u64>,
+}
+
+impl Request {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let duration_ms = u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX).max(1);
+        with_header(kind::PERF_REQUEST, out, |out| {
+            out.extend([u8::from(self.reverse), u8::from(self.raw)]);
+            out.extend_from_slice(&self.streams.to_be_bytes());
+            out.extend_from_slice(&duration_ms.to_be_bytes());
+            out.extend_from_slice(&self.bytes_max.unwrap_or(u64::MAX).to_be_bytes());
+        });
+    }
+
+    /// From a body.
+    ///
+    /// # Errors
+    /// Wrong length, or a field out of range.
+    pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
+        let mut fields = Fields(body);
+        let mut decoded = || {
+            let [reverse, raw] = fields.array()?;
+            let is_flag = reverse <= 1 && raw <= 1;
+            let streams = u16::from_be_bytes(fields.array()?);
+            let duration = Duration::from_millis(u64::from_be_bytes(fields.array()?));
+            let bytes_max = Some(u64::from_be_bytes(fields.array()?)).filter(|bytes| *bytes != u64::MAX);
+            let is_duration = !duration.is_zero() && duration <= PERF_DURATION_MAX;
+            let are_streams = streams <= PERF_STREAMS_MAX && (streams == 0 || raw == 0);
+            let valid = is_flag && are_streams && is_duration && fields.0.is_empty();
+            valid.then_some(Self { reverse: reverse == 1, raw: raw == 1, streams, duration, bytes_max })
+        };
+        decoded().ok_or(ProtocolError::Malformed { frame: "perf request" })
+    }
+}
+
+/// Where a measurement stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// More follows.
+    #[default]
+    Running = 0,
+    /// The sender's end came within the time: these are all the bytes it sent.
+    Ended = 1,
+    /// The time was up first; what comes now is not counted.
+    TimeUp = 2,
+}
+
+/// What the receiving side has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Whether more follows.
+    pub stage: Stage,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Since the first byte, µs: until now, until the last byte ([`Stage::Ended`]) or the time asked for
+    /// ([`Stage::TimeUp`]).
+    pub elapsed_us: u64,
+}
+
+impl Count {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        with_header(kind::PERF_REPORT, out, |out| {
+            out.push(self.stage as u8);
+            out.extend_from_slice(&self.bytes.to_be_bytes());
+            out.extend_from_slice(&self.elapsed_us.to_be_bytes());
+        });
+    }
+
+    /// From a body.
+    ///
+    /// # Errors
+    /// Wrong length, or an unknown stage.
+    pub fn decode(body: &[u8]) -> Result<Self, ProtocolError> {
+        let mut fields = Fields(body);
+        let mut decoded = || {
+            let stage = match fields.array()? {
+                [0] => Stage::Running,
+                [1] => Stage::Ended,
+                [2] => Stage::TimeUp,
+                _ => return None,
+            };
+            let bytes = u64::from_be_bytes(fields.array()?);
+            let elapsed_us = u64::from_be_bytes(fields.array()?);
+            fields.0.is_empty().then_some(Self { stage, bytes, elapsed_us })
+        };
+        decoded().ok_or(ProtocolError::Malformed { frame: "perf report" })
+    }
+
+    /// The time in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.elapsed_us as f64 / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::HEADER_BYTES;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_out_of_range_are_refused() {
+        let request =
+            Request { reverse: true, raw: false, streams: 0, duration: Duration::from_secs(1), bytes_max: None };
+        for (duration, is_possible) in [
+            (PERF_DURATION_MAX, true),
+            (PERF_DURATION_MAX + Duration::from_secs(1), false),
+            (Duration::from_secs(u64::MAX / 1000), false),
+        ] {
+            let mut bytes = Vec::new();
+            Request { duration, ..request }.encode(&mut bytes);
+            assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "{duration:?}");
+        }
+        // Raw data has one stream.
+        for (raw, streams, is_possible) in
+            [(false, PERF_STREAMS_MAX, true), (false, PERF_STREAMS_MAX + 1, false), (true, 1, false)]
+        {
+            let mut bytes = Vec::new();
+            Request { raw, streams, ..request }.encode(&mut bytes);
+            assert_eq!(Request::decode(&bytes[HEADER_BYTES..]).is_ok(), is_possible, "raw {raw}, {streams} streams");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_the_wire(
+            reverse: bool,
+            raw: bool,
+            streams in 0..=PERF_STREAMS_MAX,
+            ms in 1u64..86_400_000,
+            bytes in proptest::option::of(0..u64::MAX),
+            stage in prop_oneof![Just(Stage::Running), Just(Stage::Ended), Just(Stage::TimeUp)],
+            elapsed_us: u64,
+        ) {
+            let streams = if raw { 0 } else { streams };
+            let request = Request { reverse, raw, streams, duration: Duration::from_millis(ms), bytes_max: bytes };
+            let mut out = Vec::new();
+            request.encode(&mut out);
+            prop_assert_eq!(Request::decode(&out[HEADER_BYTES..]).unwrap(), request);
+            let count = Count { stage, bytes: ms, elapsed_us };
+            out.clear();
+            count.encode(&mut out);
+            prop_assert_eq!(Count::decode(&out[HEADER_BYTES..]).unwrap(), count);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = (Request::decode(&body), Count::decode(&body));
+        }
+    }
+}
