@@ -334,6 +334,7 @@ fn what_nobody_vouches_for_ends_the_attempt_after_three_seconds() {
         (ResetReason::Unspecified, ConnectionError::Refused),
         (ResetReason::NotAdmitted, ConnectionError::NotAdmitted),
         (ResetReason::CannotRead, ConnectionError::PinnedKeyRefused),
+        (ResetReason::Application { error: 7 }, ConnectionError::Refused), // there is no session yet ([rst-6])
     ];
     for (reason, why) in reasons {
         let mut initiator = initiator(verified());
