@@ -15,26 +15,32 @@ impl Pattern {
 
     /// Writes the stream's bytes from `offset` on.
     pub fn fill(self, offset: u64, out: &mut [u8]) {
-        let mut at = offset;
-        let mut rest = out;
-        while !rest.is_empty() {
-            let word = self.word(at / 8);
-            let from = (at % 8) as usize;
-            let take = (8 - from).min(rest.len());
-            rest[..take].copy_from_slice(&word[from..from + take]);
-            rest = &mut rest[take..];
-            at += take as u64;
+        let (mut index, from) = (offset / 8, (offset % 8) as usize);
+        let (head, rest) = out.split_at_mut(((8 - from) % 8).min(out.len()));
+        if !head.is_empty() {
+            head.copy_from_slice(&self.word(index)[from..from + head.len()]);
+            index += 1;
         }
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        for word in words {
+            *word = self.word(index);
+            index += 1;
+        }
+        tail.copy_from_slice(&self.word(index)[..tail.len()]);
     }
 
     /// The offset of the first byte of `data` which is not the stream's.
     #[must_use]
     pub fn first_difference(self, offset: u64, data: &[u8]) -> Option<u64> {
-        let mut expected = vec![0; data.len()];
-        self.fill(offset, &mut expected);
-        if expected == data {
-            return None;
-        }
-        expected.iter().zip(data).position(|(a, b)| a != b).map(|i| offset + i as u64)
+        const PIECE_BYTES: usize = 1024;
+        let mut expected = [0; PIECE_BYTES];
+        (offset..).step_by(PIECE_BYTES).zip(data.chunks(PIECE_BYTES)).find_map(|(at, piece)| {
+            let expected = &mut expected[..piece.len()];
+            self.fill(at, expected);
+            if expected == piece {
+                return None;
+            }
+            expected.iter().zip(piece).position(|(a, b)| a != b).map(|i| at + i as u64)
+        })
     }
 }

@@ -36,6 +36,10 @@ pub struct StreamState {
     /// Nothing more is read, because the peer was asked to stop.
     pub has_stopped_peer: bool,
     writes: bool,
+    /// Nothing was taken: [`StreamEvent::Writable`] is waited for.
+    is_full: bool,
+    /// All that was there has been read: [`StreamEvent::Readable`] is waited for.
+    is_empty: bool,
 }
 
 /// The applications at one end of a session. Each stream has patterns of its own.
@@ -50,13 +54,14 @@ pub struct StreamApplications {
     pub answer_bytes: u64,
     /// Whether accepted streams are read at once.
     pub reads: bool,
+    buffer: Vec<u8>,
 }
 
 impl StreamApplications {
     /// No stream is open yet. Both ends must have the same seed.
     #[must_use]
     pub fn new(seed: u64, us: Opener) -> Self {
-        Self { seed, us, streams: BTreeMap::new(), answer_bytes: 0, reads: true }
+        Self { seed, us, streams: BTreeMap::new(), answer_bytes: 0, reads: true, buffer: vec![0; BUFFER_BYTES] }
     }
 
     /// Opens a stream which writes `send_bytes` and finishes.
@@ -92,6 +97,8 @@ impl StreamApplications {
             corrupt_at: None,
             has_stopped_peer: false,
             writes,
+            is_full: false,
+            is_empty: false,
         };
         self.streams.insert(id, state);
     }
@@ -135,12 +142,11 @@ impl StreamApplications {
         while let Some(event) = connection.streams().and_then(|mut it| it.poll_event()) {
             self.take_event(now, event);
         }
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let (seed, us) = (self.seed, self.us);
+        let (seed, us, buffer) = (self.seed, self.us, &mut self.buffer);
         for (&id, state) in &mut self.streams {
-            write(now, connection, id, state, pattern(seed, id, us), &mut buffer);
+            write(now, connection, id, state, pattern(seed, id, us), buffer);
             let peer = if us == Opener::Initiator { Opener::Acceptor } else { Opener::Initiator };
-            read(now, connection, id, state, pattern(seed, id, peer), &mut buffer);
+            read(now, connection, id, state, pattern(seed, id, peer), buffer);
         }
     }
 
@@ -149,6 +155,16 @@ impl StreamApplications {
             StreamEvent::Finished(id) => {
                 if let Some(state) = self.streams.get_mut(&id) {
                     state.delivered_at = Some(now);
+                }
+            }
+            StreamEvent::Writable(id) => {
+                if let Some(state) = self.streams.get_mut(&id) {
+                    state.is_full = false;
+                }
+            }
+            StreamEvent::Readable(id) => {
+                if let Some(state) = self.streams.get_mut(&id) {
+                    state.is_empty = false;
                 }
             }
             StreamEvent::Stopped { stream, error } => {
@@ -178,12 +194,14 @@ fn write(
 ) {
     let Some(mut streams) = connection.streams().filter(|_| state.writes) else { return };
     let before = state.written;
-    while state.written < state.send_bytes {
+    while state.written < state.send_bytes && !state.is_full {
         let length = buffer.len().min(usize::try_from(state.send_bytes - state.written).unwrap_or(usize::MAX));
         pattern.fill(state.written, &mut buffer[..length]);
         match streams.write(now, id, &buffer[..length]) {
-            Ok(0) => break,
-            Ok(taken) => state.written += taken as u64,
+            Ok(taken) => {
+                state.written += taken as u64;
+                state.is_full = taken == 0;
+            }
             Err(_) => return,
         }
     }
@@ -204,7 +222,7 @@ fn read(
     pattern: Pattern,
     buffer: &mut [u8],
 ) {
-    while state.reads && state.ended_at.is_none() && state.reset.is_none() {
+    while state.reads && !state.is_empty && state.ended_at.is_none() && state.reset.is_none() {
         let Some(mut streams) = connection.streams() else { return };
         match streams.read(now, id, buffer) {
             Ok(Read::Bytes(count)) => {
@@ -214,7 +232,8 @@ fn read(
             }
             Ok(Read::End) => state.ended_at = Some(now),
             Err(StreamError::Reset(error)) => state.reset = Some(error),
-            Ok(Read::Blocked) | Err(_) => return,
+            Ok(Read::Blocked) => state.is_empty = true,
+            Err(_) => return,
         }
     }
 }
