@@ -36,9 +36,10 @@ Example:
 The second command asks for the code which `dfcp receive` prints there. Everything is encrypted and authenticated.
 
 Exit codes: 0 everything done and verified, 1 something failed, 2 wrong arguments, 130 interrupted.
-DFCP_LOG=debug tells the course of each connection on standard error: calls, keys, moves of the peer, rate and circuit
-breaker, blocks that needed more rounds, streams in sums, and why it ended, with totals. DFCP_LOG=dfcp::session=debug tells that
-alone, DFCP_LOG=dfcp::session=trace also the opening and end of each stream.")]
+
+DFCP_LOG=debug tells the course of each connection on standard error: calls, keys, moves of the peer, rate and circuit \
+breaker, blocks that needed more rounds, streams in sums, and why it ended, with totals. DFCP_LOG=dfcp::session=debug \
+tells that alone, DFCP_LOG=dfcp::session=trace also the opening and end of each stream.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -191,7 +191,7 @@ fn the_peers_application_is_told_why_a_session_was_aborted() {
     }
 }
 
-/// An acceptor can tell why only in a session.
+/// [rst-6]: before the handshake is done there is no application to tell.
 #[test]
 fn a_code_given_before_the_session_is_open_says_no_more_than_an_abort() {
     let mut pair = modern(path(0.0, 100), Job::send(1), Job::send(0));
