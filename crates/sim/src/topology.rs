@@ -11,9 +11,25 @@ use crate::simulation::{LinkId, Simulation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node(usize);
 
+impl Node {
+    /// Its place among the nodes of its graph, from 0.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// One direction of a link of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge(usize);
+
+impl Edge {
+    /// Its place among the edges of its graph, from 0.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Connected {
@@ -41,6 +57,17 @@ impl Graph {
     pub fn add_node(&mut self) -> Node {
         self.nodes += 1;
         Node(self.nodes - 1)
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Every edge in the order in which they were added: from where, to where, and what it does to packets.
+    pub fn edges(&self) -> impl Iterator<Item = (Node, Node, &LinkConfig)> {
+        self.edges.iter().map(|edge| (edge.from, edge.to, &edge.link))
     }
 
     /// Adds one direction of a link.

@@ -2,28 +2,29 @@
 //! the same figures.
 
 mod build;
+mod layout;
 mod random;
 mod resolve;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::build::loss;
 pub use self::build::{Built, build};
+pub use self::layout::{Layout, loss};
 pub use self::resolve::resolve;
 use crate::plan::{Carrier, Discipline};
 
 /// Everything that decides a run, but its seed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// Nodes of a graph; empty for bottlenecks in a row.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nodes: Vec<String>,
     /// Bottlenecks from left to right, or the links of a graph.
     pub links: Vec<LinkSpec>,
     /// Flows in their order.
     pub flows: Vec<FlowSpec>,
     /// Changes in order of time.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<ChangeSpec>,
     /// When it ends, ns.
     pub duration_ns: u64,
@@ -56,21 +57,21 @@ pub struct LinkSpec {
 }
 
 /// A flow.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// What carries it.
     pub transport: Carrier,
     /// When it starts, ns.
     pub start_ns: u64,
     /// Application bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bytes: Option<u64>,
     /// Round-trip time of its access links, ns.
     pub rtt_ns: u64,
     /// Rate of its access links, bit/s; 0 for infinite.
     pub access_bps: u64,
     /// Longest random delay on the way from the sender, ns.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero", default)]
     pub jitter_ns: u64,
     /// First and last bottleneck, or the nodes of a graph.
     pub over: (usize, usize),
@@ -86,22 +87,22 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// A change of a bottleneck.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangeSpec {
     /// When, ns.
     pub at_ns: u64,
     /// Which link.
     pub link: usize,
     /// bit/s.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bps: Option<u64>,
     /// One way, ns.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_ns: Option<u64>,
     /// Whether the link's own losses begin.
     pub own_loss: bool,
     /// Independent loss.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss: Option<f64>,
 }
 

@@ -101,3 +101,19 @@ fn shares_are_max_min_fair() {
     close(max_min(vec![1000.0], &one, &[100.0; 4]), &[100.0; 4]);
     close(max_min(vec![1000.0], &[], &[]), &[]);
 }
+
+#[test]
+fn a_scenario_is_read_as_it_was_written() {
+    let flows = "[[flows]]\ntransport = { kind = \"classic\", redundancy = \"optimal\", parameters = { Inctokens = 5 } }\n\
+                 [[flows]]\nstart_s = 1\ntransport = { kind = \"modern\", rate = 12.5 }\n[[flows]]\nbytes = 7\n\
+                 transport = { kind = \"modern\", rate = \"line\" }\n[[time]]\nat_s = 2\nloss = 0.1\n";
+    for topology in [
+        format!("[topology]\nloss = 0.01\nloss_from_s = 1\naccess_jitter_us = 3\n{flows}"),
+        "[topology]\nkind = \"graph\"\n[[topology.links]]\nfrom = \"a\"\nto = \"b\"\n[[flows]]\nfrom = \"a\"\nto = \"b\"\n"
+            .to_owned(),
+    ] {
+        let written = scenario(&topology).unwrap();
+        let text = serde_json::to_string(&written).unwrap();
+        assert_eq!(serde_json::from_str::<Scenario>(&text).unwrap(), written, "{text}");
+    }
+}

@@ -1,0 +1,123 @@
+//! The network of a scenario, whatever runs it.
+
+use std::time::Duration;
+
+use dfcp_netem::{self as netem, LinkConfig, Loss, QueueLimit};
+use dfcp_sim::{Edge, Graph, Node, Pair, Row};
+
+use super::{FlowSpec, LinkSpec, Scenario};
+use crate::plan::Discipline;
+
+/// Why a flow has no way.
+pub(super) const NO_ROUTE: &str = "a flow's nodes are not connected; add a link between them";
+
+/// Hosts, routers and links, each link both ways: edges are in pairs, there and back.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The network.
+    pub graph: Graph,
+    /// The scenario's links, in data's direction and back.
+    pub links: Vec<(Edge, Edge)>,
+    /// Sender and receiver of each flow.
+    pub hosts: Vec<(Node, Node)>,
+}
+
+impl Layout {
+    /// Of `scenario`. Losses which a change brings later are not there yet.
+    ///
+    /// # Errors
+    /// One sentence about what makes no sense.
+    pub fn of(scenario: &Scenario) -> Result<Self, String> {
+        let is_late = |link| scenario.changes.iter().any(|change| change.link == link && change.own_loss);
+        let links = scenario.links.iter().enumerate();
+        let configs = links.map(|(at, link)| both_ways(link, is_late(at))).collect::<Result<Vec<_>, _>>()?;
+        if scenario.nodes.is_empty() { row(scenario, configs) } else { Ok(named(scenario, configs)) }
+    }
+
+    /// The edges which a flow's packets cross, there and back.
+    ///
+    /// # Errors
+    /// There is no way between its hosts.
+    pub fn routes(&self, flow: usize) -> Result<[Vec<Edge>; 2], String> {
+        let &(sender, receiver) = self.hosts.get(flow).ok_or_else(|| format!("there is no flow {}", flow + 1))?;
+        let route = |from, to| self.graph.route(from, to).ok_or(NO_ROUTE);
+        Ok([route(sender, receiver)?, route(receiver, sender)?])
+    }
+}
+
+/// Bottlenecks in a row.
+fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<Layout, String> {
+    let mut row = Row::new(configs);
+    for flow in &scenario.flows {
+        let jitter = Duration::from_nanos(flow.jitter_ns);
+        let pair = Pair { access_bps: access(flow), rtt: Duration::from_nanos(flow.rtt_ns), jitter };
+        if !row.add_pair(pair, flow.over.0, flow.over.1) {
+            return Err(format!("there are no bottlenecks {} to {}", flow.over.0 + 1, flow.over.1 + 1));
+        }
+    }
+    Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts: row.hosts })
+}
+
+/// Nodes by name, and links between them.
+fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout {
+    let mut graph = Graph::default();
+    let nodes: Vec<Node> = scenario.nodes.iter().map(|_| graph.add_node()).collect();
+    let between = scenario.links.iter().map(|link| link.between.unwrap_or_default());
+    let links = between.zip(configs).map(|((a, b), (there, back))| graph.connect(nodes[a], nodes[b], there, back));
+    let links = links.collect();
+    let hosts = scenario.flows.iter().map(|flow| attach(&mut graph, &nodes, flow)).collect();
+    Layout { graph, links, hosts }
+}
+
+fn access(flow: &FlowSpec) -> Option<u64> {
+    (flow.access_bps > 0).then_some(flow.access_bps)
+}
+
+/// Hosts of a flow at the nodes of a graph.
+fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
+    let link =
+        LinkConfig { rate_bps: access(flow), delay: Duration::from_nanos(flow.rtt_ns / 4), ..LinkConfig::default() };
+    let (sender, receiver) = (graph.add_node(), graph.add_node());
+    let first = link.clone().with_jitter(Duration::from_nanos(flow.jitter_ns));
+    graph.connect(sender, nodes[flow.over.0], first, link.clone());
+    graph.connect(nodes[flow.over.1], receiver, link.clone(), link);
+    (sender, receiver)
+}
+
+fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkConfig), String> {
+    let there = LinkConfig::default()
+        .with_rate_bps(link.rate_bps)
+        .with_delay(Duration::from_nanos(link.delay_ns))
+        .with_queue(QueueLimit::packets(link.queue_packets))
+        .with_discipline(discipline(link.discipline));
+    let back = there.clone();
+    let loss = if loss_is_late { Loss::None } else { loss(link)? };
+    let there = there.with_loss(loss);
+    there.validate().map_err(|error| error.to_string())?;
+    Ok((there, back))
+}
+
+/// The loss model of a link.
+///
+/// # Errors
+/// One sentence about what makes no sense.
+pub fn loss(link: &LinkSpec) -> Result<Loss, String> {
+    if link.loss == 0.0 {
+        Ok(Loss::None)
+    } else if link.loss_burst_packets > 0.0 {
+        Loss::bursts(link.loss, link.loss_burst_packets).map_err(|error| error.to_string())
+    } else {
+        Ok(Loss::bernoulli(link.loss))
+    }
+}
+
+fn discipline(discipline: Discipline) -> netem::Discipline {
+    match discipline {
+        Discipline::DropTail => netem::Discipline::DropTail,
+        Discipline::Drr => netem::Discipline::Drr(netem::Drr::default()),
+        Discipline::Sfq => netem::Discipline::Sfq(netem::Sfq::default()),
+        Discipline::Wfq => netem::Discipline::Wfq(netem::Wfq::default()),
+        Discipline::FqCodel => netem::Discipline::FqCodel(netem::FqCodel::default()),
+        Discipline::Red => netem::Discipline::Red(netem::Red::default()),
+    }
+}
