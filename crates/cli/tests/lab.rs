@@ -40,7 +40,7 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     let (code, _, err) = lab(&["report", "--quick", "--plans", plans, "--results", results]);
     assert_eq!(code, 0, "{err}");
     assert!(std::fs::read_to_string(format!("{results}/report.html")).unwrap().contains("It moves data."));
-    assert!(std::fs::read_to_string(format!("{results}/small.csv")).unwrap().starts_with("plan,series,loss,"));
+    assert!(std::fs::read_to_string(format!("{results}/small.csv")).unwrap().starts_with("plan,platform,series,loss,"));
 }
 
 #[test]

@@ -6,16 +6,37 @@ use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
 use crate::plan::{Axis, Plan, PlanError, Source, as_number, set};
+use crate::platform::Engine;
 use crate::scenario::{Scenario, build, resolve};
 
 /// Version of the form of records; lines of another are passed over.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
+
+/// The fastest link of a plan's small form, bit/s: what a kernel in virtual time carries in acceptable time.
+const SMALL_BPS_MAX: u64 = 200_000_000;
+
+/// What faster plans come down to in it.
+const SMALL_BPS: f64 = 1e8;
+
+/// Forms of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// As the documents have it.
+    #[default]
+    Full,
+    /// What `[quick]` says: shorter, at fewer points.
+    Quick,
+    /// The quick form with no link above 200 Mbit/s, which every platform can run: where a plan has a faster one, all its
+    /// rates come down so that the fastest has 100 Mbit/s, and buffers, windows and bytes with them.
+    Small,
+}
 
 /// What the user chose about all plans.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
-    /// The short form.
-    pub is_quick: bool,
+    /// Which form.
+    pub form: Form,
     /// Runs of every point, instead of the plan's number.
     pub seeds: Option<u32>,
 }
@@ -72,52 +93,95 @@ pub struct Run {
     pub seed: u64,
     /// What happens in it.
     pub scenario: Scenario,
+    /// What its rates were multiplied with: 1, but in the small form of a plan with fast links.
+    pub scale: f64,
+    /// What makes it.
+    pub engine: Engine,
     /// Of all that decides its figures.
     pub hash: String,
 }
 
 impl Run {
-    fn new(plan: &str, series: &str, point: &Point, repetition: u32, scenario: &Scenario) -> Self {
-        let seed = seed(plan, point, repetition);
-        Self {
+    fn new(plan: &str, series: &str, point: &Point, (scenario, scale): (&Scenario, f64)) -> Self {
+        let run = Self {
             plan: plan.to_owned(),
             series: series.to_owned(),
             point: point.clone(),
-            repetition,
-            seed,
+            repetition: 1,
+            seed: 0,
             scenario: scenario.clone(),
-            hash: hash(plan, series, scenario, seed),
-        }
+            scale,
+            engine: Engine::sim(),
+            hash: String::new(),
+        };
+        run.repeated(1)
     }
 
     /// Another repetition of the same, counted from 1.
     #[must_use]
     pub fn repeated(&self, repetition: u32) -> Self {
-        Self::new(&self.plan, &self.series, &self.point, repetition, &self.scenario)
+        let run = Self { repetition, seed: seed(&self.plan, &self.point, repetition), ..self.clone() };
+        Self { hash: run.key(), ..run }
+    }
+
+    /// The same on another platform.
+    #[must_use]
+    pub fn on(&self, engine: &Engine) -> Self {
+        let run = Self { engine: engine.clone(), ..self.clone() };
+        Self { hash: run.key(), ..run }
+    }
+
+    /// What its series is called where platforms stand side by side.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.engine.label(&self.series)
+    }
+
+    fn key(&self) -> String {
+        // A scenario has text keys and plain numbers alone, which can always be written.
+        let text = serde_json::to_string(&self.scenario).unwrap_or_default();
+        let Engine { platform, hash: engine } = &self.engine;
+        let (plan, series, seed) = (&self.plan, &self.series, self.seed);
+        let hash = blake3::hash(format!("{SCHEMA}\0{platform}\0{engine}\0{plan}\0{series}\0{seed}\0{text}").as_bytes());
+        hash.to_hex()[..32].to_owned()
     }
 }
 
-/// All runs of a plan: points in the order of the sweep, for each the series, for each the repetitions.
+/// All runs of a plan on the simulator: points in the order of the sweep, for each the series, for each the repetitions.
 ///
 /// # Errors
 /// What makes no sense, with the line at fault.
 pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let mut base = source.plan.clone();
-    if choice.is_quick {
+    let is_quick = choice.form != Form::Full;
+    if is_quick {
         shorten(&mut base).map_err(|message| source.error(0, format!("[quick]: {message}")))?;
     }
     let repetitions = choice.seeds.unwrap_or(base.run.seeds);
-    let mut runs = Vec::new();
-    for point in points(&base, choice.is_quick) {
+    let mut found = Vec::new();
+    for point in points(&base, is_quick) {
         for index in 0..base.series.len() {
             let scenario = scenario_at(source, &base, index, &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
-            let series = &base.series[index].get_ref().label;
-            let repeated = |repetition| Run::new(&base.id, series, &point, repetition, &scenario);
-            runs.extend((1..=repetitions).map(repeated));
+            found.push((point, &base.series[index].get_ref().label, scenario));
         }
     }
+    let scale = if choice.form == Form::Small { small(found.iter().map(|(_, _, scenario)| scenario)) } else { 1.0 };
+    let mut runs = Vec::new();
+    for (point, series, mut scenario) in found {
+        if scale < 1.0 {
+            scenario = scenario.scaled(scale);
+        }
+        let first = Run::new(&base.id, series, &point, (&scenario, scale));
+        runs.extend((1..=repetitions).map(|repetition| first.repeated(repetition)));
+    }
     Ok(runs)
+}
+
+/// What the rates of a plan's small form are multiplied with: the same at all its points, or they could not be compared.
+fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>) -> f64 {
+    let fastest_bps = scenarios.map(Scenario::fastest_bps).max().unwrap_or(0);
+    if fastest_bps > SMALL_BPS_MAX { SMALL_BPS / fastest_bps as f64 } else { 1.0 }
 }
 
 fn shorten(plan: &mut Plan) -> Result<(), String> {
@@ -180,14 +244,6 @@ fn seed(plan: &str, point: &Point, repetition: u32) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     u64::from_le_bytes(first)
-}
-
-fn hash(plan: &str, series: &str, scenario: &Scenario, seed: u64) -> String {
-    // A scenario has text keys and plain numbers alone, which can always be written.
-    let text = serde_json::to_string(scenario).unwrap_or_default();
-    let engine = env!("DFCP_ENGINE");
-    let hash = blake3::hash(format!("{SCHEMA}\0{engine}\0{plan}\0{series}\0{seed}\0{text}").as_bytes());
-    hash.to_hex()[..32].to_owned()
 }
 
 #[cfg(test)]

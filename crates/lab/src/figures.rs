@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::claims::{Judged, Verdict, digits, judge, name};
-use crate::expand::{Level, Point, Run};
+use crate::expand::{Form, Level, Point, Run};
 use crate::metrics::{Measured, label_and_unit, mean_and_sd};
 use crate::plan::{Carrier, Kind, Over, Plan, Scale, Series, Source, Tag};
 use crate::record::Record;
@@ -45,7 +45,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             continue;
         }
         let mut notes = plan.notes.clone();
-        if records.values().any(|record| record.is_quick) && !plan.quick.note.is_empty() {
+        if records.values().any(|record| record.form != Form::Full) && !plan.quick.note.is_empty() {
             notes.push(format!("Quick run: {}", plan.quick.note));
         }
         notes.extend(table.failures().into_iter().map(|sentence| format!("{sentence}.")));

@@ -20,7 +20,7 @@ const TRACE_MAX: usize = 200_000;
 /// Why a run could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run is impossible: {0}; fix the plan")]
-pub struct MeasureError(pub(crate) String);
+pub struct MeasureError(pub String);
 
 /// Simulates `scenario` and measures it.
 ///

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::expand::{Point, Run, SCHEMA};
+use crate::expand::{Form, Point, Run, SCHEMA};
 use crate::host;
 use crate::metrics::{METRICS, Measured, is_of_flows};
 
@@ -18,8 +18,8 @@ pub struct Record {
     pub schema: u32,
     /// Id of the plan.
     pub plan: String,
-    /// Whether it was a quick run.
-    pub is_quick: bool,
+    /// Which form of the plan it is of.
+    pub form: Form,
     /// Label of the series.
     pub series: String,
     /// Values of the swept parameters.
@@ -38,7 +38,7 @@ pub struct Record {
     pub version: String,
     /// Of its source; empty where it was not built in a repository.
     pub commit: String,
-    /// What ran it: `sim`, the simulator.
+    /// What ran it: `sim`, the simulator, or a kernel such as `kernel-6.12.117`.
     pub platform: String,
     /// The machine: name, processor, memory, system.
     pub host: String,
@@ -96,11 +96,11 @@ fn io_error(path: &Path, error: io::Error) -> RecordError {
 impl Record {
     /// Of a run which has ended.
     #[must_use]
-    pub fn new(run: &Run, is_quick: bool, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
+    pub fn new(run: &Run, form: Form, measured: Measured, origin: &Origin, wall_s: f64) -> Self {
         Self {
             schema: SCHEMA,
             plan: run.plan.clone(),
-            is_quick,
+            form,
             series: run.series.clone(),
             point: run.point.clone(),
             repetition: run.repetition,
@@ -110,7 +110,7 @@ impl Record {
             measured,
             version: origin.version.clone(),
             commit: origin.commit.clone(),
-            platform: "sim".to_owned(),
+            platform: run.engine.platform.clone(),
             host: origin.host.clone(),
             wall_s,
         }
@@ -203,7 +203,8 @@ pub fn write_csv<'run>(
     for (index, record) in records.enumerate() {
         if index == 0 {
             let parameters = record.point.iter().map(|(name, _)| name.as_str());
-            let names = ["plan", "series"].into_iter().chain(parameters).chain(["repetition", "seed", "flow"]);
+            let names =
+                ["plan", "platform", "series"].into_iter().chain(parameters).chain(["repetition", "seed", "flow"]);
             line(&mut text, names.chain(METRICS.iter().map(|(name, _)| *name)).map(str::to_owned));
         }
         for flow in 0..record.measured.flows.len() {
@@ -213,7 +214,10 @@ pub fn write_csv<'run>(
             };
             let levels = record.point.iter().map(|(_, level)| level.to_string());
             let place = [record.repetition.to_string(), record.seed.to_string(), (flow + 1).to_string()];
-            let fields = [record.plan.clone(), record.series.clone()].into_iter().chain(levels).chain(place);
+            let fields = [record.plan.clone(), record.platform.clone(), record.series.clone()]
+                .into_iter()
+                .chain(levels)
+                .chain(place);
             line(&mut text, fields.chain(METRICS.iter().map(|(name, _)| value(name))));
         }
     }

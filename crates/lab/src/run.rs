@@ -8,8 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use crate::expand::Run;
-use crate::measure::{MeasureError, measure};
+use crate::expand::{Form, Run};
+use crate::measure::MeasureError;
+use crate::platform::Platform;
 use crate::record::{Log, Origin, Record, RecordError, read};
 
 /// How far a batch is. Costs are simulated seconds times Gbit/s.
@@ -46,10 +47,12 @@ pub enum RunError {
 /// How a batch is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'batch> {
+    /// What makes the runs, all of which are of its engine.
+    pub platform: &'batch dyn Platform,
     /// Where records go.
     pub results: &'batch Path,
-    /// Whether these are quick runs.
-    pub is_quick: bool,
+    /// Which form of their plans the runs are of.
+    pub form: Form,
     /// Runs at a time.
     pub jobs: NonZeroUsize,
     /// Set it, and no further run is begun.
@@ -87,7 +90,7 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
             scope.spawn(move || {
                 while !settings.stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed) {
                     let Some(run) = new.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    if sender.send((*run, one(run, settings.is_quick, origin))).is_err() {
+                    if sender.send((*run, one(run, settings, origin))).is_err() {
                         break;
                     }
                 }
@@ -95,7 +98,7 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
         }
         drop(sender);
         let outcome = results.iter().try_for_each(|(run, outcome)| {
-            let name = format!("{} {}", run.plan, run.series);
+            let name = format!("{} {}", run.plan, run.label());
             let record = outcome.map_err(|error| RunError::Measure { run: name.clone(), error })?;
             if let Some(log) = logs.get_mut(run.plan.as_str()) {
                 log.add(&record)?;
@@ -111,11 +114,12 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
     })
 }
 
-fn one(run: &Run, is_quick: bool, origin: &Origin) -> Result<Record, MeasureError> {
+fn one(run: &Run, settings: Settings<'_>, origin: &Origin) -> Result<Record, MeasureError> {
     let (start, cpu_start) = (Instant::now(), thread_cpu_s());
-    let mut measured = measure(&run.scenario, run.seed)?;
-    measured.cpu_s = thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start);
-    Ok(Record::new(run, is_quick, measured, origin, start.elapsed().as_secs_f64()))
+    let mut measured = settings.platform.measure(&run.scenario, run.seed)?;
+    // A platform which makes its runs elsewhere knows what they took.
+    measured.cpu_s = measured.cpu_s.or_else(|| thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start));
+    Ok(Record::new(run, settings.form, measured, origin, start.elapsed().as_secs_f64()))
 }
 
 /// CPU time of this thread.

@@ -98,7 +98,7 @@ impl Table {
         for run in runs {
             if run.repetition == 1 {
                 cells.push(Cell {
-                    series: run.series.clone(),
+                    series: run.label(),
                     point: run.point.clone(),
                     warm_up_s: run.scenario.warm_up_ns as f64 / 1e9,
                     measured: Vec::new(),

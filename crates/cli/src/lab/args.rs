@@ -62,8 +62,14 @@ pub struct ListArgs {
 #[derive(Debug, Clone, Args)]
 pub struct RunsArg {
     /// The short form of every plan: fewer points, shorter, one seed
-    #[arg(long)]
+    #[arg(long, conflicts_with = "small")]
     pub quick: bool,
+    /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
+    #[arg(long)]
+    pub small: bool,
+    /// What makes the runs; several stand side by side: --platform sim,kernel
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
+    pub platform: Vec<Platform>,
     /// Runs of every point, instead of the plan's number
     #[arg(long, value_name = "N")]
     pub seeds: Option<NonZeroU32>,
@@ -99,9 +105,6 @@ pub struct RunArgs {
     /// Which runs.
     #[command(flatten)]
     pub runs: RunsArg,
-    /// What makes the runs
-    #[arg(long, value_enum, default_value = "sim")]
-    pub platform: Platform,
     /// Runs at a time [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,

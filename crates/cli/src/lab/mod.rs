@@ -1,6 +1,7 @@
-//! `dfcp lab`: plans are run on the simulator, and their claims are judged.
+//! `dfcp lab`: plans are run on the simulator and other platforms, and their claims are judged.
 
 pub mod args;
+mod platforms;
 mod progress;
 mod report;
 mod show;
@@ -15,9 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
-use dfcp_lab::{Choice, Judged, Overview, Run, Settings, Table, expand, judge, overviews, read, run_all, write_csv};
+use dfcp_lab::{
+    Choice, Form, Judged, Overview, Platform, Run, Settings, SideBySide, Table, expand, judge, overviews, read,
+    run_all, side_by_side, write_csv,
+};
 
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
+use self::platforms::Platforms;
 use crate::output;
 
 /// Runs the command.
@@ -68,7 +73,23 @@ fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn choice(runs: &RunsArg) -> Choice {
-    Choice { is_quick: runs.quick, seeds: runs.seeds.map(std::num::NonZeroU32::get) }
+    let form = match (runs.quick, runs.small) {
+        (_, true) => Form::Small,
+        (true, false) => Form::Quick,
+        (false, false) => Form::Full,
+    };
+    Choice { form, seeds: runs.seeds.map(std::num::NonZeroU32::get) }
+}
+
+/// The plans' runs on `platforms`; what one of them cannot run is said.
+fn lay_out(sources: &[Source], runs: &RunsArg, platforms: &Platforms) -> anyhow::Result<Vec<SideBySide>> {
+    let platforms: Vec<&dyn Platform> = platforms.iter().map(|platform| &**platform).collect();
+    let lay_out = |source: &Source| {
+        let plan = side_by_side(source, &expand(source, choice(runs))?, &platforms);
+        plan.refusals.iter().for_each(|sentence| output::note(&format!("{}: {sentence}", source.plan.id)));
+        Ok(plan)
+    };
+    sources.iter().map(lay_out).collect()
 }
 
 /// Says to the threads that the command was broken off.
@@ -82,19 +103,12 @@ impl Drop for StopOnDrop {
 
 async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
-    let plans = sources.iter().map(|source| expand(source, choice(&args.runs))).collect::<Result<Vec<_>, _>>()?;
-    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
-    let flag = Arc::clone(&stop.0);
-    let runs: Vec<Run> = plans.iter().flatten().cloned().collect();
-    let (results, is_quick, is_json) = (args.runs.results.clone(), args.runs.quick, args.which.json);
-    let work = tokio::task::spawn_blocking(move || {
-        let mut bar = progress::Bar::new(is_json);
-        let settings = Settings { results: &results, is_quick, jobs, stop: &flag };
-        run_all(&runs, settings, |progress| bar.show(progress))
-    });
-    work.await.context("the runs ended in a panic")??;
-    let judged = judge_all(&sources, &plans, &args.runs.results)?;
+    let platforms = platforms::of(&args.runs)?;
+    let plans = lay_out(&sources, &args.runs, &platforms)?;
+    let runs = plans.iter().flat_map(|plan| plan.runs.iter().cloned()).collect();
+    let is_json = args.which.json;
+    make(runs, platforms, &args.runs, args.jobs, is_json).await?;
+    let judged = judge_all(&plans, &args.runs.results)?;
     show::outcome(&judged, is_json, true);
     let differ: Vec<_> = judged.iter().flat_map(|plan| &plan.claims).filter(|claim| claim.verdict.differs()).collect();
     if args.check && !differ.is_empty() {
@@ -102,6 +116,30 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
         bail!("{} differ from what their plans claim; see above what was measured", ids.join(", "));
     }
     Ok(())
+}
+
+/// Makes those of `runs` which have no record yet, one platform after the other.
+async fn make(
+    runs: Vec<Run>,
+    platforms: Arc<Platforms>,
+    which: &RunsArg,
+    jobs: Option<NonZeroUsize>,
+    is_json: bool,
+) -> anyhow::Result<()> {
+    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+    let flag = Arc::clone(&stop.0);
+    let (results, form) = (which.results.clone(), choice(which).form);
+    let work = tokio::task::spawn_blocking(move || {
+        for platform in platforms.iter() {
+            let runs: Vec<Run> = runs.iter().filter(|run| run.engine == *platform.engine()).cloned().collect();
+            let mut bar = progress::Bar::new(is_json);
+            let settings = Settings { platform: &**platform, results: &results, form, jobs, stop: &flag };
+            run_all(&runs, settings, |progress| bar.show(progress))?;
+        }
+        Ok::<_, anyhow::Error>(())
+    });
+    work.await.context("the runs ended in a panic")?
 }
 
 /// A plan with what was measured and its claims judged.
@@ -112,13 +150,9 @@ struct JudgedPlan<'plan> {
 }
 
 /// Judges by the records, and writes the CSV files of those plans which have any.
-fn judge_all<'plan>(
-    sources: &'plan [Source],
-    plans: &[Vec<Run>],
-    results: &Path,
-) -> anyhow::Result<Vec<JudgedPlan<'plan>>> {
+fn judge_all<'plan>(plans: &'plan [SideBySide], results: &Path) -> anyhow::Result<Vec<JudgedPlan<'plan>>> {
     let mut judged = Vec::new();
-    for (source, runs) in sources.iter().zip(plans) {
+    for SideBySide { source, runs, .. } in plans {
         let id = &source.plan.id;
         let records = read(results, id)?;
         let of_plan = runs.iter().filter_map(|run| records.get(&run.hash));
@@ -135,9 +169,9 @@ fn judge_all<'plan>(
 
 fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     let sources = sources(&args.which)?;
-    let plans = sources.iter().map(|source| expand(source, choice(&args.runs))).collect::<Result<Vec<_>, _>>()?;
-    let judged = judge_all(&sources, &plans, &args.runs.results)?;
-    let path = report::write(&sources, &plans, &args.runs.results, args.runs.quick)?;
+    let plans = lay_out(&sources, &args.runs, &*platforms::of(&args.runs)?)?;
+    let judged = judge_all(&plans, &args.runs.results)?;
+    let path = report::write(&plans, &args.runs.results, choice(&args.runs).form != Form::Full)?;
     show::outcome(&judged, args.which.json, false);
     output::note(&format!("the report is in {}", path.display()));
     Ok(())

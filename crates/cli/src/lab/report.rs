@@ -6,20 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use dfcp_lab::plan::Source;
 use dfcp_lab::report::{Report, html};
-use dfcp_lab::{Record, Run, figures, read};
+use dfcp_lab::{Record, SideBySide, figures, read};
 
 /// Writes the page beside the records and says where it is.
 ///
 /// # Errors
 /// Records cannot be read, or the page not be written.
-pub(super) fn write(sources: &[Source], plans: &[Vec<Run>], results: &Path, is_quick: bool) -> anyhow::Result<PathBuf> {
+pub(super) fn write(plans: &[SideBySide], results: &Path, is_quick: bool) -> anyhow::Result<PathBuf> {
     let mut report = Report { title: "DFCP: the experiments".to_owned(), quick: is_quick, ..Report::default() };
     report.date = date();
     // Records stay in use as long as the code which made them does, so they may be of several commits.
-    let mut commits = BTreeSet::new();
-    for (source, runs) in sources.iter().zip(plans) {
+    let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
+    for SideBySide { source, runs, .. } in plans {
         let all = read(results, &source.plan.id)?;
         let records: BTreeMap<String, Record> = runs
             .iter()
@@ -27,13 +26,14 @@ pub(super) fn write(sources: &[Source], plans: &[Vec<Run>], results: &Path, is_q
             .map(|record| (record.hash.clone(), record.clone()))
             .collect();
         if let Some(record) = records.values().next() {
-            (report.host, report.version, report.platform) =
-                (record.host.clone(), record.version.clone(), record.platform.clone());
+            (report.host, report.version) = (record.host.clone(), record.version.clone());
         }
+        platforms.extend(records.values().map(|record| record.platform.clone()));
         commits.extend(records.values().map(|record| record.commit.clone()));
         report.wall_s += records.values().map(|record| record.wall_s).sum::<f64>();
         report.figures.extend(figures(source, runs, &records));
     }
+    report.platform = platforms.into_iter().collect::<Vec<_>>().join(", ");
     report.commit = commits.into_iter().collect::<Vec<_>>().join(", ");
     let path = results.join("report.html");
     fs::create_dir_all(results)

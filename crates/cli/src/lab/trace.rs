@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
 use dfcp_lab::trace::{CAPTURE_BYTES_MAX, Settings, Traced, Wanted, choose, trace};
-use dfcp_lab::{Choice, expand};
+use dfcp_lab::{Choice, Form, expand};
 use serde_json::json;
 
 use super::args::TraceArgs;
@@ -19,7 +19,7 @@ pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let all = sources(&args.which)?;
     let source = all.iter().find(|source| has_id(source, &args.id));
     let source = source.ok_or_else(|| anyhow!(unknown(&all, &args.id)))?;
-    let runs = expand(source, Choice { is_quick: args.quick, seeds: Some(1) })?;
+    let runs = expand(source, Choice { form: if args.quick { Form::Quick } else { Form::Full }, seeds: Some(1) })?;
     let wanted = Wanted { series: args.series, at: args.at };
     let run = choose(&runs, &wanted)?.repeated(args.seed_number.get());
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));

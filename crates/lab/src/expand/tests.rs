@@ -41,8 +41,8 @@ fn every_point_series_and_repetition_is_a_run_of_its_own() {
     assert_eq!(all.len(), 3 * 2 * 2 * 3);
     let hashes: std::collections::BTreeSet<_> = all.iter().map(|run| &run.hash).collect();
     assert_eq!(hashes.len(), all.len());
-    assert_eq!(runs(Choice { is_quick: true, seeds: None }).len(), 4);
-    assert_eq!(runs(Choice { is_quick: true, seeds: Some(5) }).len(), 20);
+    assert_eq!(runs(Choice { form: Form::Quick, seeds: None }).len(), 4);
+    assert_eq!(runs(Choice { form: Form::Quick, seeds: Some(5) }).len(), 20);
     assert_eq!(all, runs(Choice::default()));
 }
 
@@ -57,7 +57,7 @@ fn series_meet_the_same_seeds_and_points_other_ones() {
 
 #[test]
 fn parameters_reach_the_scenario() {
-    let all = runs(Choice { is_quick: true, seeds: None });
+    let all = runs(Choice { form: Form::Quick, seeds: None });
     let (dfcp, cubic) = (&all[0], &all[1]);
     assert_eq!(dfcp.point, [("loss".to_owned(), Level::Number(0.1)), ("rtt_ms".to_owned(), Level::Number(1.0))]);
     for run in [dfcp, cubic] {
@@ -83,7 +83,7 @@ fn the_token_bucket_of_the_thesis_can_be_swept() {
         .replace("values = [1, 100]", "values = [1]")
         .replace("[quick]\nset = { bottleneck_mbps = 5 }\n", "")
         .replace("rate_mbps = 10", "rate_mbps = 100");
-    let choice = Choice { is_quick: false, seeds: Some(1) };
+    let choice = Choice { form: Form::Full, seeds: Some(1) };
     let runs = expand(&Source::parse("tokens.toml", &plan).unwrap(), choice).unwrap();
     let goodput = |run: &Run| {
         let flows = crate::measure(&run.scenario, run.seed).unwrap().flows;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::expand::{Choice, expand};
+use crate::expand::{Choice, Form, expand};
 use crate::metrics::FlowMeasured;
 use crate::record::Origin;
 
@@ -16,7 +16,7 @@ fn drawn_of(text: &str, losses: Option<u64>) -> report::Figure {
     let flow = FlowMeasured { goodput_bps: 5e6, ..FlowMeasured::default() };
     let measured =
         Measured { flows: vec![flow; runs[0].scenario.flows.len()], random_losses: losses, ..Measured::default() };
-    let record = |run: &Run| (run.hash.clone(), Record::new(run, false, measured.clone(), &origin, 1.0));
+    let record = |run: &Run| (run.hash.clone(), Record::new(run, Form::Full, measured.clone(), &origin, 1.0));
     figures(&source, &runs, &runs.iter().map(record).collect()).remove(0)
 }
 

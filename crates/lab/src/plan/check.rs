@@ -4,7 +4,7 @@ use toml::{Spanned, Value};
 
 use super::model::{Axis, Claim, ClaimKind, Where};
 use super::{PlanError, Source};
-use crate::expand::{Choice, Level, expand};
+use crate::expand::{Choice, Form, Level, expand};
 use crate::metrics::{METRICS, is_metric};
 
 /// More would be a mistake.
@@ -49,8 +49,8 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
         }
         check_claim(source, claim.get_ref()).map_err(|message| source.error(at, message))?;
     }
-    for is_quick in [false, true] {
-        expand(source, Choice { is_quick, seeds: Some(1) })?;
+    for form in [Form::Full, Form::Quick, Form::Small] {
+        expand(source, Choice { form, seeds: Some(1) })?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::expand::{Choice, expand};
+use crate::expand::{Choice, Form, expand};
 
 /// A plan which is right.
 const SMALL: &str = include_str!("../../tests/plans/small.toml");
@@ -103,7 +103,7 @@ fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
             source.file
         );
         let full = expand(source, Choice::default()).unwrap();
-        let quick = expand(source, Choice { is_quick: true, seeds: None }).unwrap();
+        let quick = expand(source, Choice { form: Form::Quick, seeds: None }).unwrap();
         let cost = |runs: &[crate::expand::Run]| runs.iter().map(|run| run.scenario.cost()).sum::<f64>();
         assert!(!quick.is_empty() && cost(&quick) <= cost(&full), "{}", source.file);
     }

@@ -6,7 +6,7 @@ fn records() -> Vec<Record> {
     let text = include_str!("../../tests/plans/small.toml");
     let runs = expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap();
     let origin = Origin { version: "1".to_owned(), commit: "c".to_owned(), host: "h".to_owned() };
-    runs.iter().map(|run| Record::new(run, false, Measured::default(), &origin, 1.5)).collect()
+    runs.iter().map(|run| Record::new(run, Form::Full, Measured::default(), &origin, 1.5)).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@ use super::*;
 use crate::expand::{Choice, expand};
 use crate::metrics::Measured;
 use crate::plan::Source;
+use crate::platform::Sim;
 
 fn small() -> Vec<Run> {
     let text = include_str!("../../tests/plans/small.toml");
@@ -10,8 +11,13 @@ fn small() -> Vec<Run> {
 
 fn run_in(directory: &Path, runs: &[Run], jobs: usize) -> Vec<Progress> {
     let stop = AtomicBool::new(false);
-    let settings =
-        Settings { results: directory, is_quick: false, jobs: NonZeroUsize::new(jobs).unwrap(), stop: &stop };
+    let settings = Settings {
+        results: directory,
+        platform: &Sim::default(),
+        form: Form::Full,
+        jobs: NonZeroUsize::new(jobs).unwrap(),
+        stop: &stop,
+    };
     let mut told = Vec::new();
     run_all(runs, settings, |progress| told.push(progress.clone())).unwrap();
     told
@@ -40,7 +46,13 @@ fn a_torn_sweep_goes_on_and_gives_the_same() {
 fn nothing_is_begun_after_a_stop() {
     let directory = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(true);
-    let settings = Settings { results: directory.path(), is_quick: false, jobs: NonZeroUsize::MIN, stop: &stop };
+    let settings = Settings {
+        results: directory.path(),
+        platform: &Sim::default(),
+        form: Form::Full,
+        jobs: NonZeroUsize::MIN,
+        stop: &stop,
+    };
     run_all(&small(), settings, |_| {}).unwrap();
     assert!(read(directory.path(), "small").unwrap().is_empty());
 }

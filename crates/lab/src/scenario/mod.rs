@@ -5,6 +5,7 @@ mod build;
 mod layout;
 mod random;
 mod resolve;
+mod scale;
 
 use serde::{Deserialize, Serialize};
 

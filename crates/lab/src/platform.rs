@@ -1,0 +1,146 @@
+//! What makes runs: the simulator, or another platform which is told the same scenarios.
+
+use toml::Spanned;
+
+use crate::expand::Run;
+use crate::measure::{MeasureError, measure};
+use crate::metrics::Measured;
+use crate::plan::{Claim, Plan, Series, Source};
+use crate::scenario::Scenario;
+
+/// A platform as records know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Its name: `sim`, or `kernel-6.12.117`.
+    pub platform: String,
+    /// Of all that decides what a run gives on it, beside the scenario and the seed: its code.
+    pub hash: String,
+}
+
+/// The simulator's name.
+const SIM: &str = "sim";
+
+impl Engine {
+    /// The simulator's.
+    #[must_use]
+    pub fn sim() -> Self {
+        Self { platform: SIM.to_owned(), hash: env!("DFCP_ENGINE").to_owned() }
+    }
+
+    /// Whether it is the simulator's.
+    #[must_use]
+    pub fn is_sim(&self) -> bool {
+        self.platform == SIM
+    }
+
+    /// What a series is called where platforms stand side by side: the simulator's has the plan's label.
+    #[must_use]
+    pub fn label(&self, series: &str) -> String {
+        if self.is_sim() { series.to_owned() } else { format!("{series}, {}", self.platform) }
+    }
+}
+
+/// What makes runs.
+pub trait Platform: Send + Sync + std::fmt::Debug {
+    /// What its records are known by.
+    fn engine(&self) -> &Engine;
+
+    /// Why it cannot make the runs of `scenario`, in a sentence; `None` if it can.
+    fn refusal(&self, scenario: &Scenario) -> Option<String>;
+
+    /// Makes a run.
+    ///
+    /// # Errors
+    /// The scenario makes no sense, or the platform fails.
+    fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>;
+}
+
+/// The simulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sim(Engine);
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self(Engine::sim())
+    }
+}
+
+impl Platform for Sim {
+    fn engine(&self) -> &Engine {
+        &self.0
+    }
+
+    fn refusal(&self, _: &Scenario) -> Option<String> {
+        None
+    }
+
+    fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
+        measure(scenario, seed)
+    }
+}
+
+/// A plan and its runs where platforms stand side by side.
+#[derive(Clone, Debug)]
+pub struct SideBySide {
+    /// The plan, with a series and with claims for each platform.
+    pub source: Source,
+    /// Its runs, in the order of the plan.
+    pub runs: Vec<Run>,
+    /// What a platform cannot run, and why: a sentence for each series.
+    pub refusals: Vec<String>,
+}
+
+/// `runs` of the plan `source`, expanded for the simulator, on each of `platforms`. What one of them cannot run is left out
+/// there, and said.
+#[must_use]
+pub fn side_by_side(source: &Source, runs: &[Run], platforms: &[&dyn Platform]) -> SideBySide {
+    let engines: Vec<Engine> = platforms.iter().map(|platform| platform.engine().clone()).collect();
+    let (mut all, mut refusals) = (Vec::new(), Vec::new());
+    for repetitions in runs.chunk_by(|a, b| a.point == b.point && a.series == b.series) {
+        for platform in platforms {
+            let engine = platform.engine();
+            match platform.refusal(&repetitions[0].scenario) {
+                None => all.extend(repetitions.iter().map(|run| run.on(engine))),
+                Some(why) => {
+                    let sentence = format!("{}: {why}", engine.label(&repetitions[0].series));
+                    if !refusals.contains(&sentence) {
+                        refusals.push(sentence);
+                    }
+                }
+            }
+        }
+    }
+    let mut source = source.clone();
+    source.plan = on(&source.plan, &engines);
+    let is_run = |label: &str| all.iter().any(|run: &Run| run.label() == label);
+    let plan = &mut source.plan;
+    plan.series.retain(|series| is_run(&series.get_ref().label));
+    plan.claims.retain(|claim| {
+        let claim = claim.get_ref();
+        is_run(&claim.series) && claim.to.as_deref().is_none_or(is_run)
+    });
+    SideBySide { source, runs: all, refusals }
+}
+
+/// The plan as it is drawn and judged where `engines` stand side by side: a series of each for every one of the plan, and
+/// every claim about each.
+fn on(plan: &Plan, engines: &[Engine]) -> Plan {
+    let each = |series: &Spanned<Series>| {
+        let of = |engine: &Engine| {
+            let label = engine.label(&series.get_ref().label);
+            Spanned::new(series.span(), Series { label, ..series.get_ref().clone() })
+        };
+        engines.iter().map(of).collect::<Vec<_>>()
+    };
+    let about = |engine: &Engine, claim: &Spanned<Claim>| {
+        let own = claim.get_ref();
+        let (id, series) = (engine.label(&own.id), engine.label(&own.series));
+        let to = own.to.as_ref().map(|to| engine.label(to));
+        Spanned::new(claim.span(), Claim { id, series, to, ..own.clone() })
+    };
+    Plan {
+        series: plan.series.iter().flat_map(each).collect(),
+        claims: engines.iter().flat_map(|engine| plan.claims.iter().map(|claim| about(engine, claim))).collect(),
+        ..plan.clone()
+    }
+}

@@ -1,0 +1,51 @@
+//! The same scenario at lower rates.
+
+use super::{FlowSpec, Scenario};
+use crate::plan::Pace;
+
+impl Scenario {
+    /// The fastest link, access links included, bit/s.
+    #[must_use]
+    pub fn fastest_bps(&self) -> u64 {
+        let links = self.links.iter().map(|link| link.rate_bps);
+        let changes = self.changes.iter().filter_map(|change| change.rate_bps);
+        links.chain(changes).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
+    }
+
+    /// The scenario with all rates times `factor`, and with them what grows with a rate: buffers, windows, bytes; what a
+    /// packet lasts grows as much as rates fall. Round-trip times stay.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let rate = |bps: u64| (bps as f64 * factor).round() as u64;
+        let mut scaled = self.clone();
+        for link in &mut scaled.links {
+            link.rate_bps = rate(link.rate_bps).max(1);
+            link.queue_packets = ((link.queue_packets as f64 * factor).round() as usize).max(1);
+        }
+        for change in &mut scaled.changes {
+            change.rate_bps = change.rate_bps.map(|bps| rate(bps).max(1));
+        }
+        scaled.flows.iter_mut().for_each(|flow| flow.scale(factor));
+        scaled
+    }
+}
+
+impl FlowSpec {
+    fn scale(&mut self, factor: f64) {
+        let rate = |bps: u64| (bps as f64 * factor).round() as u64;
+        self.access_bps = rate(self.access_bps);
+        self.share_bps = rate(self.share_bps).max(1);
+        self.bytes = self.bytes.map(|bytes| rate(bytes).max(1));
+        self.jitter_ns = (self.jitter_ns as f64 / factor).round() as u64;
+        let transport = &mut self.transport;
+        transport.window_blocks = transport.window_blocks.map(|blocks| (rate(u64::from(blocks)) as u32).max(1));
+        // A window of less than a few segments is another transport.
+        transport.max_window_bytes =
+            transport.max_window_bytes.map(|bytes| (rate(u64::from(bytes)) as u32).max(15_000));
+        transport.initial_ssthresh_segments =
+            transport.initial_ssthresh_segments.map(|segments| (rate(u64::from(segments)) as u32).max(2));
+        if let Some(Pace::Mbps(mbps)) = &mut transport.rate {
+            *mbps *= factor;
+        }
+    }
+}
