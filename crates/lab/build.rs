@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the code is which runs are made of.
-const ENGINE: [&str; 10] = [
+const ENGINE: [&str; 11] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
@@ -15,6 +15,7 @@ const ENGINE: [&str; 10] = [
     "../netem/src",
     "../sim/src",
     "src/scenario",
+    "src/course.rs",
     "src/drive.rs",
     "src/measure.rs",
     "src/plan/carrier.rs",

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod claims;
+pub mod course;
 mod docs;
 mod drive;
 mod expand;
@@ -28,7 +29,7 @@ pub use claims::{Judged, Verdict, digits, judge};
 pub use docs::experiments_page;
 pub use expand::{Choice, Form, Level, Point, Run, SCHEMA, expand};
 pub use figures::figures;
-pub use measure::{MeasureError, measure};
+pub use measure::{HANDSHAKE_BYTES_MAX, MeasureError, measure};
 pub use overview::{Overview, Row, Summary, overviews};
 pub use platform::{Engine, Platform, SideBySide, Sim, side_by_side};
 pub use record::{Log, Origin, Record, RecordError, read, write_csv};

@@ -25,6 +25,8 @@ pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
 pub use observer::{Fingerprint, Nobody, Observer};
 pub use packet::{Body, Datagram, Packet};
 pub use pcapng::{Captured, Pcapng};
+#[cfg(feature = "quic")]
+pub use quic::{QUIC_NAME, quic_configs};
 pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
 pub use simulation::{FlowId, LinkId, Simulation};
 pub use topology::{Edge, Graph, Network, Node, Pair, Row};

@@ -55,6 +55,6 @@ pub enum TraceError {
 impl From<String> for TraceError {
     /// Of a sentence about what makes no sense in a scenario.
     fn from(message: String) -> Self {
-        Self::Impossible(MeasureError(message))
+        Self::Impossible(MeasureError::Impossible(message))
     }
 }

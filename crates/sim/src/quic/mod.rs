@@ -97,6 +97,24 @@ pub enum QuicError {
     InitialCipherSuite,
 }
 
+/// The name to which a sender connects: the receiver's certificate is for it.
+#[cfg(feature = "quic")]
+pub const QUIC_NAME: &str = identity::NAME;
+
+/// What quinn's own endpoints are told so that they do over sockets what a flow does in a simulation: the sender, which opens
+/// the connection, and the receiver.
+///
+/// # Errors
+/// The settings make no sense.
+#[cfg(feature = "quic")]
+pub fn quic_configs(
+    config: QuicConfig,
+    seed: u64,
+) -> Result<(quinn_proto::ClientConfig, quinn_proto::ServerConfig), QuicError> {
+    let settings = settings::Settings::new(config, seed)?;
+    Ok((settings.client, (*settings.server).clone()))
+}
+
 /// RFC 9000 guarantees this much on every path.
 const UDP_PAYLOAD_BYTES_MIN: u16 = 1_200;
 /// The most that quinn would find by itself.

@@ -1,0 +1,309 @@
+//! The course of a run: what is written down while it lasts, whatever makes it.
+
+use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
+use crate::scenario::Scenario;
+
+/// Links are looked at, and arrivals counted, this often, ns.
+pub const TICK_NS: u64 = 1_000_000;
+
+/// Traces longer than this are cut: 200 s in steps of 1 ms.
+const TRACE_MAX: usize = 200_000;
+
+/// A link in data's direction at some time; counts are from the start of the run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkReading {
+    /// Packets waiting.
+    pub waiting: usize,
+    /// Its present rate, bit/s of IP packets.
+    pub rate_bps: u64,
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets which the queue dropped.
+    pub queue_drops: u64,
+    /// Packets which were lost at random.
+    pub lost: u64,
+    /// IP bytes which left the queue, lost afterwards or not.
+    pub carried_bytes: u64,
+}
+
+/// What of a flow counts: from the start of the run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowBytes {
+    /// Application bytes delivered in order.
+    pub delivered: u64,
+    /// Bytes of IP packets which reached the receiver.
+    pub received: u64,
+}
+
+/// A flow at the end of a run. Times are from the start of the run, ns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowReading {
+    /// What arrived.
+    pub bytes: FlowBytes,
+    /// When its connection was opened.
+    pub started_ns: u64,
+    /// When the first packet of data was sent.
+    pub first_sent_ns: Option<u64>,
+    /// When the first packet of data arrived.
+    pub first_received_ns: Option<u64>,
+    /// When all was delivered.
+    pub completed_ns: Option<u64>,
+    /// When the sender knew that.
+    pub confirmed_ns: Option<u64>,
+    /// Why it ended early.
+    pub failure: Option<String>,
+    /// Retransmitted segments; TCP alone.
+    pub retransmissions: Option<u64>,
+    /// Retransmission timeouts; TCP alone.
+    pub timeouts: Option<u64>,
+    /// Share of data packets which arrived in vain; DFCP alone.
+    pub waste: Option<f64>,
+}
+
+/// Packets counted in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    /// Offered before the present tick.
+    before: u64,
+    ticks: u64,
+    sum: u64,
+    squares: u64,
+}
+
+impl Arrivals {
+    fn from(before: u64) -> Self {
+        Self { before, ..Self::default() }
+    }
+
+    fn tick(&mut self, offered: u64) {
+        let count = offered - self.before;
+        self.before = offered;
+        self.ticks += 1;
+        self.sum += count;
+        self.squares += count * count;
+    }
+
+    /// Variance over mean.
+    fn dispersion(&self) -> Option<f64> {
+        if self.sum == 0 {
+            return None;
+        }
+        let mean = self.sum as f64 / self.ticks as f64;
+        Some((self.squares as f64 / self.ticks as f64 - mean * mean) / mean)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueSums {
+    samples: u64,
+    sum: u64,
+    squares: u64,
+}
+
+impl QueueSums {
+    fn add(&mut self, packets: usize) {
+        self.samples += 1;
+        self.sum += packets as u64;
+        self.squares += (packets * packets) as u64;
+    }
+
+    fn mean_and_sd(&self) -> (f64, f64) {
+        let samples = self.samples.max(1) as f64;
+        let mean = self.sum as f64 / samples;
+        (mean, (self.squares as f64 / samples - mean * mean).max(0.0).sqrt())
+    }
+}
+
+/// A link's course.
+#[derive(Clone, Debug, Default)]
+struct LinkCourse {
+    warm: LinkReading,
+    arrivals: Arrivals,
+    queue: QueueSums,
+    /// Bytes which it could have sent since the warm-up.
+    capacity_bytes: f64,
+    trace: Vec<usize>,
+    first_drop_s: Option<f64>,
+}
+
+/// A flow's course.
+#[derive(Clone, Debug, Default)]
+struct FlowCourse {
+    warm: FlowBytes,
+    /// Delivered before the present bin.
+    before_bin: u64,
+    bins_bps: Vec<f64>,
+}
+
+/// What is written down while a run lasts.
+#[derive(Clone, Debug)]
+pub struct Course<'run> {
+    scenario: &'run Scenario,
+    warm_ns: Option<u64>,
+    links: Vec<LinkCourse>,
+    flows: Vec<FlowCourse>,
+}
+
+impl<'run> Course<'run> {
+    /// Of a run which begins.
+    #[must_use]
+    pub fn new(scenario: &'run Scenario) -> Self {
+        Self {
+            scenario,
+            warm_ns: None,
+            links: vec![LinkCourse::default(); scenario.links.len()],
+            flows: vec![FlowCourse::default(); scenario.flows.len()],
+        }
+    }
+
+    /// [`TICK_NS`] have passed: the scenario's links as they are at `now_ns`, and how many bytes each flow has delivered.
+    pub fn tick(&mut self, now_ns: u64, links: &[LinkReading], delivered: impl Fn(usize) -> u64) {
+        let trace_ns = self.scenario.queue_trace_ns;
+        let is_traced = trace_ns > 0 && now_ns / trace_ns != (now_ns - TICK_NS) / trace_ns;
+        for (link, reading) in self.links.iter_mut().zip(links) {
+            link.arrivals.tick(reading.offered);
+            if self.warm_ns.is_some() {
+                link.queue.add(reading.waiting);
+                link.capacity_bytes += reading.rate_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
+            }
+            if is_traced && link.trace.len() < TRACE_MAX {
+                link.trace.push(reading.waiting);
+            }
+            if link.first_drop_s.is_none() && reading.queue_drops > 0 {
+                link.first_drop_s = Some(now_ns as f64 / 1e9);
+            }
+        }
+        let bin_ns = self.scenario.bin_ns;
+        if bin_ns > 0 && now_ns / bin_ns != (now_ns - TICK_NS) / bin_ns {
+            for (place, flow) in self.flows.iter_mut().enumerate() {
+                let bytes = delivered(place);
+                let in_bin = bytes - flow.before_bin;
+                flow.before_bin = bytes;
+                if flow.bins_bps.len() < TRACE_MAX {
+                    flow.bins_bps.push(in_bin as f64 * 8e9 / bin_ns as f64);
+                }
+            }
+        }
+    }
+
+    /// Whether goodput counts already.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        self.warm_ns.is_some()
+    }
+
+    /// From `now_ns` on goodput counts.
+    pub fn warm(&mut self, now_ns: u64, links: &[LinkReading], flows: &[FlowBytes]) {
+        self.warm_ns = Some(now_ns);
+        for (link, reading) in self.links.iter_mut().zip(links) {
+            link.warm = *reading;
+            link.arrivals = Arrivals::from(reading.offered);
+        }
+        for (flow, bytes) in self.flows.iter_mut().zip(flows) {
+            flow.warm = *bytes;
+        }
+    }
+
+    /// The run has ended at `now_ns`, when links and flows were as given.
+    #[must_use]
+    pub fn finish(self, now_ns: u64, links: &[LinkReading], flows: &[FlowReading]) -> Measured {
+        let random_losses = self.random_losses(links, flows);
+        let scenario = self.scenario;
+        let best = scenario.flows.iter().map(|flow| flow.transport.payload_share()).fold(0.0, f64::max);
+        let warm_ns = self.warm_ns.unwrap_or(0);
+        let measured_flows = self.flows.into_iter().zip(flows).enumerate();
+        let measured_links = self.links.into_iter().zip(links).enumerate();
+        Measured {
+            flows: measured_flows
+                .map(|(place, (course, end))| {
+                    let spec = &scenario.flows[place];
+                    measured_flow(course, end, (spec.start_ns, spec.bytes), (warm_ns, now_ns))
+                })
+                .collect(),
+            links: measured_links
+                .map(|(place, (course, end))| measured_link(course, end, scenario.links[place].queue_packets))
+                .collect(),
+            ceiling_bps: scenario.links.first().map_or(0, |link| link.rate_bps) as f64 * best,
+            bin_s: scenario.bin_ns as f64 / 1e9,
+            packets_and_hops: (0, 0),
+            cpu_s: None,
+            random_losses,
+        }
+    }
+
+    /// Packets which loss models took in the time that goodput is measured over: since the warm-up, or from the start if a
+    /// flow ended before it.
+    fn random_losses(&self, links: &[LinkReading], flows: &[FlowReading]) -> Option<u64> {
+        let warm_ns = self.warm_ns.unwrap_or(0);
+        let counts_warm_up = flows.iter().any(|flow| flow.completed_ns.is_some_and(|at| at <= warm_ns));
+        let mut losses = None;
+        let places = self.links.iter().zip(links).enumerate().filter(|(place, _)| self.scenario.can_lose(*place));
+        for (_, (course, end)) in places {
+            let before = if counts_warm_up { 0 } else { course.warm.lost };
+            *losses.get_or_insert(0) += end.lost - before;
+        }
+        losses
+    }
+}
+
+fn measured_flow(
+    course: FlowCourse,
+    end: &FlowReading,
+    (start_ns, bytes): (u64, Option<u64>),
+    (warm_ns, now_ns): (u64, u64),
+) -> FlowMeasured {
+    let end_ns = end.completed_ns.unwrap_or(now_ns);
+    let (from_ns, from) = if end_ns > warm_ns { (warm_ns, course.warm) } else { (start_ns, FlowBytes::default()) };
+    let seconds = end_ns.saturating_sub(from_ns.max(start_ns)) as f64 / 1e9;
+    let rate_bps = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+    let mut flow = FlowMeasured {
+        goodput_bps: rate_bps(end.bytes.delivered - from.delivered),
+        wire_bps: rate_bps(end.bytes.received - from.received),
+        delivered_bytes: end.bytes.delivered,
+        started_s: end.started_ns as f64 / 1e9,
+        bins_bps: course.bins_bps,
+        failure: end.failure.clone(),
+        retransmissions: end.retransmissions,
+        timeouts: end.timeouts,
+        waste: end.waste,
+        ..FlowMeasured::default()
+    };
+    if let Some(bytes) = bytes {
+        completion(&mut flow, end, bytes, now_ns);
+    }
+    flow
+}
+
+fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usize) -> LinkMeasured {
+    let (mean, sd) = course.queue.mean_and_sd();
+    LinkMeasured {
+        queue_mean_packets: mean,
+        queue_sd_packets: sd,
+        queue_limit_packets,
+        utilisation: (end.carried_bytes - course.warm.carried_bytes) as f64 / course.capacity_bytes.max(1.0),
+        queue_drops: end.queue_drops - course.warm.queue_drops,
+        lost: end.lost - course.warm.lost,
+        offered: end.offered - course.warm.offered,
+        dispersion: course.arrivals.dispersion(),
+        first_drop_s: course.first_drop_s,
+        queue_trace: course.trace,
+    }
+}
+
+/// The times of a flow with a size. Those of one which did not end are extrapolated from its goodput.
+fn completion(flow: &mut FlowMeasured, end: &FlowReading, bytes: u64, now_ns: u64) {
+    let last_s = match end.completed_ns {
+        Some(at_ns) => at_ns as f64 / 1e9,
+        None if flow.goodput_bps > 0.0 && flow.failure.is_none() => {
+            flow.is_extrapolated = true;
+            let left_bytes = bytes.saturating_sub(end.bytes.delivered);
+            now_ns as f64 / 1e9 + left_bytes as f64 * 8.0 / flow.goodput_bps
+        }
+        None => return,
+    };
+    let since = |start_ns: u64| last_s - start_ns as f64 / 1e9;
+    flow.fct_s = end.first_sent_ns.map(since);
+    flow.fct_receive_s = end.first_received_ns.map(since);
+    flow.fct_connect_s = Some(since(end.started_ns));
+    flow.fct_confirmed_s = end.confirmed_ns.map(|at_ns| (at_ns - end.started_ns) as f64 / 1e9);
+}
