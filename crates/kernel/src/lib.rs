@@ -2,3 +2,21 @@
 //! its own TCP, its own queue disciplines and this project's `dfcp` on real sockets.
 
 #![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+mod cache;
+#[cfg(target_os = "linux")]
+pub mod host;
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
+pub mod limits;
+#[cfg(target_os = "linux")]
+mod process;
+
+#[cfg(target_os = "linux")]
+pub use cache::{Cache, Cached};
+#[cfg(target_os = "linux")]
+pub use host::{Ended, Guest, GuestError};
+#[cfg(target_os = "linux")]
+pub use kernel::{Kernel, KernelError};

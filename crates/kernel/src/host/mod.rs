@@ -1,0 +1,236 @@
+//! Starts a guest: a kernel as a program, with a program of the host as its init.
+
+mod command_line;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::kernel::Kernel;
+use crate::limits::{
+    COMMAND_LINE_BYTES_MAX, CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN, INIT_ARGUMENTS_MAX,
+};
+use crate::process::{Ending, Supervised};
+
+/// What a kernel says before it gives up.
+const PANIC_MARK: &str = "Kernel panic - not syncing: ";
+
+/// A guest that has not been started.
+///
+/// It sees the host's files with the rights of this user, read-only. Init gets neither `/proc` nor any other mount, and no
+/// input; it ends the guest by switching it off (`reboot(RB_POWER_OFF)`). A guest whose init ends by itself has failed.
+#[derive(Clone, Debug)]
+pub struct Guest<'host> {
+    /// Its kernel.
+    pub kernel: &'host Kernel,
+    /// What becomes its init: a program or script of the host.
+    pub program: &'host Path,
+    /// Arguments of init. None of them may be `--`, or have a quotation mark or a control character in it.
+    pub arguments: Vec<String>,
+    /// Variables of init, besides `HOME=/` and `TERM=linux`. Names are upper case; values as arguments.
+    pub environment: Vec<(String, String)>,
+    /// Its memory, MiB. The host provides what is used of it.
+    pub memory_mib: u32,
+    /// How long it may take, on the host's clock.
+    pub limit: Duration,
+}
+
+/// A guest that has switched itself off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The last 64 KiB of its console.
+    pub console: String,
+    /// How long it took, on the host's clock.
+    pub wall: Duration,
+}
+
+/// A guest cannot be started, or did not end well. `console` is the last 64 KiB of its console.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// The program for init is not there.
+    #[error("cannot use {} as the guest's init ({error}); give the path of a program", path.display())]
+    NoProgram {
+        /// The program.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A kernel's command line cannot have this in it.
+    #[error(
+        "{what} is {text:?}, which a kernel's command line cannot say: it must be UTF-8 without quotation marks, control \
+         characters, or a lone --; rename it"
+    )]
+    Unspeakable {
+        /// Which word.
+        what: &'static str,
+        /// The word.
+        text: String,
+    },
+    /// A variable's name could be taken for a parameter of the kernel.
+    #[error("{name:?} cannot be a variable of init; use upper case, digits and _")]
+    NoVariable {
+        /// The name.
+        name: String,
+    },
+    /// More arguments or variables than a kernel takes.
+    #[error(
+        "a kernel hands at most {INIT_ARGUMENTS_MAX} arguments and as many variables to init; put them into a file"
+    )]
+    TooManyWords,
+    /// More bytes than a kernel takes.
+    #[error(
+        "the kernel's command line would have {bytes} bytes of at most {COMMAND_LINE_BYTES_MAX}; put arguments into a file"
+    )]
+    TooLong {
+        /// Bytes it would have.
+        bytes: usize,
+    },
+    /// No file system can hold the guest's memory.
+    #[error(
+        "no place for the {memory_mib} MiB of a guest's memory ({tried}); free some, or set TMPDIR to a directory which has room"
+    )]
+    NoMemory {
+        /// What it needs, MiB.
+        memory_mib: u32,
+        /// Each place and what is wrong with it.
+        tried: String,
+    },
+    /// The host cannot start it or wait for it.
+    #[error("cannot run the kernel {} ({error}); check the machine's limits of processes and memory", kernel.display())]
+    Start {
+        /// Its program.
+        kernel: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// It took too long, and was killed.
+    #[error(
+        "the guest was killed after {:.1} s, which is all it may take; a busy loop stops its time, else allow more{}",
+        wall.as_secs_f64(),
+        last_lines(console)
+    )]
+    TimedOut {
+        /// How long it ran, on the host's clock.
+        wall: Duration,
+        /// Its console.
+        console: String,
+    },
+    /// The caller stopped it.
+    #[error("the guest was stopped after {:.1} s, as asked for", wall.as_secs_f64())]
+    Stopped {
+        /// How long it ran, on the host's clock.
+        wall: Duration,
+        /// Its console.
+        console: String,
+    },
+    /// Its kernel gave up, most often because init has ended.
+    #[error(
+        "the guest's kernel panicked: {line}; init must switch the guest off, its last words say why it did not{}",
+        last_lines(console)
+    )]
+    Panicked {
+        /// The kernel's reason.
+        line: String,
+        /// Its console.
+        console: String,
+    },
+    /// Its program failed before or after the kernel ran.
+    #[error(
+        "the guest failed ({status}); user-mode Linux needs ptrace and a writable, executable TMPDIR{}",
+        last_lines(console)
+    )]
+    Failed {
+        /// How.
+        status: ExitStatus,
+        /// Its console.
+        console: String,
+    },
+}
+
+impl Guest<'_> {
+    /// Starts it, and waits until it has ended with all its processes. They are killed if this program ends before, even by
+    /// SIGKILL.
+    ///
+    /// # Errors
+    /// It cannot be started, takes longer than its limit, or ends in another way than by switching itself off.
+    pub fn run(&self) -> Result<Ended, GuestError> {
+        self.run_unless(&AtomicBool::new(false))
+    }
+
+    /// As [`run`](Self::run), and kills the guest soon after `stop` was set.
+    ///
+    /// # Errors
+    /// As those of [`run`](Self::run), or it was stopped.
+    pub fn run_unless(&self, stop: &AtomicBool) -> Result<Ended, GuestError> {
+        let words = command_line::words(self)?;
+        let scratch = memory::directory(self.memory_mib)?;
+        let failed = |error| GuestError::Start { kernel: self.kernel.path().to_owned(), error };
+        let start = Instant::now();
+        let set = |command: &mut std::process::Command| {
+            // Nothing else of the host's environment says anything to a guest. Its control files are in HOME/.uml.
+            let at = scratch.path();
+            command
+                .args(words)
+                .env_clear()
+                .env("HOME", at)
+                .env("TMPDIR", at)
+                .env("PATH", "/bin:/usr/bin")
+                .current_dir(at);
+        };
+        let mut process = Supervised::start(self.kernel.path(), set, Some(scratch.path()), |_| ()).map_err(failed)?;
+        let ending = process.wait(Some(self.limit), stop).map_err(failed)?;
+        let (wall, console) = (start.elapsed(), readable(&process.output()));
+        match ending {
+            Ending::Exited(status) if status.success() => Ok(Ended { console, wall }),
+            Ending::Exited(status) => Err(match panic_line(&console) {
+                Some(line) => GuestError::Panicked { line: line.to_owned(), console },
+                None => GuestError::Failed { status, console },
+            }),
+            Ending::TimedOut => Err(GuestError::TimedOut { wall, console }),
+            Ending::Stopped => Err(GuestError::Stopped { wall, console }),
+        }
+    }
+}
+
+/// What the kernel gave up for.
+fn panic_line(console: &str) -> Option<&str> {
+    let (_, after) = console.split_once(PANIC_MARK)?;
+    after.lines().next().map(str::trim)
+}
+
+/// A console's text, without what moves a terminal's cursor or changes its colours.
+fn readable(console: &str) -> String {
+    let mut text = String::with_capacity(console.len().min(CONSOLE_BYTES_MAX));
+    for letter in console.chars() {
+        match letter {
+            '\n' | '\t' => text.push(letter),
+            '\r' => {}
+            letter if letter.is_control() => text.extend(letter.escape_default()),
+            letter => text.push(letter),
+        }
+    }
+    text
+}
+
+/// The end of a console for an error; of a panic, what came before the kernel's stack.
+fn last_lines(console: &str) -> String {
+    let end = console.find(PANIC_MARK).unwrap_or(console.len());
+    let lines: Vec<_> = console[..end].lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return "; it has printed nothing".to_owned();
+    }
+    let shown = lines.iter().skip(lines.len().saturating_sub(CONSOLE_LINES_SHOWN)).map(|line| {
+        let end = line.char_indices().map(|(at, _)| at).take_while(|&at| at <= CONSOLE_LINE_BYTES_SHOWN).last();
+        if line.len() <= CONSOLE_LINE_BYTES_SHOWN {
+            (*line).to_owned()
+        } else {
+            line[..end.unwrap_or(0)].to_owned() + "…"
+        }
+    });
+    format!("; its console ends:\n{}", shown.collect::<Vec<_>>().join("\n"))
+}

@@ -1,0 +1,210 @@
+//! Kernels which run as programs.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use crate::cache::Cache;
+use crate::limits::{KERNEL_BYTES_MAX, VERSION_LIMIT};
+use crate::process::{Ending, Supervised};
+
+/// What the program of a user-mode Linux has in it.
+const MARK: &[u8] = b"User Mode Linux v";
+
+/// What it has in it if it can run in virtual time: the name of a timer.
+const TIME_TRAVEL_MARK: &[u8] = b"time-travel-timer-infcpu";
+
+/// Hex digits of a hash in a kernel's id.
+const ID_DIGITS: usize = 8;
+
+/// A Linux kernel which is a program (user-mode Linux) and can run in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    path: PathBuf,
+    release: String,
+    hash: blake3::Hash,
+}
+
+/// There is no such kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// No kernel, or none of this series, is in the cache.
+    #[error("no {}kernel is built; run: dfcp lab kernel build{}", shown(series.as_deref(), ""), shown(series.as_deref(), " "))]
+    NoneBuilt {
+        /// The series asked for, as `6.12`.
+        series: Option<String>,
+    },
+    /// There is no home directory.
+    #[error("cannot find the home directory for the cache of kernels; set HOME or XDG_CACHE_HOME")]
+    NoCache,
+    /// The file system.
+    #[error("cannot read {} ({error}); remove it and run: dfcp lab kernel build", path.display())]
+    Io {
+        /// What was read.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A directory, a link in the cache, or something stranger.
+    #[error("{} is no regular file; remove it and run: dfcp lab kernel build", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file may not be run.
+    #[error("{} is not executable; run chmod +x, or remove it and run: dfcp lab kernel build", path.display())]
+    NotExecutable {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Some other program.
+    #[error("{} is no Linux kernel that runs as a program (user-mode Linux); run: dfcp lab kernel build", path.display())]
+    NotUserMode {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A kernel without `CONFIG_UML_TIME_TRAVEL_SUPPORT`, as that of Debian's package `user-mode-linux`.
+    #[error("the kernel {} has no virtual time (CONFIG_UML_TIME_TRAVEL_SUPPORT); run: dfcp lab kernel build", path.display())]
+    NoTimeTravel {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It does not run on this machine, or says no release.
+    #[error("the kernel {} does not say its release with --version ({why}); build it anew: dfcp lab kernel build", path.display())]
+    NoRelease {
+        /// The path.
+        path: PathBuf,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// The series with a space on one side, or nothing.
+fn shown(series: Option<&str>, before: &str) -> String {
+    let after = if before.is_empty() { " " } else { "" };
+    series.map(|series| format!("{before}{series}{after}")).unwrap_or_default()
+}
+
+impl Kernel {
+    /// The kernel at `path`. Nothing is run that does not look like one.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no user-mode Linux with virtual time which runs here.
+    pub fn at(path: &Path) -> Result<Self, KernelError> {
+        let unreadable = |error| KernelError::Io { path: path.to_owned(), error };
+        let path = std::path::absolute(path).map_err(unreadable)?;
+        let metadata = path.metadata().map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(KernelError::NotAFile { path });
+        }
+        let mut program = Vec::new();
+        let file = File::open(&path).map_err(unreadable)?;
+        file.take(KERNEL_BYTES_MAX).read_to_end(&mut program).map_err(unreadable)?;
+        if !program.starts_with(b"\x7fELF") || !contains(&program, MARK) {
+            return Err(KernelError::NotUserMode { path });
+        }
+        if !contains(&program, TIME_TRAVEL_MARK) {
+            return Err(KernelError::NoTimeTravel { path });
+        }
+        if metadata.permissions().mode() & 0o111 == 0 {
+            return Err(KernelError::NotExecutable { path });
+        }
+        let release = ask_release(&path).map_err(|why| KernelError::NoRelease { path: path.clone(), why })?;
+        Ok(Self { path, release, hash: blake3::hash(&program) })
+    }
+
+    /// The newest kernel in the user's cache, or the newest of a series as `6.12`, or of a release as `6.12.117`.
+    ///
+    /// # Errors
+    /// There is none, or the cache cannot be read.
+    pub fn find(series: Option<&str>) -> Result<Self, KernelError> {
+        Self::find_in(&Cache::of_user()?, series)
+    }
+
+    /// As [`find`](Self::find), in another cache.
+    ///
+    /// # Errors
+    /// There is none, or the cache cannot be read.
+    pub fn find_in(cache: &Cache, series: Option<&str>) -> Result<Self, KernelError> {
+        let mut kernels = cache.entries()?.into_iter().filter_map(|cached| cached.kernel.ok());
+        let fits = |kernel: &Self| series.is_none_or(|series| kernel.series() == series || kernel.release == series);
+        kernels.find(fits).ok_or_else(|| KernelError::NoneBuilt { series: series.map(str::to_owned) })
+    }
+
+    /// All kernels in the user's cache which can be used, the newest release first.
+    ///
+    /// # Errors
+    /// The cache cannot be read.
+    pub fn all() -> Result<Vec<Self>, KernelError> {
+        Ok(Cache::of_user()?.entries()?.into_iter().filter_map(|cached| cached.kernel.ok()).collect())
+    }
+
+    /// Its program.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it calls itself, as `6.12.117`.
+    #[must_use]
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The first two numbers of its release, as `6.12`.
+    #[must_use]
+    pub fn series(&self) -> &str {
+        self.release.match_indices(['.', '-']).nth(1).map_or(&self.release, |(end, _)| &self.release[..end])
+    }
+
+    /// What tells it from all others: its release and the first digits of its program's BLAKE3, as `6.12.117-0123abcd`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}-{}", self.release, &self.hash.to_hex()[..ID_DIGITS])
+    }
+
+    /// One which is not there.
+    #[cfg(test)]
+    pub(crate) fn of_test(release: &str) -> Self {
+        Self { path: PathBuf::from("/nonexistent/linux"), release: release.to_owned(), hash: blake3::hash(b"") }
+    }
+
+    /// The numbers of its release, for comparing.
+    pub(crate) fn version(&self) -> Vec<u32> {
+        self.release.split(['.', '-', '+']).map_while(|number| number.parse().ok()).collect()
+    }
+}
+
+fn contains(program: &[u8], mark: &[u8]) -> bool {
+    program.windows(mark.len()).any(|window| window == mark)
+}
+
+/// What the program answers to `--version`.
+fn ask_release(path: &Path) -> Result<String, String> {
+    let set = |command: &mut std::process::Command| {
+        command.arg("--version");
+    };
+    let mut process = Supervised::start(path, set, None, |_| ()).map_err(|error| error.to_string())?;
+    let ending = process.wait(Some(VERSION_LIMIT), &AtomicBool::new(false)).map_err(|error| error.to_string())?;
+    let output = process.output();
+    match ending {
+        Ending::Exited(status) if status.success() => release_in(&output),
+        Ending::Exited(status) => Err(status.to_string()),
+        Ending::TimedOut | Ending::Stopped => Err(format!("no answer in {} s", VERSION_LIMIT.as_secs())),
+    }
+}
+
+/// A release is one word which begins with two numbers.
+fn release_in(output: &str) -> Result<String, String> {
+    let release = output.trim();
+    let is_word = release.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+_~".contains(&byte));
+    let mut numbers = release.split(['.', '-']);
+    let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u32>().is_ok());
+    if is_word && release.len() <= 64 && is_number(numbers.next()) && is_number(numbers.next()) {
+        Ok(release.to_owned())
+    } else {
+        Err("its answer is no release".to_owned())
+    }
+}
