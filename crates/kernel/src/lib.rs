@@ -6,11 +6,17 @@
 #[cfg(target_os = "linux")]
 mod cache;
 #[cfg(target_os = "linux")]
+pub mod guest;
+#[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
+mod job;
 #[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]
 pub mod limits;
+#[cfg(target_os = "linux")]
+mod platform;
 #[cfg(target_os = "linux")]
 mod process;
 
@@ -20,3 +26,5 @@ pub use cache::{Cache, Cached};
 pub use host::{Ended, Guest, GuestError};
 #[cfg(target_os = "linux")]
 pub use kernel::{Kernel, KernelError};
+#[cfg(target_os = "linux")]
+pub use platform::KernelPlatform;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::expand::{Level, Point};
-use crate::metrics::{is_of_flows, mean_and_sd};
+use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd};
 use crate::plan::{Claim, ClaimKind, Plan, Where};
 use crate::table::{Cell, Table, level};
 
@@ -127,9 +127,17 @@ impl Claimed<'_> {
         (!ratios.is_empty()).then_some(ratios)
     }
 
+    /// The claim is about the plan's own rates: those of its small form are as many times higher as they were brought down.
     fn value(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
-        Some(self.all(&self.values()?, "", |value| (low..=high).contains(&value)))
+        let grows_with_rates = label_and_unit(self.metric).1 == "Mbit/s";
+        let scale = self.cells().next().map(|cell| cell.scale).filter(|_| grows_with_rates).unwrap_or(1.0);
+        let values: Vec<_> = self.values()?.into_iter().map(|(at, value)| (at, value / scale)).collect();
+        let mut finding = self.all(&values, "", |value| (low..=high).contains(&value));
+        if scale < 1.0 {
+            finding.measured += &format!(", times {} what was measured at lower rates", digits(1.0 / scale));
+        }
+        Some(finding)
     }
 
     fn ratio(&self) -> Option<Finding> {

@@ -225,9 +225,8 @@ impl<'run> Course<'run> {
                 .collect(),
             ceiling_bps: scenario.links.first().map_or(0, |link| link.rate_bps) as f64 * best,
             bin_s: scenario.bin_ns as f64 / 1e9,
-            packets_and_hops: (0, 0),
-            cpu_s: None,
             random_losses,
+            ..Measured::default()
         }
     }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 mod claims;
 pub mod course;
 mod docs;

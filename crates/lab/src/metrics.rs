@@ -18,6 +18,9 @@ pub struct Measured {
     /// Packets of all flows which the bottlenecks' loss models took while goodput counted. `None` where nothing can be lost
     /// at random.
     pub random_losses: Option<u64>,
+    /// Whether losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unseeded: bool,
     /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
     pub cpu_s: Option<f64>,
 }

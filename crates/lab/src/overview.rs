@@ -133,6 +133,7 @@ mod tests {
             series: series.to_owned(),
             point: vec![("loss".to_owned(), Level::Number(loss))],
             warm_up_s: 0.0,
+            scale: 1.0,
             measured: measured.collect(),
         }
     }

@@ -23,6 +23,8 @@ pub struct Cell {
     pub point: Point,
     /// From when on goodput counts in these runs.
     pub warm_up_s: f64,
+    /// What the plan's rates were multiplied with.
+    pub scale: f64,
     /// What was measured, in order of repetitions; those without a record are left out.
     pub measured: Vec<Measured>,
 }
@@ -101,6 +103,7 @@ impl Table {
                     series: run.label(),
                     point: run.point.clone(),
                     warm_up_s: run.scenario.warm_up_ns as f64 / 1e9,
+                    scale: run.scale,
                     measured: Vec::new(),
                 });
             }

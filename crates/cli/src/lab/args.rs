@@ -34,8 +34,15 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
+    /// Whether the simulator and a kernel measure the same: runs the small form of plans on both until every mean is sure
+    #[cfg(target_os = "linux")]
+    Agree(AgreeArgs),
     /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
     Trace(TraceArgs),
+    /// Do a job as the first process of a kernel in virtual time, which alone starts this
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Guest(super::guest::GuestArgs),
 }
 
 /// Which plans.
@@ -70,6 +77,9 @@ pub struct RunsArg {
     /// What makes the runs; several stand side by side: --platform sim,kernel
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
     pub platform: Vec<Platform>,
+    /// Which kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Vec<String>,
     /// Runs of every point, instead of the plan's number
     #[arg(long, value_name = "N")]
     pub seeds: Option<NonZeroU32>,
@@ -83,6 +93,9 @@ pub struct RunsArg {
 pub enum Platform {
     /// The simulator.
     Sim,
+    /// A Linux kernel in virtual time, with its own TCP and queues; see `dfcp lab kernel`.
+    #[cfg(target_os = "linux")]
+    Kernel,
 }
 
 /// `dfcp lab run`
@@ -123,6 +136,38 @@ pub struct ReportArgs {
     /// Which runs.
     #[command(flatten)]
     pub runs: RunsArg,
+    /// Which plans.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab agree`
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab agree S1 V7
+  dfcp lab agree all --jobs 2 --check
+
+Of every point the mean aggregate goodput is compared. Runs are added, up to 40, until the standard error of both means is at \
+most a quarter of what they may be apart: 5 % where nothing is lost at random, 20 % where something is. Points which vary too \
+much for that are listed and not counted.")]
+pub struct AgreeArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Option<String>,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Runs at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Exit with 1 if fewer than 95 % of the sure points without random loss, or 90 % of those with it, agree
+    #[arg(long)]
+    pub check: bool,
     /// Which plans.
     #[command(flatten)]
     pub which: PlansArg,

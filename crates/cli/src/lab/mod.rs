@@ -1,6 +1,10 @@
 //! `dfcp lab`: plans are run on the simulator and other platforms, and their claims are judged.
 
+#[cfg(target_os = "linux")]
+mod agree;
 pub mod args;
+#[cfg(target_os = "linux")]
+pub mod guest;
 mod platforms;
 mod progress;
 mod report;
@@ -38,7 +42,11 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         }
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Agree(args) => agree::run(args).await,
         LabCommand::Trace(args) => trace::run(args).await,
+        #[cfg(target_os = "linux")]
+        LabCommand::Guest(args) => guest::run(&args),
     }
 }
 

@@ -1,7 +1,13 @@
 //! The platforms which make runs.
 
+#[cfg(target_os = "linux")]
+use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use anyhow::Context;
+#[cfg(target_os = "linux")]
+use dfcp_kernel::{Kernel, KernelPlatform};
 use dfcp_lab::{Platform, Sim};
 
 use super::args::{self, RunsArg};
@@ -15,13 +21,29 @@ pub(super) type Platforms = Vec<Box<dyn Platform>>;
 /// One of them is not there.
 pub(super) fn of(runs: &RunsArg) -> anyhow::Result<Arc<Platforms>> {
     let mut all: Platforms = Vec::new();
-    for name in &runs.platform {
-        let platform: Box<dyn Platform> = match name {
-            args::Platform::Sim => Box::new(Sim::default()),
-        };
+    let mut add = |platform: Box<dyn Platform>| {
         if !all.iter().any(|other| other.engine() == platform.engine()) {
             all.push(platform);
         }
+    };
+    for name in &runs.platform {
+        match name {
+            args::Platform::Sim => add(Box::new(Sim::default())),
+            #[cfg(target_os = "linux")]
+            args::Platform::Kernel => kernels(&runs.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
+        }
     }
     Ok(Arc::new(all))
+}
+
+/// Those kernels, or the newest that was built.
+#[cfg(target_os = "linux")]
+fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
+    let program = std::env::current_exe().context("cannot find this program, which guests run")?;
+    let kernel = |name: &String| {
+        // A release has no slash, a path may be written with one.
+        if name.contains('/') { Kernel::at(Path::new(name)) } else { Kernel::find(Some(name)) }
+    };
+    let kernels = if names.is_empty() { vec![Kernel::find(None)] } else { names.iter().map(kernel).collect() };
+    kernels.into_iter().map(|kernel| Ok(KernelPlatform::new(kernel?, program.clone()))).collect()
 }

@@ -9,6 +9,7 @@ fn table() -> Table {
         series: series.to_owned(),
         point: vec![("loss".to_owned(), Level::Number(loss))],
         warm_up_s: 0.0,
+        scale: 1.0,
         measured: vec![Measured {
             flows: goodputs.map(|mbps| FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }).to_vec(),
             ..Measured::default()

@@ -1,0 +1,176 @@
+//! `dfcp lab agree`: whether the simulator and a kernel measure the same.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use dfcp_framing::printable;
+use dfcp_lab::agreement::{
+    Count, Estimate, Outcome, Pair, RUNS_MAX, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, pairs,
+    runs_needed,
+};
+use dfcp_lab::{Run, SideBySide, Table, digits, read};
+use serde_json::json;
+
+use super::args::{self, AgreeArgs, RunsArg};
+use super::{chosen, lay_out, make, platforms, sources};
+use crate::output;
+
+/// Runs are added this often: after the first few it is known rather well how many are needed.
+const ROUNDS_MAX: usize = 4;
+
+/// The file with all points, beside the records.
+const FILE: &str = "agreement.csv";
+
+/// Runs the command.
+///
+/// # Errors
+/// A plan makes no sense, there is no kernel, a run fails, or, with `--check`, fewer points agree than should.
+pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
+    let sources = chosen(sources(&args.which)?, &args.ids)?;
+    let runs = RunsArg {
+        quick: false,
+        small: true,
+        platform: vec![args::Platform::Sim, args::Platform::Kernel],
+        kernel: args.kernel.iter().cloned().collect(),
+        seeds: Some(std::num::NonZeroU32::MIN),
+        results: args.results.clone(),
+    };
+    let platforms = platforms::of(&runs)?;
+    let plans = lay_out(&sources, &runs, &platforms)?;
+    for _ in 0..ROUNDS_MAX {
+        let wanted = wanted(&plans, &args.results)?;
+        if wanted.is_empty() {
+            break;
+        }
+        make(wanted, platforms.clone(), &runs, args.jobs, args.which.json).await?;
+    }
+    let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
+    let mut all = Vec::new();
+    for plan in &plans {
+        all.extend(pairs(&plan.runs, &gather(plan, &args.results)?, ours.engine(), reference.engine()));
+    }
+    write_csv(&all, &args.results)?;
+    show(&all, &reference.engine().platform, args.which.json);
+    if args.check && [false, true].iter().any(|&has_loss| !Count::of(&all, has_loss).is_reached(has_loss)) {
+        bail!("fewer points agree than should; see above which differ");
+    }
+    Ok(())
+}
+
+/// All records there are of a plan's points.
+fn gather(plan: &SideBySide, results: &Path) -> anyhow::Result<Table> {
+    let runs: Vec<Run> =
+        plan.runs.iter().flat_map(|run| (1..=RUNS_MAX).map(|repetition| run.repeated(repetition))).collect();
+    Ok(Table::gather(&runs, &read(results, &plan.source.plan.id)?))
+}
+
+/// Runs which are still needed so that every mean is sure.
+fn wanted(plans: &[SideBySide], results: &Path) -> anyhow::Result<Vec<Run>> {
+    let mut wanted = Vec::new();
+    for plan in plans {
+        let table = gather(plan, results)?;
+        let known = read(results, &plan.source.plan.id)?;
+        for run in &plan.runs {
+            let needed = runs_needed(run, &table);
+            let repeated = (1..=needed).map(|repetition| run.repeated(repetition));
+            wanted.extend(repeated.filter(|run| !known.contains_key(&run.hash)));
+        }
+    }
+    Ok(wanted)
+}
+
+fn point(pair: &Pair) -> String {
+    let levels = pair.point.iter().map(|(name, level)| format!("{name} {level}"));
+    levels.collect::<Vec<_>>().join(", ")
+}
+
+const fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Agrees => "agrees",
+        Outcome::Differs => "differs",
+        Outcome::NotSure => "not sure",
+    }
+}
+
+fn estimate(estimate: &Estimate) -> String {
+    let error = estimate.standard_error_mbps.map_or_else(String::new, |error| format!(" ±{}", digits(error)));
+    format!("{}{error} ({})", digits(estimate.mean_mbps), estimate.runs)
+}
+
+fn show(pairs: &[Pair], reference: &str, is_json: bool) {
+    if is_json {
+        pairs.iter().for_each(|pair| output::json(&json!({ "pair": pair, "ratio": pair.ratio() })));
+        for has_loss in [false, true] {
+            let count = Count::of(pairs, has_loss);
+            output::json(&json!({ "has_loss": has_loss, "count": count, "is_reached": count.is_reached(has_loss) }));
+        }
+        return;
+    }
+    let mut plan = "";
+    for pair in pairs {
+        if pair.plan != plan {
+            plan = &pair.plan;
+            output::line(&format!(
+                "\n{}: aggregate goodput, Mbit/s: mean ± standard error (runs)\n{:<34} {:<28} {:>20} {:>20} {:>7}",
+                printable(plan),
+                "series",
+                "point",
+                "sim",
+                reference,
+                "ratio"
+            ));
+        }
+        output::line(&format!(
+            "{:<34} {:<28} {:>20} {:>20} {:>7.3}  {}",
+            printable(&pair.series),
+            printable(&point(pair)),
+            estimate(&pair.ours),
+            estimate(&pair.reference),
+            pair.ratio(),
+            word(pair.outcome)
+        ));
+    }
+    output::line("");
+    for (has_loss, what, tolerance, share) in
+        [(false, "without random loss", TOLERANCE, SHARE), (true, "with it", TOLERANCE_WITH_LOSS, SHARE_WITH_LOSS)]
+    {
+        let count = Count::of(pairs, has_loss);
+        let sure = count.agree + count.differ;
+        output::line(&format!(
+            "{what}: {} of {sure} points agree within {} % (target: {} %), {} are not sure",
+            count.agree,
+            100.0 * tolerance,
+            100.0 * share,
+            count.not_sure
+        ));
+    }
+}
+
+fn write_csv(pairs: &[Pair], results: &Path) -> anyhow::Result<()> {
+    let mut text = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,sim_runs,kernel_mbps,\
+                    kernel_standard_error_mbps,kernel_runs,ratio,outcome\r\n"
+        .to_owned();
+    let quoted = |field: &str| format!("\"{}\"", field.replace('"', "\"\""));
+    let error = |estimate: &Estimate| estimate.standard_error_mbps.map_or_else(String::new, |error| error.to_string());
+    for pair in pairs {
+        let (ours, reference) = (&pair.ours, &pair.reference);
+        text += &format!(
+            "{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+            quoted(&pair.plan),
+            quoted(&pair.series),
+            quoted(&point(pair)),
+            pair.has_loss,
+            ours.mean_mbps,
+            error(ours),
+            ours.runs,
+            reference.mean_mbps,
+            error(reference),
+            reference.runs,
+            pair.ratio(),
+            word(pair.outcome)
+        );
+    }
+    let path = results.join(FILE);
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,95 @@
+//! Commands of the user's between two hosts.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use dfcp_lab::scenario::{Layout, Scenario};
+use dfcp_sim::Node;
+use tokio::task::spawn_blocking;
+
+use super::clock::Clock;
+use super::experiment::make_change;
+use super::init::{JOB_DIR, mount_writable};
+use super::network::Network;
+use super::tuning;
+use crate::job::{Commands, OUTPUT_FILES};
+
+/// Runs `commands` at the hosts of the first flow of `scenario`, while its changes happen. Returns the status of the first one.
+///
+/// # Errors
+/// One sentence about what cannot be set up, or what failed.
+pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> Result<i32, String> {
+    let layout = Layout::of(scenario)?;
+    let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
+    tuning::apply(&mut network, &layout, scenario)?;
+    mount_writable(&commands.directory)
+        .map_err(|error| format!("cannot mount {}: {error}", commands.directory.display()))?;
+    let &(sender, receiver) = layout.hosts.first().ok_or("the plan has no flow between whose hosts a command could run")?;
+    let [stdout, stderr, peer_output] = OUTPUT_FILES;
+    let run = |at: Node, other: Node, mut command: Command, outputs: [&str; 2]| {
+        command
+            .current_dir(&commands.directory)
+            .env("DFCP_HERE", network.address(at).to_string())
+            .env("DFCP_PEER", network.address(other).to_string())
+            .stdin(Stdio::null());
+        let name = command.get_program().to_string_lossy().into_owned();
+        let started = outputs.map(output).into_iter().collect::<io::Result<Vec<File>>>().and_then(|mut files| {
+            let (stderr, stdout) = (files.pop(), files.pop());
+            command.stdout(stdout.map_or_else(Stdio::null, Stdio::from));
+            command.stderr(stderr.map_or_else(Stdio::null, Stdio::from));
+            network.enter(at, || command.spawn()).map_err(io::Error::other)?
+        });
+        started.map_err(|error| format!("cannot run {name}: {error}"))
+    };
+    let peer = match &commands.peer {
+        Some(line) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", line]);
+            Some(run(receiver, sender, shell, [peer_output; 2])?)
+        }
+        None => None,
+    };
+    let [program, arguments @ ..] = &commands.command[..] else { return Err("there is no command to run".to_owned()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let command = run(sender, receiver, command, [stdout, stderr])?;
+    let status = tokio::select! {
+        status = ended(command) => status,
+        error = changes(&mut network, &layout, scenario) => return Err(error),
+    };
+    if let Some(mut peer) = peer {
+        // One that has ended by itself cannot be killed, and the rest ends with the machine.
+        let _ = peer.kill();
+    }
+    let status = status.map_err(|error| format!("cannot wait for {program}: {error}"))?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+fn output(name: &str) -> io::Result<File> {
+    File::options().create(true).append(true).open(Path::new(JOB_DIR).join(name))
+}
+
+async fn ended(mut command: Child) -> io::Result<ExitStatus> {
+    spawn_blocking(move || command.wait()).await.map_err(io::Error::other)?
+}
+
+/// Makes the changes of `scenario`; returns if one of them fails, and never otherwise.
+async fn changes(network: &mut Network, layout: &Layout, scenario: &Scenario) -> String {
+    let clock = Clock::start();
+    for change in &scenario.changes {
+        let at = match clock.alarm() {
+            Ok(mut alarm) => alarm.until(change.at_ns).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = at {
+            return format!("cannot wait for a change of the network: {error}");
+        }
+        if let Err(error) = make_change(network, layout, scenario, change) {
+            return error;
+        }
+    }
+    std::future::pending().await
+}

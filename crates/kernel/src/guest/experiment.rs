@@ -1,0 +1,154 @@
+//! One run: network, flows, and what is measured of them.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
+use dfcp_lab::metrics::Measured;
+use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
+use dfcp_netem::Loss;
+
+use super::clock::Clock;
+use super::counters::tcp_counters;
+use super::flow::{self, Told};
+use super::network::{LinkChange, Network};
+use super::tuning;
+
+/// Makes a run of `scenario`.
+///
+/// # Errors
+/// One sentence about what cannot be set up, or what failed.
+pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, String> {
+    let layout = Layout::of(scenario)?;
+    let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
+    tuning::apply(&mut network, &layout, scenario)?;
+    let clock = Clock::start();
+    let mut flows = Vec::new();
+    for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
+        // Different flows draw differently, as in the simulator.
+        let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        flows.push(flow::start(&network, *hosts, spec, seed, clock)?);
+    }
+    let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
+    let mut watch = Watch { scenario, layout: &layout, network, flows, rates_bps };
+    let ended = drive(&mut watch, clock).await?;
+    watch.finish(ended)
+}
+
+/// Lets the time of the scenario pass, or what of it is needed, and writes down its course. Returns when it ended.
+async fn drive<'run>(watch: &mut Watch<'run>, clock: Clock) -> Result<Ended<'run>, String> {
+    let scenario = watch.scenario;
+    let mut alarm = clock.alarm().map_err(|error| error.to_string())?;
+    let mut course = Course::new(scenario);
+    let has_sizes = scenario.flows.iter().all(|flow| flow.bytes.is_some());
+    let mut changes = scenario.changes.iter().peekable();
+    let mut now_ns = 0;
+    loop {
+        let links = watch.links()?;
+        if now_ns > 0 && now_ns % TICK_NS == 0 {
+            course.tick(now_ns, &links, |flow| watch.flows[flow].delivered_bytes());
+        }
+        if !course.is_warm() && now_ns >= scenario.warm_up_ns {
+            let bytes = watch.bytes()?;
+            course.warm(now_ns, &links, &bytes);
+        }
+        while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
+            watch.change(change)?;
+        }
+        if now_ns >= scenario.duration_ns || has_sizes && watch.flows.iter().all(|flow| flow.is_over()) {
+            return Ok(Ended { course, now_ns });
+        }
+        let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
+        now_ns = ((now_ns / TICK_NS + 1) * TICK_NS).min(next_change_ns).min(scenario.duration_ns);
+        alarm.until(now_ns).await.map_err(|error| error.to_string())?;
+    }
+}
+
+/// A run which has ended.
+struct Ended<'run> {
+    course: Course<'run>,
+    now_ns: u64,
+}
+
+/// A run which lasts.
+struct Watch<'run> {
+    scenario: &'run Scenario,
+    layout: &'run Layout,
+    network: Network,
+    flows: Vec<Rc<Told>>,
+    /// Present rates of the scenario's links.
+    rates_bps: Vec<u64>,
+}
+
+impl<'run> Watch<'run> {
+    fn links(&mut self) -> Result<Vec<LinkReading>, String> {
+        let mut readings = Vec::with_capacity(self.layout.links.len());
+        for (&(there, _), &rate_bps) in self.layout.links.iter().zip(&self.rates_bps) {
+            let sample = self.network.sample(there).map_err(|error| error.to_string())?;
+            readings.push(LinkReading {
+                waiting: sample.waiting_packets as usize,
+                rate_bps,
+                offered: sample.offered_packets,
+                queue_drops: sample.dropped_packets,
+                lost: sample.lost_packets,
+                carried_bytes: sample.sent.ip_bytes,
+            });
+        }
+        Ok(readings)
+    }
+
+    fn received_bytes(&mut self, flow: usize) -> Result<u64, String> {
+        let received = self.network.received(self.layout.hosts[flow].1);
+        Ok(received.map_err(|error| error.to_string())?.ip_bytes)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<FlowBytes>, String> {
+        let mut all = Vec::with_capacity(self.flows.len());
+        for flow in 0..self.flows.len() {
+            let received = self.received_bytes(flow)?;
+            all.push(FlowBytes { delivered: self.flows[flow].delivered_bytes(), received });
+        }
+        Ok(all)
+    }
+
+    fn change(&mut self, change: &ChangeSpec) -> Result<(), String> {
+        make_change(&mut self.network, self.layout, self.scenario, change)?;
+        self.rates_bps[change.link] = change.rate_bps.unwrap_or(self.rates_bps[change.link]);
+        Ok(())
+    }
+
+    fn finish(mut self, ended: Ended<'run>) -> Result<Measured, String> {
+        let links = self.links()?;
+        let mut flows: Vec<FlowReading> = Vec::with_capacity(self.flows.len());
+        for flow in 0..self.flows.len() {
+            let received = self.received_bytes(flow)?;
+            let mut reading = self.flows[flow].reading(received);
+            if self.scenario.flows[flow].transport.kind.is_tcp() {
+                let counters = self.network.enter(self.layout.hosts[flow].0, tcp_counters);
+                let counters = counters.map_err(|error| error.to_string())??;
+                (reading.retransmissions, reading.timeouts) = (Some(counters.retransmissions), Some(counters.timeouts));
+            }
+            flows.push(reading);
+        }
+        let measured = ended.course.finish(ended.now_ns, &links, &flows);
+        Ok(Measured { is_unseeded: !self.network.is_seeded(), ..measured })
+    }
+}
+
+/// Makes `change` happen now, in data's direction.
+pub(super) fn make_change(
+    network: &mut Network,
+    layout: &Layout,
+    scenario: &Scenario,
+    change: &ChangeSpec,
+) -> Result<(), String> {
+    let new_loss = match change.loss {
+        Some(p) => Some(Loss::bernoulli(p)),
+        None if change.own_loss => Some(loss(&scenario.links[change.link])?),
+        None => None,
+    };
+    let (there, _) = layout.links[change.link];
+    let delay = change.delay_ns.map(Duration::from_nanos);
+    let change = LinkChange { rate_bps: change.rate_bps, delay, loss: new_loss };
+    network.change(there, &change).map_err(|error| error.to_string())
+}

@@ -1,0 +1,49 @@
+//! When the first packets of data leave and arrive, whatever carries them.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+use dfcp_lab::HANDSHAKE_BYTES_MAX;
+use dfcp_sim::Node;
+use rustix::net::{RecvFlags, recv};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+use super::{Ends, Told};
+
+/// All protocols, packets which leave included (`linux/if_ether.h`).
+const ETH_P_ALL: u16 = 3;
+
+/// Notes the times of the flow's first packets of data at its two hosts.
+pub(super) fn watch(ends: &Ends<'_>) -> Result<(), String> {
+    watch_at(ends, ends.sender, |told| &told.first_sent_ns)?;
+    watch_at(ends, ends.receiver, |told| &told.first_received_ns)
+}
+
+fn watch_at(ends: &Ends<'_>, host: Node, time: fn(&Told) -> &Cell<Option<u64>>) -> Result<(), String> {
+    let socket = ends.at(host, "a watch of packets", socket)?;
+    let (told, sender) = (Rc::clone(&ends.told), ends.network.address(ends.sender).octets());
+    ends.run(async move {
+        // An IPv4 header; lengths are those of whole packets.
+        let mut header = [0; 20];
+        loop {
+            let receive = || Ok(recv(&socket, &mut header, RecvFlags::TRUNC)?);
+            let (_, packet_bytes) = socket.async_io(Interest::READABLE, receive).await?;
+            if packet_bytes > HANDSHAKE_BYTES_MAX as usize && header[12..16] == sender {
+                told.note(time(&told));
+                return Ok::<_, io::Error>(());
+            }
+        }
+    });
+    Ok(())
+}
+
+/// A socket of packets, of which the runtime takes care as of one of UDP.
+fn socket() -> io::Result<UdpSocket> {
+    let protocol = Protocol::from(i32::from(ETH_P_ALL.to_be()));
+    let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket.into())
+}

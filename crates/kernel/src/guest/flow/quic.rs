@@ -1,0 +1,44 @@
+//! QUIC by quinn, over sockets.
+
+use std::error::Error;
+use std::net::{SocketAddr, UdpSocket};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use dfcp_sim::{QUIC_NAME, QuicConfig, quic_configs};
+use quinn::{Endpoint, EndpointConfig, TokioRuntime};
+
+use super::{Ends, read, write};
+
+pub(super) fn start(ends: &Ends<'_>, config: QuicConfig) -> Result<(), String> {
+    let (client, server) = quic_configs(config, ends.seed).map_err(|error| error.to_string())?;
+    let (from, to) = (ends.sender_address(), ends.receiver_address());
+    let endpoint = |at: SocketAddr, server| {
+        Endpoint::new(EndpointConfig::default(), server, UdpSocket::bind(at)?, Arc::new(TokioRuntime))
+    };
+    let listener = ends.at(ends.receiver, "QUIC", || endpoint(to, Some(server)))?;
+    let sender = ends.at(ends.sender, "QUIC", || endpoint(from, None))?;
+    let (told, bytes) = (Rc::clone(&ends.told), ends.spec.bytes);
+    ends.run(async move {
+        let incoming = listener.accept().await.ok_or("the endpoint of the receiver is closed")?;
+        let connection = incoming.await?;
+        let mut stream = connection.accept_uni().await?;
+        read(&mut stream, &told, bytes, |_| ()).await?;
+        // Its last acknowledgement leaves before the connection does.
+        connection.closed().await;
+        Ok::<_, Box<dyn Error>>(())
+    });
+    let (told, start_ns) = (Rc::clone(&ends.told), ends.spec.start_ns);
+    ends.run(async move {
+        told.clock.alarm()?.until(start_ns).await?;
+        told.started_ns.set(told.clock.now_ns());
+        let connection = sender.connect_with(client, to, QUIC_NAME)?.await?;
+        let mut stream = connection.open_uni().await?;
+        write(&mut stream, bytes).await?;
+        stream.finish()?;
+        stream.stopped().await?;
+        told.note(&told.confirmed_ns);
+        Ok::<_, Box<dyn Error>>(())
+    });
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! What runs inside: this program, as the first process of a kernel in virtual time.
+
+mod clock;
+mod counters;
+mod execute;
+mod experiment;
+mod flow;
+pub mod init;
+mod network;
+mod tuning;
+
+use std::fs;
+use std::path::Path;
+
+use tokio::task::LocalSet;
+
+use crate::job::{ANSWER_FILE, Answer, JOB_FILE, Job, Task};
+
+/// Makes the run which is asked for in the host's directory `shared`, leaves the answer there, and ends the machine.
+///
+/// # Errors
+/// This process is not the first one of a guest.
+pub fn run(shared: &Path) -> Result<(), init::InitError> {
+    init::run(shared, || answer(Path::new(init::JOB_DIR)))
+}
+
+fn answer(directory: &Path) -> Result<(), String> {
+    let answer = work(&directory.join(JOB_FILE)).unwrap_or_else(Answer::Failed);
+    let text = serde_json::to_vec(&answer).map_err(|error| error.to_string())?;
+    let (path, new) = (directory.join(ANSWER_FILE), directory.join(format!("{ANSWER_FILE}.new")));
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn work(path: &Path) -> Result<Answer, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
+    let job = fs::read(path).map_err(|error| wrong(&error))?;
+    let Job { scenario, seed, task } = serde_json::from_slice(&job).map_err(|error| wrong(&error))?;
+    // One thread: which namespace a socket is made in is the thread's.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    LocalSet::new().block_on(&runtime, async {
+        match task {
+            Task::Measure => {
+                let measured = experiment::run(&scenario, seed).await?;
+                Ok(Answer::Measured(Box::new(measured)))
+            }
+            Task::Execute(commands) => Ok(Answer::Executed(execute::run(&scenario, seed, &commands).await?)),
+        }
+    })
+}

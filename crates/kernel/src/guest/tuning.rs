@@ -1,0 +1,72 @@
+//! What the kernel's TCP is told by its settings: windows, thresholds, buffers.
+
+use std::fs;
+
+use dfcp_lab::scenario::{Layout, Scenario};
+use dfcp_sim::{Node, Transport, tcp};
+
+use super::flow;
+use super::network::{Network, RouteMetrics};
+
+/// Socket buffers may grow to this, bytes: more than 200 Mbit/s need over a second.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// HyStart of CUBIC, for the whole kernel.
+const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart";
+
+/// Gives sockets room and flows their options.
+///
+/// # Errors
+/// One sentence about what the kernel cannot be told.
+pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
+    for name in ["rmem_max", "wmem_max"] {
+        write(&format!("/proc/sys/net/core/{name}"), &BUFFER_BYTES_MAX.to_string())?;
+    }
+    let mut hystart = None;
+    for (spec, &(sender, receiver)) in scenario.flows.iter().zip(&layout.hosts) {
+        let Transport::Tcp(config) = flow::transport(spec)? else { continue };
+        for host in [sender, receiver] {
+            network.enter(host, tcp_buffers).map_err(|error| error.to_string())??;
+        }
+        if config.congestion == tcp::Congestion::Cubic && *hystart.get_or_insert(config.hystart) != config.hystart {
+            return Err("the kernel has HyStart for all flows of CUBIC or for none".to_owned());
+        }
+        metrics(network, (sender, receiver), &config)?;
+    }
+    match hystart {
+        Some(is_on) => write(HYSTART, if is_on { "1" } else { "0" }),
+        None => Ok(()),
+    }
+}
+
+/// Those of TCP start as the kernel has them and may grow.
+fn tcp_buffers() -> Result<(), String> {
+    for (name, first) in [("tcp_rmem", "4096 131072"), ("tcp_wmem", "4096 16384")] {
+        write(&format!("/proc/sys/net/ipv4/{name}"), &format!("{first} {BUFFER_BYTES_MAX}"))?;
+    }
+    Ok(())
+}
+
+/// What is not the kernel's default goes with the routes.
+fn metrics(network: &mut Network, (sender, receiver): (Node, Node), config: &tcp::Config) -> Result<(), String> {
+    let default = tcp::Config::modern(config.congestion);
+    let own = |value: u32, default: u32| (value != default).then_some(value);
+    let of_sender = RouteMetrics {
+        initcwnd_segments: own(config.initial_window_segments, default.initial_window_segments),
+        ssthresh_segments: config.initial_ssthresh_segments,
+        ..RouteMetrics::default()
+    };
+    // The most in flight is what the receiver advertises.
+    let window_bytes = own(config.max_window_bytes, default.max_window_bytes);
+    let of_receiver = RouteMetrics { window_bytes, ..RouteMetrics::default() };
+    for (host, peer, metrics) in [(sender, receiver, of_sender), (receiver, sender, of_receiver)] {
+        if metrics != RouteMetrics::default() {
+            network.set_route_metrics(host, peer, metrics).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &str, value: &str) -> Result<(), String> {
+    fs::write(path, value).map_err(|error| format!("cannot write {value} to {path}: {error}"))
+}

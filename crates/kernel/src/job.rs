@@ -1,0 +1,61 @@
+//! What a guest is asked for, and what it answers: files in a directory which it shares with its host.
+
+use std::path::PathBuf;
+
+use dfcp_lab::metrics::Measured;
+use dfcp_lab::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+/// The file with the [`Job`], JSON.
+pub const JOB_FILE: &str = "job.json";
+
+/// The file with the [`Answer`], JSON. It is written under another name first: a guest which was stopped leaves none.
+pub const ANSWER_FILE: &str = "answer.json";
+
+/// The files with what the commands of a [`Task::Execute`] write: that at the sender's host, standard output and standard error;
+/// and both of that at the receiver's.
+pub const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
+
+/// A guest's job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The network, what changes in it, and the flows.
+    pub scenario: Scenario,
+    /// Of netem's losses, and of what DFCP and quinn draw.
+    pub seed: u64,
+    /// What to do with it.
+    pub task: Task,
+}
+
+/// What to do with a network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Run the flows and measure them.
+    Measure,
+    /// Run commands at the hosts of the first flow, instead of the flows.
+    Execute(Commands),
+}
+
+/// Commands between two hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commands {
+    /// At the sender's host: a program and its arguments. The machine ends with it.
+    pub command: Vec<String>,
+    /// At the receiver's host, for a shell.
+    pub peer: Option<String>,
+    /// Where both run, a directory of the host's in which they may write.
+    pub directory: PathBuf,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The flows were run.
+    Measured(Box<Measured>),
+    /// The command ended with this status, or 128 and the signal which ended it.
+    Executed(i32),
+    /// Nothing of it, because of this.
+    Failed(String),
+}

@@ -1,0 +1,188 @@
+//! Whether platforms agree: the same points on both, as sure as the comparison needs them.
+
+use serde::Serialize;
+
+use crate::claims::name;
+use crate::expand::{Point, Run};
+use crate::platform::Engine;
+use crate::table::{Cell, Table};
+
+/// How far two means may be apart where nothing is lost at random, as a share of the reference.
+pub const TOLERANCE: f64 = 0.05;
+
+/// The same where something is.
+pub const TOLERANCE_WITH_LOSS: f64 = 0.2;
+
+/// The share of points without random loss which must be within the tolerance, ...
+pub const SHARE: f64 = 0.95;
+
+/// ... and of those with it.
+pub const SHARE_WITH_LOSS: f64 = 0.9;
+
+/// Standard errors of both means are at most this share of the tolerance, or the point does not count.
+const SURE: f64 = 0.25;
+
+/// The most runs of a point.
+pub const RUNS_MAX: u32 = 40;
+
+/// Mean and standard error of the aggregate goodput of a point's runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Mbit/s.
+    pub mean_mbps: f64,
+    /// Of the mean, Mbit/s; `None` of a single run.
+    pub standard_error_mbps: Option<f64>,
+    /// How many runs there are.
+    pub runs: usize,
+}
+
+/// What became of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Both means are within the tolerance.
+    Agrees,
+    /// They are not.
+    Differs,
+    /// They vary too much from run to run to tell.
+    NotSure,
+}
+
+/// A series at a point, on two platforms.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    /// Id of the plan.
+    pub plan: String,
+    /// Label of the series.
+    pub series: String,
+    /// Where.
+    #[serde(serialize_with = "as_text")]
+    pub point: Point,
+    /// Whether packets can be lost at random there.
+    pub has_loss: bool,
+    /// The simulator's.
+    pub ours: Estimate,
+    /// The other platform's.
+    pub reference: Estimate,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+fn as_text<S: serde::Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&name(point))
+}
+
+impl Pair {
+    /// How many times the reference's mean ours is; 1 where both are nothing.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        let (ours, reference) = (self.ours.mean_mbps, self.reference.mean_mbps);
+        if ours == reference { 1.0 } else { ours / reference }
+    }
+
+    /// How far the means may be apart.
+    #[must_use]
+    pub fn tolerance(&self) -> f64 {
+        tolerance(self.has_loss)
+    }
+}
+
+fn tolerance(has_loss: bool) -> f64 {
+    if has_loss { TOLERANCE_WITH_LOSS } else { TOLERANCE }
+}
+
+/// Of a cell's runs; `None` without any.
+fn estimate(cell: &Cell) -> Option<Estimate> {
+    let values: Vec<f64> =
+        cell.measured.iter().filter_map(|run| run.value("aggregate_mbps", None, cell.warm_up_s)).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean_mbps = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean_mbps).powi(2)).sum();
+    let standard_error_mbps = (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt());
+    Some(Estimate { mean_mbps, standard_error_mbps, runs: values.len() })
+}
+
+/// Whether a mean is as sure as `tolerance` needs it.
+fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
+    let allowed_mbps = SURE * tolerance * estimate.mean_mbps;
+    estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
+}
+
+/// The points of a plan which both `ours` and `reference` have run. `runs` are those of both, `table` their records.
+#[must_use]
+pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for run in runs.iter().filter(|run| run.repetition == 1 && run.engine == *ours) {
+        let on = |engine: &Engine| estimate(table.at(&engine.label(&run.series), &run.point)?);
+        let (Some(ours), Some(reference)) = (on(ours), on(reference)) else { continue };
+        let has_loss = (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link));
+        let tolerance = tolerance(has_loss);
+        let pair = Pair {
+            plan: run.plan.clone(),
+            series: run.series.clone(),
+            point: run.point.clone(),
+            has_loss,
+            ours,
+            reference,
+            outcome: Outcome::NotSure,
+        };
+        let is_both_sure = is_sure(&ours, tolerance) && is_sure(&reference, tolerance);
+        let outcome = match (pair.ratio() - 1.0).abs() <= tolerance {
+            _ if !is_both_sure => Outcome::NotSure,
+            true => Outcome::Agrees,
+            false => Outcome::Differs,
+        };
+        pairs.push(Pair { outcome, ..pair });
+    }
+    pairs
+}
+
+/// How many runs a point of `run` needs on its platform, judged by those there are: 3 at least, so many that the mean is
+/// sure, [`RUNS_MAX`] at most.
+#[must_use]
+pub fn runs_needed(run: &Run, table: &Table) -> u32 {
+    const FIRST: u32 = 3;
+    let has_loss = (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link));
+    let estimate = table.at(&run.label(), &run.point).and_then(estimate);
+    let Some(Estimate { mean_mbps, standard_error_mbps: Some(error), runs }) = estimate else { return FIRST };
+    let allowed_mbps = SURE * tolerance(has_loss) * mean_mbps;
+    if error <= allowed_mbps {
+        return (runs as u32).max(FIRST);
+    }
+    // The standard error falls with the root of their number.
+    let needed = runs as f64 * (error / allowed_mbps).powi(2);
+    (needed.ceil().min(f64::from(RUNS_MAX)) as u32).max(FIRST)
+}
+
+/// What became of points, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Those that agree.
+    pub agree: usize,
+    /// Those that differ.
+    pub differ: usize,
+    /// Those that are not sure.
+    pub not_sure: usize,
+}
+
+impl Count {
+    /// Of those `pairs` which can lose packets at random, or of those which cannot.
+    #[must_use]
+    pub fn of(pairs: &[Pair], has_loss: bool) -> Self {
+        let count = |outcome| pairs.iter().filter(|pair| pair.has_loss == has_loss && pair.outcome == outcome).count();
+        Self { agree: count(Outcome::Agrees), differ: count(Outcome::Differs), not_sure: count(Outcome::NotSure) }
+    }
+
+    /// Whether as large a share of the sure points agrees as is asked for.
+    #[must_use]
+    pub fn is_reached(&self, has_loss: bool) -> bool {
+        let share = if has_loss { SHARE_WITH_LOSS } else { SHARE };
+        self.agree as f64 >= share * (self.agree + self.differ) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use super::*;
+use crate::expand::{Choice, expand};
+use crate::metrics::{FlowMeasured, Measured};
+use crate::plan::Source;
+
+fn kernel() -> Engine {
+    Engine { platform: "kernel-6.12".to_owned(), hash: "k".to_owned() }
+}
+
+/// A plan with a point without loss and one with it, on both platforms.
+fn runs() -> Vec<Run> {
+    let text = "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\nseeds = 1\n[topology]\n[[series]]\n\
+                label = \"A\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1]\n[metrics]\n\
+                plot = [\"goodput_mbps\"]\n";
+    let ours = expand(&Source::parse("t.toml", text).unwrap(), Choice::default()).unwrap();
+    ours.iter().flat_map(|run| [run.clone(), run.on(&kernel())]).collect()
+}
+
+/// What the runs gave, in order: Mbit/s of each repetition.
+fn table(runs: &[Run], mbps: &[&[f64]]) -> Table {
+    let measured = |mbps: &f64| Measured {
+        flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+        ..Measured::default()
+    };
+    let cell = |(run, mbps): (&Run, &&[f64])| Cell {
+        series: run.label(),
+        point: run.point.clone(),
+        warm_up_s: 0.0,
+        scale: 1.0,
+        measured: mbps.iter().map(measured).collect(),
+    };
+    Table { cells: runs.iter().zip(mbps).map(cell).collect() }
+}
+
+fn outcomes(mbps: [&[f64]; 4]) -> Vec<(bool, Outcome)> {
+    let runs = runs();
+    let pairs = pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel());
+    pairs.into_iter().map(|pair| (pair.has_loss, pair.outcome)).collect()
+}
+
+#[test]
+fn the_tolerance_is_wider_with_loss() {
+    let found = outcomes([&[104.0, 104.0], &[100.0, 100.0], &[81.0, 81.0], &[100.0, 100.0]]);
+    assert_eq!(found, [(false, Outcome::Agrees), (true, Outcome::Agrees)]);
+    let found = outcomes([&[106.0, 106.0], &[100.0, 100.0], &[121.0, 121.0], &[100.0, 100.0]]);
+    assert_eq!(found, [(false, Outcome::Differs), (true, Outcome::Differs)]);
+}
+
+#[test]
+fn what_varies_too_much_does_not_count_on_either_side() {
+    // A standard error of 2 % where 1.25 % are allowed; of 5 % where 5 % are.
+    let found = outcomes([&[98.0, 102.0], &[100.0, 100.0], &[95.0, 105.0], &[100.0, 100.0]]);
+    assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::Agrees)]);
+    let found = outcomes([&[100.0, 100.0], &[100.0], &[100.0, 100.0], &[60.0, 140.0]]);
+    assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::NotSure)]);
+}
+
+#[test]
+fn a_point_which_one_platform_lacks_is_no_pair() {
+    assert_eq!(outcomes([&[1.0, 1.0], &[], &[], &[1.0, 1.0]]), []);
+}
+
+#[test]
+fn nothing_agrees_with_nothing_alone() {
+    let found = outcomes([&[0.0, 0.0], &[0.0, 0.0], &[0.0, 0.0], &[1.0, 1.0]]);
+    assert_eq!(found, [(false, Outcome::Agrees), (true, Outcome::Differs)]);
+}
+
+#[test]
+fn runs_are_added_until_the_mean_is_sure() {
+    let runs = runs();
+    let needed = |mbps: &[f64]| runs_needed(&runs[0], &table(&runs, &[mbps]));
+    assert_eq!(needed(&[]), 3);
+    assert_eq!(needed(&[100.0, 100.0]), 3);
+    assert_eq!(needed(&[100.0; 5]), 5);
+    // A standard error of 2.5 %, twice of what is allowed: four times as many.
+    assert_eq!(needed(&[97.5, 102.5]), 8);
+    assert_eq!(needed(&[10.0, 190.0]), RUNS_MAX);
+}
+
+#[test]
+fn unsure_points_are_not_a_part_of_the_share() {
+    let count = Count { agree: 19, differ: 1, not_sure: 100 };
+    assert!(count.is_reached(false));
+    assert!(!Count { agree: 18, ..count }.is_reached(false) && Count { agree: 18, ..count }.is_reached(true));
+}
