@@ -2,3 +2,6 @@
 //! its own TCP, its own queue disciplines and this project's `dfcp` on real sockets.
 
 #![forbid(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+pub mod guest;
