@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 
 pub(crate) fn run() -> ExitCode {
     // `cargo test -- --list` and the like.
@@ -25,6 +26,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn boot(kernel: &Path, home: &Path, filters: &[String]) -> Vec<String> {
+    let start = Instant::now();
     let mut child = Command::new(kernel)
         // Without its own root and console the kernel appends both: behind the dashes, where they are init's arguments.
         .args([
@@ -50,7 +52,7 @@ fn boot(kernel: &Path, home: &Path, filters: &[String]) -> Vec<String> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let said = lines.map(|line| {
         let line = line.unwrap().trim_end().to_owned();
-        println!("{line}");
+        println!("{:7.2} s  {line}", start.elapsed().as_secs_f64());
         line
     });
     let said = said.collect();

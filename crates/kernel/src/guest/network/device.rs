@@ -51,6 +51,11 @@ pub(super) struct Route {
 }
 
 /// What a route tells TCP about connections to its destination. What is `None` is left to TCP.
+///
+/// TCP takes `ssthresh` and `cwnd` from what it remembers about the destination, which it writes, with these, at the end of
+/// the first connection: they hold from the second one on, and `ssthresh` only where
+/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver whose buffer grows by itself
+/// (`net.ipv4.tcp_moderate_rcvbuf`) soon forgets its `window`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
     /// The most that is ever offered to the sender, bytes.

@@ -131,7 +131,8 @@ impl Netlink {
         options: Attributes,
     ) -> Result<(), Refusal> {
         let priority = 1;
-        let header = tcmsg(device, 0, parent, priority << 16 | u32::from(protocol.to_be()));
+        // The classifier `flow` needs a handle; it has one filter.
+        let header = tcmsg(device, 1, parent, priority << 16 | u32::from(protocol.to_be()));
         let attributes = Attributes::after(header).string(TCA_KIND, kind).nested(TCA_OPTIONS, options);
         self.request(RTM_NEWTFILTER, NLM_F_CREATE, &attributes.into_bytes()).map(drop)
     }

@@ -79,10 +79,10 @@ impl Wire {
     }
 
     /// Each flow's share of the limit. The simulator's DRR has one limit for all flows and drops from the longest; the
-    /// kernel's has a limit for each.
+    /// kernel's has a limit for each. One packet more waits beside the classes: the next one, which tbf has asked for.
     fn class_limit_packets(&self) -> u32 {
         let flows = u32::try_from(self.sources.len()).unwrap_or(u32::MAX).max(1);
-        self.limit_packets.div_ceil(flows).max(1)
+        self.limit_packets.saturating_sub(1).div_ceil(flows).max(1)
     }
 
     /// The one queue below tbf, or below RED.
