@@ -6,7 +6,7 @@ mod execute;
 mod experiment;
 mod flow;
 pub mod init;
-mod network;
+pub mod network;
 mod tuning;
 
 use std::fs;

@@ -1,0 +1,100 @@
+//! What a process does which the kernel started as init: first and last.
+
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::time::Duration;
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::unistd::{getpid, sync};
+
+/// Where the host's directory of the job is.
+pub const JOB_DIR: &str = "/run/job";
+
+/// Until the kernel has passed some ticks of 10 ms its timers are as coarse as these; virtual time is free.
+const TIMERS_START: Duration = Duration::from_millis(100);
+
+/// Why init could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InitError {
+    /// Somebody else started it.
+    #[error("this is process {0}, not 1: the kernel platform starts this command within its own kernel, nobody else")]
+    NotInit(i32),
+    /// A file system could not be mounted.
+    #[error("cannot mount {kind} at {at}: {error}")]
+    Mount {
+        /// The file system.
+        kind: &'static str,
+        /// Where.
+        at: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// Does the work of init around `job`: mounts what is needed, the host's directory `shared` at [`JOB_DIR`] among it, and
+/// ends the machine when `job` returns, fails or panics, with its sentence on the console.
+///
+/// # Errors
+/// It is not process 1: there is nothing to end. Otherwise it does not return.
+pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(), E>) -> Result<(), InitError> {
+    let pid = getpid().as_raw();
+    if pid != 1 {
+        return Err(InitError::NotInit(pid));
+    }
+    // What a panic says is written by its hook; unwinding ends here, or the kernel would panic, too, with its own text.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        mount_all(shared).map_err(|error| error.to_string())?;
+        std::thread::sleep(TIMERS_START);
+        job().map_err(|error| error.to_string())
+    }));
+    if let Ok(Err(sentence)) = outcome {
+        say(&sentence);
+    }
+    power_off()
+}
+
+/// Ends the machine.
+fn power_off() -> Result<(), InitError> {
+    sync();
+    let Err(error) = reboot(RebootMode::RB_POWER_OFF);
+    say(&format!("cannot power off: {error}"));
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "the console is all that init has")]
+fn say(sentence: &str) {
+    eprintln!("error: {sentence}");
+}
+
+fn mount_all(shared: &Path) -> Result<(), InitError> {
+    let fs = |kind, at| mount_one(kind, at, None);
+    fs("proc", "/proc")?;
+    fs("sysfs", "/sys")?;
+    fs("devtmpfs", "/dev")?;
+    fs("tmpfs", "/run")?;
+    fs("tmpfs", "/tmp")?;
+    let failed = |error| InitError::Mount { kind: "hostfs", at: JOB_DIR, error };
+    std::fs::create_dir(JOB_DIR).map_err(failed)?;
+    mount_one("hostfs", JOB_DIR, Some(shared))
+}
+
+/// Makes a directory of the host's writable, where it is: the rest of its files is not.
+///
+/// # Errors
+/// It cannot be mounted.
+pub(super) fn mount_writable(directory: &Path) -> io::Result<()> {
+    // It may be below one of the guest's own file systems.
+    std::fs::create_dir_all(directory)?;
+    Ok(mount(Some("none"), directory, Some("hostfs"), MsFlags::empty(), Some(directory))?)
+}
+
+/// A file system that is there already, as devtmpfs where the kernel mounts it by itself, stays.
+fn mount_one(kind: &'static str, at: &'static str, options: Option<&Path>) -> Result<(), InitError> {
+    match mount(Some("none"), at, Some(kind), MsFlags::empty(), options) {
+        Ok(()) | Err(nix::errno::Errno::EBUSY) => Ok(()),
+        Err(error) => Err(InitError::Mount { kind, at, error: error.into() }),
+    }
+}

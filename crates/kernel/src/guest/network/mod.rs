@@ -1,0 +1,202 @@
+//! A scenario's network in the kernel: every node is a network namespace, every link a pair of wires.
+//!
+//! What a wire does to packets from A to B is what a link of the simulator does:
+//!
+//! ```text
+//! A's device            devices of the ether                B's device
+//! tbf ── queue  ──────► redirect ──► netem: transmission ──────►
+//! (pace, drops)                      time, loss, delay
+//! ```
+//!
+//! The ether is one more namespace, without addresses: what comes in at one device of a wire leaves by the other. `tbf` lets
+//! one packet go at a time, at the link's rate; so the queue below it holds what waits, and not the packet being sent.
+//! `netem` then holds each packet for its transmission time and the delay.
+
+mod attributes;
+mod build;
+mod device;
+mod error;
+mod ethtool;
+mod namespace;
+mod netlink;
+mod qdisc;
+mod tc;
+mod wire;
+
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use dfcp_lab::scenario::Layout;
+use dfcp_netem::Loss;
+use dfcp_sim::{Edge, Node};
+
+use self::device::Route;
+pub use self::device::{Counters, RouteMetrics};
+use self::error::Asked;
+pub use self::error::NetworkError;
+use self::namespace::Namespace;
+pub use self::netlink::Refusal;
+use self::wire::Wire;
+
+/// A network in the kernel. It is gone when this is dropped and no process is in its namespaces any more.
+#[derive(Debug)]
+pub struct Network {
+    home: File,
+    nodes: Vec<Namespace>,
+    ether: Namespace,
+    /// By edge.
+    wires: Vec<Wire>,
+    /// Of each node.
+    routes: Vec<Vec<Route>>,
+    seed: u64,
+    is_seeded: bool,
+}
+
+/// What changes on an edge; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// bit/s of IP packets.
+    pub rate_bps: Option<u64>,
+    /// One way.
+    pub delay: Option<Duration>,
+    /// Which packets are lost.
+    pub loss: Option<Loss>,
+}
+
+/// What an edge's queue and wire have counted since they were built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EdgeSample {
+    /// Packets waiting now, without the one being sent.
+    pub waiting_packets: u32,
+    /// Packets which came to the queue and have left it, either way.
+    pub offered_packets: u64,
+    /// Packets which the queue has dropped.
+    pub dropped_packets: u64,
+    /// Packets and bytes which the queue has sent.
+    pub sent: Counters,
+    /// Packets lost at random behind the queue.
+    pub lost_packets: u64,
+}
+
+impl Network {
+    /// Builds a layout's network.
+    ///
+    /// # Errors
+    /// One sentence: which device, what was asked, what the kernel said; or what of the layout the kernel has nothing for.
+    pub fn build(layout: &Layout, seed: u64) -> Result<Self, NetworkError> {
+        build::build(layout, seed)
+    }
+
+    /// Runs `f` with the thread in a node's namespace: sockets which it makes stay there, and processes which it starts. `f`
+    /// must not hand work to other threads for that.
+    ///
+    /// # Errors
+    /// The thread could not get there.
+    pub fn enter<T>(&self, node: Node, f: impl FnOnce() -> T) -> Result<T, NetworkError> {
+        let failed = |error| NetworkError::system(format!("cannot enter node {}", node.index()), error);
+        self.node(node)?.enter(&self.home, f).map_err(failed)
+    }
+
+    /// Starts a command in a node's namespace.
+    ///
+    /// # Errors
+    /// The thread could not get there, or the command did not start.
+    pub fn spawn_in(&self, node: Node, command: &mut Command) -> Result<Child, NetworkError> {
+        let spawned = self.enter(node, || command.spawn())?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        spawned.map_err(|error| NetworkError::system(format!("cannot start {program}"), error))
+    }
+
+    /// The address of a node.
+    #[must_use]
+    pub fn address(&self, node: Node) -> Ipv4Addr {
+        build::address(node.index())
+    }
+
+    /// Whether the kernel's random losses and jitter follow the seed (Linux 6.6 and later); else each run draws its own.
+    #[must_use]
+    pub fn is_seeded(&self) -> bool {
+        self.is_seeded
+    }
+
+    /// Changes an edge while packets cross it: what waits or travels does so on; the new delay and losses are those of
+    /// packets which come to the wire from now on.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn change(&mut self, edge: Edge, change: &LinkChange) -> Result<(), NetworkError> {
+        let wire = self.wire(edge)?;
+        if let Some(rate_bps) = change.rate_bps {
+            wire.set_rate(rate_bps);
+        }
+        if let Some(delay) = change.delay {
+            wire.netem.delay = delay;
+        }
+        if let Some(loss) = &change.loss {
+            wire.netem.loss = loss.clone();
+        }
+        if change.rate_bps.is_some() {
+            self.set_transmitter(edge.index())?;
+        }
+        self.set_netem(edge.index())
+    }
+
+    /// What an edge has counted: two requests to the kernel at most, so that it may be asked for often.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn sample(&mut self, edge: Edge) -> Result<EdgeSample, NetworkError> {
+        self.wire(edge)?;
+        self.sample_wire(edge.index())
+    }
+
+    /// Packets which came in at a host.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn received(&mut self, node: Node) -> Result<Counters, NetworkError> {
+        self.node(node)?;
+        let into = self.wires.iter().enumerate().filter(|(_, wire)| wire.to == node.index());
+        // The device of a wire's end is that which the pair's other direction leaves by.
+        let devices: Vec<u32> = into.map(|(edge, _)| wire::device(wire::back(edge))).collect();
+        let mut sum = Counters::default();
+        for device in devices {
+            let counters = self.nodes[node.index()].netlink.counters(device);
+            let counters = counters.asked(|| format!("cannot read the statistics of node {}", node.index()))?;
+            sum.packets += counters.received.packets;
+            sum.ip_bytes += counters.received.ip_bytes;
+        }
+        Ok(sum)
+    }
+
+    /// Sets what TCP at `host` goes by on connections to `peer`, from the next one on.
+    ///
+    /// # Errors
+    /// `host` has no route to `peer`, or the kernel refused.
+    pub fn set_route_metrics(&mut self, host: Node, peer: Node, metrics: RouteMetrics) -> Result<(), NetworkError> {
+        let to = self.address(peer);
+        let route = self.routes.get(host.index()).and_then(|routes| routes.iter().find(|route| route.to == to));
+        let none = || NetworkError::layout(format!("node {} has no route to node {}", host.index(), peer.index()));
+        let route = route.ok_or_else(none)?;
+        let set = self.nodes[host.index()].netlink.set_route(route, metrics);
+        set.asked(|| format!("cannot set the metrics of node {}'s route to {to}", host.index()))
+    }
+
+    fn node(&self, node: Node) -> Result<&Namespace, NetworkError> {
+        let none = || NetworkError::layout(format!("the network has no node {}", node.index()));
+        self.nodes.get(node.index()).ok_or_else(none)
+    }
+
+    fn wire(&mut self, edge: Edge) -> Result<&mut Wire, NetworkError> {
+        let none = || NetworkError::layout(format!("the network has no edge {}", edge.index()));
+        self.wires.get_mut(edge.index()).ok_or_else(none)
+    }
+}
+
+/// `what` with the reason of the system.
+fn system(what: &'static str) -> impl Fn(io::Error) -> NetworkError {
+    move |error| NetworkError::system(what, error)
+}

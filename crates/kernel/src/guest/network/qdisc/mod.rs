@@ -1,0 +1,32 @@
+//! The options of the kernel's queue disciplines in bytes, as `include/uapi/linux/pkt_sched.h` lays them out.
+
+pub(super) mod drr;
+pub(super) mod fifo;
+pub(super) mod fq_codel;
+pub(super) mod netem;
+pub(super) mod red;
+pub(super) mod sfq;
+pub(super) mod tbf;
+
+/// The Ethernet header which the kernel counts as a part of every packet, bytes.
+pub(super) const ETHERNET_BYTES: u32 = 14;
+
+/// A probability as the kernel has it: a share of 2³² − 1.
+fn probability(p: f64) -> u32 {
+    (p * f64::from(u32::MAX)).round() as u32 // saturates
+}
+
+/// Numbers of a C structure, one after another.
+fn structure(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_span_the_whole_range() {
+        assert_eq!([0.0, 0.5, 1.0, 2.0].map(probability), [0, 0x8000_0000, u32::MAX, u32::MAX]);
+    }
+}

@@ -1,0 +1,58 @@
+//! red: random early detection.
+
+use dfcp_netem::{Red, RedUnit};
+
+use super::super::attributes::Attributes;
+use super::super::error::NetworkError;
+use super::{probability, structure};
+
+const TCA_RED_PARMS: u16 = 1;
+const TCA_RED_STAB: u16 = 2;
+const TCA_RED_MAX_P: u16 = 3;
+
+/// The kernel's red counts bytes: one packet.
+const PACKET_BYTES: u64 = 1500;
+/// Entries of the table of idle times.
+const TABLE_ENTRIES: u32 = 256;
+
+/// Thresholds in bytes, IP headers included. The kernel's red differs from the simulator's in that it is not gentle: above
+/// the upper threshold everything is dropped. `rate_bps` is that of the link in the beginning: the average falls at its pace
+/// while the link is idle.
+///
+/// # Errors
+/// Thresholds which the kernel's arithmetic of 32 bits cannot hold.
+pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, NetworkError> {
+    let unit = if red.unit == RedUnit::Packets { PACKET_BYTES } else { 1 };
+    let bytes = |threshold: u64| u32::try_from(threshold.saturating_mul(unit)).unwrap_or(u32::MAX);
+    let (min, max) = (bytes(red.min_threshold), bytes(red.max_threshold));
+    // The weight is 2^-Wlog.
+    let weight_log = (-red.weight.log2()).round().clamp(0.0, 31.0) as u32;
+    if max.leading_zeros() <= weight_log {
+        return Err(NetworkError::layout("RED's upper threshold is beyond what the kernel can average"));
+    }
+    // The probability rises by 2^-Plog per byte; the exact one is in an attribute of its own.
+    let slope = f64::from(max.saturating_sub(min).max(1)) / red.max_probability.max(f64::MIN_POSITIVE);
+    let slope_log = slope.log2().round().clamp(0.0, 31.0) as u32;
+    let (cell_log, table) = idle_table(red, rate_bps);
+    let logs = u32::from_ne_bytes([weight_log as u8, slope_log as u8, cell_log, 0]);
+    let no_queue_of_its_own = 0; // its child is set apart, and limits packets
+    Ok(Attributes::new()
+        .bytes(TCA_RED_PARMS, &structure(&[no_queue_of_its_own, min, max, logs]))
+        .bytes(TCA_RED_STAB, &table)
+        .u32(TCA_RED_MAX_P, probability(red.max_probability))
+        .into_bytes())
+}
+
+/// How far the average is halved by an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
+/// 1 / (1 − weight)^m, m being the packets that could have been sent meanwhile. Cells are as long as makes the table reach
+/// until nothing is left of an average of 32 bits.
+fn idle_table(red: &Red, rate_bps: u64) -> (u8, Vec<u8>) {
+    let packet_us = f64::from(red.mean_packet_bytes) * 8e6 / rate_bps.max(1) as f64;
+    let halvings_per_packet = -(1.0 - red.weight).log2();
+    let halvings_per_us = (halvings_per_packet / packet_us).max(f64::MIN_POSITIVE);
+    let gone_us = f64::from(u32::BITS - 1) / halvings_per_us;
+    let cell_log = (gone_us / f64::from(TABLE_ENTRIES - 1)).log2().ceil().clamp(0.0, 31.0);
+    let cell_us = cell_log.exp2();
+    let entry = |at: u32| (f64::from(at) * cell_us * halvings_per_us).round().min(f64::from(u32::BITS - 1)) as u8;
+    (cell_log as u8, (0..TABLE_ENTRIES).map(entry).collect())
+}

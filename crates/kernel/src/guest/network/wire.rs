@@ -1,0 +1,226 @@
+//! One direction of a link: its queue, its transmitter, and the way behind it.
+
+use std::collections::BTreeSet;
+
+use dfcp_netem::{Discipline, LinkConfig};
+use dfcp_sim::Node;
+
+use super::device::{Counters, ip_bytes};
+use super::error::{Asked, NetworkError};
+use super::qdisc::netem::{Netem, TCA_NETEM_PRNG_SEED};
+use super::qdisc::{drr, fifo, fq_codel, red, sfq, tbf};
+use super::tc::{self, Qdisc, handle};
+use super::{EdgeSample, Network, attributes};
+
+/// Behind the loopback device.
+const FIRST_DEVICE: usize = 2;
+/// Of every device's own discipline.
+const ROOT_HANDLE: u32 = handle(1, 0);
+/// Of what is below tbf.
+const QUEUE_HANDLE: u32 = handle(2, 0);
+/// Packets that may wait where the layout has no limit in packets.
+const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;
+/// A full packet with and without its Ethernet header, bytes.
+const FULL_FRAME: (u64, u64) = (1514, 1500);
+/// `struct tc_netem_qopt`, in front of netem's attributes.
+const NETEM_QOPT_BYTES: usize = 24;
+
+/// The device by which an edge's packets leave: of its first node, and of the ether behind it.
+pub(super) fn device(edge: usize) -> u32 {
+    (FIRST_DEVICE + edge) as u32
+}
+
+/// The other direction of the same link.
+pub(super) fn back(edge: usize) -> usize {
+    edge ^ 1
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) netem: Netem,
+    discipline: Discipline,
+    limit_packets: u32,
+    /// Whether it begins at a host of a flow.
+    is_of_host: bool,
+    /// Nodes whose packets cross it.
+    sources: BTreeSet<usize>,
+    has_queue: bool,
+    has_netem: bool,
+    /// How often netem was set: each time its generator needs another seed.
+    drawn: u64,
+}
+
+impl Wire {
+    pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Self {
+        let limit = link.queue.packets.unwrap_or(LIMIT_PACKETS_DEFAULT);
+        Self {
+            from: from.index(),
+            to: to.index(),
+            netem: Netem { rate_bps: link.rate_bps, delay: link.delay, jitter: link.jitter, loss: link.loss.clone() },
+            discipline: link.discipline.clone(),
+            limit_packets: u32::try_from(limit).unwrap_or(u32::MAX),
+            is_of_host,
+            sources: BTreeSet::new(),
+            has_queue: false,
+            has_netem: false,
+            drawn: 0,
+        }
+    }
+
+    pub(super) fn add_source(&mut self, node: usize) {
+        self.sources.insert(node);
+    }
+
+    pub(super) fn set_rate(&mut self, rate_bps: u64) {
+        self.netem.rate_bps = Some(rate_bps);
+    }
+
+    /// Each flow's share of the limit. The simulator's DRR has one limit for all flows and drops from the longest; the
+    /// kernel's has a limit for each. One packet more waits beside the classes: the next one, which tbf has asked for.
+    fn class_limit_packets(&self) -> u32 {
+        let flows = u32::try_from(self.sources.len()).unwrap_or(u32::MAX).max(1);
+        self.limit_packets.saturating_sub(1).div_ceil(flows).max(1)
+    }
+
+    /// The one queue below tbf, or below RED.
+    fn fifo(&self, device: u32, parent: u32, handle: u32) -> Qdisc<'static> {
+        let options = fifo::options(self.limit_packets);
+        Qdisc { device, parent, handle, kind: "pfifo", options, counts_ip: false }
+    }
+}
+
+impl Network {
+    /// Makes or changes the transmitter of an edge, and makes its queue. An edge without a rate has neither.
+    pub(super) fn set_transmitter(&mut self, edge: usize) -> Result<(), NetworkError> {
+        let wire = &self.wires[edge];
+        let Some(rate_bps) = wire.netem.rate_bps else { return Ok(()) };
+        // At a host a packet can be many (UDP segmentation of sockets); tbf takes them apart, but sizes of the parts are
+        // with their Ethernet headers again. So all are there, and the rate makes up for them on full packets.
+        let counts_ip = !wire.is_of_host;
+        let (frame, packet) = FULL_FRAME;
+        let framed = u128::from(rate_bps) * u128::from(frame) / u128::from(packet);
+        let tbf_bps = if counts_ip { rate_bps } else { u64::try_from(framed).unwrap_or(u64::MAX) };
+        let child_limit_packets = if wire.has_queue { wire.limit_packets } else { 0 };
+        let qdisc = Qdisc {
+            device: device(edge),
+            parent: tc::ROOT,
+            handle: ROOT_HANDLE,
+            kind: "tbf",
+            options: tbf::options(tbf_bps, child_limit_packets),
+            counts_ip,
+        };
+        let netlink = &mut self.nodes[wire.from].netlink;
+        netlink.set_qdisc(&qdisc).asked(|| format!("cannot set edge {edge} to {rate_bps} bit/s"))?;
+        if !wire.has_queue {
+            self.add_queue(edge, rate_bps)?;
+            self.wires[edge].has_queue = true;
+        }
+        Ok(())
+    }
+
+    fn add_queue(&mut self, edge: usize, rate_bps: u64) -> Result<(), NetworkError> {
+        let wire = &self.wires[edge];
+        let (device, limit) = (device(edge), wire.limit_packets);
+        let (kind, options) = match &wire.discipline {
+            Discipline::DropTail => ("pfifo", fifo::options(limit)),
+            Discipline::Drr(_) => ("drr", Vec::new()),
+            Discipline::Sfq(sfq) => ("sfq", sfq::options(sfq, limit)),
+            Discipline::FqCodel(fq_codel) => ("fq_codel", fq_codel::options(fq_codel, limit)),
+            Discipline::Red(red) => ("red", red::options(red, rate_bps)?),
+            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ; choose drr or fq-codel")),
+        };
+        let queue = Qdisc { device, parent: ROOT_HANDLE | 1, handle: QUEUE_HANDLE, kind, options, counts_ip: false };
+        let netlink = &mut self.nodes[wire.from].netlink;
+        let what = || format!("cannot give edge {edge} a queue of {kind}");
+        netlink.set_qdisc(&queue).asked(what)?;
+        match &wire.discipline {
+            Discipline::Red(_) => netlink.set_qdisc(&wire.fifo(device, QUEUE_HANDLE | 1, 0)).asked(what),
+            Discipline::Drr(drr) => {
+                let limit = fifo::options(wire.class_limit_packets());
+                for &source in &wire.sources {
+                    // Classes are numbered as the lower halves of addresses are.
+                    let class = QUEUE_HANDLE | (source as u32 + 1);
+                    let weight = u32::from(drr.weights.get(source).copied().unwrap_or(1));
+                    let options = drr::class_options(drr.quantum_bytes.saturating_mul(weight));
+                    netlink.add_class(device, class, "drr", &options).asked(what)?;
+                    let options = limit.clone();
+                    let queue = Qdisc { device, parent: class, handle: 0, kind: "pfifo", options, counts_ip: false };
+                    netlink.set_qdisc(&queue).asked(what)?;
+                }
+                netlink.classify_by_source(device, QUEUE_HANDLE).asked(what)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes or changes what is behind an edge's transmitter. A wire which does nothing has no netem.
+    pub(super) fn set_netem(&mut self, edge: usize) -> Result<(), NetworkError> {
+        let wire = &mut self.wires[edge];
+        if wire.netem.is_nothing() && !wire.has_netem {
+            return Ok(());
+        }
+        let seed = seed_of(self.seed, edge, wire.drawn);
+        let qdisc = Qdisc {
+            device: device(edge),
+            parent: tc::ROOT,
+            handle: ROOT_HANDLE,
+            kind: "netem",
+            options: wire.netem.options(seed)?,
+            counts_ip: false,
+        };
+        let set = self.ether.netlink.set_qdisc(&qdisc);
+        set.asked(|| format!("cannot set delay and losses of edge {edge}"))?;
+        wire.has_netem = true;
+        wire.drawn += 1;
+        Ok(())
+    }
+
+    /// Whether netem took its seed: kernels which do not know the attribute say nothing about it.
+    pub(super) fn took_seed(&mut self) -> Result<bool, NetworkError> {
+        let Some(edge) = self.wires.iter().position(|wire| wire.has_netem) else { return Ok(false) };
+        let read = self.ether.netlink.qdisc(device(edge), ROOT_HANDLE);
+        let read = read.asked(|| format!("cannot read delay and losses of edge {edge}"))?;
+        let options = attributes::find(&read, tc::TCA_OPTIONS).and_then(|options| options.get(NETEM_QOPT_BYTES..));
+        let seed = attributes::find(options.unwrap_or_default(), TCA_NETEM_PRNG_SEED);
+        let seed = seed.and_then(|seed| attributes::u64_at(seed, 0));
+        Ok(seed == Some(seed_of(self.seed, edge, 0)))
+    }
+
+    pub(super) fn sample_wire(&mut self, edge: usize) -> Result<EdgeSample, NetworkError> {
+        let wire = &self.wires[edge];
+        let what = || format!("cannot read the statistics of edge {edge}");
+        let lost = if wire.has_netem {
+            self.ether.netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?.dropped_packets
+        } else {
+            0
+        };
+        let netlink = &mut self.nodes[wire.from].netlink;
+        let mut sample = EdgeSample { lost_packets: lost.into(), ..EdgeSample::default() };
+        if wire.has_queue {
+            let queue = netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?;
+            sample.waiting_packets = queue.waiting_packets;
+            sample.dropped_packets = queue.dropped_packets.into();
+            let bytes = queue.sent_bytes;
+            let bytes = if wire.is_of_host { ip_bytes(bytes, queue.sent_packets) } else { bytes };
+            sample.sent = Counters { packets: queue.sent_packets, ip_bytes: bytes };
+        } else {
+            sample.sent = netlink.counters(device(edge)).asked(what)?.sent;
+        }
+        sample.offered_packets = sample.sent.packets + sample.dropped_packets;
+        Ok(sample)
+    }
+}
+
+/// Seeds of netem: another one for each edge and each change, all following from that of the run (SplitMix64's output
+/// function, Steele et al. 2014).
+fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
+    [edge as u64, drawn].into_iter().fold(seed, |seed, number| {
+        let z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}

@@ -1,0 +1,61 @@
+//! Outside: starts the kernel and hands on what it says.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+pub(crate) fn run() -> ExitCode {
+    // `cargo test -- --list` and the like.
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let Some(kernel) = std::env::var_os("DFCP_KERNEL").map(PathBuf::from) else {
+        println!("skipped: DFCP_KERNEL does not name a kernel of the platform");
+        return ExitCode::SUCCESS;
+    };
+    let home = tempfile::tempdir().unwrap();
+    let said = boot(&kernel, home.path(), &filters);
+    let count = |word: &str| said.iter().filter(|line| line.starts_with(word)).count();
+    let is_complete = said.iter().any(|line| line == "complete");
+    println!(
+        "{} passed, {} failed{}",
+        count("ok "),
+        count("FAILED "),
+        if is_complete { "" } else { ", and then it broke off" }
+    );
+    if is_complete && count("FAILED ") == 0 && count("ok ") > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn boot(kernel: &Path, home: &Path, filters: &[String]) -> Vec<String> {
+    let start = Instant::now();
+    let mut child = Command::new(kernel)
+        // Without its own root and console the kernel appends both: behind the dashes, where they are init's arguments.
+        .args([
+            "root=98:0",
+            "console=tty0",
+            "mem=1500M",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            "time-travel=inf-cpu",
+        ])
+        .args(["con=null", "con0=fd:0,fd:1", "quiet", "loglevel=3"])
+        .arg(format!("init={}", std::env::current_exe().unwrap().display()))
+        .arg("--")
+        .arg(home)
+        .args(filters)
+        .env("HOME", home)
+        .env("TMPDIR", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said = lines.map(|line| {
+        let line = line.unwrap().trim_end().to_owned();
+        println!("{:7.2} s  {line}", start.elapsed().as_secs_f64());
+        line
+    });
+    let said = said.collect();
+    child.wait().unwrap();
+    said
+}
