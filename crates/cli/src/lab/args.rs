@@ -36,6 +36,9 @@ pub enum LabCommand {
     Report(ReportArgs),
     /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
     Trace(TraceArgs),
+    /// Build and list the Linux kernels which run plans in virtual time
+    #[cfg(target_os = "linux")]
+    Kernel(super::kernel::KernelArgs),
 }
 
 /// Which plans.

@@ -1,6 +1,8 @@
 //! `dfcp lab`: plans are run on the simulator, and their claims are judged.
 
 pub mod args;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 mod progress;
 mod report;
 mod show;
@@ -34,6 +36,8 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
         LabCommand::Trace(args) => trace::run(args).await,
+        #[cfg(target_os = "linux")]
+        LabCommand::Kernel(args) => kernel::run(args).await,
     }
 }
 
