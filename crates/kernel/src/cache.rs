@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
+use crate::build::BuildInfo;
 use crate::kernel::{Kernel, KernelError};
 
 /// Name of a kernel's program in its directory.
@@ -22,6 +23,8 @@ pub struct Cached {
     pub directory: PathBuf,
     /// The kernel in it, or why it cannot be used.
     pub kernel: Result<Kernel, KernelError>,
+    /// How it was built; `None` if that is not there or damaged.
+    pub info: Option<BuildInfo>,
 }
 
 impl Cache {
@@ -64,7 +67,8 @@ impl Cache {
             let is_entry = !entry.file_name().as_encoded_bytes().starts_with(b".");
             if is_entry && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 let directory = entry.path();
-                cached.push(Cached { kernel: program_in(&directory), directory });
+                let info = BuildInfo::read(&directory);
+                cached.push(Cached { kernel: program_in(&directory), info, directory });
             }
         }
         cached.sort_by_key(|cached| {

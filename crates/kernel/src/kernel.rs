@@ -208,3 +208,111 @@ fn release_in(output: &str) -> Result<String, String> {
         Err("its answer is no release".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::testing;
+
+    fn refused(path: &Path) -> String {
+        Kernel::at(path).unwrap_err().to_string()
+    }
+
+    /// A program which is none, but begins as one and has these marks in it.
+    fn fake(path: &Path, marks: &[&[u8]], mode: u32) {
+        fs::write(path, [b"\x7fELF\n".as_slice(), &marks.concat()].concat()).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn other_files_are_refused_and_not_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("linux");
+        assert!(refused(&path).contains("cannot read"));
+        assert!(refused(directory.path()).contains("no regular file"));
+        let proof = directory.path().join("was run");
+        let marks = format!("{}{}", String::from_utf8_lossy(MARK), String::from_utf8_lossy(TIME_TRAVEL_MARK));
+        testing::script(&path, &format!("touch '{}'; echo 6.12.1 # {marks}", proof.display()));
+        assert!(refused(&path).contains("no Linux kernel that runs as a program"));
+        assert!(!proof.exists());
+        assert!(refused(Path::new("/bin/sh")).contains("no Linux kernel that runs as a program"));
+        fake(&path, &[MARK], 0o755);
+        assert!(refused(&path).contains("no virtual time (CONFIG_UML_TIME_TRAVEL_SUPPORT)"));
+        fake(&path, &[MARK, TIME_TRAVEL_MARK], 0o644);
+        assert!(refused(&path).contains("is not executable"));
+        fake(&path, &[MARK, TIME_TRAVEL_MARK], 0o755);
+        assert!(refused(&path).contains("does not say its release"), "{}", refused(&path));
+    }
+
+    #[test]
+    fn a_release_is_one_word_of_numbers() {
+        for right in ["6.12.117", "6.1.192\n", "6.12-rc1", "6.8.0-40-generic"] {
+            assert_eq!(release_in(right), Ok(right.trim().to_owned()));
+        }
+        for wrong in ["", "linux", "6", "6.x", "6.12 and more", "6.12\u{1b}[31m", "../6.12", &"6.12".repeat(20)] {
+            assert!(release_in(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernels_names_and_their_order() {
+        let kernel = Kernel::of_test("6.12.117");
+        assert_eq!((kernel.series(), kernel.release()), ("6.12", "6.12.117"));
+        assert_eq!(kernel.id(), "6.12.117-af1349b9");
+        assert_eq!(Kernel::of_test("6.12").series(), "6.12");
+        assert_eq!(Kernel::of_test("6.12-rc1").series(), "6.12");
+        assert!(Kernel::of_test("6.9.3").version() < kernel.version());
+    }
+
+    #[test]
+    fn a_cache_with_anything_in_it_has_no_kernel() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&directory.path().join("kernel"));
+        let none = |series| Kernel::find_in(&cache, series).unwrap_err().to_string();
+        assert_eq!(none(None), "no kernel is built; run: dfcp lab kernel build");
+        assert_eq!(none(Some("6.1")), "no 6.1 kernel is built; run: dfcp lab kernel build 6.1");
+        let entry = |name: &str| {
+            let entry = cache.path().join(name);
+            fs::create_dir_all(&entry).unwrap();
+            entry.join("linux")
+        };
+        fs::create_dir_all(entry("6.1.1-directory")).unwrap();
+        symlink("/bin/sh", entry("6.1.2-link")).unwrap();
+        symlink("/nonexistent", entry("6.1.3-broken-link")).unwrap();
+        fake(&entry("6.1.4-not-executable"), &[MARK, TIME_TRAVEL_MARK], 0o644);
+        entry("6.1.5-empty");
+        fake(&entry(".build-half-made"), &[MARK, TIME_TRAVEL_MARK], 0o755);
+        symlink(cache.path().join("6.1.1-directory"), cache.path().join("6.1.6-link")).unwrap();
+        fs::write(cache.path().join("6.1.7-file"), "").unwrap();
+        let entries = cache.entries().unwrap();
+        assert_eq!(entries.len(), 5, "{entries:?}");
+        assert!(entries.iter().all(|cached| cached.kernel.is_err() && cached.info.is_none()));
+        assert_eq!(none(None), "no kernel is built; run: dfcp lab kernel build");
+        assert!(Cache::at(&cache.path().join("6.1.7-file")).entries().is_err());
+    }
+
+    #[test]
+    fn a_kernel_is_found_beside_what_is_none() {
+        let Some(kernel) = testing::kernel() else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path());
+        fs::create_dir(directory.path().join("6.99-broken")).unwrap();
+        let entry = directory.path().join("any name");
+        fs::create_dir(&entry).unwrap();
+        // By a process of its own, as in `testing::script`.
+        let mut copy = std::process::Command::new("cp");
+        assert!(copy.arg(kernel.path()).arg(entry.join("linux")).status().unwrap().success());
+        // It can be used without it; only a build wants to know more.
+        fs::write(entry.join("build.json"), "{\"release\": \"6.").unwrap();
+        let found = Kernel::find_in(&cache, None).unwrap();
+        assert_eq!((found.id(), found.release()), (kernel.id(), kernel.release()));
+        assert_eq!(Kernel::find_in(&cache, Some(kernel.series())).unwrap(), found);
+        assert_eq!(Kernel::find_in(&cache, Some(kernel.release())).unwrap(), found);
+        assert!(Kernel::find_in(&cache, Some("6")).is_err());
+        let entries = cache.entries().unwrap();
+        assert!(entries[0].kernel.is_ok() && entries[0].info.is_none() && entries[1].kernel.is_err());
+    }
+}

@@ -4,7 +4,11 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+pub mod build;
+#[cfg(target_os = "linux")]
 mod cache;
+#[cfg(target_os = "linux")]
+mod console;
 #[cfg(target_os = "linux")]
 pub mod guest;
 #[cfg(target_os = "linux")]
@@ -19,6 +23,8 @@ pub mod limits;
 mod platform;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(all(test, target_os = "linux"))]
+mod testing;
 
 #[cfg(target_os = "linux")]
 pub use cache::{Cache, Cached};

@@ -29,3 +29,9 @@ pub const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often a running process is checked against the caller's wish to stop.
 pub const STOP_POLL: Duration = Duration::from_millis(100);
+
+/// Bytes of a `build.json`; one has about 4000.
+pub const BUILD_INFO_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes which must be free where a kernel is built: the source's archive, the source, and objects.
+pub const BUILD_BYTES_MIN: u64 = 2_000_000_000;

@@ -1,21 +1,20 @@
 //! A child process with all its descendants: its output is kept in bounds, its time is limited, and nothing of it outlives
 //! this program.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::limits::{CONSOLE_BYTES_MAX, CONSOLE_DRAIN, STOP_POLL};
+use crate::console::Tail;
+use crate::limits::{CONSOLE_DRAIN, STOP_POLL};
 
 /// Waits for the end of its input, which comes when this program has ended, however it did: then it kills the group and
 /// removes the directory. The parent-death signal of Linux would reach one process, and setting it needs `unsafe`.
@@ -33,26 +32,6 @@ pub(crate) enum Ending {
     TimedOut,
     /// The caller wanted it to stop, and it was killed.
     Stopped,
-}
-
-/// The last bytes of an output.
-#[derive(Clone, Debug, Default)]
-struct Tail(Arc<Mutex<VecDeque<u8>>>);
-
-impl Tail {
-    fn add(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = &bytes[bytes.len().saturating_sub(CONSOLE_BYTES_MAX)..];
-        let excess = (kept.len() + bytes.len()).saturating_sub(CONSOLE_BYTES_MAX);
-        kept.drain(..excess);
-        kept.extend(bytes);
-    }
-
-    fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = kept.iter().copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
 }
 
 /// A process and its descendants, in a group of their own.

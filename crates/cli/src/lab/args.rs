@@ -43,6 +43,9 @@ pub enum LabCommand {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guest(super::guest::GuestArgs),
+    /// Build and list the Linux kernels which run plans in virtual time
+    #[cfg(target_os = "linux")]
+    Kernel(super::kernel::KernelArgs),
 }
 
 /// Which plans.

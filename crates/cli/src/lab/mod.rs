@@ -5,6 +5,8 @@ mod agree;
 pub mod args;
 #[cfg(target_os = "linux")]
 pub mod guest;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 mod platforms;
 mod progress;
 mod report;
@@ -47,6 +49,8 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         LabCommand::Trace(args) => trace::run(args).await,
         #[cfg(target_os = "linux")]
         LabCommand::Guest(args) => guest::run(&args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Kernel(args) => kernel::run(args).await,
     }
 }
 

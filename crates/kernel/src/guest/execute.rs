@@ -27,7 +27,8 @@ pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> 
     tuning::apply(&mut network, &layout, scenario)?;
     mount_writable(&commands.directory)
         .map_err(|error| format!("cannot mount {}: {error}", commands.directory.display()))?;
-    let &(sender, receiver) = layout.hosts.first().ok_or("the plan has no flow between whose hosts a command could run")?;
+    let &(sender, receiver) =
+        layout.hosts.first().ok_or("the plan has no flow between whose hosts a command could run")?;
     let [stdout, stderr, peer_output] = OUTPUT_FILES;
     let run = |at: Node, other: Node, mut command: Command, outputs: [&str; 2]| {
         command

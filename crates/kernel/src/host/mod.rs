@@ -11,10 +11,9 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::console::{last_lines, readable};
 use crate::kernel::Kernel;
-use crate::limits::{
-    COMMAND_LINE_BYTES_MAX, CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN, INIT_ARGUMENTS_MAX,
-};
+use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
 use crate::process::{Ending, Supervised};
 
 /// What a kernel says before it gives up.
@@ -112,7 +111,7 @@ pub enum GuestError {
     #[error(
         "the guest was killed after {:.1} s, which is all it may take; a busy loop stops its time, else allow more{}",
         wall.as_secs_f64(),
-        last_lines(console)
+        last_words(console)
     )]
     TimedOut {
         /// How long it ran, on the host's clock.
@@ -131,7 +130,7 @@ pub enum GuestError {
     /// Its kernel gave up, most often because init has ended.
     #[error(
         "the guest's kernel panicked: {line}; init must switch the guest off, its last words say why it did not{}",
-        last_lines(console)
+        last_words(console)
     )]
     Panicked {
         /// The kernel's reason.
@@ -142,7 +141,7 @@ pub enum GuestError {
     /// Its program failed before or after the kernel ran.
     #[error(
         "the guest failed ({status}); user-mode Linux needs ptrace and a writable, executable TMPDIR{}",
-        last_lines(console)
+        last_words(console)
     )]
     Failed {
         /// How.
@@ -203,34 +202,10 @@ fn panic_line(console: &str) -> Option<&str> {
     after.lines().next().map(str::trim)
 }
 
-/// A console's text, without what moves a terminal's cursor or changes its colours.
-fn readable(console: &str) -> String {
-    let mut text = String::with_capacity(console.len().min(CONSOLE_BYTES_MAX));
-    for letter in console.chars() {
-        match letter {
-            '\n' | '\t' => text.push(letter),
-            '\r' => {}
-            letter if letter.is_control() => text.extend(letter.escape_default()),
-            letter => text.push(letter),
-        }
-    }
-    text
-}
-
 /// The end of a console for an error; of a panic, what came before the kernel's stack.
-fn last_lines(console: &str) -> String {
-    let end = console.find(PANIC_MARK).unwrap_or(console.len());
-    let lines: Vec<_> = console[..end].lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
-        return "; it has printed nothing".to_owned();
+fn last_words(console: &str) -> String {
+    match last_lines(&console[..console.find(PANIC_MARK).unwrap_or(console.len())]) {
+        lines if lines.is_empty() => "; it has printed nothing".to_owned(),
+        lines => format!("; its console ends:\n{lines}"),
     }
-    let shown = lines.iter().skip(lines.len().saturating_sub(CONSOLE_LINES_SHOWN)).map(|line| {
-        let end = line.char_indices().map(|(at, _)| at).take_while(|&at| at <= CONSOLE_LINE_BYTES_SHOWN).last();
-        if line.len() <= CONSOLE_LINE_BYTES_SHOWN {
-            (*line).to_owned()
-        } else {
-            line[..end.unwrap_or(0)].to_owned() + "…"
-        }
-    });
-    format!("; its console ends:\n{}", shown.collect::<Vec<_>>().join("\n"))
 }

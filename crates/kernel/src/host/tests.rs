@@ -5,15 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::*;
-
-/// A kernel, or the reason why a test is skipped.
-fn kernel() -> Option<Kernel> {
-    let kernel = match std::env::var_os("DFCP_TEST_KERNEL") {
-        Some(path) => Kernel::at(Path::new(&path)),
-        None => Kernel::find(None),
-    };
-    kernel.map_err(|error| println!("skipped: {error}")).ok()
-}
+use crate::limits::{CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN};
+use crate::testing::{kernel, script};
 
 /// A script, in a directory whose name has spaces.
 struct Init {
@@ -25,8 +18,7 @@ impl Init {
     fn new(lines: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("guest's init ").tempdir().unwrap();
         let path = directory.path().join("init of a guest");
-        fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        script(&path, lines);
         Self { directory, path }
     }
 }
@@ -223,12 +215,9 @@ fn a_command_line_is_what_it_was() {
 }
 
 #[test]
-fn a_consoles_end_is_shown_without_control_characters() {
-    let console = readable("a\u{1b}[31mb\r\n\0\ttab\n");
-    assert_eq!(console, "a\\u{1b}[31mb\n\\u{0}\ttab\n");
-    let console = "ü".repeat(CONSOLE_LINE_BYTES_SHOWN) + "\nwordsKernel panic - not syncing: why\nStack:\n";
-    assert_eq!(panic_line(&console), Some("why"));
-    let shown = last_lines(&console);
-    assert!(shown.ends_with("…\nwords") && shown.len() < CONSOLE_LINE_BYTES_SHOWN + 50, "{shown}");
-    assert_eq!(last_lines(" \n"), "; it has printed nothing");
+fn a_panics_line_is_found_and_what_came_before_it() {
+    let console = "first\nwordsKernel panic - not syncing: why\nStack:\n";
+    assert_eq!(panic_line(console), Some("why"));
+    assert_eq!(last_words(console), "; its console ends:\nfirst\nwords");
+    assert_eq!(last_words(" \n"), "; it has printed nothing");
 }

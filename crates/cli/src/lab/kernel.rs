@@ -1,0 +1,253 @@
+//! `dfcp lab kernel`: kernels for the laboratory are built and listed.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use dfcp_kernel::build::{Build, BuildInfo, Built, DEFAULT_VERSION, Progress, Step, Tell};
+use dfcp_kernel::{Cache, Kernel};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::StopOnDrop;
+use crate::output;
+
+/// `dfcp lab kernel`
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  dfcp lab kernel build
+  dfcp lab kernel build 6.1 --jobs 4
+  dfcp lab kernel list")]
+pub struct KernelArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KernelCommand,
+}
+
+/// What to do with kernels.
+#[derive(Debug, Subcommand)]
+pub enum KernelCommand {
+    /// Build a Linux kernel which runs as a program, in virtual time
+    Build(BuildArgs),
+    /// Show the kernels there are; the first is the default
+    List(ListArgs),
+}
+
+/// `dfcp lab kernel build`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab kernel build
+  dfcp lab kernel build 6.1 --jobs 4
+
+The source comes from Debian's package linux-source-VERSION, and tools which are missing (flex, bison, bc, ..) from Debian's \
+packages, too: downloaded, and neither installed nor kept. gcc, make and libc6-dev must be installed. It takes minutes, and \
+2 GB of disk meanwhile; the kernel has 7 MB. Root is not needed.
+
+Kernels are kept in dfcp/kernel in the user's cache directory ($XDG_CACHE_HOME or ~/.cache). To build one anew, remove its \
+directory there.")]
+pub struct BuildArgs {
+    /// Version of Debian's source package
+    #[arg(value_name = "VERSION", default_value = DEFAULT_VERSION)]
+    pub source_version: String,
+    /// Compilers at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Keep the source beside a kernel that is built now, with all that was compiled (about 1 GB)
+    #[arg(long)]
+    pub keep: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp lab kernel list`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dfcp lab kernel list --json")]
+pub struct ListArgs {
+    /// Print JSON instead of text, a line for each kernel
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No kernel can be built, or the cache cannot be read.
+pub(super) async fn run(args: KernelArgs) -> anyhow::Result<()> {
+    match args.command {
+        KernelCommand::Build(args) => build(args).await,
+        KernelCommand::List(args) => list(&args),
+    }
+}
+
+async fn build(args: BuildArgs) -> anyhow::Result<()> {
+    let cache = Cache::of_user()?;
+    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+    let flag = Arc::clone(&stop.0);
+    let work = tokio::task::spawn_blocking(move || {
+        let steps = Steps::new(args.json);
+        let tell: Tell = Arc::new(move |progress| steps.show(progress));
+        Build { version: &args.source_version, jobs, keeps_source: args.keep, cache: &cache }.run(&flag, &tell)
+    });
+    let built = work.await.context("the build ended in a panic")??;
+    if args.json {
+        output::json(&build_json(&built));
+        return Ok(());
+    }
+    let Built { kernel, info, is_new, source } = &built;
+    let how = if *is_new {
+        format!("was built in {}", output::human_seconds(info.seconds))
+    } else {
+        "is there already, built from the same source and options".to_owned()
+    };
+    output::note(&format!("Linux {} ({}) {how}", kernel.release(), kernel.id()));
+    if let Some(source) = source {
+        output::note(&format!("its source is in {}", source.display()));
+    }
+    output::line(&kernel.path().display().to_string());
+    Ok(())
+}
+
+fn build_json(built: &Built) -> Value {
+    let mut value = kernel_json(&built.kernel, Some(&built.info));
+    value["is_new"] = json!(built.is_new);
+    value["source"] = json!(built.source);
+    value
+}
+
+fn kernel_json(kernel: &Kernel, info: Option<&BuildInfo>) -> Value {
+    json!({ "id": kernel.id(), "release": kernel.release(), "path": kernel.path(), "build": info })
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    let cache = Cache::of_user()?;
+    let entries = cache.entries()?;
+    let mut is_first = true;
+    for cached in &entries {
+        let kernel = match &cached.kernel {
+            Ok(kernel) => kernel,
+            Err(error) => {
+                output::note(&format!("not usable: {error}"));
+                continue;
+            }
+        };
+        if args.json {
+            let mut value = kernel_json(kernel, cached.info.as_ref());
+            value["is_default"] = json!(is_first);
+            output::json(&value);
+        } else {
+            let default = if is_first { "  (default)" } else { "" };
+            output::line(&format!("{}  {}{default}", kernel.id(), kernel.path().display()));
+            output::line(&format!("    {}", origin(cached.info.as_ref())));
+        }
+        is_first = false;
+    }
+    if is_first && !args.json {
+        output::note(&format!("no kernel is in {}; run: dfcp lab kernel build", cache.path().display()));
+    }
+    Ok(())
+}
+
+/// Where a kernel comes from, in words.
+fn origin(info: Option<&BuildInfo>) -> String {
+    match info {
+        Some(info) => format!(
+            "from {} {} by {} in {}",
+            info.package,
+            info.package_version,
+            info.compiler,
+            output::human_seconds(info.seconds)
+        ),
+        None => "of unknown origin: its build.json is missing or damaged".to_owned(),
+    }
+}
+
+/// Shows the steps of a build: on a terminal the one at hand, with its time; a line for each that has ended.
+struct Steps {
+    bar: ProgressBar,
+    is_hidden: bool,
+}
+
+impl Steps {
+    fn new(is_hidden: bool) -> Self {
+        let bar = ProgressBar::new_spinner();
+        if is_hidden {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, is_hidden }
+    }
+
+    fn show(&self, progress: Progress) {
+        match progress {
+            Progress::Began(step) => {
+                self.bar.reset_elapsed();
+                self.bar.set_message(name(step));
+            }
+            Progress::Compiled(files) => self.bar.set_message(format!("{}: {files} files", name(Step::Compile))),
+            Progress::Ended(step, took) if !self.is_hidden => {
+                let line = format!("{}: {}", name(step), output::human_seconds(took.as_secs_f64()));
+                self.bar.suspend(|| output::note(&line));
+            }
+            Progress::Ended(..) => {}
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn name(step: Step) -> &'static str {
+    match step {
+        Step::Wait => "waiting for another build of this kernel",
+        Step::Tools => "tools",
+        Step::Source => "source",
+        Step::Configure => "configuration",
+        Step::Compile => "compilation",
+        Step::Check => "check",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_defaults() {
+        let command = KernelArgs::augment_args(clap::Command::new("kernel"));
+        let matches = command.clone().try_get_matches_from(["kernel", "build"]).unwrap();
+        let (_, build) = matches.subcommand().unwrap();
+        assert_eq!(build.get_one::<String>("source_version").unwrap(), "6.12");
+        assert!(!build.get_flag("keep") && !build.get_flag("json"));
+        assert!(command.clone().try_get_matches_from(["kernel", "build", "6.1", "--jobs", "0"]).is_err());
+        assert!(command.try_get_matches_from(["kernel"]).is_err());
+    }
+
+    #[test]
+    fn a_kernels_origin_is_told_or_that_it_is_unknown() {
+        assert!(origin(None).contains("build.json is missing or damaged"));
+        let info = BuildInfo {
+            release: "6.12.1".to_owned(),
+            package: "linux-source-6.12".to_owned(),
+            package_version: "6.12.1-1".to_owned(),
+            hash: "0123".to_owned(),
+            options: Vec::new(),
+            compiler: "gcc 12".to_owned(),
+            seconds: 245.0,
+        };
+        assert_eq!(origin(Some(&info)), "from linux-source-6.12 6.12.1-1 by gcc 12 in 4 min 05 s");
+    }
+}

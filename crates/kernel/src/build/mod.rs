@@ -1,0 +1,383 @@
+//! Builds a kernel from Debian's source, into the cache.
+
+mod error;
+mod fragment;
+mod info;
+mod packages;
+mod runner;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::statvfs;
+
+pub use self::error::BuildError;
+pub use self::fragment::{FRAGMENT, options};
+pub use self::info::BuildInfo;
+
+use self::packages::SourcePackage;
+use self::runner::{Outcome, Runner};
+use crate::cache::{Cache, PROGRAM};
+use crate::kernel::Kernel;
+use crate::limits::{BUILD_BYTES_MIN, STOP_POLL};
+
+/// The version that is built unless another is asked for.
+pub const DEFAULT_VERSION: &str = "6.12";
+
+/// Of the way in which kernels are built here: another number makes another kernel of the same source and options.
+const RECIPE: u32 = 1;
+
+/// Hex digits of a build's hash.
+const HASH_DIGITS: usize = 16;
+
+/// Two thirds of a source's bytes: drivers which this architecture never has, and what is no code. Their `Kconfig` and
+/// `Makefile`s are read, and so stay.
+const NOT_UNPACKED: [&str; 12] = [
+    "*/Documentation/*/*",
+    "*/boot/dts/*",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/infiniband/*.[ch]",
+    "*/drivers/media/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/drivers/scsi/*.[ch]",
+    "*/drivers/staging/*.[ch]",
+    "*/sound/*.[ch]",
+    "*/tools/perf/*",
+    "*/tools/testing/*",
+];
+
+/// A step of a build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Another process builds the same kernel.
+    Wait,
+    /// Tools are looked for, and fetched if they are not installed.
+    Tools,
+    /// The source is downloaded and unpacked.
+    Source,
+    /// The options are resolved, and it is checked that none was refused.
+    Configure,
+    /// The compiler runs.
+    Compile,
+    /// The new kernel is asked what it is, and moved into the cache.
+    Check,
+}
+
+/// How far a build is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A step begins.
+    Began(Step),
+    /// So many files have been compiled since [`Step::Compile`] began; there are about 700.
+    Compiled(usize),
+    /// A step has ended.
+    Ended(Step, Duration),
+}
+
+/// Is told how far a build is, from several threads.
+pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub struct Build<'host> {
+    /// The series, as `6.12`: a version of the package `linux-source-…`.
+    pub version: &'host str,
+    /// Compilers at a time.
+    pub jobs: NonZeroUsize,
+    /// Whether the source stays beside the kernel, as `source/` (about 1 GB). A kernel which is there already gets none.
+    pub keeps_source: bool,
+    /// Where it goes.
+    pub cache: &'host Cache,
+}
+
+/// A kernel that is in the cache.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// How it was built.
+    pub info: BuildInfo,
+    /// Whether that was now.
+    pub is_new: bool,
+    /// Its source, if it was kept.
+    pub source: Option<PathBuf>,
+}
+
+/// Whether it is one like `6.12`.
+fn is_version(version: &str) -> bool {
+    let parts: Vec<_> = version.split('.').collect();
+    let is_number = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    (2..=3).contains(&parts.len()) && parts.iter().all(is_number)
+}
+
+/// Of all that decides what is built, except the compiler.
+fn hash(package: &SourcePackage) -> String {
+    let text = format!("{RECIPE}\n{}={}\n{}", package.name, package.version, options(FRAGMENT).join("\n"));
+    blake3::hash(text.as_bytes()).to_hex()[..HASH_DIGITS].to_owned()
+}
+
+/// A directory which vanishes with all that is in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty one. What a killed build left at its place is removed.
+    fn new(path: PathBuf) -> Result<Self, BuildError> {
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(BuildError::io("remove", &path)(error));
+            }
+            _ => fs::create_dir(&path).map_err(BuildError::io("make", &path))?,
+        }
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is removed by the next build.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Or the program would have in it who built it, when and where: the same compiler makes the same program.
+const REPRODUCIBLE: [(&str, &str); 4] = [
+    ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970"),
+    ("KBUILD_BUILD_USER", "dfcp"),
+    ("KBUILD_BUILD_HOST", "dfcp"),
+    ("KBUILD_BUILD_VERSION", "1"),
+];
+
+/// Whether `make` says by this line what it does: `  CC      kernel/fork.o`.
+fn is_progress(line: &str) -> bool {
+    line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+}
+
+/// Tells of a step.
+fn timed<T>(step: Step, tell: &Tell, work: impl FnOnce() -> Result<T, BuildError>) -> Result<T, BuildError> {
+    let start = Instant::now();
+    tell(Progress::Began(step));
+    let done = work()?;
+    tell(Progress::Ended(step, start.elapsed()));
+    Ok(done)
+}
+
+/// Downloads the source, unless just this is installed, and unpacks what is needed of it; where.
+fn unpack_source(runner: &Runner<'_>, package: &SourcePackage, scratch: &Path) -> Result<PathBuf, BuildError> {
+    let installed = package.is_installed.then(|| packages::archive(Path::new("/"), &package.name).ok()).flatten();
+    let root = scratch.join("package");
+    let archive = if let Some(archive) = installed {
+        archive
+    } else {
+        packages::unpack(runner, &[format!("{}={}", package.name, package.version)], &root)?;
+        packages::archive(&root, &package.name)?
+    };
+    let source = scratch.join("source");
+    fs::create_dir(&source).map_err(BuildError::io("make", &source))?;
+    runner.run("unpacking the source", "tar", |command| {
+        command.arg("-xf").arg(&archive).arg("-C").arg(&source).arg("--strip-components=1");
+        command.args(NOT_UNPACKED.map(|pattern| format!("--exclude={pattern}")));
+    })?;
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(BuildError::io("remove", &root))?;
+    }
+    Ok(source)
+}
+
+/// Makes the configuration: what was asked for, what that needs, and nothing else.
+fn configure(runner: &Runner<'_>, source: &Path, scratch: &Path) -> Result<(), BuildError> {
+    let file = scratch.join("fragment.config");
+    fs::write(&file, FRAGMENT).map_err(BuildError::io("write", &file))?;
+    runner.run("configuring the kernel", "make", |command| {
+        command.args(["ARCH=um", "allnoconfig"]).env("KCONFIG_ALLCONFIG", &file).current_dir(source);
+    })?;
+    let file = source.join(".config");
+    let resolved = fs::read_to_string(&file).map_err(BuildError::io("read", &file))?;
+    let options = fragment::refused(FRAGMENT, &resolved);
+    if options.is_empty() { Ok(()) } else { Err(BuildError::Refused { options }) }
+}
+
+impl Build<'_> {
+    /// Builds the kernel, or finds it in the cache if Debian's package and the options are the same. Takes minutes and
+    /// 1.5 GB of disk meanwhile. Several builds at a time, of several programs, do not harm each other.
+    ///
+    /// # Errors
+    /// The machine lacks what is needed, the package cannot be had, or a tool fails; or `stop` was set.
+    pub fn run(&self, stop: &AtomicBool, tell: &Tell) -> Result<Built, BuildError> {
+        self.run_with(std::env::var_os("PATH").unwrap_or_default(), stop, tell)
+    }
+
+    /// As [`run`](Self::run), with programs from this search path.
+    fn run_with(&self, path: OsString, stop: &AtomicBool, tell: &Tell) -> Result<Built, BuildError> {
+        if !is_version(self.version) {
+            return Err(BuildError::Version { version: self.version.to_owned() });
+        }
+        if std::env::consts::ARCH != "x86_64" {
+            return Err(BuildError::Architecture { architecture: std::env::consts::ARCH });
+        }
+        let cache = self.cache.path();
+        let path_text = cache.to_str().ok_or_else(|| BuildError::Path { path: cache.to_owned() })?;
+        if path_text.contains([' ', '\t', '\n', ':']) {
+            return Err(BuildError::Path { path: cache.to_owned() });
+        }
+        fs::create_dir_all(cache).map_err(BuildError::io("make", cache))?;
+        let log = cache.join(format!(".build-{}-{}.log", self.version, std::process::id()));
+        let kept_log = cache.join(format!("build-{}.log", self.version));
+        let runner =
+            Runner { scratch: None, log: log.clone(), kept_log: kept_log.clone(), path, variables: Vec::new(), stop };
+        let outcome = self.find_or_build(runner, tell);
+        // It is only of use with an error, which names it.
+        let _ = match &outcome {
+            Ok(_) | Err(BuildError::Stopped) => fs::remove_file(&log),
+            Err(_) => fs::rename(&log, &kept_log),
+        };
+        outcome
+    }
+
+    fn find_or_build(&self, runner: Runner<'_>, tell: &Tell) -> Result<Built, BuildError> {
+        packages::check(&runner)?;
+        let package = packages::source(&runner, self.version)?;
+        let hash = hash(&package);
+        if let Some(built) = self.cached(&hash)? {
+            return Ok(built);
+        }
+        let _lock = self.lock(&hash, runner.stop, tell)?;
+        // Another may have built it meanwhile.
+        if let Some(built) = self.cached(&hash)? {
+            return Ok(built);
+        }
+        let facts =
+            statvfs(self.cache.path()).map_err(|error| BuildError::io("use", self.cache.path())(error.into()))?;
+        if facts.f_bavail.saturating_mul(facts.f_frsize) < BUILD_BYTES_MIN {
+            return Err(BuildError::DiskFull { path: self.cache.path().to_owned() });
+        }
+        let scratch = Scratch::new(self.cache.path().join(format!(".build-{hash}")))?;
+        let runner = Runner { scratch: Some(&scratch.0), ..runner };
+        self.build(runner, &package, &hash, tell)
+    }
+
+    /// The kernel of this hash, if it is in the cache and complete.
+    fn cached(&self, hash: &str) -> Result<Option<Built>, BuildError> {
+        for cached in self.cache.entries()? {
+            let source = cached.directory.join("source");
+            if let (Ok(kernel), Some(info)) = (cached.kernel, cached.info)
+                && info.hash == hash
+            {
+                let source = source.is_dir().then_some(source);
+                return Ok(Some(Built { kernel, info, is_new: false, source }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until no other process builds this kernel. The lock ends with the file's descriptor, so with this program.
+    fn lock(&self, hash: &str, stop: &AtomicBool, tell: &Tell) -> Result<File, BuildError> {
+        let path = self.cache.path().join(format!(".lock-{hash}"));
+        let file = File::create(&path).map_err(BuildError::io("write", &path))?;
+        let mut since = None;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(BuildError::io("lock", &path)(error)),
+                Err(TryLockError::WouldBlock) if stop.load(Ordering::Relaxed) => return Err(BuildError::Stopped),
+                Err(TryLockError::WouldBlock) => {
+                    since.get_or_insert_with(|| {
+                        tell(Progress::Began(Step::Wait));
+                        Instant::now()
+                    });
+                    thread::sleep(STOP_POLL);
+                }
+            }
+        }
+        if let Some(since) = since {
+            tell(Progress::Ended(Step::Wait, since.elapsed()));
+        }
+        Ok(file)
+    }
+
+    fn build(&self, runner: Runner<'_>, package: &SourcePackage, hash: &str, tell: &Tell) -> Result<Built, BuildError> {
+        let start = Instant::now();
+        let mut runner = runner;
+        let Some(scratch) = runner.scratch else { return Err(BuildError::Stopped) };
+        let entry = scratch.join("entry");
+        let compiler = timed(Step::Tools, tell, || {
+            let compiler = tools::compiler(&runner, scratch)?;
+            tools::fetch(&mut runner, scratch)?;
+            Ok(compiler)
+        })?;
+        let source = timed(Step::Source, tell, || unpack_source(&runner, package, scratch))?;
+        timed(Step::Configure, tell, || configure(&runner, &source, scratch))?;
+        timed(Step::Compile, tell, || self.compile(&runner, &source, tell))?;
+        timed(Step::Check, tell, || {
+            fs::create_dir(&entry).map_err(BuildError::io("make", &entry))?;
+            let program = entry.join(PROGRAM);
+            fs::rename(source.join("linux"), &program).map_err(BuildError::io("move", &program))?;
+            let kernel = Kernel::at(&program)?;
+            let info = BuildInfo {
+                release: kernel.release().to_owned(),
+                package: package.name.clone(),
+                package_version: package.version.clone(),
+                hash: hash.to_owned(),
+                options: options(FRAGMENT),
+                compiler,
+                seconds: (start.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+            };
+            if self.keeps_source {
+                fs::rename(&source, entry.join("source")).map_err(BuildError::io("move", &source))?;
+            }
+            self.install(&entry, &info)
+        })
+    }
+
+    fn compile(&self, runner: &Runner<'_>, source: &Path, tell: &Tell) -> Result<(), BuildError> {
+        let jobs = format!("-j{}", self.jobs);
+        let (tell, files) = (Arc::clone(tell), AtomicUsize::new(0));
+        let outcome = runner.attempt(
+            "make",
+            |command| {
+                command.args(["ARCH=um", &jobs, "linux"]).current_dir(source).envs(REPRODUCIBLE);
+            },
+            move |bytes| {
+                // A line of a file that is compiled begins with this; a piece of output may be cut within, which is no harm.
+                let more = bytes.windows(5).filter(|window| window == b"  CC ").count();
+                if more > 0 {
+                    tell(Progress::Compiled(files.fetch_add(more, Ordering::Relaxed) + more));
+                }
+            },
+        )?;
+        // With several compilers there may be many of these lines after the error.
+        let output = outcome.output.lines().filter(|line| !is_progress(line)).collect::<Vec<_>>().join("\n");
+        runner.successful("compiling the kernel", Outcome { output, ..outcome }).map(|_| ())
+    }
+
+    /// Writes down how it was built, and moves it into the cache, at once.
+    fn install(&self, entry: &Path, info: &BuildInfo) -> Result<Built, BuildError> {
+        let text = serde_json::to_string_pretty(info).unwrap_or_default() + "\n";
+        let file = entry.join(info::FILE);
+        fs::write(&file, text).map_err(BuildError::io("write", &file))?;
+        // A name is not to be there before what it names.
+        for name in [PROGRAM, info::FILE] {
+            let file = entry.join(name);
+            File::open(&file).and_then(|file| file.sync_all()).map_err(BuildError::io("write", &file))?;
+        }
+        let directory = self.cache.path().join(format!("{}-{}", info.release, info.hash));
+        if fs::symlink_metadata(&directory).is_ok() {
+            // It is damaged, or it would have been used.
+            let old = entry.with_extension("old");
+            fs::rename(&directory, &old).map_err(BuildError::io("replace", &directory))?;
+        }
+        fs::rename(entry, &directory).map_err(BuildError::io("make", &directory))?;
+        let kernel = Kernel::at(&directory.join(PROGRAM))?;
+        let source = Some(directory.join("source")).filter(|source| source.is_dir());
+        Ok(Built { kernel, info: info.clone(), is_new: true, source })
+    }
+}

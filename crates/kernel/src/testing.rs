@@ -1,0 +1,28 @@
+//! What tests of this crate share.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a failed helper is a failed test, a skipped one says so")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::kernel::Kernel;
+
+/// A kernel for a test: `$DFCP_TEST_KERNEL`, else the newest in the cache. Without one the test is skipped.
+pub(crate) fn kernel() -> Option<Kernel> {
+    let kernel = match std::env::var_os("DFCP_TEST_KERNEL") {
+        Some(path) => Kernel::at(Path::new(&path)),
+        None => Kernel::find(None),
+    };
+    kernel.map_err(|error| println!("skipped: {error}")).ok()
+}
+
+/// Writes a shell script which can be run. By a process of its own: a file that is open for writing in a process which
+/// another thread is just starting could not be (ETXTBSY).
+pub(crate) fn script(path: &Path, lines: &str) {
+    let mut writer = Command::new("/bin/sh");
+    writer.args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(path).stdin(Stdio::piped());
+    let mut writer = writer.spawn().unwrap();
+    write!(writer.stdin.take().unwrap(), "#!/bin/sh\n{lines}\n").unwrap();
+    assert!(writer.wait().unwrap().success());
+}
