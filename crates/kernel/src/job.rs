@@ -7,30 +7,30 @@ use dfcp_lab::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 /// The file with the [`Job`], JSON.
-pub const JOB_FILE: &str = "job.json";
+pub(crate) const JOB_FILE: &str = "job.json";
 
 /// The file with the [`Answer`], JSON. It is written under another name first: a guest which was stopped leaves none.
-pub const ANSWER_FILE: &str = "answer.json";
+pub(crate) const ANSWER_FILE: &str = "answer.json";
 
 /// The files with what the commands of a [`Task::Execute`] write: that at the sender's host, standard output and standard error;
 /// and both of that at the receiver's.
-pub const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
+pub(crate) const OUTPUT_FILES: [&str; 3] = ["stdout", "stderr", "peer"];
 
 /// A guest's job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub(crate) struct Job {
     /// The network, what changes in it, and the flows.
-    pub scenario: Scenario,
+    pub(crate) scenario: Scenario,
     /// Of netem's losses, and of what DFCP and quinn draw.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// What to do with it.
-    pub task: Task,
+    pub(crate) task: Task,
 }
 
 /// What to do with a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Task {
+pub(crate) enum Task {
     /// Run the flows and measure them.
     Measure,
     /// Run commands at the hosts of the first flow, instead of the flows.
@@ -51,7 +51,7 @@ pub struct Commands {
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub(crate) enum Answer {
     /// The flows were run.
     Measured(Box<Measured>),
     /// The command ended with this status, or 128 and the signal which ended it.

@@ -31,6 +31,8 @@ pub use cache::{Cache, Cached};
 #[cfg(target_os = "linux")]
 pub use host::{Ended, Guest, GuestError};
 #[cfg(target_os = "linux")]
+pub use job::Commands;
+#[cfg(target_os = "linux")]
 pub use kernel::{Kernel, KernelError};
 #[cfg(target_os = "linux")]
 pub use platform::KernelPlatform;

@@ -1,15 +1,20 @@
 //! The kernel as a platform of the laboratory.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::plan::{Discipline, Kind};
 use dfcp_lab::scenario::Scenario;
 use dfcp_lab::{Engine, MeasureError, Platform};
+use tempfile::TempDir;
 
 use crate::host::Guest;
-use crate::job::{ANSWER_FILE, Answer, JOB_FILE, Job, Task};
+use crate::job::{ANSWER_FILE, Answer, Commands, JOB_FILE, Job, OUTPUT_FILES, Task};
 use crate::kernel::Kernel;
 
 /// A kernel in virtual time.
@@ -35,29 +40,113 @@ impl KernelPlatform {
         Self { kernel, program, engine }
     }
 
+    /// Runs `commands` at the hosts of the first flow of `scenario`. What they write comes to `stdout` and `stderr` as it is
+    /// written; the guest is killed soon after `stop` was set. Returns the status of the first of them.
+    ///
+    /// # Errors
+    /// One sentence about what cannot be set up, or what failed.
+    pub fn execute(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        commands: Commands,
+        outputs: [&mut (dyn Write + Send); 3],
+        stop: &AtomicBool,
+    ) -> Result<i32, String> {
+        let job = Job { scenario: scenario.clone(), seed, task: Task::Execute(commands) };
+        let desk = Desk::new(&job)?;
+        let is_over = AtomicBool::new(false);
+        let answer = thread::scope(|scope| {
+            let follow = scope.spawn(|| follow(desk.directory.path(), outputs, &is_over));
+            let answer = desk.give(self, memory_mib(scenario), None, stop);
+            is_over.store(true, Ordering::Release);
+            match follow.join() {
+                Ok(followed) => followed.map_err(|error| format!("cannot pass on what the command wrote: {error}"))?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+            answer
+        })?;
+        match answer {
+            Answer::Executed(status) => Ok(status),
+            Answer::Failed(why) => Err(why),
+            Answer::Measured(_) => Err("the guest has run flows instead of a command".to_owned()),
+        }
+    }
+
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Measured, String> {
+        let desk = Desk::new(&Job { scenario: scenario.clone(), seed, task: Task::Measure })?;
+        let limit = LIMIT + Duration::from_secs_f64(scenario.cost() * LIMIT_S_PER_COST);
+        match desk.give(self, memory_mib(scenario), Some(limit), &AtomicBool::new(false))? {
+            Answer::Measured(measured) => Ok(*measured),
+            Answer::Failed(why) => Err(why),
+            Answer::Executed(_) => Err("the guest has run a command instead of flows".to_owned()),
+        }
+    }
+}
+
+/// The directory through which host and guest speak.
+struct Desk {
+    directory: TempDir,
+}
+
+impl Desk {
+    /// With a job on it.
+    fn new(job: &Job) -> Result<Self, String> {
         let directory = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
-        let job = Job { scenario: scenario.clone(), seed, task: Task::Measure };
-        let text = serde_json::to_vec(&job).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
         let path = directory.path().join(JOB_FILE);
         std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(Self { directory })
+    }
+
+    /// Lets a guest do the job.
+    fn give(
+        &self,
+        platform: &KernelPlatform,
+        memory_mib: u32,
+        limit: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<Answer, String> {
+        let directory = self.directory.path();
         let guest = Guest {
-            kernel: &self.kernel,
-            program: &self.program,
-            arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.path().display().to_string()],
+            kernel: &platform.kernel,
+            program: &platform.program,
+            arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.display().to_string()],
             environment: Vec::new(),
-            memory_mib: memory_mib(scenario),
-            limit: LIMIT + Duration::from_secs_f64(scenario.cost() * LIMIT_S_PER_COST),
+            memory_mib,
+            limit: limit.unwrap_or(Duration::MAX),
         };
-        let ended = guest.run().map_err(|error| error.to_string())?;
-        let path = directory.path().join(ANSWER_FILE);
+        let ended = guest.run_unless(stop).map_err(|error| error.to_string())?;
+        let path = directory.join(ANSWER_FILE);
         let text = std::fs::read(&path)
             .map_err(|error| format!("the guest left no answer ({error}); its console says: {}", ended.console))?;
-        match serde_json::from_slice(&text).map_err(|error| format!("{} makes no sense: {error}", path.display()))? {
-            Answer::Measured(measured) => Ok(*measured),
-            Answer::Executed(_) => Err("the guest has run a command instead of flows".to_owned()),
-            Answer::Failed(why) => Err(why),
+        serde_json::from_slice(&text).map_err(|error| format!("{} makes no sense: {error}", path.display()))
+    }
+}
+
+/// How often it is looked for what a command has written.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Passes on what is written to the output files, until the guest has ended and all is passed on.
+fn follow(directory: &Path, outputs: [&mut (dyn Write + Send); 3], is_over: &AtomicBool) -> io::Result<()> {
+    let mut files = OUTPUT_FILES.map(|_| None);
+    let mut outputs = outputs;
+    loop {
+        // What was written before the end was noticed is read after it.
+        let is_last = is_over.load(Ordering::Acquire);
+        for ((file, name), output) in files.iter_mut().zip(OUTPUT_FILES).zip(&mut outputs) {
+            if file.is_none() {
+                *file = File::open(directory.join(name)).ok();
+            }
+            if let Some(file) = file {
+                io::copy(file, *output)?;
+                output.flush()?;
+            }
         }
+        if is_last {
+            return Ok(());
+        }
+        thread::sleep(FOLLOW_INTERVAL);
     }
 }
 

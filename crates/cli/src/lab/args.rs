@@ -43,7 +43,7 @@ pub enum LabCommand {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guest(super::guest::GuestArgs),
-    /// Build and list the Linux kernels which run plans in virtual time
+    /// Build and list the Linux kernels which run plans in virtual time, and run programs there
     #[cfg(target_os = "linux")]
     Kernel(super::kernel::KernelArgs),
 }
@@ -177,7 +177,7 @@ pub struct AgreeArgs {
 }
 
 /// A swept parameter and its value, as `loss=0.01`.
-fn level(text: &str) -> Result<(String, String), String> {
+pub(super) fn level(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write a swept parameter and its value, like loss=0.01".to_owned()),

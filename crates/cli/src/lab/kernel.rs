@@ -1,18 +1,22 @@
 //! `dfcp lab kernel`: kernels for the laboratory are built and listed.
 
+use std::io::{Write, stderr, stdout};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use dfcp_kernel::build::{Build, BuildInfo, Built, DEFAULT_VERSION, Progress, Step, Tell};
-use dfcp_kernel::{Cache, Kernel};
+use dfcp_kernel::{Cache, Commands, Kernel};
+use dfcp_lab::trace::{Wanted, choose};
+use dfcp_lab::{Choice, Form, expand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::StopOnDrop;
+use super::args::PlansArg;
+use super::{StopOnDrop, has_id, platforms, sources, unknown};
 use crate::output;
 
 /// `dfcp lab kernel`
@@ -22,7 +26,8 @@ use crate::output;
 Examples:
   dfcp lab kernel build
   dfcp lab kernel build 6.1 --jobs 4
-  dfcp lab kernel list")]
+  dfcp lab kernel list
+  dfcp lab kernel exec --topology S1 --at loss=0.01 --peer 'iperf3 -s -1' -- sh -c 'sleep 1; iperf3 -c $DFCP_PEER'")]
 pub struct KernelArgs {
     /// What to do.
     #[command(subcommand)]
@@ -36,6 +41,8 @@ pub enum KernelCommand {
     Build(BuildArgs),
     /// Show the kernels there are; the first is the default
     List(ListArgs),
+    /// Run any program between two hosts of a plan, in virtual time
+    Exec(ExecArgs),
 }
 
 /// `dfcp lab kernel build`
@@ -75,6 +82,49 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+/// `dfcp lab kernel exec`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab kernel exec --topology S1 --at loss=0.01 --small -- ping -c 3 '$DFCP_PEER'
+  dfcp lab kernel exec --topology my-link --plans my-plans --peer 'iperf3 -s -1' -- sh -c 'sleep 1; iperf3 -c $DFCP_PEER'
+
+The command runs at the host of the plan's first sender, what --peer says at that of its receiver; in both DFCP_HERE is the \
+address of its own host and DFCP_PEER that of the other ($DFCP_PEER in an argument of the command is replaced, too). The plan's \
+own flows do not run; its changes over time happen. It ends with the command, and with its status.
+
+Programs see this machine's files, and may write in the present directory, /tmp and /run (the last two are empty at the start, and \
+lost). Time passes only when every program waits: one which looks again and again whether something has happened never ends.")]
+pub struct ExecArgs {
+    /// Id of the plan whose network is built
+    #[arg(long, value_name = "PLAN")]
+    pub topology: String,
+    /// Label of a series; may be left out if the plan has one alone
+    #[arg(long, value_name = "LABEL")]
+    pub series: Option<String>,
+    /// A swept parameter's value; once for each which has several
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::args::level)]
+    pub at: Vec<(String, String)>,
+    /// The form of the plan with no link above 200 Mbit/s
+    #[arg(long)]
+    pub small: bool,
+    /// A command line for the other host's shell
+    #[arg(long, value_name = "COMMAND LINE")]
+    pub peer: Option<String>,
+    /// Seed of the losses
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Option<String>,
+    /// Directory of plans (*.toml) to use instead of the project's own
+    #[arg(long, value_name = "DIR")]
+    pub plans: Option<std::path::PathBuf>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -83,7 +133,32 @@ pub(super) async fn run(args: KernelArgs) -> anyhow::Result<()> {
     match args.command {
         KernelCommand::Build(args) => build(args).await,
         KernelCommand::List(args) => list(&args),
+        KernelCommand::Exec(args) => execute(args).await,
     }
+}
+
+async fn execute(args: ExecArgs) -> anyhow::Result<()> {
+    let all = sources(&PlansArg { plans: args.plans, json: false })?;
+    let source = all.iter().find(|source| has_id(source, &args.topology));
+    let source = source.ok_or_else(|| anyhow!(unknown(&all, &args.topology)))?;
+    let form = if args.small { Form::Small } else { Form::Full };
+    let runs = expand(source, Choice { form, seeds: Some(1) })?;
+    let scenario = choose(&runs, &Wanted { series: args.series, at: args.at })?.scenario.clone();
+    let platform = platforms::kernel(args.kernel.as_deref())?;
+    let directory = std::env::current_dir().context("the present directory cannot be found; go to another one")?;
+    let commands = Commands { command: args.command, peer: args.peer, directory };
+    let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
+    let flag = Arc::clone(&stop.0);
+    let work = tokio::task::spawn_blocking(move || {
+        let outputs: [&mut (dyn Write + Send); 3] = [&mut stdout(), &mut stderr(), &mut stderr()];
+        platform.execute(&scenario, args.seed, commands, outputs, &flag)
+    });
+    let status = work.await.context("the guest's host ended in a panic")?.map_err(|why| anyhow!(why))?;
+    if status != 0 {
+        // The command has said what was wrong; a script wants to know its own status.
+        std::process::exit(status);
+    }
+    Ok(())
 }
 
 async fn build(args: BuildArgs) -> anyhow::Result<()> {

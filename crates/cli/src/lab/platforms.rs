@@ -28,7 +28,7 @@ pub(super) fn of(runs: &RunsArg) -> anyhow::Result<Arc<Platforms>> {
     };
     for name in &runs.platform {
         match name {
-            args::Platform::Sim => add(Box::new(Sim::default())),
+            args::Platform::Sim => add(Box::<Sim>::default()),
             #[cfg(target_os = "linux")]
             args::Platform::Kernel => kernels(&runs.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
         }
@@ -39,11 +39,20 @@ pub(super) fn of(runs: &RunsArg) -> anyhow::Result<Arc<Platforms>> {
 /// Those kernels, or the newest that was built.
 #[cfg(target_os = "linux")]
 fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
+    if names.is_empty() { Ok(vec![kernel(None)?]) } else { names.iter().map(|name| kernel(Some(name))).collect() }
+}
+
+/// The kernel with this release or path, or the newest that was built.
+///
+/// # Errors
+/// There is none.
+#[cfg(target_os = "linux")]
+pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
     let program = std::env::current_exe().context("cannot find this program, which guests run")?;
-    let kernel = |name: &String| {
-        // A release has no slash, a path may be written with one.
-        if name.contains('/') { Kernel::at(Path::new(name)) } else { Kernel::find(Some(name)) }
+    // A release has no slash, a path may be written with one.
+    let kernel = match name.filter(|name| name.contains('/')) {
+        Some(path) => Kernel::at(Path::new(path))?,
+        None => Kernel::find(name)?,
     };
-    let kernels = if names.is_empty() { vec![Kernel::find(None)] } else { names.iter().map(kernel).collect() };
-    kernels.into_iter().map(|kernel| Ok(KernelPlatform::new(kernel?, program.clone()))).collect()
+    Ok(KernelPlatform::new(kernel, program))
 }

@@ -54,8 +54,9 @@ pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> 
         None => None,
     };
     let [program, arguments @ ..] = &commands.command[..] else { return Err("there is no command to run".to_owned()) };
+    let peer_address = network.address(receiver).to_string();
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments.iter().map(|argument| argument.replace("$DFCP_PEER", &peer_address)));
     let command = run(sender, receiver, command, [stdout, stderr])?;
     let status = tokio::select! {
         status = ended(command) => status,

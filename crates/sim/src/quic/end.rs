@@ -49,7 +49,7 @@ pub struct QuicEnd {
 
 impl QuicEnd {
     pub(crate) fn pair(config: QuicConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], QuicError> {
-        let settings = Settings::new(config, seed)?;
+        let settings = Settings::new(config, seed, u64::MAX)?;
         let base = |endpoint, remote, application| Self {
             endpoint,
             remote: SocketAddr::from(remote),

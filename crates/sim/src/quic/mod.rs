@@ -102,7 +102,7 @@ pub enum QuicError {
 pub const QUIC_NAME: &str = identity::NAME;
 
 /// What quinn's own endpoints are told so that they do over sockets what a flow does in a simulation: the sender, which opens
-/// the connection, and the receiver.
+/// the connection and keeps up to `send_window_bytes` until they are acknowledged, and the receiver.
 ///
 /// # Errors
 /// The settings make no sense.
@@ -110,8 +110,9 @@ pub const QUIC_NAME: &str = identity::NAME;
 pub fn quic_configs(
     config: QuicConfig,
     seed: u64,
+    send_window_bytes: u64,
 ) -> Result<(quinn_proto::ClientConfig, quinn_proto::ServerConfig), QuicError> {
-    let settings = settings::Settings::new(config, seed)?;
+    let settings = settings::Settings::new(config, seed, send_window_bytes)?;
     Ok((settings.client, (*settings.server).clone()))
 }
 

@@ -44,9 +44,9 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(config: QuicConfig, seed: u64) -> Result<Self, QuicError> {
+    pub(super) fn new(config: QuicConfig, seed: u64, send_window_bytes: u64) -> Result<Self, QuicError> {
         config.validate()?;
-        let transport = Arc::new(transport(config));
+        let transport = Arc::new(transport(config, send_window_bytes));
         let provider = Arc::new(CryptoProvider {
             // The one suite which every QUIC peer has, whatever the machine would find faster.
             cipher_suites: vec![ring_provider::cipher_suite::TLS13_AES_128_GCM_SHA256],
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-fn transport(config: QuicConfig) -> TransportConfig {
+fn transport(config: QuicConfig, send_window_bytes: u64) -> TransportConfig {
     let controller: Arc<dyn ControllerFactory + Send + Sync> = match config.congestion {
         QuicCongestion::Cubic => Arc::new(CubicConfig::default()),
         QuicCongestion::NewReno => Arc::new(NewRenoConfig::default()),
@@ -81,7 +81,7 @@ fn transport(config: QuicConfig) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
         .congestion_controller_factory(controller)
-        .send_window(u64::MAX)
+        .send_window(send_window_bytes)
         .receive_window(VarInt::MAX)
         .stream_receive_window(STREAM_WINDOW_BYTES)
         // A model of TCP waits for ever too.
