@@ -1,0 +1,200 @@
+//! Plans on a kernel in virtual time, and programs between its hosts. Skipped where no kernel is built.
+//!
+//! ```text
+//! dfcp lab kernel build && cargo test -p dfcp-cli --test kernel
+//! ```
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(clippy::print_stderr, reason = "who reads the tests' output learns what was skipped")]
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use dfcp_kernel::Kernel;
+use serde_json::Value;
+
+/// Whether there is a kernel; says why not.
+fn has_kernel() -> bool {
+    Kernel::find(None).inspect_err(|error| eprintln!("skipped: {error}")).is_ok()
+}
+
+fn lab(arguments: &[&str], directory: &Path) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("dfcp").unwrap();
+    let output = command.arg("lab").args(arguments).current_dir(directory).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A directory with the plan `t`.
+fn with_plan(text: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("plans")).unwrap();
+    let head = "id = \"t\"\ntitle = \"t\"\nsource = \"ours\"\nquestion = \"t\"\n[metrics]\nplot = [\"goodput_mbps\"]\n";
+    std::fs::write(directory.path().join("plans/t.toml"), format!("{head}{text}")).unwrap();
+    directory
+}
+
+/// The records of the plan `t`: platform, series and record.
+fn records(directory: &Path) -> Vec<(String, String, Value)> {
+    let text = std::fs::read_to_string(directory.join("lab-results/t.jsonl")).unwrap();
+    let record = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let name = |key: &str| record[key].as_str().unwrap().to_owned();
+        (name("platform"), name("series"), record)
+    };
+    text.lines().map(record).collect()
+}
+
+fn mbps(record: &Value) -> f64 {
+    let flows = record["measured"]["flows"].as_array().unwrap();
+    flows.iter().map(|flow| flow["goodput_bps"].as_f64().unwrap()).sum::<f64>() / 1e6
+}
+
+fn run(directory: &Path, more: &[&str]) -> (String, String) {
+    let base = ["run", "t", "--plans", "plans", "--platform", "sim,kernel", "--jobs", "2"];
+    let (code, out, err) = lab(&[&base, more].concat(), directory);
+    assert_eq!(code, 0, "{err}");
+    (out, err)
+}
+
+#[test]
+fn without_loss_every_transport_fills_the_link_on_both_platforms() {
+    if !has_kernel() {
+        return;
+    }
+    let series = ["cubic", "newreno", "bbr", "modern", "quic-cubic"];
+    let series: String =
+        series.iter().map(|kind| format!("[[series]]\nlabel = \"{kind}\"\ntransport = \"{kind}\"\n")).collect();
+    let directory = with_plan(&format!(
+        "[run]\nduration_s = 4\nwarm_up_s = 2\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 0\nrtt_ms = 10\n\
+         buffer_packets = 100\n{series}"
+    ));
+    let (out, _) = run(directory.path(), &[]);
+    assert!(out.contains("kernel-"), "{out}");
+    let records = records(directory.path());
+    assert_eq!(records.len(), 10);
+    for (platform, series, record) in records {
+        assert!((18.0..20.0).contains(&mbps(&record)), "{platform} {series}: {record}");
+        let link = &record["measured"]["links"][0];
+        assert!((0.99..1.001).contains(&link["utilisation"].as_f64().unwrap()), "{platform} {series}: {link}");
+    }
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_said_and_left_out() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 1\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 5\n[[series]]\nlabel = \"WFQ\"\n\
+         transport = \"cubic\"\nset = { discipline = \"wfq\" }\n[[series]]\nlabel = \"2008\"\ntransport = \"cubic-2008\"\n\
+         [[series]]\nlabel = \"DRR\"\ntransport = \"cubic\"\nset = { discipline = \"drr\" }\n",
+    );
+    let (_, err) = run(directory.path(), &[]);
+    assert!(err.contains("the kernel has no WFQ") && err.contains("no TCP of 2008"), "{err}");
+    let records = records(directory.path());
+    let of_kernel: Vec<_> = records.iter().filter(|(platform, ..)| platform != "sim").map(|(_, series, _)| series).collect();
+    assert_eq!((records.len(), of_kernel), (4, vec!["DRR"]));
+}
+
+#[test]
+fn a_lower_rate_a_longer_delay_and_losses_come_when_the_plan_says_so() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 9\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 0\nrtt_ms = 10\n\
+         [[series]]\nlabel = \"DFCP\"\ntransport = { kind = \"modern\", rate = 10 }\n[[time]]\nat_s = 3\nrate_mbps = 5\n\
+         [[time]]\nat_s = 6\nrate_mbps = 20\nloss = 0.5\n",
+    );
+    let path = directory.path().join("plans/t.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("plot = [\"goodput_mbps\"]", "plot = [\"goodput_mbps\"]\nbin_s = 1")).unwrap();
+    run(directory.path(), &[]);
+    for (platform, _, record) in records(directory.path()) {
+        let bins = record["measured"]["flows"][0]["bins_bps"].as_array().unwrap();
+        let mbps = |bin: usize| bins[bin].as_f64().unwrap() / 1e6;
+        assert!((8.5..10.0).contains(&mbps(1)), "{platform}: {bins:?}");
+        assert!((3.0..5.0).contains(&mbps(4)), "{platform}: {bins:?}");
+        assert!((3.5..5.5).contains(&mbps(8)), "{platform}: {bins:?}");
+        let lost = record["measured"]["random_losses"].as_u64().unwrap();
+        assert!((900..1_900).contains(&lost), "{platform}: {lost}");
+    }
+}
+
+#[test]
+fn flows_over_a_parking_lot_and_a_graph_take_their_routes() {
+    if !has_kernel() {
+        return;
+    }
+    let series = "[[series]]\nlabel = \"DFCP\"\ntransport = { kind = \"modern\", rate = 4 }\n";
+    let lot = "[topology]\nkind = \"parking-lot\"\nrate_mbps = 10\n[[topology.bottlenecks]]\n[[topology.bottlenecks]]\n\
+               rtt_ms = 20\n[[flows]]\n[[flows]]\nover = [2, 2]\n";
+    let graph = "[topology]\nkind = \"graph\"\nrate_mbps = 10\n[[topology.links]]\nfrom = \"a\"\nto = \"b\"\n\
+                 [[topology.links]]\nfrom = \"b\"\nto = \"c\"\n[[flows]]\nfrom = \"a\"\nto = \"c\"\n[[flows]]\nfrom = \"b\"\nto = \"c\"\n";
+    for topology in [lot, graph] {
+        let directory =
+            with_plan(&format!("[run]\nduration_s = 3\nwarm_up_s = 1\nseeds = 1\n{topology}{series}"));
+        run(directory.path(), &[]);
+        for (platform, _, record) in records(directory.path()) {
+            let links = record["measured"]["links"].as_array().unwrap();
+            let used: Vec<f64> = links.iter().map(|link| link["utilisation"].as_f64().unwrap()).collect();
+            assert!((used[0] - 0.4).abs() < 0.01 && (used[1] - 0.8).abs() < 0.01, "{platform}: {used:?}");
+        }
+    }
+}
+
+#[test]
+fn a_web_object_takes_as_long_on_both_platforms() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 20\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 0\nrtt_ms = 40\n\
+         [[flows]]\nbytes = 100000\nstart_s = 0.5\n[[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n[[series]]\n\
+         label = \"DFCP\"\ntransport = \"modern\"\n",
+    );
+    run(directory.path(), &[]);
+    let records = records(directory.path());
+    let time = |record: &Value, key: &str| record["measured"]["flows"][0][key].as_f64().unwrap();
+    for series in ["CUBIC", "DFCP"] {
+        let both: Vec<&Value> = records.iter().filter(|(_, of, _)| of == series).map(|(.., record)| record).collect();
+        let [sim, kernel] = both[..] else { panic!("{series} was not run on both") };
+        for key in ["fct_s", "fct_connect_s", "fct_receive_s", "fct_confirmed_s"] {
+            let [ours, reference] = [sim, kernel].map(|record| time(record, key));
+            assert!((ours - reference).abs() < 0.02, "{series} {key}: {ours} and {reference}");
+        }
+        assert_eq!(time(kernel, "delivered_bytes"), 100_000.0);
+    }
+}
+
+#[test]
+fn a_program_runs_between_two_hosts_and_its_status_is_the_commands() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[topology]\nrate_mbps = 10\nrtt_ms = 100\naccess_mbps = 0\n[[series]]\nlabel = \"A\"\ntransport = \"cubic\"\n",
+    );
+    let exec = |more: &[&str]| {
+        lab(&[&["kernel", "exec", "--topology", "t", "--plans", "plans"], more].concat(), directory.path())
+    };
+    let start = std::time::Instant::now();
+    let line = "sleep 1000; echo $DFCP_HERE $DFCP_PEER; echo written > here; exit 7";
+    let (code, out, err) = exec(&["--peer", "echo peer $DFCP_HERE >&2; sleep 2000", "--", "sh", "-c", line]);
+    assert_eq!(code, 7, "{out}{err}");
+    let addresses: Vec<&str> = out.split_whitespace().collect();
+    assert_eq!(addresses.len(), 2, "{out}");
+    assert!(err.contains(&format!("peer {}", addresses[1])), "{err}");
+    assert_eq!(std::fs::read_to_string(directory.path().join("here")).unwrap(), "written\n");
+    // A thousand seconds of sleep are no time.
+    assert!(start.elapsed().as_secs() < 100);
+    // Files elsewhere cannot be changed.
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = outside.path().join("file");
+    let (code, _, err) = exec(&["--", "touch", path.to_str().unwrap()]);
+    assert!(code != 0 && !path.exists(), "{err}");
+    let (code, _, err) = exec(&["--", "no-such-program"]);
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("cannot run no-such-program"), "{err}");
+}
