@@ -169,3 +169,16 @@ impl Network {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_their_lower_halves_are_unique() {
+        assert_eq!(address(0), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(address(255), Ipv4Addr::new(10, 0, 1, 0));
+        assert_eq!(address(NODES_MAX - 1).to_bits() & 0xffff, 0xfffe);
+        assert_eq!(mac(0x0102_0304), [2, 0, 0, 2, 3, 4]);
+    }
+}

@@ -54,11 +54,11 @@ pub(super) struct Route {
 ///
 /// TCP takes `ssthresh` and `cwnd` from what it remembers about the destination, which it writes, with these, at the end of
 /// the first connection: they hold from the second one on, and `ssthresh` only where
-/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver whose buffer grows by itself
-/// (`net.ipv4.tcp_moderate_rcvbuf`) soon forgets its `window`.
+/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver forgets its `window` as soon as data comes: the
+/// kernel then measures its buffer anew. `SO_RCVBUF` is what bounds a window for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// The most that is ever offered to the sender, bytes.
+    /// The most that is offered to the sender in the beginning, bytes.
     pub window_bytes: Option<u32>,
     /// Initial congestion window, segments.
     pub initcwnd_segments: Option<u32>,
@@ -172,4 +172,26 @@ fn device_counters(statistics: &[u8]) -> Option<DeviceCounters> {
 /// Of `packets` which are `bytes` with their Ethernet headers.
 pub(super) fn ip_bytes(bytes: u64, packets: u64) -> u64 {
     bytes.saturating_sub(packets * u64::from(super::qdisc::ETHERNET_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_the_window_are_locked() {
+        let none = RouteMetrics::default();
+        assert_eq!(none.attributes(), []);
+        let some = RouteMetrics { initcwnd_segments: Some(4), cwnd_segments: Some(9), ..none };
+        assert_eq!(some.attributes(), [RouteMetric::Lock(1 << 7), RouteMetric::Cwnd(9), RouteMetric::InitCwnd(4)]);
+    }
+
+    #[test]
+    fn devices_count_ethernet_headers() {
+        let statistics: Vec<u8> = [2_u64, 3, 2 * 114, 3 * 54].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let counters = device_counters(&statistics).unwrap();
+        assert_eq!(counters.received, Counters { packets: 2, ip_bytes: 200 });
+        assert_eq!(counters.sent, Counters { packets: 3, ip_bytes: 120 });
+        assert_eq!(device_counters(&statistics[..24]), None);
+    }
 }

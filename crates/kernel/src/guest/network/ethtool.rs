@@ -107,3 +107,26 @@ fn family(netlink: &mut Netlink) -> Result<u16, Refusal> {
     let id = id.and_then(<[u8]>::first_chunk).map(|bytes| u16::from_ne_bytes(*bytes));
     id.ok_or(Refusal::Incomplete("the family's number"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bit(name: &str) -> Attributes {
+        Attributes::new().u32(1, 5).string(ETHTOOL_A_BITSET_BIT_NAME, name)
+    }
+
+    #[test]
+    fn names_are_read_from_lists_alone() {
+        let bits =
+            Attributes::new().nested(ETHTOOL_A_BITSET_BITS_BIT, bit("a")).nested(ETHTOOL_A_BITSET_BITS_BIT, bit("bc"));
+        let list = Attributes::new()
+            .bytes(ETHTOOL_A_BITSET_NOMASK, &[])
+            .u32(2, 64)
+            .nested(ETHTOOL_A_BITSET_BITS, bits.clone());
+        assert_eq!(names(&list.into_bytes()), Some(vec!["a".to_owned(), "bc".to_owned()]));
+        // With a mask, a bit which is listed may be off.
+        assert_eq!(names(&Attributes::new().nested(ETHTOOL_A_BITSET_BITS, bits).into_bytes()), None);
+        assert_eq!(names(&Attributes::new().bytes(ETHTOOL_A_BITSET_NOMASK, &[]).into_bytes()), Some(Vec::new()));
+    }
+}

@@ -224,3 +224,21 @@ fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
         z ^ (z >> 31)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_by_run_edge_and_change() {
+        let mut seeds: Vec<u64> = Vec::new();
+        for seed in 0..4 {
+            for edge in 0..4 {
+                seeds.extend((0..4).map(|drawn| seed_of(seed, edge, drawn)));
+            }
+        }
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 64);
+    }
+}

@@ -22,3 +22,19 @@ pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let numbers: Vec<u32> = fair.into_iter().chain([head_drop]).chain(red).chain(statistics).collect();
     structure(&numbers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_tc() {
+        // sfq quantum 1514 limit 100 divisor 1024 depth 127 flows 1024
+        let mut golden = vec![0xea, 5, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 127, 0, 0, 0];
+        golden.resize(72, 0);
+        assert_eq!(options(&Sfq::default(), 100), golden);
+        let odd = options(&Sfq { buckets: 1000, ..Sfq::default() }, 1);
+        assert_eq!(odd[8..12], [2, 0, 0, 0]);
+        assert_eq!(odd[12..20], golden[12..20]);
+    }
+}
