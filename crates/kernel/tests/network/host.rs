@@ -13,6 +13,7 @@ pub(crate) fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("job"), "what the host says").unwrap();
     let said = boot(&kernel, home.path(), &filters);
     let count = |word: &str| said.iter().filter(|line| line.starts_with(word)).count();
     let is_complete = said.iter().any(|line| line == "complete");
@@ -22,6 +23,8 @@ pub(crate) fn run() -> ExitCode {
         count("FAILED "),
         if is_complete { "" } else { ", and then it broke off" }
     );
+    let answer = std::fs::read_to_string(home.path().join("answer")).unwrap_or_default();
+    assert_eq!(answer, "what the host says, read", "what the guest wrote into the host's directory");
     if is_complete && count("FAILED ") == 0 && count("ok ") > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -112,8 +112,10 @@ impl Network {
         namespace.netlink.set_up(LOOPBACK).asked(|| format!("cannot bring up node {node}'s loopback device"))?;
         let added = namespace.netlink.add_address(LOOPBACK, address(node));
         added.asked(|| format!("cannot give node {node} its address"))?;
-        // The packets of a flow come in where its packets go out, but the filter asks for every source, routed or not.
-        let set = [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
+        // Of several ways a packet may take one which its answer does not; the kernel's default is not to mind, either.
+        let is_host = self.wires.iter().any(|wire| wire.from == node && wire.is_of_host);
+        let forward = if is_host { "0" } else { "1" };
+        let set = [("ip_forward", forward), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
         let write = || set.iter().try_for_each(|(name, value)| fs::write(format!("/proc/sys/net/ipv4/{name}"), value));
         let written = namespace.enter(&self.home, write).and_then(|written| written);
         written.map_err(|error| NetworkError::system(format!("cannot set node {node}'s forwarding"), error))

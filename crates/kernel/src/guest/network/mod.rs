@@ -117,6 +117,7 @@ impl Network {
     }
 
     /// Whether the kernel's random losses and jitter follow the seed (Linux 6.6 and later); else each run draws its own.
+    /// The hashes of sfq and FQ-CoDel and the early drops of RED never do.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         self.is_seeded

@@ -44,7 +44,7 @@ pub(super) struct Wire {
     discipline: Discipline,
     limit_packets: u32,
     /// Whether it begins at a host of a flow.
-    is_of_host: bool,
+    pub(super) is_of_host: bool,
     /// Nodes whose packets cross it.
     sources: BTreeSet<usize>,
     has_queue: bool,
