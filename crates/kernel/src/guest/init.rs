@@ -88,3 +88,15 @@ fn mount_one(kind: &'static str, at: &'static str, options: Option<&Path>) -> Re
         Err(error) => Err(InitError::Mount { kind, at, error: error.into() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernel_starts_it() {
+        let error = run(Path::new("/"), || Err::<(), _>("it must not come here")).unwrap_err();
+        assert!(matches!(error, InitError::NotInit(_)), "{error}");
+        assert!(error.to_string().contains(&getpid().to_string()));
+    }
+}

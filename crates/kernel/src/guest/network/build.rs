@@ -63,7 +63,8 @@ fn wires(layout: &Layout) -> Result<Vec<Wire>, NetworkError> {
     }
     let hosts: BTreeSet<Node> = layout.hosts.iter().flat_map(|&(sender, receiver)| [sender, receiver]).collect();
     let edges = layout.graph.edges();
-    let mut wires: Vec<Wire> = edges.map(|(from, to, link)| Wire::new(from, to, link, hosts.contains(&from))).collect();
+    let wires = edges.map(|(from, to, link)| Wire::new(from, to, link, hosts.contains(&from)));
+    let mut wires = wires.collect::<Result<Vec<_>, _>>()?;
     let is_pair = |pair: &[Wire]| pair.len() == 2 && (pair[0].from, pair[0].to) == (pair[1].to, pair[1].from);
     if !wires.chunks(2).all(is_pair) {
         return Err(NetworkError::layout("a link of the layout has one direction only"));

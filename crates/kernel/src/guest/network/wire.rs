@@ -1,8 +1,9 @@
 //! One direction of a link: its queue, its transmitter, and the way behind it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use dfcp_netem::{Discipline, LinkConfig};
+use dfcp_netem::{Discipline, LinkConfig, Loss};
 use dfcp_sim::Node;
 
 use super::device::{Counters, ip_bytes};
@@ -22,6 +23,8 @@ const QUEUE_HANDLE: u32 = handle(2, 0);
 const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;
 /// A full packet with and without its Ethernet header, bytes.
 const FULL_FRAME: (u64, u64) = (1514, 1500);
+/// Twice the deviation of netem's jitter in nanoseconds has 32 bits.
+const JITTER_MAX: Duration = Duration::from_secs(4);
 /// `struct tc_netem_qopt`, in front of netem's attributes.
 const NETEM_QOPT_BYTES: usize = 24;
 
@@ -53,10 +56,33 @@ pub(super) struct Wire {
     drawn: u64,
 }
 
+/// What a link may ask for and the kernel has nothing for, or this has not.
+fn unsupported(link: &LinkConfig) -> Option<&'static str> {
+    let has_weights = matches!(&link.discipline, Discipline::Drr(drr) if !drr.weights.is_empty());
+    let asked = [
+        (matches!(link.discipline, Discipline::Wfq(_)), "the kernel has no WFQ; choose drr or fq-codel"),
+        (matches!(link.loss, Loss::Trace(_)), "the kernel has no losses by trace"),
+        (link.jitter >= JITTER_MAX, "the kernel's jitter is below four seconds"),
+        (has_weights, "flows have no weights in the kernel"),
+        (link.queue.bytes.is_some(), "queues are limited in packets in the kernel"),
+        (link.reorder > 0.0, "links keep order in the kernel"),
+        (link.duplicate > 0.0 || link.corrupt > 0.0, "links neither duplicate nor corrupt packets in the kernel"),
+        (!link.blackouts.is_empty(), "links have no blackouts in the kernel"),
+    ];
+    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, sentence)| sentence)
+}
+
 impl Wire {
-    pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Self {
+    /// Of an edge. `is_of_host`: whether it begins at a host of a flow.
+    ///
+    /// # Errors
+    /// The link asks for something which there is not.
+    pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Result<Self, NetworkError> {
+        if let Some(sentence) = unsupported(link) {
+            return Err(NetworkError::layout(sentence));
+        }
         let limit = link.queue.packets.unwrap_or(LIMIT_PACKETS_DEFAULT);
-        Self {
+        Ok(Self {
             from: from.index(),
             to: to.index(),
             netem: Netem { rate_bps: link.rate_bps, delay: link.delay, jitter: link.jitter, loss: link.loss.clone() },
@@ -67,7 +93,7 @@ impl Wire {
             has_queue: false,
             has_netem: false,
             drawn: 0,
-        }
+        })
     }
 
     pub(super) fn add_source(&mut self, node: usize) {
@@ -130,7 +156,7 @@ impl Network {
             Discipline::Sfq(sfq) => ("sfq", sfq::options(sfq, limit)),
             Discipline::FqCodel(fq_codel) => ("fq_codel", fq_codel::options(fq_codel, limit)),
             Discipline::Red(red) => ("red", red::options(red, rate_bps)?),
-            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ; choose drr or fq-codel")),
+            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ")), // refused before
         };
         let queue = Qdisc { device, parent: ROOT_HANDLE | 1, handle: QUEUE_HANDLE, kind, options, counts_ip: false };
         let netlink = &mut self.nodes[wire.from].netlink;
@@ -143,8 +169,7 @@ impl Network {
                 for &source in &wire.sources {
                     // Classes are numbered as the lower halves of addresses are.
                     let class = QUEUE_HANDLE | (source as u32 + 1);
-                    let weight = u32::from(drr.weights.get(source).copied().unwrap_or(1));
-                    let options = drr::class_options(drr.quantum_bytes.saturating_mul(weight));
+                    let options = drr::class_options(drr.quantum_bytes);
                     netlink.add_class(device, class, "drr", &options).asked(what)?;
                     let options = limit.clone();
                     let queue = Qdisc { device, parent: class, handle: 0, kind: "pfifo", options, counts_ip: false };
@@ -227,7 +252,28 @@ fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use dfcp_netem::{Drr, QueueLimit, Wfq};
+
     use super::*;
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused_in_words() {
+        let link = LinkConfig::default;
+        assert_eq!(unsupported(&link().with_rate_bps(1).with_loss(Loss::bernoulli(0.5))), None);
+        let weighted = Drr { weights: vec![2], ..Drr::default() };
+        for link in [
+            link().with_discipline(Discipline::Wfq(Wfq::default())),
+            link().with_discipline(Discipline::Drr(weighted)),
+            link().with_loss(Loss::Trace([true].into())),
+            link().with_jitter(JITTER_MAX),
+            link().with_queue(QueueLimit::bytes(1)),
+            link().with_reorder(0.1, JITTER_MAX),
+            link().with_duplicate(0.1),
+            link().with_corrupt(0.1),
+        ] {
+            assert!(unsupported(&link).is_some(), "{link:?}");
+        }
+    }
 
     #[test]
     fn seeds_differ_by_run_edge_and_change() {
