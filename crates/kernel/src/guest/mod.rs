@@ -1,4 +1,4 @@
-//! Within the kernel: what the process does which it starts as init.
+//! The guest's side: what init does within the kernel, and the network which it builds there.
 
 pub mod init;
 pub mod network;

@@ -15,9 +15,9 @@ use super::namespace::{self, Namespace};
 use super::wire::{self, Wire};
 use super::{Network, system};
 
-/// Nodes are told apart by the lower halves of their addresses.
+/// The classes of drr are numbered by the lower halves of nodes' addresses, and class 0 does not exist.
 const NODES_MAX: usize = u16::MAX as usize - 1;
-/// What the process opens beside namespaces: two files for each.
+/// Files beside the two of each namespace.
 const FILES_SPARE: u64 = 4096;
 
 pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError> {
@@ -113,7 +113,7 @@ impl Network {
         namespace.netlink.set_up(LOOPBACK).asked(|| format!("cannot bring up node {node}'s loopback device"))?;
         let added = namespace.netlink.add_address(LOOPBACK, address(node));
         added.asked(|| format!("cannot give node {node} its address"))?;
-        // Of several ways a packet may take one which its answer does not; the kernel's default is not to mind, either.
+        // In a graph, answers may take another way than the packets: a reverse path filter would drop them.
         let is_host = self.wires.iter().any(|wire| wire.from == node && wire.is_of_host);
         let forward = if is_host { "0" } else { "1" };
         let set = [("ip_forward", forward), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];

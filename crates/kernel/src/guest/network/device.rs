@@ -33,7 +33,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// TCP hands over one segment at a time, whatever the offloads are: it takes them for possible everywhere.
+    /// TCP assumes segmentation offload on every device, even where it is off; one segment per buffer is the limit it heeds.
     fn message(&self, message: LinkMessageBuilder<impl std::fmt::Debug>) -> LinkMessage {
         let message = message.index(self.index).address(self.mac.to_vec());
         message.append_extra_attribute(LinkAttribute::GsoMaxSegs(1)).build()
@@ -46,7 +46,7 @@ pub(super) struct Route {
     pub(super) to: Ipv4Addr,
     pub(super) via: Ipv4Addr,
     pub(super) device: u32,
-    /// The address which sockets without one get.
+    /// The source address of sockets that are not bound to one.
     pub(super) source: Ipv4Addr,
 }
 
@@ -64,15 +64,15 @@ pub struct RouteMetrics {
     pub initcwnd_segments: Option<u32>,
     /// Initial receive window, segments.
     pub initrwnd_segments: Option<u32>,
-    /// Initial slow start threshold, segments; not learnt from earlier connections.
+    /// Initial slow start threshold, segments.
     pub ssthresh_segments: Option<u32>,
-    /// The most that the congestion window may be, segments; fixed.
+    /// Upper bound of the congestion window, segments.
     pub cwnd_segments: Option<u32>,
 }
 
 impl RouteMetrics {
     fn attributes(self) -> Vec<RouteMetric> {
-        // The kernel heeds a bound of the window only where it is locked; the bits are those of the metrics' numbers.
+        // The kernel ignores these two unless they are locked; bit n locks metric n.
         let lock = |metric: Option<u32>, number: u32| metric.map_or(0, |_| 1 << number);
         let locked = lock(self.ssthresh_segments, 6) | lock(self.cwnd_segments, 7);
         let metrics = [
@@ -117,7 +117,7 @@ impl Netlink {
         self.route(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// A neighbour which is never asked for its address: a lost ARP packet would stall a flow for a second.
+    /// A permanent entry, so that ARP is never used: a lost ARP packet would stall a flow for a second.
     pub(super) fn add_neighbour(&mut self, device: u32, address: Ipv4Addr, mac: Mac) -> Result<(), Refusal> {
         let mut message = NeighbourMessage::default();
         message.header.family = AddressFamily::Inet;

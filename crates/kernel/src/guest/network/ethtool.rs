@@ -6,7 +6,7 @@ use super::attributes::{self, Attributes};
 use super::error::{Asked, NetworkError};
 use super::netlink::{Netlink, Refusal};
 
-/// With these a "packet" of a device can be many: a queue would count them as one and a link would lose them together.
+/// With these one buffer holds several packets: a queue would count them as one, and a link would lose them together.
 const OFFLOADS: [&str; 10] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -57,7 +57,7 @@ impl Ethtool {
         Ok(Self { netlink, family })
     }
 
-    /// Turns off whatever makes one packet of several, and looks whether it is.
+    /// Turns off every offload that merges packets, and verifies it.
     pub(super) fn turn_offloads_off(&mut self, device: u32) -> Result<(), NetworkError> {
         let bits = OFFLOADS.iter().fold(Attributes::new(), |bits, name| {
             // Without a value the bit is wanted off.

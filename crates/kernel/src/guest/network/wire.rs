@@ -52,11 +52,13 @@ pub(super) struct Wire {
     sources: BTreeSet<usize>,
     has_queue: bool,
     has_netem: bool,
+    /// Whether netem has ever been told to lose packets.
+    has_losses: bool,
     /// How often netem was set: each time its generator needs another seed.
     drawn: u64,
 }
 
-/// What a link may ask for and the kernel has nothing for, or this has not.
+/// The first property of a link that cannot be had here, as a sentence.
 fn unsupported(link: &LinkConfig) -> Option<&'static str> {
     let has_weights = matches!(&link.discipline, Discipline::Drr(drr) if !drr.weights.is_empty());
     let asked = [
@@ -76,7 +78,7 @@ impl Wire {
     /// Of an edge. `is_of_host`: whether it begins at a host of a flow.
     ///
     /// # Errors
-    /// The link asks for something which there is not.
+    /// The link asks for something that cannot be had here.
     pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Result<Self, NetworkError> {
         if let Some(sentence) = unsupported(link) {
             return Err(NetworkError::layout(sentence));
@@ -92,6 +94,7 @@ impl Wire {
             sources: BTreeSet::new(),
             has_queue: false,
             has_netem: false,
+            has_losses: false,
             drawn: 0,
         })
     }
@@ -123,8 +126,9 @@ impl Network {
     pub(super) fn set_transmitter(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &self.wires[edge];
         let Some(rate_bps) = wire.netem.rate_bps else { return Ok(()) };
-        // At a host a packet can be many (UDP segmentation of sockets); tbf takes them apart, but sizes of the parts are
-        // with their Ethernet headers again. So all are there, and the rate makes up for them on full packets.
+        // A host may hand one buffer of many packets to tbf (UDP_SEGMENT). tbf splits it, and the parts' sizes include the
+        // Ethernet header whatever the size table says. So no table is used here, and the rate is raised instead by as much
+        // as makes it exact for full packets.
         let counts_ip = !wire.is_of_host;
         let (frame, packet) = FULL_FRAME;
         let framed = u128::from(rate_bps) * u128::from(frame) / u128::from(packet);
@@ -199,6 +203,7 @@ impl Network {
         let set = self.ether.netlink.set_qdisc(&qdisc);
         set.asked(|| format!("cannot set delay and losses of edge {edge}"))?;
         wire.has_netem = true;
+        wire.has_losses |= wire.netem.loss != Loss::None;
         wire.drawn += 1;
         Ok(())
     }
@@ -217,7 +222,8 @@ impl Network {
     pub(super) fn sample_wire(&mut self, edge: usize) -> Result<EdgeSample, NetworkError> {
         let wire = &self.wires[edge];
         let what = || format!("cannot read the statistics of edge {edge}");
-        let lost = if wire.has_netem {
+        // Netem drops nothing else: its own limit is beyond reach. Without losses one request is saved.
+        let lost = if wire.has_losses {
             self.ether.netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?.dropped_packets
         } else {
             0

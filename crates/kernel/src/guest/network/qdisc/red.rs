@@ -15,8 +15,8 @@ const PACKET_BYTES: u64 = 1500;
 /// Entries of the table of idle times.
 const TABLE_ENTRIES: u32 = 256;
 
-/// Thresholds in bytes, IP headers included. The kernel's red differs from the simulator's in that it is not gentle: above
-/// the upper threshold everything is dropped. `rate_bps` is that of the link in the beginning: the average falls at its pace
+/// Thresholds in bytes, IP headers included. Unlike the simulator's, the kernel's red is not gentle: above the upper
+/// threshold it drops everything. `rate_bps` is that of the link in the beginning: the average falls at its pace
 /// while the link is idle.
 ///
 /// # Errors

@@ -9,8 +9,8 @@ const DEPTH_PACKETS_MAX: u32 = 127;
 /// The kernel refuses a limit of one packet: its longest queue would be empty.
 const LIMIT_PACKETS_MIN: u32 = 2;
 
-/// `struct tc_sfq_qopt_v1`. A flow holds no more than 127 packets, which the simulator's does; the perturbation is in whole
-/// seconds.
+/// `struct tc_sfq_qopt_v1`. Unlike the simulator's, the kernel's sfq holds at most 127 packets of a flow. The perturbation is
+/// in whole seconds.
 pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let perturb_s = sfq.perturbation.map_or(0, |interval| interval.as_secs().max(1) as u32);
     // The kernel's table has a power of two of buckets, and as many flows as are told apart at once.
