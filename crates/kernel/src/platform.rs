@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::plan::{Discipline, Kind};
+use dfcp_lab::plan::{Carrier, Discipline, Kind};
 use dfcp_lab::scenario::Scenario;
 use dfcp_lab::{Engine, MeasureError, Platform};
 use tempfile::TempDir;
@@ -156,13 +156,23 @@ fn memory_mib(scenario: &Scenario) -> u32 {
 }
 
 /// Why a kernel has no such transport.
-fn refusal(kind: Kind) -> Option<&'static str> {
-    match kind {
+fn refusal(carrier: &Carrier) -> Option<&'static str> {
+    match carrier.kind {
         Kind::Cubic2008 | Kind::Newreno2008 => Some("a kernel of today has no TCP of 2008"),
         Kind::Reno | Kind::Tahoe => Some("the kernel has no Reno or Tahoe without selective acknowledgements"),
+        _ if carrier.initial_ssthresh_segments.is_some() => {
+            Some("the kernel gives a slow-start threshold to a second connection alone")
+        }
+        // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
+        _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
+            Some("the kernel has no exact bound of the window")
+        }
         _ => None,
     }
 }
+
+/// A window which never limits at 200 Mbit/s.
+const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
 impl Platform for KernelPlatform {
     fn engine(&self) -> &Engine {
@@ -174,7 +184,7 @@ impl Platform for KernelPlatform {
         if disciplines().any(|discipline| discipline == Discipline::Wfq) {
             return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
         }
-        scenario.flows.iter().find_map(|flow| refusal(flow.transport.kind)).map(str::to_owned)
+        scenario.flows.iter().find_map(|flow| refusal(&flow.transport)).map(str::to_owned)
     }
 
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {

@@ -1,4 +1,4 @@
-//! What a process does which the kernel started as init: first and last.
+//! The first and the last duties of init.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -19,8 +19,10 @@ const TIMERS_START: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
-    /// Somebody else started it.
-    #[error("this is process {0}, not 1: the kernel platform starts this command within its own kernel, nobody else")]
+    /// It runs outside the kernel platform.
+    #[error(
+        "this is process {0}, not 1: this command is only for the kernel platform, which starts it as its kernel's init"
+    )]
     NotInit(i32),
     /// A file system could not be mounted.
     #[error("cannot mount {kind} at {at}: {error}")]
@@ -34,17 +36,17 @@ pub enum InitError {
     },
 }
 
-/// Does the work of init around `job`: mounts what is needed, the host's directory `shared` at [`JOB_DIR`] among it, and
-/// ends the machine when `job` returns, fails or panics, with its sentence on the console.
+/// Runs `job` as init: mounts file systems, among them the host's directory `shared` at [`JOB_DIR`], read-write; and powers
+/// off when `job` returns, fails or panics. An error or a panic is written to the console before.
 ///
 /// # Errors
-/// It is not process 1: there is nothing to end. Otherwise it does not return.
+/// It is not process 1. Otherwise it does not return.
 pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(), E>) -> Result<(), InitError> {
     let pid = getpid().as_raw();
     if pid != 1 {
         return Err(InitError::NotInit(pid));
     }
-    // What a panic says is written by its hook; unwinding ends here, or the kernel would panic, too, with its own text.
+    // The panic hook has written the sentence. Unwinding stops here: the kernel panics when init ends by itself.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         mount_all(shared).map_err(|error| error.to_string())?;
         std::thread::sleep(TIMERS_START);
@@ -91,10 +93,22 @@ pub(super) fn mount_writable(directory: &Path) -> io::Result<()> {
     Ok(mount(Some("none"), directory, Some("hostfs"), MsFlags::empty(), Some(directory))?)
 }
 
-/// A file system that is there already, as devtmpfs where the kernel mounts it by itself, stays.
+/// A file system that is mounted already stays: some kernels mount devtmpfs by themselves.
 fn mount_one(kind: &'static str, at: &'static str, options: Option<&Path>) -> Result<(), InitError> {
     match mount(Some("none"), at, Some(kind), MsFlags::empty(), options) {
         Ok(()) | Err(nix::errno::Errno::EBUSY) => Ok(()),
         Err(error) => Err(InitError::Mount { kind, at, error: error.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_kernel_starts_it() {
+        let error = run(Path::new("/"), || Err::<(), _>("it must not come here")).unwrap_err();
+        assert!(matches!(error, InitError::NotInit(_)), "{error}");
+        assert!(error.to_string().contains(&getpid().to_string()));
     }
 }

@@ -49,22 +49,12 @@ fn tcp_buffers() -> Result<(), String> {
 
 /// What is not the kernel's default goes with the routes.
 fn metrics(network: &mut Network, (sender, receiver): (Node, Node), config: &tcp::Config) -> Result<(), String> {
-    let default = tcp::Config::modern(config.congestion);
-    let own = |value: u32, default: u32| (value != default).then_some(value);
-    let of_sender = RouteMetrics {
-        initcwnd_segments: own(config.initial_window_segments, default.initial_window_segments),
-        ssthresh_segments: config.initial_ssthresh_segments,
-        ..RouteMetrics::default()
-    };
-    // The most in flight is what the receiver advertises.
-    let window_bytes = own(config.max_window_bytes, default.max_window_bytes);
-    let of_receiver = RouteMetrics { window_bytes, ..RouteMetrics::default() };
-    for (host, peer, metrics) in [(sender, receiver, of_sender), (receiver, sender, of_receiver)] {
-        if metrics != RouteMetrics::default() {
-            network.set_route_metrics(host, peer, metrics).map_err(|error| error.to_string())?;
-        }
+    let segments = config.initial_window_segments;
+    if segments == tcp::Config::modern(config.congestion).initial_window_segments {
+        return Ok(());
     }
-    Ok(())
+    let metrics = RouteMetrics { initcwnd_segments: Some(segments), ..RouteMetrics::default() };
+    network.set_route_metrics(sender, receiver, metrics).map_err(|error| error.to_string())
 }
 
 fn write(path: &str, value: &str) -> Result<(), String> {

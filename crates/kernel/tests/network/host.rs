@@ -13,7 +13,8 @@ pub(crate) fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let home = tempfile::tempdir().unwrap();
-    let said = boot(&kernel, home.path(), &filters);
+    std::fs::write(home.path().join("job"), "what the host says").unwrap();
+    let said = boot(&kernel, home.path(), home.path(), &filters);
     let count = |word: &str| said.iter().filter(|line| line.starts_with(word)).count();
     let is_complete = said.iter().any(|line| line == "complete");
     println!(
@@ -22,10 +23,16 @@ pub(crate) fn run() -> ExitCode {
         count("FAILED "),
         if is_complete { "" } else { ", and then it broke off" }
     );
+    let answer = std::fs::read_to_string(home.path().join("answer")).unwrap_or_default();
+    assert_eq!(answer, "what the host says, read", "what the guest wrote into the host's directory");
+    // An error ends the machine, too, with its sentence.
+    let said = boot(&kernel, home.path(), Path::new("/nowhere"), &[]);
+    let error = "error: cannot mount hostfs at /run/job: ";
+    assert!(said.iter().any(|line| line.starts_with(error)), "{said:?}");
     if is_complete && count("FAILED ") == 0 && count("ok ") > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn boot(kernel: &Path, home: &Path, filters: &[String]) -> Vec<String> {
+fn boot(kernel: &Path, home: &Path, shared: &Path, filters: &[String]) -> Vec<String> {
     let start = Instant::now();
     let mut child = Command::new(kernel)
         // Without its own root and console the kernel appends both: behind the dashes, where they are init's arguments.
@@ -41,7 +48,7 @@ fn boot(kernel: &Path, home: &Path, filters: &[String]) -> Vec<String> {
         .args(["con=null", "con0=fd:0,fd:1", "quiet", "loglevel=3"])
         .arg(format!("init={}", std::env::current_exe().unwrap().display()))
         .arg("--")
-        .arg(home)
+        .arg(shared)
         .args(filters)
         .env("HOME", home)
         .env("TMPDIR", home)

@@ -15,9 +15,9 @@ use super::namespace::{self, Namespace};
 use super::wire::{self, Wire};
 use super::{Network, system};
 
-/// Nodes are told apart by the lower halves of their addresses.
+/// The classes of drr are numbered by the lower halves of nodes' addresses, and class 0 does not exist.
 const NODES_MAX: usize = u16::MAX as usize - 1;
-/// What the process opens beside namespaces: two files for each.
+/// Files beside the two of each namespace.
 const FILES_SPARE: u64 = 4096;
 
 pub(super) fn build(layout: &Layout, seed: u64) -> Result<Network, NetworkError> {
@@ -63,7 +63,8 @@ fn wires(layout: &Layout) -> Result<Vec<Wire>, NetworkError> {
     }
     let hosts: BTreeSet<Node> = layout.hosts.iter().flat_map(|&(sender, receiver)| [sender, receiver]).collect();
     let edges = layout.graph.edges();
-    let mut wires: Vec<Wire> = edges.map(|(from, to, link)| Wire::new(from, to, link, hosts.contains(&from))).collect();
+    let wires = edges.map(|(from, to, link)| Wire::new(from, to, link, hosts.contains(&from)));
+    let mut wires = wires.collect::<Result<Vec<_>, _>>()?;
     let is_pair = |pair: &[Wire]| pair.len() == 2 && (pair[0].from, pair[0].to) == (pair[1].to, pair[1].from);
     if !wires.chunks(2).all(is_pair) {
         return Err(NetworkError::layout("a link of the layout has one direction only"));
@@ -112,8 +113,10 @@ impl Network {
         namespace.netlink.set_up(LOOPBACK).asked(|| format!("cannot bring up node {node}'s loopback device"))?;
         let added = namespace.netlink.add_address(LOOPBACK, address(node));
         added.asked(|| format!("cannot give node {node} its address"))?;
-        // The packets of a flow come in where its packets go out, but the filter asks for every source, routed or not.
-        let set = [("ip_forward", "1"), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
+        // In a graph, answers may take another way than the packets: a reverse path filter would drop them.
+        let is_host = self.wires.iter().any(|wire| wire.from == node && wire.is_of_host);
+        let forward = if is_host { "0" } else { "1" };
+        let set = [("ip_forward", forward), ("conf/all/rp_filter", "0"), ("conf/default/rp_filter", "0")];
         let write = || set.iter().try_for_each(|(name, value)| fs::write(format!("/proc/sys/net/ipv4/{name}"), value));
         let written = namespace.enter(&self.home, write).and_then(|written| written);
         written.map_err(|error| NetworkError::system(format!("cannot set node {node}'s forwarding"), error))
@@ -167,5 +170,18 @@ impl Network {
             added.asked(|| format!("cannot add node {node}'s route to {}", route.to))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_their_lower_halves_are_unique() {
+        assert_eq!(address(0), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(address(255), Ipv4Addr::new(10, 0, 1, 0));
+        assert_eq!(address(NODES_MAX - 1).to_bits() & 0xffff, 0xfffe);
+        assert_eq!(mac(0x0102_0304), [2, 0, 0, 2, 3, 4]);
     }
 }

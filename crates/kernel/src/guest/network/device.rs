@@ -33,7 +33,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// TCP hands over one segment at a time, whatever the offloads are: it takes them for possible everywhere.
+    /// TCP assumes segmentation offload on every device, even where it is off; one segment per buffer is the limit it heeds.
     fn message(&self, message: LinkMessageBuilder<impl std::fmt::Debug>) -> LinkMessage {
         let message = message.index(self.index).address(self.mac.to_vec());
         message.append_extra_attribute(LinkAttribute::GsoMaxSegs(1)).build()
@@ -46,7 +46,7 @@ pub(super) struct Route {
     pub(super) to: Ipv4Addr,
     pub(super) via: Ipv4Addr,
     pub(super) device: u32,
-    /// The address which sockets without one get.
+    /// The source address of sockets that are not bound to one.
     pub(super) source: Ipv4Addr,
 }
 
@@ -54,25 +54,25 @@ pub(super) struct Route {
 ///
 /// TCP takes `ssthresh` and `cwnd` from what it remembers about the destination, which it writes, with these, at the end of
 /// the first connection: they hold from the second one on, and `ssthresh` only where
-/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver whose buffer grows by itself
-/// (`net.ipv4.tcp_moderate_rcvbuf`) soon forgets its `window`.
+/// `net.ipv4.tcp_no_ssthresh_metrics_save` is 0. The others hold at once, but a receiver forgets its `window` as soon as data comes: the
+/// kernel then measures its buffer anew. `SO_RCVBUF` is what bounds a window for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouteMetrics {
-    /// The most that is ever offered to the sender, bytes.
+    /// The most that is offered to the sender in the beginning, bytes.
     pub window_bytes: Option<u32>,
     /// Initial congestion window, segments.
     pub initcwnd_segments: Option<u32>,
     /// Initial receive window, segments.
     pub initrwnd_segments: Option<u32>,
-    /// Initial slow start threshold, segments; not learnt from earlier connections.
+    /// Initial slow start threshold, segments.
     pub ssthresh_segments: Option<u32>,
-    /// The most that the congestion window may be, segments; fixed.
+    /// Upper bound of the congestion window, segments.
     pub cwnd_segments: Option<u32>,
 }
 
 impl RouteMetrics {
     fn attributes(self) -> Vec<RouteMetric> {
-        // The kernel heeds a bound of the window only where it is locked; the bits are those of the metrics' numbers.
+        // The kernel ignores these two unless they are locked; bit n locks metric n.
         let lock = |metric: Option<u32>, number: u32| metric.map_or(0, |_| 1 << number);
         let locked = lock(self.ssthresh_segments, 6) | lock(self.cwnd_segments, 7);
         let metrics = [
@@ -117,7 +117,7 @@ impl Netlink {
         self.route(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// A neighbour which is never asked for its address: a lost ARP packet would stall a flow for a second.
+    /// A permanent entry, so that ARP is never used: a lost ARP packet would stall a flow for a second.
     pub(super) fn add_neighbour(&mut self, device: u32, address: Ipv4Addr, mac: Mac) -> Result<(), Refusal> {
         let mut message = NeighbourMessage::default();
         message.header.family = AddressFamily::Inet;
@@ -172,4 +172,26 @@ fn device_counters(statistics: &[u8]) -> Option<DeviceCounters> {
 /// Of `packets` which are `bytes` with their Ethernet headers.
 pub(super) fn ip_bytes(bytes: u64, packets: u64) -> u64 {
     bytes.saturating_sub(packets * u64::from(super::qdisc::ETHERNET_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_the_window_are_locked() {
+        let none = RouteMetrics::default();
+        assert_eq!(none.attributes(), []);
+        let some = RouteMetrics { initcwnd_segments: Some(4), cwnd_segments: Some(9), ..none };
+        assert_eq!(some.attributes(), [RouteMetric::Lock(1 << 7), RouteMetric::Cwnd(9), RouteMetric::InitCwnd(4)]);
+    }
+
+    #[test]
+    fn devices_count_ethernet_headers() {
+        let statistics: Vec<u8> = [2_u64, 3, 2 * 114, 3 * 54].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let counters = device_counters(&statistics).unwrap();
+        assert_eq!(counters.received, Counters { packets: 2, ip_bytes: 200 });
+        assert_eq!(counters.sent, Counters { packets: 3, ip_bytes: 120 });
+        assert_eq!(device_counters(&statistics[..24]), None);
+    }
 }

@@ -6,7 +6,7 @@ use super::attributes::{self, Attributes};
 use super::error::{Asked, NetworkError};
 use super::netlink::{Netlink, Refusal};
 
-/// With these a "packet" of a device can be many: a queue would count them as one and a link would lose them together.
+/// With these one buffer holds several packets: a queue would count them as one, and a link would lose them together.
 const OFFLOADS: [&str; 10] = [
     "tx-tcp-segmentation",
     "tx-tcp-ecn-segmentation",
@@ -57,7 +57,7 @@ impl Ethtool {
         Ok(Self { netlink, family })
     }
 
-    /// Turns off whatever makes one packet of several, and looks whether it is.
+    /// Turns off every offload that merges packets, and verifies it.
     pub(super) fn turn_offloads_off(&mut self, device: u32) -> Result<(), NetworkError> {
         let bits = OFFLOADS.iter().fold(Attributes::new(), |bits, name| {
             // Without a value the bit is wanted off.
@@ -106,4 +106,27 @@ fn family(netlink: &mut Netlink) -> Result<u16, Refusal> {
     let id = first.and_then(|answer| attributes::find(answer, CTRL_ATTR_FAMILY_ID));
     let id = id.and_then(<[u8]>::first_chunk).map(|bytes| u16::from_ne_bytes(*bytes));
     id.ok_or(Refusal::Incomplete("the family's number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bit(name: &str) -> Attributes {
+        Attributes::new().u32(1, 5).string(ETHTOOL_A_BITSET_BIT_NAME, name)
+    }
+
+    #[test]
+    fn names_are_read_from_lists_alone() {
+        let bits =
+            Attributes::new().nested(ETHTOOL_A_BITSET_BITS_BIT, bit("a")).nested(ETHTOOL_A_BITSET_BITS_BIT, bit("bc"));
+        let list = Attributes::new()
+            .bytes(ETHTOOL_A_BITSET_NOMASK, &[])
+            .u32(2, 64)
+            .nested(ETHTOOL_A_BITSET_BITS, bits.clone());
+        assert_eq!(names(&list.into_bytes()), Some(vec!["a".to_owned(), "bc".to_owned()]));
+        // With a mask, a bit which is listed may be off.
+        assert_eq!(names(&Attributes::new().nested(ETHTOOL_A_BITSET_BITS, bits).into_bytes()), None);
+        assert_eq!(names(&Attributes::new().bytes(ETHTOOL_A_BITSET_NOMASK, &[]).into_bytes()), Some(Vec::new()));
+    }
 }

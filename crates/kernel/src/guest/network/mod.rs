@@ -1,6 +1,6 @@
 //! A scenario's network in the kernel: every node is a network namespace, every link a pair of wires.
 //!
-//! What a wire does to packets from A to B is what a link of the simulator does:
+//! A wire from A to B treats packets as a link of the simulator does:
 //!
 //! ```text
 //! A's device            devices of the ether                B's device
@@ -8,9 +8,12 @@
 //! (pace, drops)                      time, loss, delay
 //! ```
 //!
-//! The ether is one more namespace, without addresses: what comes in at one device of a wire leaves by the other. `tbf` lets
-//! one packet go at a time, at the link's rate; so the queue below it holds what waits, and not the packet being sent.
-//! `netem` then holds each packet for its transmission time and the delay.
+//! The ether is one more namespace, without addresses: a packet that enters by one device of a wire leaves by the other. `tbf`
+//! releases one packet at a time, at the link's rate; so the queue below it holds the waiting packets without the one being
+//! sent. `netem` then holds each packet for its transmission time and the delay.
+//!
+//! Every request to the kernel is answered within the call that makes it, so none of this is asynchronous: no virtual time
+//! passes while a network is built, changed or measured.
 
 mod attributes;
 mod build;
@@ -41,7 +44,7 @@ use self::namespace::Namespace;
 pub use self::netlink::Refusal;
 use self::wire::Wire;
 
-/// A network in the kernel. It is gone when this is dropped and no process is in its namespaces any more.
+/// A network in the kernel. It disappears when this is dropped, its sockets are closed and its processes have ended.
 #[derive(Debug)]
 pub struct Network {
     home: File,
@@ -71,7 +74,7 @@ pub struct LinkChange {
 pub struct EdgeSample {
     /// Packets waiting now, without the one being sent.
     pub waiting_packets: u32,
-    /// Packets which came to the queue and have left it, either way.
+    /// Packets which came to the queue and were sent or dropped.
     pub offered_packets: u64,
     /// Packets which the queue has dropped.
     pub dropped_packets: u64,
@@ -90,8 +93,8 @@ impl Network {
         build::build(layout, seed)
     }
 
-    /// Runs `f` with the thread in a node's namespace: sockets which it makes stay there, and processes which it starts. `f`
-    /// must not hand work to other threads for that.
+    /// Runs `f` with the calling thread in a node's namespace. Sockets that `f` opens and processes that it starts stay in
+    /// that namespace; work which `f` hands to other threads does not run there.
     ///
     /// # Errors
     /// The thread could not get there.
@@ -116,14 +119,15 @@ impl Network {
         build::address(node.index())
     }
 
-    /// Whether the kernel's random losses and jitter follow the seed (Linux 6.6 and later); else each run draws its own.
+    /// Whether the kernel's random losses and jitter follow the seed (Linux 6.6 and later); otherwise every run differs. The
+    /// hashes of sfq and FQ-CoDel and the early drops of RED never follow it. False where no wire has anything to draw.
     #[must_use]
     pub fn is_seeded(&self) -> bool {
         self.is_seeded
     }
 
-    /// Changes an edge while packets cross it: what waits or travels does so on; the new delay and losses are those of
-    /// packets which come to the wire from now on.
+    /// Changes an edge while packets cross it. Packets that wait or travel are kept; the new delay and losses apply to those
+    /// that the transmitter sends from now on. Order is kept: after a shorter delay, packets arrive behind earlier ones.
     ///
     /// # Errors
     /// The kernel refused.
@@ -144,7 +148,7 @@ impl Network {
         self.set_netem(edge.index())
     }
 
-    /// What an edge has counted: two requests to the kernel at most, so that it may be asked for often.
+    /// What an edge has counted. Cheap, for traces: two requests to the kernel at most, about 0.1 ms of the host's time.
     ///
     /// # Errors
     /// The kernel refused.
@@ -172,7 +176,7 @@ impl Network {
         Ok(sum)
     }
 
-    /// Sets what TCP at `host` goes by on connections to `peer`, from the next one on.
+    /// Sets the metrics of `host`'s route to `peer`, which TCP applies to new connections.
     ///
     /// # Errors
     /// `host` has no route to `peer`, or the kernel refused.

@@ -183,3 +183,37 @@ fn statistics(bytes: &[u8]) -> Option<Statistics> {
         dropped_packets: attributes::u32_at(queue, 2)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_without_ethernet_are_those_of_tc() {
+        // stab overhead -14
+        let mut golden = vec![0x1c, 0, 1, 0, 0, 0, 0, 0, 0xf2, 0xff, 0xff, 0xff];
+        golden.resize(28, 0);
+        assert_eq!(without_ethernet().into_bytes(), golden);
+    }
+
+    #[test]
+    fn the_head_of_a_request_is_that_of_tc() {
+        // qdisc add dev (3) root handle 1:
+        let golden = [0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        assert_eq!(tcmsg(3, handle(1, 0), ROOT, 0), golden);
+    }
+
+    #[test]
+    fn statistics_are_read_from_the_newer_structures() {
+        let basic: Vec<u8> = [7_u32, 1, 3, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let queue: Vec<u8> = [5_u32, 0, 2, 0, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let both = || Attributes::new().bytes(TCA_STATS_BASIC, &basic).bytes(TCA_STATS_QUEUE, &queue);
+        let bytes = Attributes::new().string(TCA_KIND, "tbf").nested(TCA_STATS2, both()).into_bytes();
+        let expected =
+            Statistics { sent_packets: 3, sent_bytes: 7 + (1 << 32), waiting_packets: 5, dropped_packets: 2 };
+        assert_eq!(statistics(&bytes), Some(expected));
+        let bytes = Attributes::new().nested(TCA_STATS2, both().u64(TCA_STATS_PKT64, 1 << 33)).into_bytes();
+        assert_eq!(statistics(&bytes), Some(Statistics { sent_packets: 1 << 33, ..expected }));
+        assert_eq!(statistics(&[]), None);
+    }
+}

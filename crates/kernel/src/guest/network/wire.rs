@@ -1,8 +1,9 @@
 //! One direction of a link: its queue, its transmitter, and the way behind it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use dfcp_netem::{Discipline, LinkConfig};
+use dfcp_netem::{Discipline, LinkConfig, Loss};
 use dfcp_sim::Node;
 
 use super::device::{Counters, ip_bytes};
@@ -22,6 +23,8 @@ const QUEUE_HANDLE: u32 = handle(2, 0);
 const LIMIT_PACKETS_DEFAULT: usize = dfcp_netem::QUEUE_PACKETS_DEFAULT;
 /// A full packet with and without its Ethernet header, bytes.
 const FULL_FRAME: (u64, u64) = (1514, 1500);
+/// Twice the deviation of netem's jitter in nanoseconds has 32 bits.
+const JITTER_MAX: Duration = Duration::from_secs(4);
 /// `struct tc_netem_qopt`, in front of netem's attributes.
 const NETEM_QOPT_BYTES: usize = 24;
 
@@ -44,19 +47,44 @@ pub(super) struct Wire {
     discipline: Discipline,
     limit_packets: u32,
     /// Whether it begins at a host of a flow.
-    is_of_host: bool,
+    pub(super) is_of_host: bool,
     /// Nodes whose packets cross it.
     sources: BTreeSet<usize>,
     has_queue: bool,
     has_netem: bool,
+    /// Whether netem has ever been told to lose packets.
+    has_losses: bool,
     /// How often netem was set: each time its generator needs another seed.
     drawn: u64,
 }
 
+/// The first property of a link that cannot be had here, as a sentence.
+fn unsupported(link: &LinkConfig) -> Option<&'static str> {
+    let has_weights = matches!(&link.discipline, Discipline::Drr(drr) if !drr.weights.is_empty());
+    let asked = [
+        (matches!(link.discipline, Discipline::Wfq(_)), "the kernel has no WFQ; choose drr or fq-codel"),
+        (matches!(link.loss, Loss::Trace(_)), "the kernel has no losses by trace"),
+        (link.jitter >= JITTER_MAX, "the kernel's jitter is below four seconds"),
+        (has_weights, "flows have no weights in the kernel"),
+        (link.queue.bytes.is_some(), "queues are limited in packets in the kernel"),
+        (link.reorder > 0.0, "links keep order in the kernel"),
+        (link.duplicate > 0.0 || link.corrupt > 0.0, "links neither duplicate nor corrupt packets in the kernel"),
+        (!link.blackouts.is_empty(), "links have no blackouts in the kernel"),
+    ];
+    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, sentence)| sentence)
+}
+
 impl Wire {
-    pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Self {
+    /// Of an edge. `is_of_host`: whether it begins at a host of a flow.
+    ///
+    /// # Errors
+    /// The link asks for something that cannot be had here.
+    pub(super) fn new(from: Node, to: Node, link: &LinkConfig, is_of_host: bool) -> Result<Self, NetworkError> {
+        if let Some(sentence) = unsupported(link) {
+            return Err(NetworkError::layout(sentence));
+        }
         let limit = link.queue.packets.unwrap_or(LIMIT_PACKETS_DEFAULT);
-        Self {
+        Ok(Self {
             from: from.index(),
             to: to.index(),
             netem: Netem { rate_bps: link.rate_bps, delay: link.delay, jitter: link.jitter, loss: link.loss.clone() },
@@ -66,8 +94,9 @@ impl Wire {
             sources: BTreeSet::new(),
             has_queue: false,
             has_netem: false,
+            has_losses: false,
             drawn: 0,
-        }
+        })
     }
 
     pub(super) fn add_source(&mut self, node: usize) {
@@ -97,8 +126,9 @@ impl Network {
     pub(super) fn set_transmitter(&mut self, edge: usize) -> Result<(), NetworkError> {
         let wire = &self.wires[edge];
         let Some(rate_bps) = wire.netem.rate_bps else { return Ok(()) };
-        // At a host a packet can be many (UDP segmentation of sockets); tbf takes them apart, but sizes of the parts are
-        // with their Ethernet headers again. So all are there, and the rate makes up for them on full packets.
+        // A host may hand one buffer of many packets to tbf (UDP_SEGMENT). tbf splits it, and the parts' sizes include the
+        // Ethernet header whatever the size table says. So no table is used here, and the rate is raised instead by as much
+        // as makes it exact for full packets.
         let counts_ip = !wire.is_of_host;
         let (frame, packet) = FULL_FRAME;
         let framed = u128::from(rate_bps) * u128::from(frame) / u128::from(packet);
@@ -130,7 +160,7 @@ impl Network {
             Discipline::Sfq(sfq) => ("sfq", sfq::options(sfq, limit)),
             Discipline::FqCodel(fq_codel) => ("fq_codel", fq_codel::options(fq_codel, limit)),
             Discipline::Red(red) => ("red", red::options(red, rate_bps)?),
-            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ; choose drr or fq-codel")),
+            Discipline::Wfq(_) => return Err(NetworkError::layout("the kernel has no WFQ")), // refused before
         };
         let queue = Qdisc { device, parent: ROOT_HANDLE | 1, handle: QUEUE_HANDLE, kind, options, counts_ip: false };
         let netlink = &mut self.nodes[wire.from].netlink;
@@ -143,8 +173,7 @@ impl Network {
                 for &source in &wire.sources {
                     // Classes are numbered as the lower halves of addresses are.
                     let class = QUEUE_HANDLE | (source as u32 + 1);
-                    let weight = u32::from(drr.weights.get(source).copied().unwrap_or(1));
-                    let options = drr::class_options(drr.quantum_bytes.saturating_mul(weight));
+                    let options = drr::class_options(drr.quantum_bytes);
                     netlink.add_class(device, class, "drr", &options).asked(what)?;
                     let options = limit.clone();
                     let queue = Qdisc { device, parent: class, handle: 0, kind: "pfifo", options, counts_ip: false };
@@ -174,6 +203,7 @@ impl Network {
         let set = self.ether.netlink.set_qdisc(&qdisc);
         set.asked(|| format!("cannot set delay and losses of edge {edge}"))?;
         wire.has_netem = true;
+        wire.has_losses |= wire.netem.loss != Loss::None;
         wire.drawn += 1;
         Ok(())
     }
@@ -192,7 +222,8 @@ impl Network {
     pub(super) fn sample_wire(&mut self, edge: usize) -> Result<EdgeSample, NetworkError> {
         let wire = &self.wires[edge];
         let what = || format!("cannot read the statistics of edge {edge}");
-        let lost = if wire.has_netem {
+        // Netem drops nothing else: its own limit is beyond reach. Without losses one request is saved.
+        let lost = if wire.has_losses {
             self.ether.netlink.statistics(device(edge), ROOT_HANDLE).asked(what)?.dropped_packets
         } else {
             0
@@ -223,4 +254,43 @@ fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_netem::{Drr, QueueLimit, Wfq};
+
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused_in_words() {
+        let link = LinkConfig::default;
+        assert_eq!(unsupported(&link().with_rate_bps(1).with_loss(Loss::bernoulli(0.5))), None);
+        let weighted = Drr { weights: vec![2], ..Drr::default() };
+        for link in [
+            link().with_discipline(Discipline::Wfq(Wfq::default())),
+            link().with_discipline(Discipline::Drr(weighted)),
+            link().with_loss(Loss::Trace([true].into())),
+            link().with_jitter(JITTER_MAX),
+            link().with_queue(QueueLimit::bytes(1)),
+            link().with_reorder(0.1, JITTER_MAX),
+            link().with_duplicate(0.1),
+            link().with_corrupt(0.1),
+        ] {
+            assert!(unsupported(&link).is_some(), "{link:?}");
+        }
+    }
+
+    #[test]
+    fn seeds_differ_by_run_edge_and_change() {
+        let mut seeds: Vec<u64> = Vec::new();
+        for seed in 0..4 {
+            for edge in 0..4 {
+                seeds.extend((0..4).map(|drawn| seed_of(seed, edge, drawn)));
+            }
+        }
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 64);
+    }
 }

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use dfcp_kernel::guest::network::Network;
-use dfcp_lab::scenario::Layout;
+use dfcp_kernel::guest::network::{LinkChange, Network};
+use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_netem::LinkConfig;
 use dfcp_sim::{Graph, Row};
 
@@ -14,6 +14,7 @@ use crate::traffic::Pair;
 pub(super) const CHECKS: &[Check] = &[
     ("packets cross the edges of their routes, and no others", parking_lot),
     ("packets take the shortest way of a graph", graph),
+    ("a scenario is built as it is written", scenario),
     ("a hundred hosts reach each other", many_hosts),
     ("a command runs in its node", commands),
     ("a link of one direction is refused", one_direction),
@@ -74,6 +75,39 @@ fn graph() {
     drop(network);
     network = Network::build(&layout, 1).unwrap();
     crossed(&layout, &mut network);
+}
+
+/// Three nodes in a row, and two flows over one and over two links, in the words of the file which the host writes.
+const SCENARIO: &str = r#"{
+    "nodes": ["left", "middle", "right"],
+    "links": [
+        {"rate_bps": 12000000, "delay_ns": 5000000, "loss": 0, "loss_burst_packets": 0, "discipline": "fq-codel",
+         "queue_packets": 100, "between": [0, 1]},
+        {"rate_bps": 6000000, "delay_ns": 10000000, "loss": 1, "loss_burst_packets": 0, "discipline": "drop-tail",
+         "queue_packets": 100, "between": [1, 2]}
+    ],
+    "flows": [
+        {"transport": "cubic", "start_ns": 0, "rtt_ns": 8000000, "access_bps": 0, "over": [0, 1], "share_bps": 1, "loss": 0},
+        {"transport": "cubic", "start_ns": 0, "rtt_ns": 4000000, "access_bps": 0, "over": [0, 2], "share_bps": 1, "loss": 0}
+    ],
+    "changes": [{"at_ns": 1, "link": 1, "own_loss": true}],
+    "duration_ns": 1, "warm_up_ns": 0, "bin_ns": 0, "queue_trace_ns": 0
+}"#;
+
+fn scenario() {
+    let scenario: Scenario = serde_json::from_str(SCENARIO).unwrap();
+    let layout = Layout::of(&scenario).unwrap();
+    let mut network = Network::build(&layout, 1).unwrap();
+    let (near_one, far_one) = (layout.hosts[0], layout.hosts[1]);
+    let one = |network: &Network, hosts| Pair::new(network, hosts).burst(1, 1500).first().map(|arrival| arrival.after);
+    near("over one link", one(&network, near_one).unwrap(), ms(4 + 5 + 1), us(3));
+    near("over two", one(&network, far_one).unwrap(), ms(2 + 5 + 1 + 10 + 2), us(4));
+    // The second link's losses begin with a change, and are there in data's direction alone.
+    let loss = dfcp_lab::scenario::loss(&scenario.links[1]).unwrap();
+    let change = LinkChange { loss: Some(loss), ..LinkChange::default() };
+    network.change(layout.links[1].0, &change).unwrap();
+    assert_eq!(one(&network, far_one), None);
+    assert!(one(&network, (far_one.1, far_one.0)).is_some());
 }
 
 fn many_hosts() {

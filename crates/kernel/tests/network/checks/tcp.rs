@@ -19,7 +19,6 @@ pub(super) const CHECKS: &[Check] = &[
     ("tcp fills a link by single packets behind a slower one", || segments(Some(200_000_000))),
     ("udp segments are single packets", udp_segments),
     ("a locked congestion window holds from the second connection on", locked_window),
-    ("the route's window bounds what is in flight", window),
     ("the initial window is the route's", initial_window),
 ];
 
@@ -115,19 +114,6 @@ fn locked_window() {
     assert!((0.35..0.37).contains(&first), "{first} s");
     // Ten windows, half a round trip, and the FIN a round trip after the last window.
     assert!((1.04..1.08).contains(&second), "{second} s");
-}
-
-fn window() {
-    let layout = dumbbell(link(1_000_000_000, ms(50), 10_000), 1, plain(ms(0)));
-    let mut network = Network::build(&layout, 1).unwrap();
-    let (sender, receiver) = layout.hosts[0];
-    let metrics = RouteMetrics { window_bytes: Some(20 * SEGMENT_BYTES as u32), ..RouteMetrics::default() };
-    network.set_route_metrics(receiver, sender, metrics).unwrap();
-    let fixed = || std::fs::write("/proc/sys/net/ipv4/tcp_moderate_rcvbuf", "0");
-    network.enter(receiver, fixed).unwrap().unwrap();
-    let took = transfer(&network, &layout, 400 * SEGMENT_BYTES).as_secs_f64();
-    // 10 and then 20 in each round trip, 19 of them and the FIN with the last ten.
-    assert!((1.9..2.2).contains(&took), "{took} s");
 }
 
 fn initial_window() {

@@ -34,3 +34,25 @@ pub(in super::super) fn options(fq_codel: &FqCodel, limit_packets: u32) -> Vec<u
 fn us(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::attributes::parse;
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_tc() {
+        // fq_codel limit 100 target 5ms interval 100ms noecn flows 1024 quantum 1514 drop_batch 64 memory_limit 2147483648
+        let golden = [
+            8, 0, 2, 0, 100, 0, 0, 0, 8, 0, 5, 0, 0, 4, 0, 0, 8, 0, 6, 0, 0xea, 5, 0, 0, 8, 0, 3, 0, 0xa0, 0x86, 1, 0,
+            8, 0, 1, 0, 0x88, 0x13, 0, 0, 8, 0, 4, 0, 0, 0, 0, 0, 8, 0, 9, 0, 0, 0, 0, 0x80, 8, 0, 8, 0, 64, 0, 0, 0,
+        ];
+        let bytes = options(&FqCodel::default(), 100);
+        let sorted = |bytes| {
+            let mut all: Vec<_> = parse(bytes).collect();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(sorted(&bytes), sorted(&golden));
+    }
+}

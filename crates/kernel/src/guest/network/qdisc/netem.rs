@@ -85,3 +85,50 @@ impl Netem {
 fn ns(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::attributes::{find, u64_at};
+    use super::*;
+
+    fn netem(loss: Loss) -> Netem {
+        let (delay, jitter) = (Duration::from_millis(8), Duration::from_millis(4));
+        Netem { rate_bps: Some(10_000_000), delay, jitter, loss }
+    }
+
+    #[test]
+    fn options_are_those_of_tc() {
+        // netem limit 1000000 delay 10ms 2ms loss gemodel 1% 25% 0% 0% rate 10mbit -14
+        let loss = Loss::GilbertElliott { p_good_to_bad: 0.01, p_bad_to_good: 0.25, loss_good: 0.0, loss_bad: 0.0 };
+        let bytes = netem(loss).options(9).unwrap();
+        assert_eq!(bytes[..24], structure(&[0, 1_000_000, 0, 0, 0, 0]));
+        let attributes = &bytes[24..];
+        let chain = [0x14, 0, 2, 0, 0x29, 0x5c, 0x8f, 2, 0, 0, 0, 0x40, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        assert_eq!(find(attributes, TCA_NETEM_LOSS), Some(&chain[..]));
+        let rate = [0xd0, 0x12, 0x13, 0, 0xf2, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(find(attributes, TCA_NETEM_RATE), Some(&rate[..]));
+        let number = |kind| find(attributes, kind).and_then(|value| u64_at(value, 0));
+        assert_eq!(number(TCA_NETEM_LATENCY64), Some(10_000_000), "the mean of 8 ms to 12 ms");
+        assert_eq!(number(TCA_NETEM_JITTER64), Some(2_000_000));
+        assert_eq!(number(TCA_NETEM_RATE64), Some(1_250_000));
+        assert_eq!(number(TCA_NETEM_PRNG_SEED), Some(9));
+    }
+
+    #[test]
+    fn losses_are_shares() {
+        let bytes = netem(Loss::bernoulli(0.25)).options(0).unwrap();
+        assert_eq!(bytes[8..12], [0, 0, 0, 0x40]);
+        assert_eq!(find(&bytes[24..], TCA_NETEM_LOSS), None);
+        let bytes = netem(Loss::bursts(0.5, 4.0).unwrap()).options(0).unwrap();
+        let chain = find(&bytes[24..], TCA_NETEM_LOSS).and_then(|chain| find(chain, NETEM_LOSS_GE)).unwrap();
+        assert_eq!(chain, structure(&[0x4000_0000, 0x4000_0000, 0, 0]));
+        assert!(netem(Loss::Trace([true].into())).options(0).is_err());
+    }
+
+    #[test]
+    fn a_perfect_wire_does_nothing() {
+        let perfect = Netem { rate_bps: None, delay: Duration::ZERO, jitter: Duration::ZERO, loss: Loss::None };
+        assert!(perfect.is_nothing() && !netem(Loss::None).is_nothing());
+        assert!(!Netem { delay: Duration::from_nanos(1), ..perfect }.is_nothing());
+    }
+}

@@ -15,8 +15,8 @@ const PACKET_BYTES: u64 = 1500;
 /// Entries of the table of idle times.
 const TABLE_ENTRIES: u32 = 256;
 
-/// Thresholds in bytes, IP headers included. The kernel's red differs from the simulator's in that it is not gentle: above
-/// the upper threshold everything is dropped. `rate_bps` is that of the link in the beginning: the average falls at its pace
+/// Thresholds in bytes, IP headers included. Unlike the simulator's, the kernel's red is not gentle: above the upper
+/// threshold it drops everything. `rate_bps` is that of the link in the beginning: the average falls at its pace
 /// while the link is idle.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
     }
     // The probability rises by 2^-Plog per byte; the exact one is in an attribute of its own.
     let slope = f64::from(max.saturating_sub(min).max(1)) / red.max_probability.max(f64::MIN_POSITIVE);
-    let slope_log = slope.log2().round().clamp(0.0, 31.0) as u32;
+    let slope_log = slope.log2().ceil().clamp(0.0, 31.0) as u32;
     let (cell_log, table) = idle_table(red, rate_bps);
     let logs = u32::from_ne_bytes([weight_log as u8, slope_log as u8, cell_log, 0]);
     let no_queue_of_its_own = 0; // its child is set apart, and limits packets
@@ -45,7 +45,8 @@ pub(in super::super) fn options(red: &Red, rate_bps: u64) -> Result<Vec<u8>, Net
 
 /// How far the average is halved by an idle time: entry i, for i·2^`cell_log` µs, is the binary logarithm of
 /// 1 / (1 − weight)^m, m being the packets that could have been sent meanwhile. Cells are as long as makes the table reach
-/// until nothing is left of an average of 32 bits.
+/// until nothing is left of an average of 32 bits. (The table which `tc` computes counts in ticks of 64 ns and by the natural
+/// logarithm, where the kernel reads it in microseconds and shifts: by it averages fall slower than RED's authors meant.)
 fn idle_table(red: &Red, rate_bps: u64) -> (u8, Vec<u8>) {
     let packet_us = f64::from(red.mean_packet_bytes) * 8e6 / rate_bps.max(1) as f64;
     let halvings_per_packet = -(1.0 - red.weight).log2();
@@ -55,4 +56,44 @@ fn idle_table(red: &Red, rate_bps: u64) -> (u8, Vec<u8>) {
     let cell_us = cell_log.exp2();
     let entry = |at: u32| (f64::from(at) * cell_us * halvings_per_us).round().min(f64::from(u32::BITS - 1)) as u8;
     (cell_log as u8, (0..TABLE_ENTRIES).map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::attributes::{find, u32_at};
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_of_tc() {
+        // red min 7500 max 22500 probability 0.1, and a weight of 1/8; the limit is that of the queue below.
+        let bytes = options(&Red { weight: 0.125, ..Red::default() }, 10_000_000).unwrap();
+        let parms = find(&bytes, TCA_RED_PARMS).unwrap();
+        assert_eq!(parms[..12], structure(&[0, 7500, 22_500]));
+        assert_eq!(parms[12..14], [3, 18]);
+        assert_eq!(find(&bytes, TCA_RED_MAX_P).and_then(|value| u32_at(value, 0)), Some(0x1999_999a));
+        assert_eq!(find(&bytes, TCA_RED_STAB).unwrap().len(), 256);
+    }
+
+    #[test]
+    fn an_idle_link_halves_the_average_as_often_as_packets_would() {
+        for (weight, rate_bps) in [(0.002, 10_000_000), (0.002, 1_000_000_000), (0.125, 1_000_000)] {
+            let red = Red { weight, ..Red::default() };
+            let (cell_log, table) = idle_table(&red, rate_bps);
+            let cell_us = f64::from(cell_log).exp2();
+            for (at, &halvings) in table.iter().enumerate() {
+                let packets = at as f64 * cell_us / (8e9 / rate_bps as f64);
+                let kept = (1.0 - weight).powf(packets);
+                let expected = -kept.log2().max(-31.0);
+                assert!((f64::from(halvings) - expected).abs() <= 0.5001, "{weight} {rate_bps} {at}: {halvings}");
+            }
+            assert!(table[255] == 31 && table[100] < 31, "the table spans what matters");
+        }
+    }
+
+    #[test]
+    fn thresholds_which_cannot_be_averaged_are_refused() {
+        let red = Red { max_threshold: 3000, ..Red::default() };
+        assert!(options(&red, 1).is_err());
+        assert!(options(&Red { max_threshold: 2700, ..red }, 1).is_ok());
+    }
 }

@@ -9,8 +9,8 @@ const DEPTH_PACKETS_MAX: u32 = 127;
 /// The kernel refuses a limit of one packet: its longest queue would be empty.
 const LIMIT_PACKETS_MIN: u32 = 2;
 
-/// `struct tc_sfq_qopt_v1`. A flow holds no more than 127 packets, which the simulator's does; the perturbation is in whole
-/// seconds.
+/// `struct tc_sfq_qopt_v1`. Unlike the simulator's, the kernel's sfq holds at most 127 packets of a flow. The perturbation is
+/// in whole seconds.
 pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let perturb_s = sfq.perturbation.map_or(0, |interval| interval.as_secs().max(1) as u32);
     // The kernel's table has a power of two of buckets, and as many flows as are told apart at once.
@@ -21,4 +21,20 @@ pub(in super::super) fn options(sfq: &Sfq, limit_packets: u32) -> Vec<u8> {
     let (head_drop, red, statistics) = (0, [0; 5], [0; 6]);
     let numbers: Vec<u32> = fair.into_iter().chain([head_drop]).chain(red).chain(statistics).collect();
     structure(&numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_tc() {
+        // sfq quantum 1514 limit 100 divisor 1024 depth 127 flows 1024
+        let mut golden = vec![0xea, 5, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 127, 0, 0, 0];
+        golden.resize(72, 0);
+        assert_eq!(options(&Sfq::default(), 100), golden);
+        let odd = options(&Sfq { buckets: 1000, ..Sfq::default() }, 1);
+        assert_eq!(odd[8..12], [2, 0, 0, 0]);
+        assert_eq!(odd[12..20], golden[12..20]);
+    }
 }
