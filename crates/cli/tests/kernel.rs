@@ -93,7 +93,8 @@ fn what_the_kernel_cannot_do_is_said_and_left_out() {
     let (_, err) = run(directory.path(), &[]);
     assert!(err.contains("the kernel has no WFQ") && err.contains("no TCP of 2008"), "{err}");
     let records = records(directory.path());
-    let of_kernel: Vec<_> = records.iter().filter(|(platform, ..)| platform != "sim").map(|(_, series, _)| series).collect();
+    let of_kernel: Vec<_> =
+        records.iter().filter(|(platform, ..)| platform != "sim").map(|(_, series, _)| series).collect();
     assert_eq!((records.len(), of_kernel), (4, vec!["DRR"]));
 }
 
@@ -133,8 +134,7 @@ fn flows_over_a_parking_lot_and_a_graph_take_their_routes() {
     let graph = "[topology]\nkind = \"graph\"\nrate_mbps = 10\n[[topology.links]]\nfrom = \"a\"\nto = \"b\"\n\
                  [[topology.links]]\nfrom = \"b\"\nto = \"c\"\n[[flows]]\nfrom = \"a\"\nto = \"c\"\n[[flows]]\nfrom = \"b\"\nto = \"c\"\n";
     for topology in [lot, graph] {
-        let directory =
-            with_plan(&format!("[run]\nduration_s = 3\nwarm_up_s = 1\nseeds = 1\n{topology}{series}"));
+        let directory = with_plan(&format!("[run]\nduration_s = 3\nwarm_up_s = 1\nseeds = 1\n{topology}{series}"));
         run(directory.path(), &[]);
         for (platform, _, record) in records(directory.path()) {
             let links = record["measured"]["links"].as_array().unwrap();

@@ -72,8 +72,11 @@ impl Cache {
             }
         }
         cached.sort_by_key(|cached| {
-            let version = cached.kernel.as_ref().ok().map(Kernel::version);
-            (std::cmp::Reverse(version), cached.directory.clone())
+            // Of one release, that which was built last.
+            let key = |kernel: &Kernel| {
+                (kernel.version(), kernel.path().metadata().and_then(|metadata| metadata.modified()).ok())
+            };
+            (std::cmp::Reverse(cached.kernel.as_ref().ok().map(key)), cached.directory.clone())
         });
         Ok(cached)
     }

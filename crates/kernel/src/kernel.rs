@@ -115,7 +115,8 @@ impl Kernel {
         Ok(Self { path, release, hash: blake3::hash(&program) })
     }
 
-    /// The newest kernel in the user's cache, or the newest of a series as `6.12`, or of a release as `6.12.117`.
+    /// The newest kernel in the user's cache, or the newest of a series as `6.12` or of a release as `6.12.117`, or the one of
+    /// this id.
     ///
     /// # Errors
     /// There is none, or the cache cannot be read.
@@ -129,7 +130,8 @@ impl Kernel {
     /// There is none, or the cache cannot be read.
     pub fn find_in(cache: &Cache, series: Option<&str>) -> Result<Self, KernelError> {
         let mut kernels = cache.entries()?.into_iter().filter_map(|cached| cached.kernel.ok());
-        let fits = |kernel: &Self| series.is_none_or(|series| kernel.series() == series || kernel.release == series);
+        let is_called = |kernel: &Self, name| [kernel.series(), kernel.release(), &kernel.id()].contains(&name);
+        let fits = |kernel: &Self| series.is_none_or(|name| is_called(kernel, name));
         kernels.find(fits).ok_or_else(|| KernelError::NoneBuilt { series: series.map(str::to_owned) })
     }
 
@@ -302,17 +304,25 @@ mod tests {
         fs::create_dir(directory.path().join("6.99-broken")).unwrap();
         let entry = directory.path().join("any name");
         fs::create_dir(&entry).unwrap();
-        // By a process of its own, as in `testing::script`.
-        let mut copy = std::process::Command::new("cp");
-        assert!(copy.arg(kernel.path()).arg(entry.join("linux")).status().unwrap().success());
+        let copy = |from: &Path, to: &Path| {
+            // By a process of its own, as in `testing::script`.
+            assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
+        };
+        copy(kernel.path(), &entry.join("linux"));
         // It can be used without it; only a build wants to know more.
         fs::write(entry.join("build.json"), "{\"release\": \"6.").unwrap();
         let found = Kernel::find_in(&cache, None).unwrap();
         assert_eq!((found.id(), found.release()), (kernel.id(), kernel.release()));
         assert_eq!(Kernel::find_in(&cache, Some(kernel.series())).unwrap(), found);
         assert_eq!(Kernel::find_in(&cache, Some(kernel.release())).unwrap(), found);
+        assert_eq!(Kernel::find_in(&cache, Some(&kernel.id())).unwrap(), found);
         assert!(Kernel::find_in(&cache, Some("6")).is_err());
+        // Of two of one release the later is the default, whatever its name.
+        let later = directory.path().join("zzz");
+        fs::create_dir(&later).unwrap();
+        copy(kernel.path(), &later.join("linux"));
+        assert_eq!(Kernel::find_in(&cache, None).unwrap().path(), later.join("linux"));
         let entries = cache.entries().unwrap();
-        assert!(entries[0].kernel.is_ok() && entries[0].info.is_none() && entries[1].kernel.is_err());
+        assert!(entries[1].kernel.is_ok() && entries[1].info.is_none() && entries[2].kernel.is_err());
     }
 }

@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
+use tempfile::TempDir;
 
 pub use self::error::BuildError;
 pub use self::fragment::{FRAGMENT, options};
@@ -126,27 +127,17 @@ fn hash(package: &SourcePackage) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..HASH_DIGITS].to_owned()
 }
 
-/// A directory which vanishes with all that is in it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// An empty one. What a killed build left at its place is removed.
-    fn new(path: PathBuf) -> Result<Self, BuildError> {
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(BuildError::io("remove", &path)(error));
-            }
-            _ => fs::create_dir(&path).map_err(BuildError::io("make", &path))?,
+/// An empty directory for this build. What killed builds of the same kernel have left is removed: the caller has the lock.
+/// Each has a name of its own, as the watchdog of a killed one may be removing that one still.
+fn scratch(cache: &Path, hash: &str) -> Result<TempDir, BuildError> {
+    let prefix = format!(".build-{hash}-");
+    for entry in fs::read_dir(cache).map_err(BuildError::io("read", cache))?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            // It fails where that watchdog is faster.
+            let _ = fs::remove_dir_all(entry.path());
         }
-        Ok(Self(path))
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What stays is removed by the next build.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(BuildError::io("write in", cache))
 }
 
 /// Or the program would have in it who built it, when and where: the same compiler makes the same program.
@@ -230,16 +221,15 @@ impl Build<'_> {
             return Err(BuildError::Path { path: cache.to_owned() });
         }
         fs::create_dir_all(cache).map_err(BuildError::io("make", cache))?;
-        let log = cache.join(format!(".build-{}-{}.log", self.version, std::process::id()));
-        let kept_log = cache.join(format!("build-{}.log", self.version));
+        // Of what comes before the lock there is little to log.
+        let log = cache.join(format!("build-{}.log", self.version));
         let runner =
-            Runner { scratch: None, log: log.clone(), kept_log: kept_log.clone(), path, variables: Vec::new(), stop };
+            Runner { scratch: None, log: log.clone(), kept_log: log.clone(), path, variables: Vec::new(), stop };
         let outcome = self.find_or_build(runner, tell);
-        // It is only of use with an error, which names it.
-        let _ = match &outcome {
-            Ok(_) | Err(BuildError::Stopped) => fs::remove_file(&log),
-            Err(_) => fs::rename(&log, &kept_log),
-        };
+        if matches!(outcome, Ok(_) | Err(BuildError::Stopped)) {
+            // No error names it any more.
+            let _ = fs::remove_file(&log);
+        }
         outcome
     }
 
@@ -260,9 +250,16 @@ impl Build<'_> {
         if facts.f_bavail.saturating_mul(facts.f_frsize) < BUILD_BYTES_MIN {
             return Err(BuildError::DiskFull { path: self.cache.path().to_owned() });
         }
-        let scratch = Scratch::new(self.cache.path().join(format!(".build-{hash}")))?;
-        let runner = Runner { scratch: Some(&scratch.0), ..runner };
-        self.build(runner, &package, &hash, tell)
+        let scratch = scratch(self.cache.path(), &hash)?;
+        let log = scratch.path().join("log");
+        let runner = Runner { scratch: Some(scratch.path()), log: log.clone(), ..runner };
+        let kept_log = runner.kept_log.clone();
+        let outcome = self.build(runner, &package, &hash, tell);
+        if outcome.is_err() {
+            // Without it the error's text has to do.
+            let _ = fs::rename(log, kept_log);
+        }
+        outcome
     }
 
     /// The kernel of this hash, if it is in the cache and complete.

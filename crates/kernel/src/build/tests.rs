@@ -5,7 +5,7 @@ use crate::testing::{kernel, script};
 
 /// Programs which behave as those of Debian, where they stand first on the path.
 struct Machine {
-    directory: tempfile::TempDir,
+    directory: TempDir,
     cache: Cache,
 }
 
@@ -223,7 +223,7 @@ fn a_damaged_entry_is_built_anew_and_a_killed_builds_rest_removed() {
     let first = machine.build().unwrap();
     let directory = first.kernel.path().parent().unwrap();
     fs::write(directory.join("build.json"), "{\"release\":").unwrap();
-    let stale = machine.cache.path().join(format!(".build-{}/entry", first.info.hash));
+    let stale = machine.cache.path().join(format!(".build-{}-killed/entry", first.info.hash));
     fs::create_dir_all(&stale).unwrap();
     fs::write(stale.join("linux"), "half").unwrap();
     let log = Arc::clone(&steps);
