@@ -65,7 +65,7 @@ pub struct BuildArgs {
     /// Compilers at a time [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Keep the source beside a kernel that is built now, with all that was compiled (about 1 GB)
+    /// Keep the source beside a kernel that is built now, with all that was compiled (about 0.7 GB)
     #[arg(long)]
     pub keep: bool,
     /// Print JSON instead of text

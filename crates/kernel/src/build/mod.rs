@@ -95,7 +95,7 @@ pub struct Build<'host> {
     pub version: &'host str,
     /// Compilers at a time.
     pub jobs: NonZeroUsize,
-    /// Whether the source stays beside the kernel, as `source/` (about 1 GB). A kernel which is there already gets none.
+    /// Whether the source stays beside the kernel, as `source/` (about 0.7 GB). A kernel which is there already gets none.
     pub keeps_source: bool,
     /// Where it goes.
     pub cache: &'host Cache,
