@@ -112,7 +112,7 @@ impl Desk {
             kernel: &platform.kernel,
             program: &platform.program,
             arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.display().to_string()],
-            environment: Vec::new(),
+            environment: environment(),
             memory_mib,
             limit: limit.unwrap_or(Duration::MAX),
         };
@@ -122,6 +122,12 @@ impl Desk {
             .map_err(|error| format!("the guest left no answer ({error}); its console says: {}", ended.console))?;
         serde_json::from_slice(&text).map_err(|error| format!("{} makes no sense: {error}", path.display()))
     }
+}
+
+/// Memory which was used once is kept: a page fault costs much in a kernel which is a program.
+fn environment() -> Vec<(String, String)> {
+    let keep = |name: &str| (name.to_owned(), (1_u32 << 30).to_string());
+    vec![keep("MALLOC_TRIM_THRESHOLD_"), keep("MALLOC_MMAP_THRESHOLD_")]
 }
 
 /// How often it is looked for what a command has written.

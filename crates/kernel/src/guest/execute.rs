@@ -33,6 +33,8 @@ pub(super) async fn run(scenario: &Scenario, seed: u64, commands: &Commands) -> 
     let run = |at: Node, other: Node, mut command: Command, outputs: [&str; 2]| {
         command
             .current_dir(&commands.directory)
+            // The user's own files are read-only here.
+            .env("HOME", "/tmp")
             .env("DFCP_HERE", network.address(at).to_string())
             .env("DFCP_PEER", network.address(other).to_string())
             .stdin(Stdio::null());
