@@ -98,7 +98,7 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x439C_61DF_A6CA_DDD9),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x18AD_2B81_010E_5197),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),

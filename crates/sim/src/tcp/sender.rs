@@ -374,7 +374,7 @@ impl Sender {
     }
 
     fn restart_timer(&mut self, now: Time) {
-        self.deadline = Some(now + Duration::from_nanos(self.rtt.rto_ns()));
+        self.deadline = Some(self.config.deadline(now, self.rtt.rto_ns()));
     }
 
     fn take_peer_window(&mut self, window_bytes: u32) {

@@ -121,7 +121,7 @@ impl Sender {
             acked: if self.config.byte_counting { segments } else { 1 },
             segments,
             rtt_ns: change.rtt_ns,
-            srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+            burst_ns: 0,
             una: self.board.una(),
             end: self.board.end(),
         }
@@ -132,8 +132,6 @@ impl Sender {
         let doubling = self.window.in_slow_start() && u64::from(self.window.cwnd) < 2 * change.prior_pipe;
         if self.window_limited || doubling {
             self.controller.grow(&mut self.window, ack);
-        } else {
-            self.controller.hold(change.now);
         }
     }
 
