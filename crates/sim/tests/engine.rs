@@ -98,15 +98,15 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x18AD_2B81_010E_5197),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x13D7_6E60_CA97_54F4),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),
-            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xE1A6_AB6B_A472_2CF5)
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xFE14_B431_D03A_3B70)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0x115D_DE7E_FEB0_405F)
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0x34F6_AA81_D703_C6E9)
         },
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),

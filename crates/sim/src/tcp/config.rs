@@ -43,6 +43,18 @@ pub enum LossDetection {
     Fack,
 }
 
+/// When the receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// As RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: [`Config::delayed_ack_segments`] or
+    /// [`Config::delayed_ack`], and at once around gaps.
+    Rfc,
+    /// As Linux 6.12 (`__tcp_ack_snd_check`): the delay follows the sender's pace, the end of a burst is acknowledged at
+    /// once, from the fourth segment above a gap on acknowledgements wait for 5 % of the round trip or 1 ms, needless
+    /// retransmissions are reported (RFC 2883), and 16 acknowledgements after such a one are not delayed.
+    Linux,
+}
+
 /// What the smallest retransmission timer is the floor of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
@@ -97,6 +109,8 @@ pub struct Config {
     pub delayed_ack: Duration,
     /// How many segments at the start are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,
+    /// When the receiver acknowledges.
+    pub ack_policy: AckPolicy,
     /// Granularity of both ends' clocks: timers fire with a tick (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero is none.
     pub tick: Duration,
     /// Selective acknowledgements.
@@ -136,15 +150,15 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// A present-day TCP: as the RFCs have it, with CUBIC and the clock ticks of Linux 6.12, 100 per second. Reno
-    /// and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
+    /// A present-day TCP: as the RFCs have it, with CUBIC, the acknowledgements and the clock ticks of Linux 6.12, 100
+    /// per second. Reno and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
     #[must_use]
     pub fn modern(congestion: Congestion) -> Self {
         let rfc = Self::rfc(congestion);
         if !rfc.sack {
             return rfc;
         }
-        Self { tick: LINUX_TICK, ..rfc }
+        Self { quick_ack_segments: 16, ack_policy: AckPolicy::Linux, tick: LINUX_TICK, ..rfc }
     }
 
     /// A TCP by the RFCs of today: RFC 6675 loss detection, PRR, lost retransmissions found, initial window 10, a
@@ -170,6 +184,7 @@ impl Config {
             delayed_ack_segments: 2,
             delayed_ack: Duration::from_millis(40),
             quick_ack_segments: 0,
+            ack_policy: AckPolicy::Rfc,
             tick: Duration::ZERO,
             sack,
             timestamps: true,

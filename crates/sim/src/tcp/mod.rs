@@ -18,7 +18,7 @@
 //! * Window reduction: at once, by proportional rate reduction (RFC 6937, RFC 9937), or by Linux 2.6's rate halving.
 //! * Congestion control: see [`Congestion`].
 //!
-//! Not modelled: RACK and tail loss probes, D-SACK and the undoing of needless reductions, F-RTO, ECN, persist timer and
+//! Not modelled: RACK and tail loss probes, the undoing of needless reductions, F-RTO, ECN, persist timer and
 //! Nagle's algorithm (the receiver's window never closes), and giving up (a timer backs off for ever).
 //!
 //! # Cost
@@ -37,7 +37,7 @@ mod segment;
 mod sender;
 mod window;
 
-pub use config::{Config, ConfigError, Congestion, LossDetection, Reduction, RtoFloor};
+pub use config::{AckPolicy, Config, ConfigError, Congestion, LossDetection, Reduction, RtoFloor};
 pub use receiver::{Receiver, ReceiverStats};
 pub use segment::{Flags, SACK_BLOCKS_MAX, SackBlocks, Segment};
 pub use sender::{Phase, Sender, SenderStats};

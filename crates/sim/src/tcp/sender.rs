@@ -392,7 +392,7 @@ impl Sender {
         let seq = self.seq(segment);
         let len = u32::try_from(self.seq(segment + 1) - seq).unwrap_or(self.config.mss_bytes);
         let fin = segment + 1 == self.total_segments;
-        self.segment(now, seq, len, Flags { fin, ack: true, syn: false })
+        self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
     fn segment(&self, now: Time, seq: u64, len_bytes: u32, flags: Flags) -> Segment {
