@@ -98,15 +98,15 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x13D7_6E60_CA97_54F4),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x4F2E_4CFA_C497_01D0),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),
-            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xFE14_B431_D03A_3B70)
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0x5E38_EF08_9875_B894)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0x34F6_AA81_D703_C6E9)
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xCF09_9E67_4997_1EB9)
         },
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),

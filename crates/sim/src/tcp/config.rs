@@ -41,6 +41,10 @@ pub enum LossDetection {
     Rfc6675,
     /// The highest segment selectively acknowledged is three or more later (forward acknowledgement, as Linux 2.6.26).
     Fack,
+    /// Something sent a reordering window later has arrived (RACK-TLP, RFC 8985), with all that Linux 6.12 does beside
+    /// it: a probe of the tail, F-RTO (RFC 5682), taking back what was reduced needlessly (RFC 3522, RFC 3708), and bursts
+    /// sized by the rate. Of [`Reduction`] only [`Prr`](Reduction::Prr) goes with it. Needs selective acknowledgements.
+    Rack,
 }
 
 /// When the receiver acknowledges.
@@ -150,15 +154,21 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// A present-day TCP: as the RFCs have it, with CUBIC, the acknowledgements and the clock ticks of Linux 6.12, 100
-    /// per second. Reno and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
+    /// A present-day TCP: Linux 6.12 on a machine with 100 clock ticks per second, with a window that never limits. Reno
+    /// and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
     #[must_use]
     pub fn modern(congestion: Congestion) -> Self {
         let rfc = Self::rfc(congestion);
         if !rfc.sack {
             return rfc;
         }
-        Self { quick_ack_segments: 16, ack_policy: AckPolicy::Linux, tick: LINUX_TICK, ..rfc }
+        Self {
+            loss_detection: LossDetection::Rack,
+            quick_ack_segments: 16,
+            ack_policy: AckPolicy::Linux,
+            tick: LINUX_TICK,
+            ..rfc
+        }
     }
 
     /// A TCP by the RFCs of today: RFC 6675 loss detection, PRR, lost retransmissions found, initial window 10, a
@@ -234,6 +244,11 @@ impl Config {
     /// Whether selective acknowledgements are used: Reno and Tahoe have none.
     pub(crate) fn uses_sack(&self) -> bool {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
+    }
+
+    /// Whether the sender works as Linux 6.12 does.
+    pub(crate) fn is_linux_sender(&self) -> bool {
+        self.loss_detection == LossDetection::Rack && self.uses_sack()
     }
 
     /// When a timer of `delay_ns`, set now, fires. With ticks it is as in the kernel's timer wheel (`calc_wheel_index`

@@ -100,6 +100,13 @@ impl Cubic {
         window.additive_increase(u32::try_from(self.cnt).unwrap_or(u32::MAX), acked);
     }
 
+    /// Sending starts again with nothing in flight, after a pause since `last_sent`: a stage does not age in it.
+    pub(super) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
+        let now = self.ticks(now);
+        let pause = now.saturating_sub(self.ticks(last_sent));
+        self.epoch_start = self.epoch_start.map(|start| (start + pause).min(now));
+    }
+
     pub(super) fn threshold(&mut self, window: &Window) -> u32 {
         let cwnd = u64::from(window.cwnd);
         self.epoch_start = None;
@@ -232,6 +239,16 @@ mod tests {
         window.cwnd = 14;
         run(&mut cubic, &mut window, 0, 11, 10);
         assert!((17..=19).contains(&window.cwnd), "{}", window.cwnd);
+    }
+
+    #[test]
+    fn a_pause_does_not_age_the_stage() {
+        let mut cubic = Cubic::new(false, TICK);
+        let mut window = Window::new(100, Some(1), u32::MAX);
+        cubic.grow(&mut window, &Ack::plain(Time::from_ms(1_000), 1));
+        assert_eq!(cubic.epoch_start, Some(1_000));
+        cubic.on_transmit_start(Time::from_ms(3_000), Time::from_ms(1_500));
+        assert_eq!(cubic.epoch_start, Some(2_500));
     }
 
     #[test]

@@ -85,6 +85,13 @@ impl Controller {
         }
     }
 
+    /// Something is sent with nothing in flight; what was sent last went at `last_sent`.
+    pub(crate) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
+        if let Self::Cubic(cubic) = self {
+            cubic.on_transmit_start(now, last_sent);
+        }
+    }
+
     /// The slow-start threshold after a loss, in segments.
     pub(crate) fn threshold(&mut self, window: &Window) -> u32 {
         match self {

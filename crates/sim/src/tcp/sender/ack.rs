@@ -210,7 +210,7 @@ impl Sender {
     }
 
     /// How many segments lie wholly below a sequence number.
-    fn segments_below(&self, seq: u64) -> u64 {
+    pub(super) fn segments_below(&self, seq: u64) -> u64 {
         let bytes = seq.saturating_sub(1);
         match self.total_bytes {
             Some(total) if bytes > total || bytes == total && total > 0 => self.total_segments,
@@ -219,7 +219,7 @@ impl Sender {
     }
 
     /// The first segment which starts at or above a sequence number.
-    fn segments_reached(&self, seq: u64) -> u64 {
+    pub(super) fn segments_reached(&self, seq: u64) -> u64 {
         seq.saturating_sub(1).div_ceil(u64::from(self.config.mss_bytes))
     }
 }
