@@ -85,10 +85,12 @@ impl Point {
         let mut path = Path::drop_tail(rate_bps, self.limit_packets + 1, self.loss_percent / 100.0, seed);
         path.access_bps = ACCESS_BPS;
         // The kernel's bottleneck is a token bucket, HTB with a burst of one packet, which sends while it has no debt
-        // (`htb_class_mode`): after a pause two packets go at once, and the third waits. A packet so leaves two packets'
-        // times before it would have left a line of that rate, and one more finds room.
+        // (`htb_class_mode`): after a pause two packets go at once, and the third waits. So one more finds room, and each
+        // leaves before it would have left a line of that rate: two packets' times if another is before it, which is what
+        // windows feel, and one if it is alone, which is the smallest round trip, and that sets BBR's model.
+        let packets_early = if self.tcp == "bbr" { 1.0 } else { 2.0 };
         let packet_s = f64::from(PACKET_BYTES * 8) / rate_bps as f64;
-        let rtt = Duration::from_nanos(((self.rtt_ms / 1e3 - 2.0 * packet_s).max(0.0) * 1e9) as u64);
+        let rtt = Duration::from_nanos(((self.rtt_ms / 1e3 - packets_early * packet_s).max(0.0) * 1e9) as u64);
         // Runs without loss differ by when they start between two ticks of the hosts' clock only.
         let start = Time::from_ns(seed % 16 * 1_300_000);
         let flow = Flow { start, ..Flow::new(Transport::Tcp(self.config()), rtt, None) };
