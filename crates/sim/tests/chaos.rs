@@ -109,21 +109,24 @@ fn congestion() -> impl Strategy<Value = Congestion> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let detection = prop_oneof![Just(LossDetection::Rack), Just(LossDetection::Rfc6675), Just(LossDetection::Fack)];
     let reduction = prop_oneof![Just(Reduction::Prr), Just(Reduction::Classic), Just(Reduction::RateHalving)];
-    (congestion(), switches, reduction, 1u32..200).prop_map(|(congestion, switches, reduction, window)| {
-        let (old, sack, timestamps, fack, lost_retransmissions) = switches;
-        let base = if old { Config::linux_2008(congestion) } else { Config::modern(congestion) };
-        Config {
-            sack,
-            timestamps,
-            reduction,
-            lost_retransmissions,
-            loss_detection: if fack { LossDetection::Fack } else { LossDetection::Rfc6675 },
-            max_window_bytes: window * 1448,
-            ..base
-        }
-    })
+    (congestion(), switches, detection, reduction, 1u32..200).prop_map(
+        |(congestion, switches, detection, reduction, window)| {
+            let (old, sack, timestamps, lost_retransmissions) = switches;
+            let base = if old { Config::linux_2008(congestion) } else { Config::modern(congestion) };
+            Config {
+                sack,
+                timestamps,
+                reduction,
+                lost_retransmissions,
+                loss_detection: detection,
+                max_window_bytes: window * 1448,
+                ..base
+            }
+        },
+    )
 }
 
 fn trouble() -> impl Strategy<Value = Trouble> {

@@ -46,7 +46,7 @@ fn ack(receiver: &mut Receiver, ms: u64) -> Option<(u64, Vec<(u64, u64)>)> {
 
 #[test]
 fn every_second_segment_is_acknowledged_or_after_40_ms() {
-    let mut receiver = connected(Config::modern(Congestion::NewReno));
+    let mut receiver = connected(Config::rfc(Congestion::NewReno));
     receiver.on_segment(Time::from_ms(10), &segment(1, 1000, 10));
     assert_eq!(ack(&mut receiver, 10), None);
     assert_eq!(receiver.next_timeout(), Some(Time::from_ms(50)));
@@ -65,7 +65,7 @@ fn every_second_segment_is_acknowledged_or_after_40_ms() {
 
 #[test]
 fn gaps_and_what_fills_them_are_acknowledged_at_once() {
-    let mut receiver = connected(Config::modern(Congestion::NewReno));
+    let mut receiver = connected(Config::rfc(Congestion::NewReno));
     receiver.on_segment(Time::from_ms(1), &segment(1001, 1000, 1));
     assert_eq!(ack(&mut receiver, 1), Some((1, vec![(1001, 2001)])));
     receiver.on_segment(Time::from_ms(2), &segment(3001, 1000, 2));
@@ -88,7 +88,7 @@ fn gaps_and_what_fills_them_are_acknowledged_at_once() {
 
 #[test]
 fn without_sack_no_blocks_and_quick_acks_at_the_start() {
-    let config = Config { sack: false, quick_ack_segments: 2, ..Config::modern(Congestion::NewReno) };
+    let config = Config { sack: false, quick_ack_segments: 2, ..Config::rfc(Congestion::NewReno) };
     let mut receiver = connected(config);
     receiver.on_segment(Time::from_ms(1), &segment(1, 1000, 1));
     assert_eq!(ack(&mut receiver, 1), Some((1001, vec![])));
@@ -102,7 +102,7 @@ fn without_sack_no_blocks_and_quick_acks_at_the_start() {
 
 #[test]
 fn nothing_beyond_the_window_is_taken() {
-    let config = Config { max_window_bytes: 2000, ..Config::modern(Congestion::NewReno) };
+    let config = Config { max_window_bytes: 2000, ..Config::rfc(Congestion::NewReno) };
     let mut receiver = connected(config);
     receiver.on_segment(Time::from_ms(1), &segment(1502, 1000, 1));
     assert_eq!(ack(&mut receiver, 1), Some((1, vec![])));
@@ -112,7 +112,7 @@ fn nothing_beyond_the_window_is_taken() {
 
 #[test]
 fn the_handshake_is_repeated_by_both_ends() {
-    for (config, first_s) in [(Config::modern(Congestion::Cubic), 1), (Config::linux_2008(Congestion::Cubic2008), 3)] {
+    for (config, first_s) in [(Config::rfc(Congestion::Cubic), 1), (Config::linux_2008(Congestion::Cubic2008), 3)] {
         let mut sender = Sender::new(config, Some(10_000), 1).unwrap();
         assert!(sender.poll_transmit(Time::ZERO).unwrap().flags.syn);
         // Lost twice: after 1 s and after another 2.
@@ -149,7 +149,7 @@ fn the_handshake_is_repeated_by_both_ends() {
 fn acknowledgements_of_what_was_never_sent_are_ignored() {
     let mut sender = Sender::new(Config::modern(Congestion::Cubic), Some(100_000), 1).unwrap();
     sender.poll_transmit(Time::ZERO).unwrap();
-    let answer = Segment { flags: Flags { syn: true, fin: false, ack: true }, ..segment(0, 0, 1) };
+    let answer = Segment { flags: Flags { syn: true, ack: true, ..Flags::default() }, ..segment(0, 0, 1) };
     // It acknowledges something else than our SYN.
     sender.on_segment(Time::from_ms(1), &Segment { ack: 7, ..answer });
     assert!(!sender.is_established());

@@ -98,15 +98,15 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x439C_61DF_A6CA_DDD9),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x4F2E_4CFA_C497_01D0),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),
-            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xE1A6_AB6B_A472_2CF5)
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0x5E38_EF08_9875_B894)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0x115D_DE7E_FEB0_405F)
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xCF09_9E67_4997_1EB9)
         },
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),

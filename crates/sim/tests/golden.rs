@@ -1,77 +1,12 @@
 //! Traces of the congestion window, worked out by hand.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+mod hand;
 
 use std::time::Duration;
 
-use dfcp_sim::tcp::{Config, Congestion, Flags, Phase, Reduction, RtoFloor, SackBlocks, Segment, Sender};
-use dfcp_time::Time;
+use dfcp_sim::tcp::{Config, Congestion, Phase, Reduction, RtoFloor};
 
-const MSS: u64 = 1448;
-
-/// A sender driven by hand: acknowledgements in, segment numbers out.
-struct Hand {
-    sender: Sender,
-    now: Time,
-}
-
-impl Hand {
-    /// After the handshake, with the first window sent.
-    fn connected(config: Config) -> (Self, Vec<u64>) {
-        let mut hand = Self { sender: Sender::new(config, None, 1).unwrap(), now: Time::ZERO };
-        let syn = hand.sender.poll_transmit(hand.now).unwrap();
-        assert!(syn.flags.syn && !syn.flags.ack);
-        assert_eq!(syn.wire_bytes, 60);
-        assert_eq!(hand.sender.poll_transmit(hand.now), None);
-        let answer = Segment { seq: 0, ..hand.ack_segment(0, &[]) };
-        hand.now += Duration::from_millis(10);
-        hand.sender.on_segment(hand.now, &Segment { flags: Flags { syn: true, fin: false, ack: true }, ..answer });
-        let ack = hand.sender.poll_transmit(hand.now).unwrap();
-        assert_eq!((ack.seq, ack.ack, ack.len_bytes, ack.wire_bytes), (1, 1, 0, 52));
-        let sent = hand.poll();
-        (hand, sent)
-    }
-
-    fn ack_segment(&self, una: u64, sacked: &[(u64, u64)]) -> Segment {
-        let ack = 1 + una * MSS;
-        let mut sack = SackBlocks::default();
-        for &(start, end) in sacked {
-            sack.push(ack, 1 + start * MSS, 1 + end * MSS);
-        }
-        Segment {
-            seq: 1,
-            ack,
-            ts_val: self.now,
-            ts_ecr: self.now,
-            sack,
-            window_bytes: u32::MAX,
-            len_bytes: 0,
-            wire_bytes: 52,
-            flags: Flags { ack: true, ..Flags::default() },
-        }
-    }
-
-    fn poll(&mut self) -> Vec<u64> {
-        let mut sent = Vec::new();
-        while let Some(segment) = self.sender.poll_transmit(self.now) {
-            assert_eq!((segment.seq - 1) % MSS, 0);
-            sent.push((segment.seq - 1) / MSS);
-        }
-        sent
-    }
-
-    /// Everything below segment `una` arrived, and the `sacked` ranges. Returns what is sent then.
-    fn ack(&mut self, una: u64, sacked: &[(u64, u64)]) -> Vec<u64> {
-        let segment = self.ack_segment(una, sacked);
-        self.now += Duration::from_micros(100);
-        self.sender.on_segment(self.now, &segment);
-        self.poll()
-    }
-
-    fn cwnd(&self) -> u32 {
-        self.sender.cwnd_segments()
-    }
-}
+use hand::Hand;
 
 fn to(end: u64) -> Vec<u64> {
     (0..end).collect()
@@ -79,7 +14,7 @@ fn to(end: u64) -> Vec<u64> {
 
 #[test]
 fn one_loss_with_proportional_rate_reduction() {
-    let (mut hand, sent) = Hand::connected(Config::modern(Congestion::NewReno));
+    let (mut hand, sent) = Hand::connected(Config::rfc(Congestion::NewReno));
     assert_eq!(sent, to(10));
     // Segment 0 is lost. Two acknowledgements of later ones let out new segments (limited transmit).
     assert_eq!((hand.ack(0, &[(1, 2)]), hand.cwnd()), (vec![10], 10));
@@ -112,7 +47,7 @@ fn one_loss_with_proportional_rate_reduction() {
 
 #[test]
 fn one_loss_with_the_window_halved_at_once() {
-    let config = Config { reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+    let config = Config { reduction: Reduction::Classic, ..Config::rfc(Congestion::NewReno) };
     let (mut hand, _) = Hand::connected(config);
     assert_eq!(hand.ack(0, &[(1, 2)]), [10]);
     assert_eq!(hand.ack(0, &[(1, 3)]), [11]);
@@ -130,7 +65,7 @@ fn one_loss_with_the_window_halved_at_once() {
 
 #[test]
 fn slow_start_after_a_timeout() {
-    let config = Config { rto_floor: RtoFloor::Timer, ..Config::modern(Congestion::NewReno) };
+    let config = Config { rto_floor: RtoFloor::Timer, ..Config::rfc(Congestion::NewReno) };
     let (mut hand, _) = Hand::connected(config);
     let due = hand.sender.next_timeout().unwrap();
     // One sample of 10 ms: 10 + 4 · 5 ms, below the floor of 200 ms.
@@ -178,7 +113,7 @@ fn tahoe_starts_over_and_reno_inflates() {
 
 #[test]
 fn newreno_without_sack_repairs_one_loss_per_round_trip() {
-    let config = Config { sack: false, reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+    let config = Config { sack: false, reduction: Reduction::Classic, ..Config::rfc(Congestion::NewReno) };
     let (mut hand, _) = Hand::connected(config);
     hand.ack(0, &[]);
     hand.ack(0, &[]);
@@ -193,8 +128,7 @@ fn newreno_without_sack_repairs_one_loss_per_round_trip() {
 #[test]
 fn a_lost_retransmission_is_found_by_what_was_sent_after_it() {
     for (lost_retransmissions, expected) in [(true, vec![0]), (false, vec![])] {
-        let config =
-            Config { lost_retransmissions, reduction: Reduction::Classic, ..Config::modern(Congestion::NewReno) };
+        let config = Config { lost_retransmissions, reduction: Reduction::Classic, ..Config::rfc(Congestion::NewReno) };
         let (mut hand, _) = Hand::connected(config);
         hand.ack(0, &[(1, 3)]);
         assert_eq!(hand.ack(0, &[(1, 4)]), [0]);

@@ -18,12 +18,12 @@ pub enum Kind {
     Classic,
     /// DFCP's default profile, unsealed.
     Modern,
-    /// CUBIC of RFC 9438.
+    /// CUBIC of Linux 6.12.
     Cubic,
     /// CUBIC of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "cubic-2008")]
     Cubic2008,
-    /// NewReno with selective acknowledgements.
+    /// Reno with selective acknowledgements, as Linux 6.12 has it.
     Newreno,
     /// NewReno of Linux 2.6.26, with its socket buffers.
     #[serde(rename = "newreno-2008")]

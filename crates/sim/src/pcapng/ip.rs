@@ -131,7 +131,7 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     out.extend_from_slice(&(if flags.ack { segment.ack as u32 } else { 0 }).to_be_bytes());
     // In words of four bytes, in the upper half.
     out.push((((TCP_HEADER_BYTES + room) / 4) << 4) as u8);
-    out.push(u8::from(flags.fin) | u8::from(flags.syn) << 1 | u8::from(flags.ack) << 4);
+    out.push(u8::from(flags.fin) | u8::from(flags.syn) << 1 | u8::from(flags.psh) << 3 | u8::from(flags.ack) << 4);
     out.extend_from_slice(&window.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
     let end = out.len() + room;
@@ -184,7 +184,7 @@ fn write_options(out: &mut Vec<u8>, room: usize, segment: &Segment) {
     }
     if sack_bytes > 0 && room >= sack_bytes {
         out.extend_from_slice(&[NO_OPERATION, NO_OPERATION, SACK, sack_bytes as u8 - 2]);
-        for (start, end) in segment.sack.iter(segment.ack) {
+        for (start, end) in segment.sack.duplicate().into_iter().chain(segment.sack.iter(segment.ack)) {
             out.extend_from_slice(&(start as u32).to_be_bytes());
             out.extend_from_slice(&(end as u32).to_be_bytes());
         }

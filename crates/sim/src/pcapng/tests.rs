@@ -247,7 +247,7 @@ proptest! {
         }
         let times = [Time::from_ms(12), Time::from_ms(3)];
         let [ts_val, ts_ecr] = times;
-        let flags = Flags { syn, fin, ack: has_ack };
+        let flags = Flags { syn, fin, ack: has_ack, psh: false };
         let wire_bytes = header_bytes + len_bytes;
         let segment = Segment { seq, ack, ts_val, ts_ecr, sack, window_bytes, len_bytes, wire_bytes, flags };
         let packet = Packet {

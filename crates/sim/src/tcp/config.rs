@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use dfcp_time::{Time, duration_ns};
+
 /// The algorithm which sets the congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// One segment per round trip up, half down (RFC 5681), surviving several losses in a window (RFC 6582; with
     /// selective acknowledgements RFC 6675).
     NewReno,
-    /// CUBIC of RFC 9438.
+    /// CUBIC 2.3 of Linux 6.12, with its integer arithmetic.
     Cubic,
     /// CUBIC 2.2 of Linux 2.6.26, with its integer arithmetic.
     Cubic2008,
@@ -39,6 +41,22 @@ pub enum LossDetection {
     Rfc6675,
     /// The highest segment selectively acknowledged is three or more later (forward acknowledgement, as Linux 2.6.26).
     Fack,
+    /// Something sent a reordering window later has arrived (RACK-TLP, RFC 8985), with all that Linux 6.12 does beside
+    /// it: a probe of the tail, F-RTO (RFC 5682), taking back what was reduced needlessly (RFC 3522, RFC 3708), and bursts
+    /// sized by the rate. Of [`Reduction`] only [`Prr`](Reduction::Prr) goes with it. Needs selective acknowledgements.
+    Rack,
+}
+
+/// When the receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// As RFC 9293, section 3.8.6.3, and RFC 5681, section 4.2: [`Config::delayed_ack_segments`] or
+    /// [`Config::delayed_ack`], and at once around gaps.
+    Rfc,
+    /// As Linux 6.12 (`__tcp_ack_snd_check`): the delay follows the sender's pace, the end of a burst is acknowledged at
+    /// once, from the fourth segment above a gap on acknowledgements wait for 5 % of the round trip or 1 ms, needless
+    /// retransmissions are reported (RFC 2883), and 16 acknowledgements after such a one are not delayed.
+    Linux,
 }
 
 /// What the smallest retransmission timer is the floor of.
@@ -50,6 +68,14 @@ pub enum RtoFloor {
     /// Of what is added to the round trip: SRTT + max(4·RTTVAR, floor), as Linux does.
     Margin,
 }
+
+/// Of the kernel which the models are checked against.
+const LINUX_TICK: Duration = Duration::from_millis(10);
+
+/// Timers below this many ticks end with a tick of their own; each level further out has steps eight times as wide.
+const WHEEL_LEVEL_TICKS: u64 = 63;
+const WHEEL_LEVEL_SHIFT: u32 = 3;
+const WHEEL_SHIFT_MAX: u32 = 24;
 
 /// What both ends of a connection are told.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,6 +113,10 @@ pub struct Config {
     pub delayed_ack: Duration,
     /// How many segments at the start are acknowledged one by one (Linux: up to 16).
     pub quick_ack_segments: u32,
+    /// When the receiver acknowledges.
+    pub ack_policy: AckPolicy,
+    /// Granularity of both ends' clocks: timers fire with a tick (`CONFIG_HZ` of Linux; 10 ms is 100 Hz). Zero is none.
+    pub tick: Duration,
     /// Selective acknowledgements.
     pub sack: bool,
     /// Timestamps (RFC 7323).
@@ -124,11 +154,28 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// A present-day TCP: RFC 6675 loss detection, PRR, lost retransmissions found, initial window 10, a retransmission timer of
-    /// 200 ms above the round trip, delayed
-    /// acknowledgements of 2 segments or 40 ms, and a window that never limits.
+    /// A present-day TCP: Linux 6.12 on a machine with 100 clock ticks per second, with a window that never limits. Reno
+    /// and Tahoe, which have no selective acknowledgements, are as [`rfc`](Self::rfc) has them.
     #[must_use]
     pub fn modern(congestion: Congestion) -> Self {
+        let rfc = Self::rfc(congestion);
+        if !rfc.sack {
+            return rfc;
+        }
+        Self {
+            loss_detection: LossDetection::Rack,
+            quick_ack_segments: 16,
+            ack_policy: AckPolicy::Linux,
+            tick: LINUX_TICK,
+            ..rfc
+        }
+    }
+
+    /// A TCP by the RFCs of today: RFC 6675 loss detection, PRR, lost retransmissions found, initial window 10, a
+    /// retransmission timer of 200 ms above the round trip, delayed acknowledgements of 2 segments or 40 ms, clocks
+    /// without ticks, and a window that never limits.
+    #[must_use]
+    pub fn rfc(congestion: Congestion) -> Self {
         let sack = !matches!(congestion, Congestion::Reno | Congestion::Tahoe);
         Self {
             congestion,
@@ -147,6 +194,8 @@ impl Config {
             delayed_ack_segments: 2,
             delayed_ack: Duration::from_millis(40),
             quick_ack_segments: 0,
+            ack_policy: AckPolicy::Rfc,
+            tick: Duration::ZERO,
             sack,
             timestamps: true,
             hystart: true,
@@ -168,7 +217,7 @@ impl Config {
             quick_ack_segments: 16,
             hystart: false,
             byte_counting: false,
-            ..Self::modern(congestion)
+            ..Self::rfc(congestion)
         }
     }
 
@@ -197,6 +246,27 @@ impl Config {
         self.sack && !matches!(self.congestion, Congestion::Reno | Congestion::Tahoe)
     }
 
+    /// Whether the sender works as Linux 6.12 does.
+    pub(crate) fn is_linux_sender(&self) -> bool {
+        self.loss_detection == LossDetection::Rack && self.uses_sack()
+    }
+
+    /// When a timer of `delay_ns`, set now, fires. With ticks it is as in the kernel's timer wheel (`calc_wheel_index`
+    /// in `kernel/time/timer.c`): never early, so a whole tick late at most, and long timers with coarser steps.
+    pub(crate) fn deadline(&self, now: Time, delay_ns: u64) -> Time {
+        let tick_ns = duration_ns(self.tick);
+        if tick_ns == 0 {
+            return now + Duration::from_nanos(delay_ns);
+        }
+        let delay = delay_ns.div_ceil(tick_ns);
+        let mut shift = 0;
+        while delay >= WHEEL_LEVEL_TICKS << shift && shift < WHEEL_SHIFT_MAX {
+            shift += WHEEL_LEVEL_SHIFT;
+        }
+        let expires = now.as_ns() / tick_ns + delay;
+        Time::from_ns((((expires >> shift) + 1) << shift).saturating_mul(tick_ns))
+    }
+
     /// How many SACK blocks fit beside the other options.
     pub(crate) fn sack_blocks(&self) -> usize {
         if self.timestamps { 3 } else { 4 }
@@ -205,5 +275,23 @@ impl Config {
     /// IP bytes of a segment with SYN: maximum segment size and window scale are negotiated in 8 bytes of options.
     pub(crate) fn syn_bytes(&self) -> u32 {
         self.header_bytes.saturating_add(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_end_with_a_tick_never_early() {
+        let config = Config::modern(Congestion::Cubic);
+        let at = |now_ms, delay_ms: u64| config.deadline(Time::from_ms(now_ms), delay_ms * 1_000_000);
+        assert_eq!(at(3, 1), Time::from_ms(20));
+        assert_eq!(at(9, 10), Time::from_ms(20));
+        assert_eq!(at(10, 200), Time::from_ms(220));
+        // From 630 ms on steps are 80 ms wide.
+        assert_eq!(at(0, 1_000), Time::from_ms(1_040));
+        let exact = Config { tick: Duration::ZERO, ..config };
+        assert_eq!(exact.deadline(Time::from_ms(3), 1_000_000), Time::from_ms(4));
     }
 }

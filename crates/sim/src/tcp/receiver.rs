@@ -1,12 +1,14 @@
 //! The receiving end: puts the stream in order and acknowledges it.
 
+mod linux;
 mod reassembly;
 
 use dfcp_time::Time;
 
-use super::config::{Config, ConfigError};
+use super::config::{AckPolicy, Config, ConfigError};
 use super::rtt::RttEstimator;
 use super::segment::{Flags, SackBlocks, Segment};
+use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
 /// What the receiver counted. All since the start.
@@ -47,11 +49,15 @@ pub struct Receiver {
     delayed: u32,
     delayed_deadline: Option<Time>,
     quick_acks: u32,
+    linux: LinuxAcks,
+    /// Reported with the next acknowledgement: data that arrived once more.
+    duplicate: Option<(u64, u64)>,
     /// The timestamp to echo (RFC 7323), and the acknowledgement which was sent last.
     ts_recent: Time,
     last_ack: u64,
     handshake_timer: RttEstimator,
     handshake_deadline: Option<Time>,
+    answered: Time,
     stats: ReceiverStats,
 }
 
@@ -71,10 +77,13 @@ impl Receiver {
             delayed: 0,
             delayed_deadline: None,
             quick_acks: config.quick_ack_segments,
+            linux: LinuxAcks::default(),
+            duplicate: None,
             ts_recent: Time::ZERO,
             last_ack: 0,
             handshake_timer: RttEstimator::new(&config),
             handshake_deadline: None,
+            answered: Time::ZERO,
             stats: ReceiverStats::default(),
         })
     }
@@ -87,6 +96,9 @@ impl Receiver {
         }
         if self.state == State::Listen {
             return;
+        }
+        if self.state == State::SynReceived && self.handshake_timer.backoff() == 0 {
+            self.handshake_timer.on_sample(now.since(self.answered).as_nanos() as u64);
         }
         self.state = State::Established;
         self.handshake_deadline = None;
@@ -107,12 +119,18 @@ impl Receiver {
         self.ack_now = false;
         self.delayed = 0;
         self.delayed_deadline = None;
+        self.linux.on_ack_sent();
         let syn = self.state == State::SynReceived;
         let ack = self.ack();
         self.last_ack = ack;
         let mut sack = SackBlocks::default();
         if self.config.uses_sack() {
-            for (start, end) in self.data.recent_blocks().take(self.config.sack_blocks()) {
+            let mut room = self.config.sack_blocks();
+            if let Some((start, end)) = self.duplicate.take() {
+                sack.set_duplicate(start, end);
+                room -= 1;
+            }
+            for (start, end) in self.data.recent_blocks().take(room) {
                 sack.push(ack, start, end);
             }
         }
@@ -127,23 +145,24 @@ impl Receiver {
             window_bytes: self.config.max_window_bytes,
             len_bytes: 0,
             wire_bytes: if syn { self.config.syn_bytes() } else { self.config.header_bytes + options },
-            flags: Flags { syn, fin: false, ack: true },
+            flags: Flags { syn, ack: true, ..Flags::default() },
         })
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        match (self.delayed_deadline, self.handshake_deadline) {
-            (Some(delayed), Some(handshake)) => Some(delayed.min(handshake)),
-            (delayed, handshake) => delayed.or(handshake),
-        }
+        [self.delayed_deadline, self.handshake_deadline, self.linux.compressed_until()].into_iter().flatten().min()
     }
 
     /// Acts on the deadlines which have passed.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.delayed_deadline.is_some_and(|deadline| deadline <= now) {
             self.delayed_deadline = None;
+            self.linux.on_delayed_ack_missed(&self.config);
+            self.ack_now = true;
+        }
+        if self.linux.compressed_until().is_some_and(|deadline| deadline <= now) {
             self.ack_now = true;
         }
         if self.handshake_deadline.is_some_and(|deadline| deadline <= now) {
@@ -182,6 +201,7 @@ impl Receiver {
 
     fn answer_syn(&mut self, now: Time) {
         self.ack_now = true;
+        self.answered = now;
         self.handshake_deadline = Some(now + std::time::Duration::from_nanos(self.handshake_timer.rto_ns()));
     }
 
@@ -209,7 +229,19 @@ impl Receiver {
             self.stats.out_of_order_segments += 1;
         }
         self.delayed += 1;
-        if !in_order || gap || self.fin_received || self.quick_acks > 0 {
+        match self.config.ack_policy {
+            AckPolicy::Rfc => self.schedule_ack(now, in_order && !gap),
+            AckPolicy::Linux => {
+                if !in_order && !fresh {
+                    self.duplicate = Some((start, end));
+                }
+                self.schedule_ack_linux(now, Arrival { segment, in_order, is_old: end <= before, filled: gap });
+            }
+        }
+    }
+
+    fn schedule_ack(&mut self, now: Time, is_plain: bool) {
+        if !is_plain || self.fin_received || self.quick_acks > 0 {
             self.quick_acks = self.quick_acks.saturating_sub(1);
             self.ack_now = true;
         } else if self.delayed >= self.config.delayed_ack_segments {

@@ -4,12 +4,16 @@
 //! after it, and chains of them are shortened when followed (a disjoint-set forest), so a block of any length which
 //! was reported before is passed over in one step. Loss marks and retransmissions move cursors which only go forward.
 
+mod rack;
+
 use std::collections::VecDeque;
 
 use dfcp_time::Time;
 
 use super::config::LossDetection;
 use super::delivery_rate::DeliveryRate;
+use rack::Rack;
+pub(crate) use rack::Report;
 
 /// Segments taken for lost below this many later ones that arrived (DupThresh of RFC 5681 and RFC 6675).
 pub(crate) const DUP_THRESH: u64 = 3;
@@ -28,6 +32,8 @@ struct Entry {
     retransmitted: bool,
     /// It was sent more than once.
     repeated: bool,
+    /// It ended a burst, and does so again when it is repeated.
+    pushed: bool,
 }
 
 /// What a cumulative acknowledgement said.
@@ -71,6 +77,8 @@ pub(crate) struct Scoreboard {
     track_repeats: bool,
     /// When the last sent of all segments that arrived was sent.
     newest: Time,
+    /// For senders which detect losses by time, or never.
+    rack: Option<Rack>,
     /// For algorithms which want the delivery rate.
     rate: Option<DeliveryRate>,
     /// Segments taken for lost since the start, each as often as that happened.
@@ -96,6 +104,7 @@ impl Scoreboard {
             repeats: VecDeque::new(),
             track_repeats,
             newest: Time::ZERO,
+            rack: (detection == LossDetection::Rack).then(Rack::default),
             rate: None,
             lost_total: 0,
         }
@@ -151,6 +160,9 @@ impl Scoreboard {
         let segment = self.end;
         self.note_sent(segment, now);
         *self.entry_mut(segment) = Entry { sent: now, ..Entry::default() };
+        if let Some(rack) = &mut self.rack {
+            rack.on_sent(segment, now);
+        }
         self.end += 1;
         segment
     }
@@ -165,7 +177,9 @@ impl Scoreboard {
             entry.retransmitted = true;
             self.retransmitted += 1;
         }
-        if self.track_repeats {
+        if let Some(rack) = &mut self.rack {
+            rack.on_sent(segment, now);
+        } else if self.track_repeats {
             self.repeats.push_back((segment, now));
         }
     }
@@ -178,11 +192,15 @@ impl Scoreboard {
             advance.segments += 1;
             if entry.skip > 0 {
                 self.sacked -= 1;
+                self.retransmitted -= u64::from(entry.retransmitted);
             } else {
                 advance.delivered += 1;
                 self.note_delivered(self.una, entry.sent);
                 self.lost -= u64::from(entry.lost);
                 self.retransmitted -= u64::from(entry.retransmitted);
+            }
+            if let Some(rack) = &mut self.rack {
+                rack.on_acked(self.una, entry.sent, entry.repeated, entry.skip > 0);
             }
             if entry.repeated {
                 advance.repeated = true;
@@ -232,6 +250,7 @@ impl Scoreboard {
         let below = match self.detection {
             LossDetection::Rfc6675 => self.highest[2].saturating_sub(1),
             LossDetection::Fack => self.highest[0].saturating_sub(DUP_THRESH),
+            LossDetection::Rack => 0,
         };
         self.mark_lost_below(below)
     }
@@ -311,15 +330,20 @@ impl Scoreboard {
     }
 
     fn mark_sacked(&mut self, segment: u64) {
+        let by_time = self.rack.is_some();
         let entry = self.entry_mut(segment);
-        let (lost, retransmitted) = (entry.lost, entry.retransmitted);
+        let (sent, lost, retransmitted, repeated) = (entry.sent, entry.lost, entry.retransmitted, entry.repeated);
+        // Linux thinks that what arrived is the original, if that was not taken for lost.
+        let stays = by_time && retransmitted && !lost;
         entry.skip = 1;
         entry.lost = false;
-        entry.retransmitted = false;
-        let sent = entry.sent;
+        entry.retransmitted = stays;
         self.note_delivered(segment, sent);
+        if let Some(rack) = &mut self.rack {
+            rack.on_sacked(segment, sent, repeated, self.highest[0]);
+        }
         self.lost -= u64::from(lost);
-        self.retransmitted -= u64::from(retransmitted);
+        self.retransmitted -= u64::from(retransmitted && !stays);
         self.sacked += 1;
         let mut mark = segment + 1;
         for highest in &mut self.highest {

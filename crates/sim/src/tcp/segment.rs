@@ -14,6 +14,9 @@ pub struct Flags {
     pub fin: bool,
     /// [`Segment::ack`] counts.
     pub ack: bool,
+    /// The last of a burst: the receiver should pass the data on, and acknowledges (RFC 9293, 3.9.1; Linux sets it on
+    /// each burst which it leaves to the interface to cut up, `__tcp_transmit_skb`).
+    pub psh: bool,
 }
 
 /// Ranges of bytes received above the cumulative acknowledgement, most recent first.
@@ -22,6 +25,7 @@ pub struct SackBlocks {
     /// First byte and the one after the last, relative to the acknowledgement.
     blocks: [(u32, u32); SACK_BLOCKS_MAX],
     count: u8,
+    duplicate: Option<(u64, u64)>,
 }
 
 impl SackBlocks {
@@ -38,21 +42,35 @@ impl SackBlocks {
         }
     }
 
-    /// How many blocks there are.
+    /// Reports that the bytes from `start` up to but not including `end` arrived once more (RFC 2883). Replaces such a
+    /// report.
+    pub fn set_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end));
+    }
+
+    /// First byte, and the one after the last, of data that arrived once more: the first block on the wire.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<(u64, u64)> {
+        self.duplicate
+    }
+
+    /// How many blocks there are, with the one that reports a duplicate.
     #[must_use]
     pub fn len(&self) -> usize {
-        usize::from(self.count)
+        usize::from(self.count) + usize::from(self.duplicate.is_some())
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
-    /// The blocks as sequence numbers, `ack` being the acknowledgement of the same segment.
+    /// The blocks above the acknowledgement as sequence numbers, `ack` being that of the same segment.
     pub fn iter(&self, ack: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.blocks[..self.len()].iter().map(move |&(start, end)| (ack + u64::from(start), ack + u64::from(end)))
+        self.blocks[..usize::from(self.count)]
+            .iter()
+            .map(move |&(start, end)| (ack + u64::from(start), ack + u64::from(end)))
     }
 }
 

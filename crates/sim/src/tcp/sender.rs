@@ -1,6 +1,7 @@
 //! The sending end: handshake, transmission, what an acknowledgement means, and the timers.
 
 mod ack;
+mod linux;
 mod pacing;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::segment::{Flags, SackBlocks, Segment};
 use super::window::Window;
+use linux::Linux;
 use pacing::Pacer;
 
 /// What the sender is doing about losses.
@@ -38,6 +40,8 @@ pub struct SenderStats {
     pub timeouts: u64,
     /// Fast recoveries entered.
     pub recoveries: u64,
+    /// Probes of the tail (RFC 8985) sent.
+    pub probes: u64,
     /// Times a SYN was sent again.
     pub syn_retransmissions: u64,
     /// Bytes of data acknowledged cumulatively.
@@ -85,6 +89,7 @@ pub struct Sender {
     pacer: Pacer,
     /// The congestion window, and nothing else, stopped the last poll.
     window_limited: bool,
+    linux: Linux,
     stats: SenderStats,
 }
 
@@ -121,6 +126,7 @@ impl Sender {
             buffer_segments: u64::from(buffer_segments),
             pacer: Pacer::default(),
             window_limited: false,
+            linux: Linux::default(),
             stats: SenderStats::default(),
         })
     }
@@ -138,7 +144,11 @@ impl Sender {
             State::Established if segment.flags.syn => self.control_due = true,
             State::Established => {
                 self.ts_recent = self.ts_recent.max(segment.ts_val);
-                self.on_ack(now, segment);
+                if self.config.is_linux_sender() {
+                    self.on_ack_linux(now, segment);
+                } else {
+                    self.on_ack(now, segment);
+                }
             }
         }
     }
@@ -157,6 +167,7 @@ impl Sender {
                 let seq = self.seq(self.board.end());
                 Some(self.segment(now, seq, 0, Flags { ack: true, ..Flags::default() }))
             }
+            State::Established if self.config.is_linux_sender() => self.poll_linux(now),
             State::Established => self.poll_data(now),
         }
     }
@@ -182,6 +193,7 @@ impl Sender {
                 self.control_due = true;
                 self.restart_timer(now);
             }
+            State::Established if self.config.is_linux_sender() => self.on_timer_linux(now),
             State::Established => self.on_retransmission_timeout(now),
         }
     }
@@ -280,7 +292,11 @@ impl Sender {
             self.pacer.sleep();
             return None;
         }
-        if !self.pacer.may_send(now, &self.controller) {
+        let burst = match &self.controller {
+            Controller::Bbr(bbr) => bbr.burst_segments(),
+            Controller::Reno | Controller::Cubic(_) | Controller::Cubic2008(_) => 1,
+        };
+        if !self.pacer.may_send(now, &self.controller, burst) {
             return None;
         }
         if let Some(segment) = self.board.next_lost() {
@@ -374,7 +390,7 @@ impl Sender {
     }
 
     fn restart_timer(&mut self, now: Time) {
-        self.deadline = Some(now + Duration::from_nanos(self.rtt.rto_ns()));
+        self.deadline = Some(self.config.deadline(now, self.rtt.rto_ns()));
     }
 
     fn take_peer_window(&mut self, window_bytes: u32) {
@@ -392,7 +408,7 @@ impl Sender {
         let seq = self.seq(segment);
         let len = u32::try_from(self.seq(segment + 1) - seq).unwrap_or(self.config.mss_bytes);
         let fin = segment + 1 == self.total_segments;
-        self.segment(now, seq, len, Flags { fin, ack: true, syn: false })
+        self.segment(now, seq, len, Flags { fin, ack: true, ..Flags::default() })
     }
 
     fn segment(&self, now: Time, seq: u64, len_bytes: u32, flags: Flags) -> Segment {

@@ -13,6 +13,7 @@ use dfcp_netem::{LinkConfig, Loss, QueueLimit};
 use dfcp_sim::{End, FlowConfig, FlowId, FlowReport, LinkId, Nobody, Observer, Pair, Row, Simulation, Transport, tcp};
 use dfcp_time::Time;
 
+pub(crate) mod kernel;
 pub(crate) mod reference;
 
 /// How often the queue is looked at: not in step with anything that repeats.

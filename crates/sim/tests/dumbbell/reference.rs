@@ -98,16 +98,16 @@ fn point(header: &[String], row: &[String]) -> Point {
 }
 
 impl Point {
-    /// The models' configuration for this row.
+    /// The models' configuration for this row: ns-3 follows the RFCs.
     pub(crate) fn config(&self) -> Config {
         let congestion = match self.tcp.as_str() {
             "cubic" => Congestion::Cubic,
             "linuxreno" => Congestion::NewReno,
             other => panic!("no model of {other}"),
         };
-        let modern = Config::modern(congestion);
-        let header_bytes = modern.header_bytes + LINK_HEADER_BYTES;
-        Config { rto_floor: RtoFloor::Timer, header_bytes, ..modern }
+        let rfc = Config::rfc(congestion);
+        let header_bytes = rfc.header_bytes + LINK_HEADER_BYTES;
+        Config { rto_floor: RtoFloor::Timer, header_bytes, ..rfc }
     }
 
     /// Runs the row for its own time.

@@ -1,62 +1,89 @@
-//! CUBIC (RFC 9438), with HyStart as an option.
+//! CUBIC of Linux 6.12 (`net/ipv4/tcp_cubic.c`, version 2.3), in that code's integers and clock ticks, with HyStart as an
+//! option.
+//!
+//! It differs from RFC 9438, and under random loss each difference counts: the estimate of Reno's window starts anew
+//! with each stage and grows by whole segments; growth is worked out once per clock tick, and once in 30 ms while the
+//! window stays; the timer's firing forgets the last maximum.
 
-use dfcp_time::Time;
+use std::time::Duration;
+
+use dfcp_time::{Time, duration_ns};
 
 use super::super::window::Window;
 use super::Ack;
+use super::cubic_2008::cube_root;
 use super::hystart::HyStart;
 
-/// Segments per second cubed.
-const C: f64 = 0.4;
-/// What is left of the window after a loss.
-const BETA: f64 = 0.7;
-/// Growth in segments per round trip at which a window reduced by [`BETA`] is as large as Reno's on average.
-const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+const BETA_SCALE: u64 = 1024;
+/// What is left of the window after a loss, of [`BETA_SCALE`].
+const BETA: u64 = 717;
+/// C of the cubic function, 410/1024 segments per second cubed.
+const CUBE_RTT_SCALE: u64 = 410;
+/// 2^40 / [`CUBE_RTT_SCALE`]: turns segments into the cube of 1/1024 s.
+const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
+/// Segments acknowledged per segment of Reno's growth, times 8, per segment of the window.
+const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
+/// Before the first loss the window grows by 5 % a round trip or faster.
+const CNT_BEFORE_LOSS_MAX: u64 = 20;
+/// The fastest growth: half as much again in a round trip.
+const CNT_MIN: u64 = 2;
+/// Clock ticks where the configuration has none.
+const DEFAULT_TICK_NS: u64 = 1_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
-/// Windows are in segments, times in seconds.
+/// Windows in segments, times in clock ticks unless named otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     hystart: Option<HyStart>,
+    tick_ns: u64,
     min_rtt_ns: u64,
-    /// Window at the last loss, or less (fast convergence); 0 before the first loss and after a timeout.
-    w_max: f64,
-    /// Window just before the last reduction.
-    w_prior: f64,
-    epoch: Option<Epoch>,
-    /// Since when the window has not been the limit.
-    held_since: Option<Time>,
-}
-
-/// A stage of congestion avoidance between two losses.
-#[derive(Clone, Copy, Debug)]
-struct Epoch {
-    start: Time,
-    /// The plateau of the cubic function, and how long after the start it is reached.
-    origin: f64,
-    k: f64,
+    /// Segments acknowledged per segment of growth.
+    cnt: u64,
+    last_max_cwnd: u64,
+    last_cwnd: u64,
+    last_time: u64,
+    origin: u64,
+    /// In 1/1024 s.
+    k: u64,
+    epoch_start: Option<u64>,
+    ack_cnt: u64,
     /// What Reno would have.
-    w_est: f64,
-    /// Part of a segment not in the window yet.
-    fraction: f64,
+    reno_cwnd: u64,
 }
 
 impl Cubic {
-    pub(super) fn new(hystart: bool) -> Self {
+    pub(super) fn new(hystart: bool, tick: Duration) -> Self {
+        let tick_ns = if tick.is_zero() { DEFAULT_TICK_NS } else { duration_ns(tick) };
+        Self::reset(hystart.then(HyStart::new), tick_ns)
+    }
+
+    fn reset(hystart: Option<HyStart>, tick_ns: u64) -> Self {
         Self {
-            hystart: hystart.then(HyStart::new),
+            hystart,
+            tick_ns,
             min_rtt_ns: u64::MAX,
-            w_max: 0.0,
-            w_prior: 0.0,
-            epoch: None,
-            held_since: None,
+            cnt: 0,
+            last_max_cwnd: 0,
+            last_cwnd: 0,
+            last_time: 0,
+            origin: 0,
+            k: 0,
+            epoch_start: None,
+            ack_cnt: 0,
+            reno_cwnd: 0,
         }
     }
 
+    /// `cubictcp_acked`.
     pub(super) fn on_rtt(&mut self, window: &mut Window, ack: &Ack) {
         let Some(rtt_ns) = ack.rtt_ns else { return };
-        self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
+        // Right after a recovery the queue is not what the path adds.
+        if self.epoch_start.is_some_and(|start| self.ticks(ack.now) < start + SECOND_NS / self.tick_ns) {
+            return;
+        }
+        self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns.max(1_000));
         let Some(hystart) = &mut self.hystart else { return };
-        if window.in_slow_start() && hystart.on_ack(ack.now, ack.una, ack.end, window.cwnd, rtt_ns, self.min_rtt_ns) {
+        if window.in_slow_start() && hystart.on_ack(ack, window.cwnd, rtt_ns, self.min_rtt_ns) {
             window.ssthresh = window.cwnd;
         }
     }
@@ -69,129 +96,130 @@ impl Cubic {
         if acked == 0 {
             return;
         }
-        let cwnd = f64::from(window.cwnd);
-        let epoch = self.epoch.get_or_insert_with(|| Epoch::new(ack.now, cwnd, self.w_max));
-        if let Some(since) = self.held_since.take() {
-            epoch.start += ack.now - since;
-        }
-        let grown = epoch.grow(ack, acked, cwnd, self.w_prior);
-        let whole = grown.min(f64::from(window.limit)) as u32;
-        epoch.fraction = if whole < window.limit { grown - f64::from(whole) } else { 0.0 };
-        window.cwnd = whole;
+        self.update(u64::from(window.cwnd), u64::from(acked), ack.now);
+        window.additive_increase(u32::try_from(self.cnt).unwrap_or(u32::MAX), acked);
     }
 
-    pub(super) fn hold(&mut self, now: Time) {
-        if self.epoch.is_some() && self.held_since.is_none() {
-            self.held_since = Some(now);
-        }
+    /// Sending starts again with nothing in flight, after a pause since `last_sent`: a stage does not age in it.
+    pub(super) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
+        let now = self.ticks(now);
+        let pause = now.saturating_sub(self.ticks(last_sent));
+        self.epoch_start = self.epoch_start.map(|start| (start + pause).min(now));
     }
 
     pub(super) fn threshold(&mut self, window: &Window) -> u32 {
-        let cwnd = f64::from(window.cwnd);
+        let cwnd = u64::from(window.cwnd);
+        self.epoch_start = None;
         // Fast convergence: a flow that lost below its last maximum gives up room for others.
-        self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
-        self.w_prior = cwnd;
-        self.epoch = None;
-        self.held_since = None;
-        ((cwnd * BETA) as u32).max(2)
+        self.last_max_cwnd =
+            if cwnd < self.last_max_cwnd { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
+        u32::try_from(cwnd * BETA / BETA_SCALE).unwrap_or(u32::MAX).max(2)
     }
 
+    /// `bictcp_reset`.
     pub(super) fn on_timeout(&mut self) {
-        // RFC 9438, section 4.8: the next stage starts on the plateau.
-        self.w_max = 0.0;
-    }
-}
-
-impl Epoch {
-    fn new(now: Time, cwnd: f64, w_max: f64) -> Self {
-        let (origin, k) = if cwnd < w_max { (w_max, cube_root((w_max - cwnd) / C)) } else { (cwnd, 0.0) };
-        Self { start: now, origin, k, w_est: cwnd, fraction: 0.0 }
+        *self = Self::reset(self.hystart.map(|_| HyStart::new()), self.tick_ns);
     }
 
-    fn w_cubic(&self, t: f64) -> f64 {
-        let offset = t - self.k;
-        self.origin + C * offset * offset * offset
+    fn ticks(&self, time: Time) -> u64 {
+        time.as_ns() / self.tick_ns
     }
 
-    /// The window after an acknowledgement.
-    fn grow(&mut self, ack: &Ack, acked: u32, cwnd: f64, w_prior: f64) -> f64 {
-        let t = (ack.now - self.start).as_secs_f64();
-        let acked = f64::from(acked);
-        let alpha = if self.w_est < w_prior { ALPHA } else { 1.0 };
-        self.w_est += alpha * acked / cwnd;
-        let exact = cwnd + self.fraction;
-        if self.w_cubic(t) < self.w_est {
-            return exact.max(self.w_est);
+    /// `bictcp_update`.
+    fn update(&mut self, cwnd: u64, acked: u64, now: Time) {
+        let time = self.ticks(now);
+        self.ack_cnt += acked;
+        let idle = time - self.last_time;
+        if self.last_cwnd == cwnd && idle <= SECOND_NS / self.tick_ns / 32 {
+            return;
         }
-        let target = self.w_cubic(t + ack.srtt_ns as f64 / 1e9).clamp(cwnd, 1.5 * cwnd);
-        exact + acked * (target - cwnd) / cwnd
-    }
-}
-
-/// By Newton's method with basic arithmetic only, so that every machine computes the same bits.
-fn cube_root(x: f64) -> f64 {
-    let mut root = 1.0;
-    while root * root * root < x {
-        root *= 2.0;
-    }
-    for _ in 0..60 {
-        let next = (2.0 * root + x / (root * root)) / 3.0;
-        if next >= root {
-            break;
+        if self.epoch_start.is_none() || idle > 0 {
+            self.last_cwnd = cwnd;
+            self.last_time = time;
+            self.follow_cubic(cwnd, acked, time);
         }
-        root = next;
+        self.be_friendly(cwnd);
+        self.cnt = self.cnt.max(CNT_MIN);
     }
-    root
+
+    fn follow_cubic(&mut self, cwnd: u64, acked: u64, time: u64) {
+        let epoch_start = match self.epoch_start {
+            Some(start) => start,
+            None => self.start_epoch(cwnd, acked, time),
+        };
+        let min_rtt = if self.min_rtt_ns == u64::MAX { 0 } else { self.min_rtt_ns.div_ceil(self.tick_ns) };
+        let t = u128::from(time + min_rtt - epoch_start) * 1024 * u128::from(self.tick_ns) / u128::from(SECOND_NS);
+        let t = u64::try_from(t).unwrap_or(u64::MAX);
+        let offset = u128::from(t.abs_diff(self.k));
+        let cube = offset.saturating_mul(offset).saturating_mul(offset);
+        let delta = u64::try_from(cube.saturating_mul(u128::from(CUBE_RTT_SCALE)) >> 40).unwrap_or(u64::MAX);
+        let target = if t < self.k { self.origin.saturating_sub(delta) } else { self.origin.saturating_add(delta) };
+        self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
+        if self.last_max_cwnd == 0 {
+            self.cnt = self.cnt.min(CNT_BEFORE_LOSS_MAX);
+        }
+    }
+
+    fn start_epoch(&mut self, cwnd: u64, acked: u64, time: u64) -> u64 {
+        self.epoch_start = Some(time);
+        self.ack_cnt = acked;
+        self.reno_cwnd = cwnd;
+        if self.last_max_cwnd <= cwnd {
+            self.k = 0;
+            self.origin = cwnd;
+        } else {
+            self.k = cube_root(CUBE_FACTOR.saturating_mul(self.last_max_cwnd - cwnd));
+            self.origin = self.last_max_cwnd;
+        }
+        time
+    }
+
+    /// At least as fast as Reno would be (`tcp_friendliness`).
+    fn be_friendly(&mut self, cwnd: u64) {
+        // The last segments which a whole one needs stay in the count: the kernel asks for more, not for as many.
+        let per_segment = ((cwnd * RENO_SCALE) >> 3).max(1);
+        let segments = self.ack_cnt.saturating_sub(1) / per_segment;
+        self.ack_cnt -= segments * per_segment;
+        self.reno_cwnd += segments;
+        if self.reno_cwnd > cwnd {
+            self.cnt = self.cnt.min(cwnd / (self.reno_cwnd - cwnd));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn cube_roots() {
-        for x in [1e-9, 0.001, 0.5, 1.0, 2.0, 8.0, 27.0, 1000.0, 1e9] {
-            let root = cube_root(x);
-            assert!((root * root * root / x - 1.0).abs() < 1e-12, "{x}: {root}");
-        }
-    }
+    const TICK: Duration = Duration::from_millis(1);
 
-    /// One acknowledgement per segment, `rtt_ms` a window.
+    /// One acknowledgement for two segments, `rtt_ms` a window.
     fn run(cubic: &mut Cubic, window: &mut Window, from_ms: u64, rounds: u64, rtt_ms: u64) -> u64 {
         let mut now_ms = from_ms;
         for _ in 0..rounds {
-            now_ms += rtt_ms;
-            for _ in 0..window.cwnd {
-                cubic.grow(
-                    window,
-                    &Ack {
-                        now: Time::from_ms(now_ms),
-                        acked: 1,
-                        segments: 1,
-                        rtt_ns: None,
-                        srtt_ns: rtt_ms * 1_000_000,
-                        una: 0,
-                        end: 0,
-                    },
-                );
+            let acks = u64::from(window.cwnd / 2).max(1);
+            for number in 1..=acks {
+                let now = Time::from_ns(now_ms * 1_000_000 + number * rtt_ms * 1_000_000 / acks);
+                cubic.grow(window, &Ack::plain(now, 2));
             }
+            now_ms += rtt_ms;
         }
         now_ms
     }
 
     #[test]
     fn returns_to_the_old_window_after_k() {
-        // W_max = 1000: K = cbrt(300 / 0.4) = 9.086 s.
-        let mut cubic = Cubic::new(false);
+        // W_max = 1000, 700 after the loss: K = cbrt(300 / 0.4) = 9.08 s.
+        let mut cubic = Cubic::new(false, TICK);
         let mut window = Window::new(1000, Some(1), u32::MAX);
         window.ssthresh = cubic.threshold(&window);
         assert_eq!(window.ssthresh, 700);
         window.cwnd = 700;
         let now = run(&mut cubic, &mut window, 0, 45, 100);
-        // Half of K: 1000 - 0.4 · (9.086 - 4.5)³ = 961.
+        // Half of K: 1000 - 0.4 · 4.58³ = 961.
         assert!((955..=966).contains(&window.cwnd), "{}", window.cwnd);
         let now = run(&mut cubic, &mut window, now, 46, 100);
-        assert!((998..=1001).contains(&window.cwnd), "{}", window.cwnd);
+        assert!((995..=1001).contains(&window.cwnd), "{}", window.cwnd);
         run(&mut cubic, &mut window, now, 45, 100);
         // 4.5 s beyond: 1000 + 0.4 · 4.5³ = 1036.
         assert!((1030..=1042).contains(&window.cwnd), "{}", window.cwnd);
@@ -199,17 +227,36 @@ mod tests {
         cubic.threshold(&window);
         window.cwnd = 900;
         cubic.threshold(&window);
-        assert!((cubic.w_max - 765.0).abs() < 1e-9);
+        assert_eq!(cubic.last_max_cwnd, 765);
     }
 
     #[test]
-    fn is_as_fast_as_reno_where_that_is_faster() {
-        // W = 20, RTT 10 ms: cubic growth is slow, Reno's is 0.529 segments per round trip.
-        let mut cubic = Cubic::new(false);
+    fn is_as_fast_as_its_estimate_of_reno_where_that_is_faster() {
+        // W = 20, RTT 10 ms: the cubic function stands still for long; Reno's estimate grows by one for 15/8 windows.
+        let mut cubic = Cubic::new(false, TICK);
         let mut window = Window::new(20, Some(1), u32::MAX);
         window.ssthresh = cubic.threshold(&window);
         window.cwnd = 14;
         run(&mut cubic, &mut window, 0, 11, 10);
-        assert!((19..=20).contains(&window.cwnd), "{}", window.cwnd);
+        assert!((17..=19).contains(&window.cwnd), "{}", window.cwnd);
+    }
+
+    #[test]
+    fn a_pause_does_not_age_the_stage() {
+        let mut cubic = Cubic::new(false, TICK);
+        let mut window = Window::new(100, Some(1), u32::MAX);
+        cubic.grow(&mut window, &Ack::plain(Time::from_ms(1_000), 1));
+        assert_eq!(cubic.epoch_start, Some(1_000));
+        cubic.on_transmit_start(Time::from_ms(3_000), Time::from_ms(1_500));
+        assert_eq!(cubic.epoch_start, Some(2_500));
+    }
+
+    #[test]
+    fn the_timer_forgets_everything() {
+        let mut cubic = Cubic::new(true, TICK);
+        let window = Window::new(100, Some(1), u32::MAX);
+        cubic.threshold(&window);
+        cubic.on_timeout();
+        assert_eq!((cubic.last_max_cwnd, cubic.epoch_start), (0, None));
     }
 }

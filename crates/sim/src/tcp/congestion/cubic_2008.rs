@@ -72,7 +72,7 @@ impl Cubic2008 {
         let Some(rtt_ns) = ack.rtt_ns else { return };
         self.min_rtt_ns = self.min_rtt_ns.min(rtt_ns);
         let Some(hystart) = &mut self.hystart else { return };
-        if window.in_slow_start() && hystart.on_ack(ack.now, ack.una, ack.end, window.cwnd, rtt_ns, self.min_rtt_ns) {
+        if window.in_slow_start() && hystart.on_ack(ack, window.cwnd, rtt_ns, self.min_rtt_ns) {
             window.ssthresh = window.cwnd;
         }
     }
@@ -161,7 +161,7 @@ impl Cubic2008 {
 }
 
 /// The integer cube root, rounded down.
-fn cube_root(x: u64) -> u64 {
+pub(super) fn cube_root(x: u64) -> u64 {
     let mut root = 0u64;
     for bit in (0..22).rev() {
         let next = root | 1 << bit;
@@ -206,7 +206,7 @@ mod tests {
         for round in 1..=80u64 {
             for _ in 0..window.cwnd / 2 {
                 let now = Time::from_ms(100 * round);
-                let ack = Ack { now, acked: 1, segments: 2, rtt_ns: Some(100_000_000), srtt_ns: 0, una: 0, end: 0 };
+                let ack = Ack { rtt_ns: Some(100_000_000), acked: 1, ..Ack::plain(now, 2) };
                 cubic.on_rtt(&mut window, &ack);
                 cubic.grow(&mut window, &ack);
             }

@@ -3,6 +3,8 @@
 
 use dfcp_time::Time;
 
+use super::Ack;
+
 /// Below this window nothing is decided.
 const LOW_WINDOW_SEGMENTS: u32 = 16;
 /// Round trips looked at in a round.
@@ -36,13 +38,13 @@ impl HyStart {
         }
     }
 
-    /// Returns whether slow start should end now. `una` is the first segment not acknowledged, `end` the next to be
-    /// sent, `min_rtt_ns` the smallest round trip so far.
-    pub(super) fn on_ack(&mut self, now: Time, una: u64, end: u64, cwnd: u32, rtt_ns: u64, min_rtt_ns: u64) -> bool {
-        if una > self.round_end {
+    /// Returns whether slow start should end now. `min_rtt_ns` is the smallest round trip so far.
+    pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: u32, rtt_ns: u64, min_rtt_ns: u64) -> bool {
+        let now = ack.now;
+        if ack.una > self.round_end {
             self.round_start = now;
             self.last_ack = now;
-            self.round_end = end;
+            self.round_end = ack.end;
             self.round_rtt_ns = u64::MAX;
             self.samples = 0;
         }
@@ -52,7 +54,7 @@ impl HyStart {
         let now_ns = now.as_ns();
         if now_ns - self.last_ack.as_ns() <= TRAIN_GAP_NS {
             self.last_ack = now;
-            self.found = now_ns - self.round_start.as_ns() > min_rtt_ns / 2;
+            self.found = now_ns - self.round_start.as_ns() > (min_rtt_ns + ack.burst_ns) / 2;
         }
         self.round_rtt_ns = self.round_rtt_ns.min(rtt_ns);
         if self.samples < SAMPLES {
@@ -62,5 +64,50 @@ impl HyStart {
             self.found |= self.round_rtt_ns > min_rtt_ns + increase;
         }
         self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT_NS: u64 = 10_000_000;
+
+    fn ack(us: u64, una: u64, end: u64) -> Ack {
+        Ack { una, end, ..Ack::plain(Time::from_us(us), 2) }
+    }
+
+    #[test]
+    fn a_train_of_half_a_round_trip_ends_it() {
+        let mut hystart = HyStart::new();
+        assert!(!hystart.on_ack(&ack(10_000, 1, 40), 20, RTT_NS, RTT_NS));
+        for us in (11_000..=15_000).step_by(1_000) {
+            assert!(!hystart.on_ack(&ack(us, 2, 40), 20, RTT_NS, RTT_NS), "{us}");
+        }
+        assert!(hystart.on_ack(&ack(15_001, 3, 40), 20, RTT_NS, RTT_NS));
+    }
+
+    #[test]
+    fn a_pause_breaks_the_train_and_bursts_may_lengthen_it() {
+        let mut hystart = HyStart::new();
+        hystart.on_ack(&ack(10_000, 1, 40), 20, RTT_NS, RTT_NS);
+        assert!(!hystart.on_ack(&ack(12_100, 2, 40), 20, RTT_NS, RTT_NS));
+        assert!(!hystart.on_ack(&ack(16_000, 3, 40), 20, RTT_NS, RTT_NS));
+        let mut hystart = HyStart::new();
+        for us in (10_000..=15_000).step_by(1_000) {
+            hystart.on_ack(&ack(us, 1, 40), 20, RTT_NS, RTT_NS);
+        }
+        assert!(!hystart.on_ack(&Ack { burst_ns: 1_000_000, ..ack(15_500, 2, 40) }, 20, RTT_NS, RTT_NS));
+    }
+
+    #[test]
+    fn a_delay_of_4_ms_ends_it_but_not_below_16_segments() {
+        for (cwnd, found) in [(16, true), (15, false)] {
+            let mut hystart = HyStart::new();
+            hystart.on_ack(&ack(10_000, 1, 40), cwnd, RTT_NS + 4_100_000, RTT_NS);
+            let later = (2..=9)
+                .map(|number| hystart.on_ack(&ack(10_000 + 2_100 * number, 1, 40), cwnd, RTT_NS + 4_100_000, RTT_NS));
+            assert_eq!(later.last(), Some(found), "{cwnd}");
+        }
     }
 }

@@ -22,11 +22,20 @@ pub(crate) struct Ack {
     /// Segments acknowledged, however they are counted.
     pub(crate) segments: u32,
     pub(crate) rtt_ns: Option<u64>,
-    pub(crate) srtt_ns: u64,
+    /// What bursts of segments may add to the length of an ACK train (`hystart_ack_delay` of Linux).
+    pub(crate) burst_ns: u64,
     /// First segment not acknowledged.
     pub(crate) una: u64,
     /// Next segment to be sent.
     pub(crate) end: u64,
+}
+
+#[cfg(test)]
+impl Ack {
+    /// `acked` segments arrived in order.
+    pub(crate) fn plain(now: Time, acked: u32) -> Self {
+        Self { now, acked, segments: acked, rtt_ns: None, burst_ns: 0, una: 0, end: 0 }
+    }
 }
 
 /// An algorithm with its state.
@@ -43,7 +52,7 @@ impl Controller {
     pub(crate) fn new(config: &Config, seed: u64) -> Self {
         match config.congestion {
             Congestion::NewReno | Congestion::Reno | Congestion::Tahoe => Self::Reno,
-            Congestion::Cubic => Self::Cubic(Cubic::new(config.hystart)),
+            Congestion::Cubic => Self::Cubic(Cubic::new(config.hystart, config.tick)),
             Congestion::Cubic2008 => Self::Cubic2008(Cubic2008::new(config.hystart)),
             Congestion::Bbr1 => Self::Bbr(Box::new(Bbr::new(config.mss_bytes, config.initial_window_segments, seed))),
         }
@@ -76,10 +85,10 @@ impl Controller {
         }
     }
 
-    /// The window was not the limit, so it stays.
-    pub(crate) fn hold(&mut self, now: Time) {
+    /// Something is sent with nothing in flight; what was sent last went at `last_sent`.
+    pub(crate) fn on_transmit_start(&mut self, now: Time, last_sent: Time) {
         if let Self::Cubic(cubic) = self {
-            cubic.hold(now);
+            cubic.on_transmit_start(now, last_sent);
         }
     }
 

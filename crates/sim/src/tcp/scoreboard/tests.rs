@@ -76,6 +76,7 @@ impl Naive {
             let lost = match rule {
                 LossDetection::Rfc6675 => above >= 3,
                 LossDetection::Fack => far,
+                LossDetection::Rack => false,
             };
             if lost && !self.sacked.contains(&segment) && self.lost.insert(segment) {
                 fresh += 1;

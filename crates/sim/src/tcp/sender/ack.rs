@@ -121,7 +121,7 @@ impl Sender {
             acked: if self.config.byte_counting { segments } else { 1 },
             segments,
             rtt_ns: change.rtt_ns,
-            srtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+            burst_ns: 0,
             una: self.board.una(),
             end: self.board.end(),
         }
@@ -132,8 +132,6 @@ impl Sender {
         let doubling = self.window.in_slow_start() && u64::from(self.window.cwnd) < 2 * change.prior_pipe;
         if self.window_limited || doubling {
             self.controller.grow(&mut self.window, ack);
-        } else {
-            self.controller.hold(change.now);
         }
     }
 
@@ -212,7 +210,7 @@ impl Sender {
     }
 
     /// How many segments lie wholly below a sequence number.
-    fn segments_below(&self, seq: u64) -> u64 {
+    pub(super) fn segments_below(&self, seq: u64) -> u64 {
         let bytes = seq.saturating_sub(1);
         match self.total_bytes {
             Some(total) if bytes > total || bytes == total && total > 0 => self.total_segments,
@@ -221,7 +219,7 @@ impl Sender {
     }
 
     /// The first segment which starts at or above a sequence number.
-    fn segments_reached(&self, seq: u64) -> u64 {
+    pub(super) fn segments_reached(&self, seq: u64) -> u64 {
         seq.saturating_sub(1).div_ceil(u64::from(self.config.mss_bytes))
     }
 }

@@ -18,14 +18,17 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    pub(super) fn may_send(&mut self, now: Time, controller: &Controller) -> bool {
-        let Controller::Bbr(bbr) = controller else { return true };
+    /// Whether the next segment may leave; if it begins a burst, that has `burst` segments.
+    pub(super) fn may_send(&mut self, now: Time, controller: &Controller, burst: u32) -> bool {
+        if !matches!(controller, Controller::Bbr(_)) {
+            return true;
+        }
         if self.burst_left == 0 {
             if self.next_send > now {
                 self.waiting = true;
                 return false;
             }
-            self.burst_left = bbr.burst_segments();
+            self.burst_left = burst;
         }
         self.waiting = false;
         true
@@ -81,7 +84,7 @@ impl Sender {
     }
 
     /// `change` is what an acknowledgement changed; without one the timer fired.
-    fn bbr_ack(&mut self, now: Time, change: Option<&Change>) -> BbrAck {
+    pub(super) fn bbr_ack(&mut self, now: Time, change: Option<&Change>) -> BbrAck {
         let min_rtt_ns = match &self.controller {
             Controller::Bbr(bbr) if bbr.min_rtt_ns() < u64::MAX => bbr.min_rtt_ns(),
             _ => 0,

@@ -146,9 +146,17 @@ impl Bbr {
 
     /// How many segments go out together.
     pub(crate) fn burst_segments(&self) -> u32 {
-        let bytes_per_s = self.pacing_rate * self.mss;
-        let least = if bytes_per_s < SINGLE_SEGMENT_BYTES_PER_S { 1.0 } else { 2.0 };
-        ((bytes_per_s * BURST_S).min(BURST_MAX_BYTES) / self.mss).max(least).min(127.0) as u32
+        let bytes = (self.pacing_rate * self.mss * BURST_S).min(BURST_MAX_BYTES);
+        (bytes / self.mss).max(f64::from(self.burst_min_segments())).min(127.0) as u32
+    }
+
+    /// The fewest segments of a burst (`bbr_min_tso_segs`).
+    pub(crate) fn burst_min_segments(&self) -> u32 {
+        if self.pacing_rate * self.mss < SINGLE_SEGMENT_BYTES_PER_S { 1 } else { 2 }
+    }
+
+    pub(crate) fn pacing_bytes_per_s(&self) -> u64 {
+        (self.pacing_rate * self.mss) as u64
     }
 
     /// The first round trip is known: the handshake's.

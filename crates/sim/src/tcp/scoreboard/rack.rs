@@ -1,0 +1,369 @@
+//! Losses found by time: RACK (RFC 8985) as Linux 6.12 has it (`net/ipv4/tcp_recovery.c`), and what else the kernel
+//! reads from the segments which an acknowledgement reports.
+
+use std::collections::VecDeque;
+
+use dfcp_time::Time;
+
+use super::{DUP_THRESH, Scoreboard};
+
+/// Recoveries for which a widened reordering window stays (`TCP_RACK_RECOVERY_THRESH`).
+const PERSIST_RECOVERIES: u32 = 16;
+/// Timestamps on the wire count milliseconds.
+const TIMESTAMP_NS: u64 = 1_000_000;
+/// `tcp_max_reordering`.
+const REORDERING_MAX: u64 = 300;
+const STEPS_MAX: u64 = 255;
+
+/// What the segments that one acknowledgement reports say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Report {
+    now: Time,
+    /// The timestamp echoed, if there are timestamps.
+    echoed: Option<Time>,
+    min_rtt_ns: u64,
+    /// Segments below were sent before the state of recovery last changed.
+    high: u64,
+    prior_highest: u64,
+    /// When the first and the last of those were sent which were cumulatively acknowledged, and had been neither sent
+    /// twice nor selectively acknowledged.
+    pub(crate) acked: Option<(Time, Time)>,
+    /// The same for those selectively acknowledged.
+    pub(crate) sacked: Option<(Time, Time)>,
+    /// Something sent twice was cumulatively acknowledged.
+    pub(crate) retransmitted_acked: bool,
+    /// Something sent once, below `high`, arrived.
+    pub(crate) original_arrived: bool,
+    /// The lowest segment that arrived late, sent only once.
+    reordered: Option<u64>,
+    newest_sent: Time,
+}
+
+/// The state of RACK.
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    /// Every sending in its order: segment and time. Outdated entries are dropped when they come to the front.
+    order: VecDeque<(u64, Time)>,
+    /// When the segment sent last of all that arrived was sent, and which it is.
+    newest: (Time, u64),
+    /// The round trip of the segment which arrived last.
+    rtt_ns: u64,
+    advanced: bool,
+    /// Width of the reordering window in quarters of the smallest round trip.
+    steps: u64,
+    /// Recoveries until it shrinks again.
+    persist: u32,
+    duplicate_seen: bool,
+    widened: Time,
+    /// Segments by which packets have overtaken each other, and whether they have at all.
+    reordering: u64,
+    reordering_seen: bool,
+    report: Report,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            order: VecDeque::new(),
+            newest: (Time::ZERO, 0),
+            rtt_ns: 0,
+            advanced: false,
+            steps: 1,
+            persist: 0,
+            duplicate_seen: false,
+            widened: Time::ZERO,
+            reordering: DUP_THRESH,
+            reordering_seen: false,
+            report: Report::default(),
+        }
+    }
+}
+
+impl Rack {
+    pub(super) fn on_sent(&mut self, segment: u64, now: Time) {
+        self.order.push_back((segment, now));
+    }
+
+    /// `segment` is below the cumulative acknowledgement (`tcp_clean_rtx_queue`).
+    pub(super) fn on_acked(&mut self, segment: u64, sent: Time, repeated: bool, was_sacked: bool) {
+        self.report.retransmitted_acked |= repeated;
+        if was_sacked {
+            return;
+        }
+        if !repeated {
+            let first = self.report.acked.map_or(sent, |(first, _)| first);
+            self.report.acked = Some((first, sent));
+            if segment < self.report.prior_highest {
+                self.note_reordered(segment);
+            }
+            self.report.original_arrived |= segment < self.report.high;
+        }
+        // The echoed timestamp is older than the retransmission: the original arrived, and says nothing of what was sent
+        // since.
+        let echo_is_older = |echoed: Time| echoed.as_ns() / TIMESTAMP_NS < sent.as_ns() / TIMESTAMP_NS;
+        if !(repeated && self.report.echoed.is_some_and(echo_is_older)) {
+            self.advance(segment, sent, repeated);
+        }
+    }
+
+    /// `segment` was selectively acknowledged; `highest` is the number after the highest one before
+    /// (`tcp_sacktag_one`).
+    pub(super) fn on_sacked(&mut self, segment: u64, sent: Time, repeated: bool, highest: u64) {
+        self.advance(segment, sent, repeated);
+        if repeated {
+            return;
+        }
+        if segment + 1 < highest {
+            self.note_reordered(segment);
+        }
+        self.report.original_arrived |= segment < self.report.high;
+        let first = self.report.sacked.map_or(sent, |(first, _)| first);
+        self.report.sacked = Some((first, sent));
+    }
+
+    fn note_reordered(&mut self, segment: u64) {
+        self.report.reordered = Some(self.report.reordered.map_or(segment, |lowest| lowest.min(segment)));
+    }
+
+    /// `tcp_rack_advance`.
+    fn advance(&mut self, segment: u64, sent: Time, repeated: bool) {
+        self.report.newest_sent = self.report.newest_sent.max(sent);
+        let rtt_ns = self.report.now.as_ns().saturating_sub(sent.as_ns());
+        // Faster than any round trip: the original arrived, not the repeat.
+        if repeated && rtt_ns < self.report.min_rtt_ns {
+            return;
+        }
+        self.advanced = true;
+        self.rtt_ns = rtt_ns;
+        self.newest = self.newest.max((sent, segment));
+    }
+
+    fn remaining_ns(&self, now: Time, sent: Time, window_ns: u64) -> u64 {
+        (self.rtt_ns + window_ns).saturating_sub(now.as_ns().saturating_sub(sent.as_ns()))
+    }
+}
+
+/// What Linux does with losses; without [`LossDetection::Rack`](super::LossDetection::Rack) none of it does anything.
+impl Scoreboard {
+    /// An acknowledgement begins. Segments below `high` were sent before the state of recovery last changed.
+    pub(crate) fn begin_report(&mut self, now: Time, echoed: Option<Time>, min_rtt_ns: u64, high: u64) {
+        let prior_highest = self.highest[0];
+        if let Some(rack) = &mut self.rack {
+            rack.report = Report { now, echoed, min_rtt_ns, high, prior_highest, ..Report::default() };
+        }
+    }
+
+    /// All its segments were reported. `duplicate` is whether it told of a needless retransmission.
+    pub(crate) fn end_report(&mut self, duplicate: bool) -> Report {
+        let highest = self.highest[0];
+        let Some(rack) = &mut self.rack else { return Report::default() };
+        let report = rack.report;
+        // `tcp_check_sack_reordering`.
+        if let Some(lowest) = report.reordered.filter(|&lowest| lowest < highest) {
+            rack.reordering = rack.reordering.max((highest - lowest).min(REORDERING_MAX));
+            rack.reordering_seen = true;
+        }
+        // `tcp_rack_update_reo_wnd`: wider by a step a round trip at most.
+        rack.duplicate_seen |= duplicate && rack.reordering_seen;
+        rack.duplicate_seen &= report.newest_sent >= rack.widened;
+        if rack.duplicate_seen {
+            rack.duplicate_seen = false;
+            rack.steps = (rack.steps + 1).min(STEPS_MAX);
+            rack.widened = report.now;
+            rack.persist = PERSIST_RECOVERIES;
+        } else if rack.persist == 0 {
+            rack.steps = 1;
+        }
+        report
+    }
+
+    /// Whether packets overtake each other by more than the usual threshold.
+    pub(crate) fn is_reordering_high(&self) -> bool {
+        self.rack.as_ref().is_some_and(|rack| rack.reordering > DUP_THRESH)
+    }
+
+    /// A recovery ended, needlessly begun or not.
+    pub(crate) fn note_recovery_end(&mut self, was_needless: bool) {
+        if let Some(rack) = &mut self.rack {
+            rack.persist =
+                if was_needless { (rack.persist + 1).min(PERSIST_RECOVERIES) } else { rack.persist.saturating_sub(1) };
+        }
+    }
+
+    /// `tcp_rack_reo_wnd`: how long a segment may be overtaken.
+    fn reordering_window_ns(&self, in_recovery: bool, min_rtt_ns: u64, srtt_ns: u64) -> u64 {
+        let Some(rack) = &self.rack else { return 0 };
+        if !rack.reordering_seen && (in_recovery || self.sacked >= rack.reordering) {
+            return 0;
+        }
+        (min_rtt_ns / 4).saturating_mul(rack.steps).min(srtt_ns)
+    }
+
+    /// `tcp_rack_mark_lost`, if anything arrived since the last time; `again` looks in any case. Returns how many
+    /// segments are found lost, and how long to wait for those which may have been overtaken, if there are any.
+    pub(crate) fn detect_by_time(
+        &mut self,
+        now: Time,
+        in_recovery: bool,
+        rtts_ns: (u64, u64),
+        again: bool,
+    ) -> (u64, u64) {
+        let window_ns = self.reordering_window_ns(in_recovery, rtts_ns.0, rtts_ns.1);
+        let Some(mut rack) = self.rack.take() else { return (0, 0) };
+        let (mut lost, mut wait_ns) = (0, 0);
+        if std::mem::take(&mut rack.advanced) || again {
+            let mut at = 0;
+            while let Some(&(segment, sent)) = rack.order.get(at) {
+                let is_current = segment >= self.una && {
+                    let entry = self.entry(segment);
+                    entry.sent == sent && entry.skip == 0
+                };
+                if is_current && (sent, segment) >= rack.newest {
+                    break;
+                }
+                let waits = is_current && self.waits(segment);
+                let remaining_ns = rack.remaining_ns(now, sent, window_ns);
+                let is_lost = is_current && !waits && remaining_ns == 0;
+                if is_lost {
+                    self.mark_lost(segment);
+                    lost += 1;
+                }
+                if is_current && !is_lost {
+                    if !waits {
+                        wait_ns = wait_ns.max(remaining_ns);
+                    }
+                    at += 1;
+                } else if at == 0 {
+                    rack.order.pop_front();
+                } else {
+                    rack.order.remove(at);
+                }
+            }
+        }
+        self.rack = Some(rack);
+        (lost, wait_ns)
+    }
+
+    /// The timer fired (`tcp_timeout_mark_lost`): what was sent a round trip ago or earlier is lost, and the first
+    /// segment in any case. Returns how many segments are.
+    pub(crate) fn mark_overdue_lost(&mut self, now: Time) -> u64 {
+        let mut lost = 0;
+        let mut segment = self.next_unsacked(self.una);
+        while segment < self.end {
+            let sent = self.entry(segment).sent;
+            let is_overdue = self.rack.as_ref().is_some_and(|rack| rack.remaining_ns(now, sent, 0) == 0);
+            if segment == self.una || is_overdue {
+                lost += self.mark_lost(segment);
+            }
+            segment = self.next_unsacked(segment + 1);
+        }
+        self.retransmit_from = self.una;
+        lost
+    }
+
+    /// `tcp_mark_skb_lost`.
+    fn mark_lost(&mut self, segment: u64) -> u64 {
+        let entry = self.entry_mut(segment);
+        if !entry.lost {
+            entry.lost = true;
+            self.lost += 1;
+        } else if entry.retransmitted {
+            entry.retransmitted = false;
+            self.retransmitted -= 1;
+        } else {
+            return 0;
+        }
+        self.lost_total += 1;
+        self.retransmit_from = self.retransmit_from.min(segment);
+        1
+    }
+
+    /// Nothing was lost after all.
+    pub(crate) fn unmark_lost(&mut self) {
+        for segment in self.una..self.end {
+            self.entry_mut(segment).lost = false;
+        }
+        self.lost = 0;
+        self.retransmit_from = self.una;
+        self.look_again();
+    }
+
+    /// The next acknowledgement looks for losses whatever it says.
+    pub(crate) fn look_again(&mut self) {
+        if let Some(rack) = &mut self.rack {
+            rack.advanced = true;
+        }
+    }
+
+    /// The lost segment to be retransmitted next (`tcp_xmit_retransmit_queue`).
+    pub(crate) fn next_lost_by_time(&mut self) -> Option<u64> {
+        if self.retransmitted >= self.lost {
+            return None;
+        }
+        let mut segment = self.next_unsacked(self.retransmit_from.max(self.una));
+        while segment < self.end {
+            if self.waits(segment) {
+                self.retransmit_from = segment;
+                return Some(segment);
+            }
+            segment = self.next_unsacked(segment + 1);
+        }
+        None
+    }
+
+    /// Notes that a segment was sent again as a probe, lost or not.
+    pub(crate) fn send_probe(&mut self, segment: u64, now: Time) {
+        self.note_sent(segment, now);
+        let entry = self.entry_mut(segment);
+        entry.sent = now;
+        entry.repeated = true;
+        if let Some(rack) = &mut self.rack {
+            rack.on_sent(segment, now);
+        }
+    }
+
+    /// A needless retransmission of `segment` arrived. Returns whether it had been sent again.
+    pub(crate) fn note_duplicate(&mut self, segment: u64) -> bool {
+        if segment < self.una || segment >= self.end {
+            return false;
+        }
+        let entry = self.entry_mut(segment);
+        let (repeated, retransmitted) = (entry.repeated, entry.retransmitted);
+        if repeated && retransmitted {
+            entry.retransmitted = false;
+            self.retransmitted -= 1;
+        }
+        repeated
+    }
+
+    /// Retransmissions in flight, or the first segment was sent again (`tcp_any_retrans_done`).
+    pub(crate) fn is_any_retransmitted(&self) -> bool {
+        self.retransmitted > 0 || self.outstanding() > 0 && self.entry(self.una).repeated
+    }
+
+    /// Segments lost, or selectively acknowledged: those that have left the network.
+    pub(crate) fn left(&self) -> u64 {
+        self.lost + self.sacked
+    }
+
+    pub(crate) fn retransmissions_in_flight(&self) -> u64 {
+        self.retransmitted
+    }
+
+    /// When the first segment was last sent.
+    pub(crate) fn head_sent(&self) -> Option<Time> {
+        (self.outstanding() > 0).then(|| self.entry(self.una).sent)
+    }
+
+    /// The last segment was the last of a burst.
+    pub(crate) fn mark_pushed(&mut self, segment: u64) {
+        self.entry_mut(segment).pushed = true;
+    }
+
+    pub(crate) fn is_pushed(&self, segment: u64) -> bool {
+        self.entry(segment).pushed
+    }
+}
+
+#[cfg(test)]
+mod tests;

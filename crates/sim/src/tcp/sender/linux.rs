@@ -1,0 +1,460 @@
+//! What Linux 6.12 does with an acknowledgement (`tcp_ack` and what it calls in `net/ipv4/tcp_input.c`): where it
+//! differs from the RFCs, the kernel is followed.
+
+mod send;
+mod timer;
+mod undo;
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use super::super::config::Reduction;
+use super::super::congestion::{Ack, BbrAck, Controller};
+use super::super::recovery::{RecoveryAck, RecoveryWindow};
+use super::super::scoreboard::{Advance, Report};
+use super::super::segment::Segment;
+use super::ack::Change;
+use super::{Phase, Sender};
+
+/// Timestamps on the wire count milliseconds.
+const TIMESTAMP_NS: u64 = 1_000_000;
+
+/// What the timer waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pending {
+    /// Nothing that a new timer would have to take up.
+    #[default]
+    Nothing,
+    Retransmission,
+    /// A probe of the tail (RFC 8985, section 7).
+    Probe,
+    /// Segments that may have been overtaken.
+    Reordering,
+}
+
+/// What may be sent again after an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Resend {
+    #[default]
+    Nothing,
+    Lost,
+    /// New data in place of what is lost: F-RTO wants to know (RFC 5682, section 3.1, step 2b).
+    New,
+}
+
+/// What the sender remembers beside what all senders do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Linux {
+    /// Something is missing, or was, but is not taken for lost (`TCP_CA_Disorder`).
+    pub(super) disorder: bool,
+    pub(super) pending: Pending,
+    pub(super) resend: Resend,
+    /// The first segment outstanding goes out again whatever the window says.
+    pub(super) head_due: bool,
+    /// A probe goes out whatever the window says.
+    pub(super) probe_due: bool,
+    /// A probe is under way: the next segment then, and whether it was sent before.
+    pub(super) probe: Option<(u64, bool)>,
+    /// The reduction could be taken back, with the first segment outstanding when it began.
+    pub(super) undo_from: Option<u64>,
+    /// Retransmissions since then of which none is known to be needless; `None` before the first.
+    pub(super) undo_retransmissions: Option<u64>,
+    /// When the first of them was sent.
+    pub(super) first_retransmission: Option<Time>,
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    /// F-RTO is finding out whether the timer fired needlessly.
+    pub(super) frto: bool,
+    /// How often the timer fired since the cumulative acknowledgement moved.
+    pub(super) timeouts: u32,
+    duplicates: u64,
+    /// The window was the limit in this round trip, else how much was outstanding at most; until when that counts.
+    pub(super) is_limited: bool,
+    pub(super) outstanding_max: u64,
+    pub(super) usage_end: u64,
+    /// What is left of the present burst, and whether its end is marked.
+    pub(super) burst_left: u32,
+    pub(super) burst_push: bool,
+    pub(super) last_sent: Time,
+    min_rtt_ns: Option<u64>,
+}
+
+/// What an acknowledgement said, for the state machine.
+#[derive(Clone, Copy, Debug)]
+struct Finding {
+    advanced: bool,
+    sacked: bool,
+    duplicate: bool,
+    report: Report,
+    echoed: Option<Time>,
+}
+
+impl Sender {
+    /// `tcp_ack`.
+    pub(super) fn on_ack_linux(&mut self, now: Time, segment: &Segment) {
+        let una = self.segments_below(segment.ack);
+        if una > self.board.end() {
+            return;
+        }
+        self.take_peer_window(segment.window_bytes);
+        let (prior_pipe, prior_lost) = (self.board.pipe(), self.board.lost_total());
+        let had_outstanding = self.board.outstanding() > 0;
+        let prior_una = self.board.una();
+        let echoed = self.config.timestamps.then_some(segment.ts_ecr);
+        self.board.begin_report(now, echoed, self.min_rtt_ns(), self.recovery_point);
+        let repeats = segment.sack.duplicate().map_or(0, |block| self.note_duplicate(block, prior_una));
+        let sacked = self.note_blocks(segment);
+        let advance = self.board.advance(una);
+        let is_probe_duplicate = self
+            .linux
+            .probe
+            .is_some_and(|(end, _)| segment.sack.duplicate().is_some_and(|(_, last)| last == self.seq(end)));
+        let report = self.board.end_report(repeats > 0 && !is_probe_duplicate);
+        if advance.segments > 0 {
+            self.stats.acked_bytes = self.seq(self.board.una()) - 1;
+            self.linux.timeouts = 0;
+        }
+        let rtt_ns = self.measure_linux(now, advance, &report, echoed);
+        let finding =
+            Finding { advanced: advance.segments > 0, sacked: sacked > 0, duplicate: repeats > 0, report, echoed };
+        let mut sets_timer = finding.advanced || self.is_sack_newer_than_head(&report);
+        self.linux.resend = Resend::Nothing;
+        self.on_probe_acknowledged(una, &finding, is_probe_duplicate);
+        let is_dubious = !finding.advanced || finding.sacked || finding.duplicate || self.is_alert();
+        if had_outstanding && is_dubious || finding.duplicate {
+            sets_timer &= !self.respond_to_losses(now, &finding);
+        }
+        if self.board.una() >= self.total_segments {
+            self.state = super::State::Finished;
+            self.deadline = None;
+        } else if sets_timer {
+            self.set_transmit_timer(now);
+        }
+        let delivered = advance.delivered + sacked + repeats;
+        self.stats.delivered_segments += delivered;
+        let newly_lost = self.board.lost_total() - prior_lost;
+        self.control(&Change { now, advance, delivered, newly_lost, prior_pipe, rtt_ns }, &finding);
+    }
+
+    fn min_rtt_ns(&self) -> u64 {
+        self.linux.min_rtt_ns.unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn is_alert(&self) -> bool {
+        self.phase != Phase::Open || self.linux.disorder
+    }
+
+    /// Selective acknowledgements from the lowest up, as the kernel walks them. Returns how many segments are new.
+    fn note_blocks(&mut self, segment: &Segment) -> u64 {
+        let mut blocks = [(0, 0); super::super::segment::SACK_BLOCKS_MAX];
+        let mut count = 0;
+        for block in segment.sack.iter(segment.ack) {
+            blocks[count] = block;
+            count += 1;
+        }
+        blocks[..count].sort_unstable();
+        let mut fresh = 0;
+        for &(start, end) in &blocks[..count] {
+            fresh += self.board.sack(self.segments_reached(start), self.segments_below(end));
+        }
+        fresh
+    }
+
+    /// `tcp_check_dsack`. Returns how many segments arrived needlessly.
+    fn note_duplicate(&mut self, (start, end): (u64, u64), prior_una: u64) -> u64 {
+        let (first, last) = (self.segments_reached(start), self.segments_below(end));
+        let count = last.saturating_sub(first).max(1);
+        self.linux.duplicates += count;
+        // The network duplicated it: nothing was sent needlessly.
+        if self.linux.duplicates > self.stats.retransmissions {
+            return 0;
+        }
+        let was_repeated = last <= prior_una || self.board.note_duplicate(first);
+        if was_repeated && self.linux.undo_from.is_some_and(|from| last > from) {
+            self.linux.undo_retransmissions =
+                self.linux.undo_retransmissions.map(|repeats| repeats.saturating_sub(count));
+        }
+        count
+    }
+
+    /// `tcp_ack_update_rtt`: by what was sent once where there is any, else by the timestamp. Returns the round trip of
+    /// what arrived last, for the congestion control.
+    fn measure_linux(&mut self, now: Time, advance: Advance, report: &Report, echoed: Option<Time>) -> Option<u64> {
+        let since = |sent: Time| now.as_ns().saturating_sub(sent.as_ns());
+        let acked = report.acked.filter(|_| !report.retransmitted_acked);
+        let mut sample = acked.or(report.sacked).map(|(first, _)| since(first));
+        let mut latest = report.sacked.or(acked).map(|(_, last)| since(last));
+        if sample.is_none() && advance.segments > 0 {
+            let ticks = |time: Time| time.as_ns() / TIMESTAMP_NS;
+            sample = echoed.map(|echoed| (ticks(now).saturating_sub(ticks(echoed)) * TIMESTAMP_NS).max(TIMESTAMP_NS));
+            latest = sample;
+        }
+        let rtt_ns = latest?;
+        self.linux.min_rtt_ns = Some(self.min_rtt_ns().min(rtt_ns));
+        self.rtt.on_sample(sample?);
+        self.rtt.end_back_off();
+        latest
+    }
+
+    /// Otherwise the timer could be put off for ever in a recovery.
+    fn is_sack_newer_than_head(&self, report: &Report) -> bool {
+        match (report.sacked, self.board.head_sent()) {
+            (Some((first, _)), Some(head)) => first < head,
+            _ => false,
+        }
+    }
+
+    /// `tcp_process_tlp_ack`: an acknowledgement beyond the probe means that what it repeated was lost.
+    fn on_probe_acknowledged(&mut self, una: u64, finding: &Finding, is_duplicate: bool) {
+        let Some((end, repeated)) = self.linux.probe.filter(|&(end, _)| una >= end) else { return };
+        if !repeated || is_duplicate {
+            self.linux.probe = None;
+        } else if una > end {
+            self.begin_reduction();
+            if !matches!(self.controller, Controller::Bbr(_)) {
+                self.window.cwnd = self.window.ssthresh;
+            }
+            self.phase = Phase::Open;
+            self.keep_open();
+        } else if !finding.advanced && !finding.sacked {
+            self.linux.probe = None;
+        }
+    }
+
+    /// `tcp_fastretrans_alert`. Returns whether the timer waits for segments that may have been overtaken.
+    fn respond_to_losses(&mut self, now: Time, finding: &Finding) -> bool {
+        if self.phase == Phase::Recovery && self.board.una() >= self.recovery_point {
+            self.end_recovery_linux(finding);
+        }
+        let mut waits = false;
+        match self.phase {
+            Phase::Recovery => {
+                if finding.advanced && self.undo_partial(finding) {
+                    return false;
+                }
+                if self.undo_by_duplicates() {
+                    self.phase = Phase::Open;
+                    self.try_to_open();
+                }
+                waits = self.identify_losses(now).0;
+                if self.phase != Phase::Recovery {
+                    if self.board.lost() == 0 {
+                        return waits;
+                    }
+                    self.enter_recovery_linux();
+                }
+                self.linux.resend = Resend::Lost;
+                return waits;
+            }
+            Phase::Loss => {
+                self.process_loss(finding);
+                let lost_again;
+                (waits, lost_again) = self.identify_losses(now);
+                if self.phase != Phase::Open && !lost_again {
+                    return waits;
+                }
+            }
+            Phase::Open => {}
+        }
+        if self.phase == Phase::Open {
+            self.undo_by_duplicates();
+        }
+        waits |= self.identify_losses(now).0;
+        if self.board.lost() == 0 {
+            self.try_to_open();
+        } else {
+            self.enter_recovery_linux();
+            self.linux.resend = Resend::Lost;
+        }
+        waits
+    }
+
+    /// `tcp_identify_packet_loss`. Returns whether the timer waits for segments that may have been overtaken, and whether
+    /// retransmissions were lost.
+    fn identify_losses(&mut self, now: Time) -> (bool, bool) {
+        if self.board.outstanding() == 0 {
+            return (false, false);
+        }
+        let before = self.board.retransmissions_in_flight();
+        let rtts_ns = (self.min_rtt_ns(), self.rtt.srtt_ns().unwrap_or(0));
+        let (_, wait_ns) = self.board.detect_by_time(now, self.phase != Phase::Open, rtts_ns, false);
+        if wait_ns > 0 {
+            self.wait_for_reordering(now, wait_ns);
+        }
+        (wait_ns > 0, self.board.retransmissions_in_flight() < before)
+    }
+
+    /// `tcp_enter_recovery`.
+    pub(super) fn enter_recovery_linux(&mut self) {
+        self.stats.recoveries += 1;
+        if !self.board.is_any_retransmitted() {
+            self.linux.first_retransmission = None;
+        }
+        self.linux.prior_ssthresh = 0;
+        self.begin_undo();
+        if self.phase != Phase::Recovery {
+            self.linux.prior_ssthresh = self.current_ssthresh();
+            self.begin_reduction();
+        }
+        self.phase = Phase::Recovery;
+        self.linux.disorder = false;
+    }
+
+    /// `tcp_init_cwnd_reduction`.
+    fn begin_reduction(&mut self) {
+        self.recovery_point = self.board.end();
+        self.linux.probe = None;
+        self.window.credit = 0;
+        self.linux.prior_cwnd = self.window.cwnd;
+        self.recovery = RecoveryWindow::new(Reduction::Prr, u64::from(self.window.cwnd), 1);
+        self.window.ssthresh = self.controller.threshold(&self.window);
+    }
+
+    /// `tcp_enter_loss`, without what the timer does beside it.
+    pub(super) fn enter_loss_linux(&mut self, now: Time) {
+        let was_repairing = self.phase != Phase::Open;
+        self.board.mark_overdue_lost(now);
+        let is_new = !was_repairing
+            || self.recovery_point <= self.board.una()
+            || self.phase == Phase::Loss && self.linux.timeouts == 0;
+        if is_new {
+            self.linux.prior_ssthresh = self.current_ssthresh();
+            self.linux.prior_cwnd = self.window.cwnd;
+            self.window.ssthresh = self.controller.threshold(&self.window);
+            self.begin_undo();
+        }
+        self.controller.on_timeout();
+        self.window.cwnd = u32::try_from(self.board.pipe()).unwrap_or(u32::MAX).saturating_add(1);
+        self.window.credit = 0;
+        self.phase = Phase::Loss;
+        self.linux.disorder = false;
+        self.recovery_point = self.board.end();
+        self.linux.probe = None;
+        self.linux.frto = !was_repairing || self.linux.timeouts > 0;
+    }
+
+    /// `tcp_current_ssthresh`.
+    fn current_ssthresh(&self) -> u32 {
+        match self.phase {
+            Phase::Recovery => self.window.ssthresh,
+            Phase::Open | Phase::Loss => self.window.ssthresh.max(self.window.cwnd - self.window.cwnd / 4),
+        }
+    }
+
+    fn end_recovery_linux(&mut self, finding: &Finding) {
+        self.undo_recovery(finding);
+        let has_model = matches!(self.controller, Controller::Bbr(_));
+        if !has_model && self.linux.undo_from.is_some() {
+            self.recovery.finish(&mut self.window);
+        }
+    }
+
+    /// `tcp_process_loss`, with F-RTO as RFC 5682, section 3.1, for selective acknowledgements.
+    fn process_loss(&mut self, finding: &Finding) {
+        let is_repaired = self.board.una() >= self.recovery_point;
+        if finding.advanced && self.undo_loss(finding, false) {
+            return;
+        }
+        if self.linux.frto {
+            // Step 3b: something that was not sent again arrived, so not everything was lost.
+            if finding.report.original_arrived && self.undo_loss(finding, true) {
+                return;
+            }
+            if self.board.end() > self.recovery_point {
+                // Step 3a: the loss was real.
+                self.linux.frto &= !finding.sacked && finding.advanced;
+            } else if finding.advanced && !is_repaired {
+                // Step 2b.
+                self.recovery_point = self.board.end();
+                if self.has_new_data() {
+                    self.linux.resend = Resend::New;
+                    return;
+                }
+                self.linux.frto = false;
+            }
+        }
+        if is_repaired {
+            self.undo_recovery(finding);
+            return;
+        }
+        self.linux.resend = Resend::Lost;
+    }
+
+    /// `tcp_try_to_open`.
+    fn try_to_open(&mut self) {
+        if !self.board.is_any_retransmitted() {
+            self.linux.first_retransmission = None;
+        }
+        self.keep_open();
+    }
+
+    /// `tcp_try_keep_open`.
+    fn keep_open(&mut self) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        let disorder = self.board.left() > 0 || self.board.is_any_retransmitted();
+        if self.linux.disorder != disorder {
+            self.linux.disorder = disorder;
+            self.recovery_point = self.board.end();
+        }
+    }
+
+    /// `tcp_cong_control`.
+    fn control(&mut self, change: &Change, finding: &Finding) {
+        if matches!(self.controller, Controller::Bbr(_)) {
+            let ack: BbrAck = self.bbr_ack(change.now, Some(change));
+            let Controller::Bbr(bbr) = &mut self.controller else { return };
+            if bbr.on_ack(&mut self.window, &ack) {
+                self.note_app_limited();
+            }
+            return;
+        }
+        let acked = u32::try_from(change.delivered).unwrap_or(u32::MAX);
+        let ack = Ack {
+            now: change.now,
+            acked,
+            segments: acked,
+            rtt_ns: change.rtt_ns,
+            burst_ns: self.hystart_burst_ns(),
+            una: self.board.una(),
+            end: self.board.end(),
+        };
+        self.controller.on_rtt(&mut self.window, &ack);
+        if self.phase == Phase::Recovery {
+            self.reduce_linux(change.delivered, change.newly_lost, finding.advanced);
+        } else if (finding.advanced || self.board.is_reordering_high() && finding.sacked) && self.is_window_used() {
+            self.controller.grow(&mut self.window, &ack);
+        }
+    }
+
+    /// `tcp_cwnd_reduction`.
+    pub(super) fn reduce_linux(&mut self, delivered: u64, newly_lost: u64, advanced: bool) {
+        if delivered > 0 {
+            let ack =
+                RecoveryAck { delivered, pipe: self.board.pipe(), safe: advanced && newly_lost == 0, counts: true };
+            self.recovery.on_ack(&mut self.window, ack);
+        }
+    }
+
+    /// `tcp_is_cwnd_limited`.
+    fn is_window_used(&self) -> bool {
+        let doubles = u64::from(self.window.cwnd) < 2 * self.linux.outstanding_max;
+        self.linux.is_limited || self.window.in_slow_start() && doubles
+    }
+
+    pub(super) fn has_new_data(&self) -> bool {
+        let next = self.board.end();
+        next < self.total_segments && next < self.board.una() + self.buffer_segments
+    }
+
+    /// The part of a duration that is `1 / parts` of the smoothed round trip.
+    pub(super) fn srtt_part(&self, parts: u64) -> Duration {
+        Duration::from_nanos(self.rtt.srtt_ns().unwrap_or(0) / parts)
+    }
+
+    pub(super) fn smallest_rtt_ns(&self) -> Option<u64> {
+        self.linux.min_rtt_ns
+    }
+}

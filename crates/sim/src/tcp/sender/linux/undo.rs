@@ -1,0 +1,94 @@
+//! Taking back what was reduced needlessly, as Linux 6.12 does it: by timestamps (Eifel, RFC 3522) and by reports of
+//! duplicates (RFC 3708).
+
+use dfcp_time::Time;
+
+use super::super::super::congestion::Controller;
+use super::super::{Phase, Sender};
+use super::{Finding, TIMESTAMP_NS};
+
+impl Sender {
+    /// `tcp_init_undo`.
+    pub(super) fn begin_undo(&mut self) {
+        self.linux.undo_from = Some(self.board.una());
+        let probes = u64::from(self.linux.probe.is_some_and(|(_, repeated)| repeated));
+        let in_flight = self.board.retransmissions_in_flight() + probes;
+        self.linux.undo_retransmissions = (in_flight > 0).then_some(in_flight);
+    }
+
+    /// `tcp_packet_delayed`: what was acknowledged is older than the first retransmission.
+    pub(super) fn is_packet_delayed(&self, finding: &Finding) -> bool {
+        let ticks = |time: Time| time.as_ns() / TIMESTAMP_NS;
+        match (self.linux.first_retransmission, finding.echoed) {
+            (None, _) => true,
+            (Some(first), Some(echoed)) => ticks(echoed) < ticks(first),
+            (Some(_), None) => false,
+        }
+    }
+
+    pub(super) fn may_undo(&self, finding: &Finding) -> bool {
+        let all_needless = self.linux.undo_retransmissions == Some(0);
+        self.linux.undo_from.is_some() && (all_needless || self.is_packet_delayed(finding))
+    }
+
+    /// `tcp_undo_cwnd_reduction`.
+    pub(super) fn undo(&mut self, unmark: bool) {
+        if unmark {
+            self.board.unmark_lost();
+        }
+        if self.linux.prior_ssthresh > 0 {
+            if !matches!(self.controller, Controller::Bbr(_)) {
+                self.window.cwnd = self.window.cwnd.max(self.linux.prior_cwnd).min(self.window.limit);
+            }
+            self.window.ssthresh = self.window.ssthresh.max(self.linux.prior_ssthresh);
+        }
+        self.linux.undo_from = None;
+        self.board.look_again();
+    }
+
+    /// `tcp_try_undo_recovery`.
+    pub(super) fn undo_recovery(&mut self, finding: &Finding) {
+        if self.may_undo(finding) {
+            self.undo(false);
+        } else {
+            self.board.note_recovery_end(false);
+        }
+        self.phase = Phase::Open;
+        self.linux.disorder = false;
+    }
+
+    /// `tcp_try_undo_dsack`. Returns whether everything sent again was sent needlessly.
+    pub(super) fn undo_by_duplicates(&mut self) -> bool {
+        let is_needless = self.linux.undo_from.is_some() && self.linux.undo_retransmissions == Some(0);
+        if is_needless {
+            self.board.note_recovery_end(true);
+            self.undo(false);
+        }
+        is_needless
+    }
+
+    /// `tcp_try_undo_loss`, after the timer fired.
+    pub(super) fn undo_loss(&mut self, finding: &Finding, by_frto: bool) -> bool {
+        if !by_frto && !self.may_undo(finding) {
+            return false;
+        }
+        self.undo(true);
+        self.linux.timeouts = 0;
+        self.phase = Phase::Open;
+        true
+    }
+
+    /// `tcp_try_undo_partial`. Returns whether nothing is to be sent again for the time being.
+    pub(super) fn undo_partial(&mut self, finding: &Finding) -> bool {
+        if self.linux.undo_from.is_none() || !self.is_packet_delayed(finding) {
+            return false;
+        }
+        if self.board.retransmissions_in_flight() > 0 {
+            return true;
+        }
+        self.undo(true);
+        self.phase = Phase::Open;
+        self.keep_open();
+        false
+    }
+}

@@ -1,0 +1,127 @@
+//! Points measured with a Linux 6.12 kernel in virtual time, and the same points with our models.
+
+use std::time::Duration;
+
+use dfcp_sim::tcp::{Config, Congestion};
+use dfcp_sim::{Nobody, Transport};
+use dfcp_time::Time;
+
+use super::{Dumbbell, Flow, Path};
+
+/// As good as infinite: the kernel's access links have no rate.
+const ACCESS_BPS: u64 = 1_000_000_000_000;
+
+const PACKET_BYTES: u32 = 1500;
+
+/// One row of `kernel_reference.csv`.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) tcp: String,
+    pub(crate) bottleneck_mbps: u64,
+    pub(crate) rtt_ms: f64,
+    pub(crate) limit_packets: usize,
+    pub(crate) loss_percent: f64,
+    pub(crate) flows: usize,
+    pub(crate) warmup_s: f64,
+    pub(crate) duration_s: f64,
+    /// Goodput of all flows together: mean of the runs and its standard error.
+    pub(crate) goodput_mbps: f64,
+    pub(crate) standard_error_mbps: f64,
+    /// Segments sent again, per second.
+    pub(crate) retransmissions_per_s: f64,
+    pub(crate) timeouts_per_s: f64,
+}
+
+/// What the model did at a point.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) goodput_mbps: f64,
+    pub(crate) retransmissions_per_s: f64,
+    pub(crate) timeouts_per_s: f64,
+}
+
+pub(crate) const CSV: &str = include_str!("../data/kernel_reference.csv");
+
+/// Reads a table of such rows. Lines starting with `#` are notes, and the first other line is the header.
+pub(crate) fn points(csv: &str) -> Vec<Point> {
+    let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    lines.map(|line| point(&header, &line.split(',').collect::<Vec<_>>())).collect()
+}
+
+fn point(header: &[&str], row: &[&str]) -> Point {
+    let text = |name: &str| row[header.iter().position(|column| *column == name).unwrap()];
+    let number = |name: &str| text(name).parse::<f64>().unwrap();
+    Point {
+        tcp: text("tcp").to_owned(),
+        bottleneck_mbps: number("bottleneck_mbps") as u64,
+        rtt_ms: number("rtt_ms"),
+        limit_packets: number("limit_packets") as usize,
+        loss_percent: number("loss_percent"),
+        flows: number("flows") as usize,
+        warmup_s: number("warmup_s"),
+        duration_s: number("duration_s"),
+        goodput_mbps: number("goodput_mbps"),
+        standard_error_mbps: number("standard_error_mbps"),
+        retransmissions_per_s: number("retransmissions_per_s"),
+        timeouts_per_s: number("timeouts_per_s"),
+    }
+}
+
+impl Point {
+    /// The model of the kernel's algorithm.
+    pub(crate) fn config(&self) -> Config {
+        Config::modern(match self.tcp.as_str() {
+            "cubic" => Congestion::Cubic,
+            "reno" => Congestion::NewReno,
+            "bbr" => Congestion::Bbr1,
+            other => panic!("no model of {other}"),
+        })
+    }
+
+    /// Runs the row for its own time.
+    pub(crate) fn run(&self, seed: u64) -> Outcome {
+        let rate_bps = self.bottleneck_mbps * 1_000_000;
+        let mut path = Path::drop_tail(rate_bps, self.limit_packets + 1, self.loss_percent / 100.0, seed);
+        path.access_bps = ACCESS_BPS;
+        // The kernel's bottleneck is a token bucket, HTB with a burst of one packet, which sends while it has no debt
+        // (`htb_class_mode`): after a pause two packets go at once, and the third waits. So one more finds room, and each
+        // leaves before it would have left a line of that rate: two packets' times if another is before it, which is what
+        // windows feel, and one if it is alone, which is the smallest round trip, and that sets BBR's model.
+        let packets_early = if self.tcp == "bbr" { 1.0 } else { 2.0 };
+        let packet_s = f64::from(PACKET_BYTES * 8) / rate_bps as f64;
+        let rtt = Duration::from_nanos(((self.rtt_ms / 1e3 - packets_early * packet_s).max(0.0) * 1e9) as u64);
+        // Runs without loss differ by when they start between two ticks of the hosts' clock only.
+        let start = Time::from_ns(seed % 16 * 1_300_000);
+        let flow = Flow { start, ..Flow::new(Transport::Tcp(self.config()), rtt, None) };
+        let mut dumbbell = Dumbbell::new(path, vec![flow; self.flows], Nobody);
+        let warm = Time::from_ns((self.warmup_s * 1e9) as u64);
+        let seconds = self.warmup_s + self.duration_s;
+        let flows_mbps = dumbbell.goodput_mbps(warm, Time::from_ns((seconds * 1e9) as u64));
+        let senders = || (0..self.flows).map(|flow| dumbbell.tcp_sender(flow).stats());
+        Outcome {
+            goodput_mbps: flows_mbps.iter().sum(),
+            retransmissions_per_s: senders().map(|stats| stats.retransmissions).sum::<u64>() as f64 / seconds,
+            timeouts_per_s: senders().map(|stats| stats.timeouts).sum::<u64>() as f64 / seconds,
+        }
+    }
+
+    /// The mean of as many runs as their standard error needs to be a fortieth of the goodput, 3 to `runs_max`, and
+    /// that standard error.
+    pub(crate) fn mean(&self, runs_max: u64) -> (Outcome, f64) {
+        let mut outcomes = Vec::new();
+        loop {
+            outcomes.push(self.run(outcomes.len() as u64 + 1));
+            let runs = outcomes.len() as f64;
+            let mean = |value: fn(&Outcome) -> f64| outcomes.iter().map(value).sum::<f64>() / runs;
+            let goodput_mbps = mean(|outcome| outcome.goodput_mbps);
+            let squares = outcomes.iter().map(|outcome| (outcome.goodput_mbps - goodput_mbps).powi(2)).sum::<f64>();
+            let error = (squares / (runs - 1.0).max(1.0) / runs).sqrt();
+            if runs >= 3.0 && error <= goodput_mbps / 40.0 || outcomes.len() as u64 >= runs_max {
+                let retransmissions_per_s = mean(|outcome| outcome.retransmissions_per_s);
+                let timeouts_per_s = mean(|outcome| outcome.timeouts_per_s);
+                return (Outcome { goodput_mbps, retransmissions_per_s, timeouts_per_s }, error);
+            }
+        }
+    }
+}
