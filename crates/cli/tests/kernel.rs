@@ -94,7 +94,7 @@ fn what_the_kernel_cannot_do_is_said_and_left_out() {
     assert!(err.contains("the kernel has no WFQ") && err.contains("no TCP of 2008"), "{err}");
     let records = records(directory.path());
     let of_kernel: Vec<_> =
-        records.iter().filter(|(platform, ..)| platform != "sim").map(|(_, series, _)| series).collect();
+        records.iter().filter(|(platform, ..)| platform != "sim").map(|(_, series, _)| series.as_str()).collect();
     assert_eq!((records.len(), of_kernel), (4, vec!["DRR"]));
 }
 

@@ -109,6 +109,7 @@ struct Ends<'run> {
     receiver: Node,
     spec: &'run FlowSpec,
     told: Rc<Told>,
+    #[cfg(feature = "quic")]
     seed: u64,
 }
 
@@ -146,11 +147,19 @@ pub(super) fn start(
     network: &Network,
     hosts: (Node, Node),
     spec: &FlowSpec,
-    seed: u64,
+    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "QUIC's alone"))] seed: u64,
     clock: Clock,
 ) -> Result<Rc<Told>, String> {
     let told = Rc::new(Told::new(clock, spec.start_ns));
-    let ends = Ends { network, sender: hosts.0, receiver: hosts.1, spec, told: Rc::clone(&told), seed };
+    let ends = Ends {
+        network,
+        sender: hosts.0,
+        receiver: hosts.1,
+        spec,
+        told: Rc::clone(&told),
+        #[cfg(feature = "quic")]
+        seed,
+    };
     if spec.bytes.is_some() {
         first_data::watch(&ends)?;
     }
