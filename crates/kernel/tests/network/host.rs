@@ -5,12 +5,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use dfcp_kernel::Kernel;
+
+/// As which it is listed.
+const NAME: &str = "network";
+
 pub(crate) fn run() -> ExitCode {
-    // `cargo test -- --list` and the like.
-    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let Some(kernel) = std::env::var_os("DFCP_KERNEL").map(PathBuf::from) else {
-        println!("skipped: DFCP_KERNEL does not name a kernel of the platform");
+    let (options, mut filters): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
+    if options.iter().any(|option| option == "--list") {
+        // A runner asks which tests there are, and by itself for those which are ignored.
+        if !options.iter().any(|option| option == "--ignored") {
+            println!("{NAME}: test");
+        }
         return ExitCode::SUCCESS;
+    }
+    filters.retain(|filter| filter != NAME);
+    let kernel = match std::env::var_os("DFCP_TEST_KERNEL").map(PathBuf::from) {
+        Some(path) => path,
+        None => match Kernel::find(None) {
+            Ok(kernel) => kernel.path().to_owned(),
+            Err(error) => {
+                println!("skipped: {error}");
+                return ExitCode::SUCCESS;
+            }
+        },
     };
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("job"), "what the host says").unwrap();
