@@ -112,7 +112,7 @@ impl Desk {
             kernel: &platform.kernel,
             program: &platform.program,
             arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.display().to_string()],
-            environment: environment(),
+            environment: Vec::new(),
             memory_mib,
             limit: limit.unwrap_or(Duration::MAX),
         };
@@ -122,12 +122,6 @@ impl Desk {
             .map_err(|error| format!("the guest left no answer ({error}); its console says: {}", ended.console))?;
         serde_json::from_slice(&text).map_err(|error| format!("{} makes no sense: {error}", path.display()))
     }
-}
-
-/// Memory which was used once is kept: a page fault costs much in a kernel which is a program.
-fn environment() -> Vec<(String, String)> {
-    let keep = |name: &str| (name.to_owned(), (1_u32 << 30).to_string());
-    vec![keep("MALLOC_TRIM_THRESHOLD_"), keep("MALLOC_MMAP_THRESHOLD_")]
 }
 
 /// How often it is looked for what a command has written.
@@ -177,6 +171,14 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
     }
 }
 
+/// Why a kernel cannot run a scenario.
+fn refused(scenario: &Scenario) -> Option<String> {
+    if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
+        return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
+    }
+    scenario.flows.iter().find_map(|flow| refusal(&flow.transport)).map(str::to_owned)
+}
+
 /// A window which never limits at 200 Mbit/s.
 const WINDOW_BYTES_FREE: u32 = 16 << 20;
 
@@ -186,14 +188,62 @@ impl Platform for KernelPlatform {
     }
 
     fn refusal(&self, scenario: &Scenario) -> Option<String> {
-        let disciplines = || scenario.links.iter().map(|link| link.discipline);
-        if disciplines().any(|discipline| discipline == Discipline::Wfq) {
-            return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
-        }
-        scenario.flows.iter().find_map(|flow| refusal(&flow.transport)).map(str::to_owned)
+        refused(scenario)
     }
 
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
         self.run(scenario, seed).map_err(|error| MeasureError::Failed(format!("{}: {error}", self.engine.platform)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_lab::plan::Source;
+    use dfcp_lab::{Choice, expand};
+
+    use super::*;
+
+    /// Why a kernel refuses the one run of a plan with these lines.
+    fn refused(topology: &str, transport: &str) -> Option<String> {
+        let text = format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
+             transport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
+        );
+        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        super::refused(&runs[0].scenario)
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_have_is_refused_in_words() {
+        for (topology, transport, part) in [
+            ("discipline = \"wfq\"", "\"cubic\"", "no WFQ"),
+            ("", "\"cubic-2008\"", "no TCP of 2008"),
+            ("", "\"newreno-2008\"", "no TCP of 2008"),
+            ("", "\"tahoe\"", "no Reno or Tahoe"),
+            ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
+            ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+        ] {
+            let why = refused(topology, transport).unwrap_or_default();
+            assert!(why.contains(part), "{topology} {transport}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_it_has_is_not() {
+        for transport in ["\"cubic\"", "\"newreno\"", "\"bbr\"", "\"modern\"", "\"classic\""] {
+            assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
+        }
+        assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000 }"), None);
+    }
+
+    #[test]
+    fn what_a_command_writes_is_passed_on_to_the_last_byte() {
+        let directory = tempfile::tempdir().unwrap();
+        let [stdout, _, peer] = OUTPUT_FILES;
+        std::fs::write(directory.path().join(stdout), "out").unwrap();
+        std::fs::write(directory.path().join(peer), [0xFF, 0]).unwrap();
+        let (mut one, mut two, mut three) = (Vec::new(), Vec::new(), Vec::new());
+        follow(directory.path(), [&mut one, &mut two, &mut three], &AtomicBool::new(true)).unwrap();
+        assert_eq!((one, two, three), (b"out".to_vec(), Vec::new(), vec![0xFF, 0]));
     }
 }
