@@ -1,6 +1,7 @@
 //! Starts a guest: a kernel as a program, with a program of the host as its init.
 
 mod command_line;
+mod cpu;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use self::cpu::Seat;
 use crate::console::{last_lines, readable};
 use crate::kernel::Kernel;
 use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
@@ -181,7 +183,9 @@ impl Guest<'_> {
                 .env("PATH", "/bin:/usr/bin")
                 .current_dir(at);
         };
-        let mut process = Supervised::start(self.kernel.path(), set, Some(scratch.path()), |_| ()).map_err(failed)?;
+        let seat = Seat::take().map_err(failed)?;
+        let start_it = || Supervised::start(self.kernel.path(), set, Some(scratch.path()), |_| ());
+        let mut process = seat.start(start_it).map_err(failed)?;
         let ending = process.wait(Some(self.limit), stop).map_err(failed)?;
         let (wall, console) = (start.elapsed(), readable(&process.output()));
         match ending {
