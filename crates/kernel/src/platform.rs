@@ -26,9 +26,9 @@ pub struct KernelPlatform {
     engine: Engine,
 }
 
-/// Wall-clock time which a run may take: so much, and ...
+/// Wall-clock time which every run may take; ...
 const LIMIT: Duration = Duration::from_secs(120);
-/// ... so much more for each of its units of cost, simulated seconds times Gbit/s; it takes some 10 s.
+/// ... and what is added for each unit of cost, which is one simulated second at 1 Gbit/s.
 const LIMIT_S_PER_COST: f64 = 200.0;
 
 impl KernelPlatform {

@@ -140,8 +140,8 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
     pairs
 }
 
-/// How many runs a point of `run` needs on its platform, judged by those there are: 3 at least, so many that the mean is
-/// sure, [`RUNS_MAX`] at most.
+/// Number of runs which a point of `run` needs on its platform until its mean is sure, judged by the existing ones: from 3 to
+/// [`RUNS_MAX`].
 #[must_use]
 pub fn runs_needed(run: &Run, table: &Table) -> u32 {
     const FIRST: u32 = 3;

@@ -30,7 +30,7 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Show the plans there are
     List(ListArgs),
-    /// Run plans on the simulator, print what was measured, and judge the claims; what has been run already is kept
+    /// Run plans on the simulator or a Linux kernel, print what was measured, and judge the claims; what has been run already is kept
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
@@ -108,6 +108,7 @@ Examples:
   dfcp lab run S1 --quick
   dfcp lab run all --quick --jobs 4
   dfcp lab run V6 F5a --quick --check
+  dfcp lab run S1 --small --platform sim,kernel
   dfcp lab run my-link --plans my-plans
 
 A table for each metric has a row for each point and a column for each series: the mean of the runs ± their standard \

@@ -51,7 +51,7 @@ impl Machine {
         build.run_with(self.path(":/usr/bin:/bin"), &AtomicBool::new(false), &nobody())
     }
 
-    /// Why nothing was built; nothing is left then, but for the log and the lock.
+    /// Why nothing was built. Only the log and the lock are left then.
     fn refused(&self) -> String {
         let error = self.build().unwrap_err().to_string();
         assert_eq!(self.left(), Vec::<String>::new(), "{error}");

@@ -41,7 +41,7 @@ impl Pair {
         Self { sender, receiver }
     }
 
-    /// Sends packet `number` of so many bytes with its IP header.
+    /// Sends packet `number`, whose size includes its IP header.
     pub(crate) fn send(&self, number: u32, ip_bytes: usize) {
         let mut payload = vec![0; ip_bytes - HEADERS_BYTES];
         payload[..4].copy_from_slice(&number.to_be_bytes());
