@@ -81,6 +81,29 @@ fn without_loss_every_transport_fills_the_link_on_both_platforms() {
 }
 
 #[test]
+fn the_documents_profile_waits_for_the_device_and_delivers_the_same_on_both_platforms() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 4\nwarm_up_s = 1\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 20\nrtt_ms = 0.2\n\
+         [[series]]\nlabel = \"flood\"\ntransport = { kind = \"classic\", window_blocks = 100 }\n\
+         [[series]]\nlabel = \"open loop\"\ntransport = { kind = \"classic\", redundancy = 0.05, window_blocks = 1000 }\n",
+    );
+    run(directory.path(), &[]);
+    let records = records(directory.path());
+    assert_eq!(records.len(), 4);
+    for label in ["flood", "open loop"] {
+        let of = |is_sim: bool| {
+            let found = records.iter().find(|(platform, series, _)| (platform == "sim") == is_sim && series == label);
+            mbps(&found.unwrap().2)
+        };
+        let (sim, kernel) = (of(true), of(false));
+        assert!(sim > 10.0 && (kernel / sim - 1.0).abs() < 0.01, "{label}: {sim} and {kernel} Mbit/s");
+    }
+}
+
+#[test]
 fn what_the_kernel_cannot_do_is_said_and_left_out() {
     if !has_kernel() {
         return;

@@ -1,9 +1,13 @@
-//! The IPv4 header which a raw socket delivers before the payload (RFC 791 §3.1).
+//! The IPv4 header before the payload, as a raw socket delivers it and takes it (RFC 791 §3.1).
 
+use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// The shortest header.
-const HEADER_BYTES_MIN: usize = 20;
+pub(super) const HEADER_BYTES_MIN: usize = 20;
+
+/// Do not fragment.
+const FLAG_DF: u8 = 0x40;
 
 /// Where the payload of an IPv4 packet of `protocol` is; `None` if the packet is of another one or its lengths do not fit
 /// together, as when the buffer was too short for it.
@@ -14,4 +18,17 @@ pub(super) fn payload(packet: &[u8], protocol: u8) -> Option<Range<usize>> {
     let is_sound = header[0] >> 4 == 4 && header[9] == protocol && header_bytes >= HEADER_BYTES_MIN;
     let is_whole = header_bytes <= total_bytes && total_bytes <= packet.len();
     (is_sound && is_whole).then_some(header_bytes..total_bytes)
+}
+
+/// The header of a packet which must not be fragmented. What is 0 the system fills in: lengths, identification, checksum,
+/// and the source if nobody says which.
+pub(super) fn header(protocol: u8, ttl: u8, source: Ipv4Addr, destination: Ipv4Addr) -> [u8; HEADER_BYTES_MIN] {
+    let mut header = [0; HEADER_BYTES_MIN];
+    header[0] = 0x45;
+    header[6] = FLAG_DF;
+    header[8] = ttl;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&source.octets());
+    header[16..20].copy_from_slice(&destination.octets());
+    header
 }

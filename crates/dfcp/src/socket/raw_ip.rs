@@ -2,12 +2,16 @@
 //! joins nor splits datagrams of a protocol which it does not know.
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
+use dfcp_proto::DATAGRAM_BUFFER_BYTES;
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
-use crate::socket::enlarge_buffers;
+use crate::socket::{enlarge_buffers, ipv4};
+
+/// If the system does not say how far packets go, what RFC 1700 recommends.
+const TTL_DEFAULT: u8 = 64;
 
 #[derive(Debug)]
 pub(crate) struct RawIp {
@@ -17,6 +21,8 @@ pub(crate) struct RawIp {
     state: UdpSocketState,
     local: SocketAddr,
     protocol: u8,
+    /// Of packets over IPv4.
+    ttl: u8,
     /// Holds the port.
     _port: socket2::Socket,
 }
@@ -27,6 +33,12 @@ impl RawIp {
         let socket = socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))));
         let socket = socket.map_err(name_the_right)?;
         enlarge_buffers(&socket);
+        if address.is_ipv4() {
+            // Without this Linux does not say that the send buffer is full: it drops what comes then, and calls it sent
+            // (`__ip_append_data`). Over IPv6 it does so all the same.
+            socket.set_header_included_v4(true)?;
+        }
+        let ttl = socket.ttl_v4().ok().and_then(|ttl| u8::try_from(ttl).ok()).unwrap_or(TTL_DEFAULT);
         let mut any_port = address;
         any_port.set_port(0);
         socket.bind(&any_port.into())?;
@@ -34,7 +46,7 @@ impl RawIp {
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let (port, local) = reserve_port(address)?;
-        Ok(Self { io: socket, state, local, protocol, _port: port })
+        Ok(Self { io: socket, state, local, protocol, ttl, _port: port })
     }
 
     pub(crate) fn io(&self) -> &UdpSocket {
@@ -58,13 +70,28 @@ impl RawIp {
         let mut sent = 0;
         for contents in transmit.contents.chunks(stride) {
             let one = Transmit { destination, ecn: None, contents, segment_size: None, src_ip: transmit.src_ip };
-            match self.state.try_send(UdpSockRef::from(&self.io), &one) {
+            match self.send_one(&one) {
                 Ok(()) => sent += contents.len(),
                 Err(_) if sent > 0 => break,
                 Err(error) => return Err(error),
             }
         }
         Ok(sent)
+    }
+
+    fn send_one(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let IpAddr::V4(destination) = transmit.destination.ip() else {
+            return self.state.try_send(UdpSockRef::from(&self.io), transmit);
+        };
+        let source = if let Some(IpAddr::V4(source)) = transmit.src_ip { source } else { Ipv4Addr::UNSPECIFIED };
+        let mut packet = [0; ipv4::HEADER_BYTES_MIN + DATAGRAM_BUFFER_BYTES];
+        let (header, room) = packet.split_at_mut(ipv4::HEADER_BYTES_MIN);
+        header.copy_from_slice(&ipv4::header(self.protocol, self.ttl, source, destination));
+        let payload = room.get_mut(..transmit.contents.len()).ok_or(io::ErrorKind::InvalidInput)?;
+        payload.copy_from_slice(transmit.contents);
+        let contents = &packet[..ipv4::HEADER_BYTES_MIN + transmit.contents.len()];
+        let transmit = Transmit { contents, ..transmit.clone() };
+        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
     }
 
     pub(crate) fn try_receive(&self, slices: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> io::Result<usize> {

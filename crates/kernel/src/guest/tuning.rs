@@ -19,9 +19,6 @@ const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart";
 /// # Errors
 /// One sentence about what the kernel cannot be told.
 pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
-    for name in ["rmem_max", "wmem_max"] {
-        write(&format!("/proc/sys/net/core/{name}"), &BUFFER_BYTES_MAX.to_string())?;
-    }
     let mut hystart = None;
     for (spec, &(sender, receiver)) in scenario.flows.iter().zip(&layout.hosts) {
         let Transport::Tcp(config) = flow::transport(spec)? else { continue };
