@@ -22,6 +22,7 @@ pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, Stri
     let layout = Layout::of(scenario)?;
     let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
     tuning::apply(&mut network, &layout, scenario)?;
+    tuning::limit_send_buffers()?;
     let clock = Clock::start();
     let mut flows = Vec::new();
     for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {

@@ -11,8 +11,21 @@ use super::network::{Network, RouteMetrics};
 /// Socket buffers may grow to this, bytes: more than 200 Mbit/s need over a second.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
+/// The most that a socket of DFCP or QUIC asks for as its send buffer, bytes: the least that Linux accepts. It doubles that,
+/// and counts 2 304 for a packet.
+const SEND_BUFFER_BYTES_MAX: u64 = 4_608;
+
 /// HyStart of CUBIC, for the whole kernel.
 const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart";
+
+/// Lets DFCP and QUIC keep hardly anything in front of a device. A host of the simulator asks a sender for a packet when its
+/// device is idle; what waits there instead would be a queue that no plan speaks of, and of a flood's windows it is waste.
+///
+/// # Errors
+/// One sentence about what the kernel cannot be told.
+pub(super) fn limit_send_buffers() -> Result<(), String> {
+    write("/proc/sys/net/core/wmem_max", &SEND_BUFFER_BYTES_MAX.to_string())
+}
 
 /// Gives sockets room and flows their options.
 ///
