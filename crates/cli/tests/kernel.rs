@@ -58,10 +58,13 @@ fn run(directory: &Path, more: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn without_loss_every_transport_fills_the_link_on_both_platforms() {
+fn without_loss_every_transport_fills_the_link_on_the_simulator_and_on_each_kernel() {
     if !has_kernel() {
         return;
     }
+    let kernels: Vec<_> = ["6.1", "6.12"].into_iter().filter(|release| Kernel::find(Some(release)).is_ok()).collect();
+    eprintln!("kernels: {kernels:?}");
+    let names: Vec<_> = kernels.iter().flat_map(|release| ["--kernel", release]).collect();
     let series = ["cubic", "newreno", "bbr", "modern", "quic-cubic"];
     let series: String =
         series.iter().map(|kind| format!("[[series]]\nlabel = \"{kind}\"\ntransport = \"{kind}\"\n")).collect();
@@ -69,10 +72,10 @@ fn without_loss_every_transport_fills_the_link_on_both_platforms() {
         "[run]\nduration_s = 4\nwarm_up_s = 2\nseeds = 1\n[topology]\nrate_mbps = 20\naccess_mbps = 0\nrtt_ms = 10\n\
          buffer_packets = 100\n{series}"
     ));
-    let (out, _) = run(directory.path(), &[]);
-    assert!(out.contains("kernel-"), "{out}");
+    let (out, _) = run(directory.path(), &names);
+    assert!(kernels.iter().all(|release| out.contains(&format!("kernel-{release}."))), "{out}");
     let records = records(directory.path());
-    assert_eq!(records.len(), 10);
+    assert_eq!(records.len(), 5 * (1 + kernels.len().max(1)));
     for (platform, series, record) in records {
         assert!((18.0..20.0).contains(&mbps(&record)), "{platform} {series}: {record}");
         let link = &record["measured"]["links"][0];

@@ -14,6 +14,9 @@ use super::flow::{self, Told};
 use super::network::{LinkChange, Network};
 use super::tuning;
 
+/// What setting up the flows may take of the run's time: microseconds, unless something is waited for.
+const SET_UP_NS_MAX: u64 = 10_000_000;
+
 /// Makes a run of `scenario`.
 ///
 /// # Errors
@@ -29,6 +32,10 @@ pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, Stri
         // Different flows draw differently, as in the simulator.
         let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         flows.push(flow::start(&network, *hosts, spec, seed, clock)?);
+    }
+    if clock.now_ns() > SET_UP_NS_MAX {
+        let ms = clock.now_ns() as f64 / 1e6;
+        return Err(format!("setting up the flows took {ms:.0} ms of the run; something of the kernel was waited for"));
     }
     let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
     let mut watch = Watch { scenario, layout: &layout, network, flows, rates_bps };

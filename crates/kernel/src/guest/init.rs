@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::unistd::{getpid, sync};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Where the host's directory of the job is.
 pub const JOB_DIR: &str = "/run/job";
@@ -50,12 +51,19 @@ pub fn run<E: std::fmt::Display>(shared: &Path, job: impl FnOnce() -> Result<(),
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         mount_all(shared).map_err(|error| error.to_string())?;
         std::thread::sleep(TIMERS_START);
+        gather_randomness().map_err(|error| format!("the kernel has no random numbers: {error}"))?;
         job().map_err(|error| error.to_string())
     }));
     if let Ok(Err(sentence)) = outcome {
         say(&sentence);
     }
     power_off()
+}
+
+/// Until the kernel has gathered randomness, who asks for some is held up; on 6.1 for 2.5 s, which would be a run's.
+fn gather_randomness() -> io::Result<()> {
+    getrandom(&mut [0; 1], GetRandomFlags::empty())?;
+    Ok(())
 }
 
 /// Ends the machine.
