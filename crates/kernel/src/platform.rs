@@ -31,6 +31,17 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// ... and what is added for each unit of cost, which is one simulated second at 1 Gbit/s.
 const LIMIT_S_PER_COST: f64 = 200.0;
 
+/// Has the C library keep memory which was freed: a page that is new costs a guest as much as several calls of the system.
+const MALLOC: [(&str, &str); 4] = [
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MALLOC_TOP_PAD_", "16777216"),
+    ("MALLOC_TRIM_THRESHOLD_", "1073741824"),
+    ("MALLOC_MMAP_THRESHOLD_", "33554432"),
+];
+
+/// With more flows the pieces of memory which are kept may become more than a process of the host can map (65 530).
+const MALLOC_FLOWS_MAX: usize = 4;
+
 impl KernelPlatform {
     /// Runs are made by `kernel`; `program` is this program, whose command line is known to have `lab kernel guest`.
     #[must_use]
@@ -58,7 +69,7 @@ impl KernelPlatform {
         let is_over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
             let follow = scope.spawn(|| follow(desk.directory.path(), outputs, &is_over));
-            let answer = desk.give(self, memory_mib(scenario), None, stop);
+            let answer = desk.give(self, (memory_mib(scenario), &[]), None, stop);
             is_over.store(true, Ordering::Release);
             match follow.join() {
                 Ok(followed) => followed.map_err(|error| format!("cannot pass on what the command wrote: {error}"))?,
@@ -75,8 +86,9 @@ impl KernelPlatform {
 
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Measured, String> {
         let desk = Desk::new(&Job { scenario: scenario.clone(), seed, task: Task::Measure })?;
+        let environment: &[_] = if scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] };
         let limit = LIMIT + Duration::from_secs_f64(scenario.cost() * LIMIT_S_PER_COST);
-        match desk.give(self, memory_mib(scenario), Some(limit), &AtomicBool::new(false))? {
+        match desk.give(self, (memory_mib(scenario), environment), Some(limit), &AtomicBool::new(false))? {
             Answer::Measured(measured) => Ok(*measured),
             Answer::Failed(why) => Err(why),
             Answer::Executed(_) => Err("the guest has run a command instead of flows".to_owned()),
@@ -103,7 +115,7 @@ impl Desk {
     fn give(
         &self,
         platform: &KernelPlatform,
-        memory_mib: u32,
+        (memory_mib, environment): (u32, &[(&str, &str)]),
         limit: Option<Duration>,
         stop: &AtomicBool,
     ) -> Result<Answer, String> {
@@ -112,7 +124,7 @@ impl Desk {
             kernel: &platform.kernel,
             program: &platform.program,
             arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.display().to_string()],
-            environment: Vec::new(),
+            environment: environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
             memory_mib,
             limit: limit.unwrap_or(Duration::MAX),
         };

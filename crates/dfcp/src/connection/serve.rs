@@ -76,15 +76,16 @@ impl Shared {
         Waiters { connection: self, inner }
     }
 
-    /// Does what is due, and fills `outbox`, which is `None` while the socket has no room. `scheduler` is its peer's.
+    /// Does what is due `now`, and fills `outbox`, which is `None` while the socket has no room. `scheduler` is its peer's.
     pub(crate) fn serve(
         self: &Arc<Self>,
         endpoint: &EndpointShared,
+        now: Time,
         outbox: Option<&mut Outbox>,
         scheduler: &mut PeerScheduler<Arc<Self>>,
     ) -> Next {
         let mut inner = self.lock();
-        let now = inner.tick(self.clock.now());
+        let now = inner.tick(now);
         inner.connection.handle_timeout(now);
         linger(&mut inner, now);
         let state = scheduler.on_serving(now, inner.scheduler_state, inner.connection.sending(), || Arc::clone(self));

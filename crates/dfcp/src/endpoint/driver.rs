@@ -1,7 +1,6 @@
 //! What drives an endpoint: it receives, serves connections, sends, and waits, on a thread of its own or as a task.
 
 use std::sync::Arc;
-use std::time::Duration;
 use std::{io, thread};
 
 use dfcp_proto::Handle;
@@ -16,7 +15,7 @@ use crate::endpoint::peers::Peers;
 use crate::endpoint::run_queue::RunQueue;
 #[cfg(unix)]
 use crate::endpoint::tokio_reactor::TokioReactor;
-use crate::endpoint::waiting::{Interest, Ready, wait};
+use crate::endpoint::waiting::{Interest, Ready, Rest, wait};
 use crate::limits;
 
 /// Drives all connections of an endpoint.
@@ -27,6 +26,8 @@ pub(super) struct Driver {
     run_queue: RunQueue,
     peers: Peers,
     outbox: Outbox,
+    /// What the clock said when it was last read.
+    now: Time,
     /// Empty between two drains, and kept for its capacity.
     wake_ups: Vec<Handle>,
     /// There may be something to receive.
@@ -62,6 +63,7 @@ impl Driver {
             run_queue: RunQueue::default(),
             peers: Peers::default(),
             outbox: Outbox::new(),
+            now: Time::ZERO,
             wake_ups: Vec::new(),
             receives: true,
             blocked_until: None,
@@ -77,8 +79,8 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let Some(waker) = shared.wake_queue.poll_waker() else { return };
         while !self.turn() {
-            let Some((interest, timeout)) = self.rest() else { continue };
-            let waited = wait(&shared.socket, waker, interest, timeout);
+            let Some(Rest { interest, until, .. }) = self.rest() else { continue };
+            let waited = wait(&shared.socket, waker, interest, until.since(shared.clock.now()));
             let ready = waited.unwrap_or_else(|error| {
                 // A signal, or the system is short of memory: everything is checked.
                 if error.kind() != io::ErrorKind::Interrupted {
@@ -102,11 +104,11 @@ impl Driver {
             if self.work() {
                 return;
             }
-            let Some((interest, timeout)) = self.rest() else {
+            let Some(rest) = self.rest() else {
                 tokio::task::yield_now().await;
                 continue;
             };
-            let ready = reactor.wait(self.shared.wake_queue.as_ref(), interest, timeout).await;
+            let ready = reactor.wait(self.shared.wake_queue.as_ref(), rest).await;
             self.resume(ready);
         }
     }
@@ -119,23 +121,31 @@ impl Driver {
 
     /// Receives; whether somebody has been woken.
     fn take_in(&mut self) -> bool {
-        let now = self.shared.clock.now();
-        self.blocked_until = self.blocked_until.filter(|&until| now < until);
-        self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
+        if self.blocked_until.is_some() || self.recv_backoff_until.is_some() {
+            let now = self.shared.clock.now();
+            self.blocked_until = self.blocked_until.filter(|&until| now < until);
+            self.recv_backoff_until = self.recv_backoff_until.filter(|&until| now < until);
+        }
         self.receive();
         self.receiver.has_woken()
     }
 
     /// Drains wake-ups and expired timers, serves connections and sends. Returns whether all is over.
     fn work(&mut self) -> bool {
-        let now = self.shared.clock.now();
+        let now = self.look_at_clock();
         if let Some(calls) = &mut self.calls {
             calls.go_on(now, self.shared.table().proto.stats());
         }
         let endpoint_woken = self.drain_wake_queue();
-        self.run_queue.advance(self.shared.clock.now());
+        self.run_queue.advance(now);
         let some_ended = self.serve();
         (endpoint_woken || some_ended || self.ends_at.is_some()) && self.is_over(now)
+    }
+
+    /// Reading it is a call of the system where a kernel runs in virtual time, and there the dearest part of a turn.
+    fn look_at_clock(&mut self) -> Time {
+        self.now = self.shared.clock.now();
+        self.now
     }
 
     /// Whether all is over and the last datagrams, such as an RST, have left. After [`limits::DRAIN_TIMEOUT`] it no longer
@@ -182,10 +192,12 @@ impl Driver {
     /// has no room they are served, too, but do not send.
     fn serve(&mut self) -> bool {
         let (mut some_ended, mut batches) = (false, 0);
-        for _ in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
+        for place in 0..self.run_queue.ready_count().max(limits::BATCHES_PER_TURN) {
             let Some(connection) = self.run_queue.next() else { break };
+            // For the first it has just been read.
+            let now = if place == 0 { self.now } else { self.look_at_clock() };
             let outbox = if self.blocked_until.is_none() { Some(&mut self.outbox) } else { None };
-            match connection.serve(&self.shared, outbox, &mut self.peers.of(&connection).scheduler) {
+            match connection.serve(&self.shared, now, outbox, &mut self.peers.of(&connection).scheduler) {
                 Next::Again => self.run_queue.schedule_now(Arc::clone(&connection)),
                 Next::Sleep(until) => self.run_queue.schedule_at(Arc::clone(&connection), until),
                 Next::Send => {
@@ -216,8 +228,8 @@ impl Driver {
         }
     }
 
-    /// What to wait for, and how long, if there is nothing to do now.
-    fn rest(&mut self) -> Option<(Interest, Duration)> {
+    /// What to wait for if there is nothing to do now.
+    fn rest(&mut self) -> Option<Rest> {
         let (is_blocked, is_backing_off) = (self.blocked_until.is_some(), self.recv_backoff_until.is_some());
         let is_busy = (self.run_queue.ready_count() > 0 && !is_blocked) || (self.receives && !is_backing_off);
         let is_idle = !is_busy && (is_blocked || !self.peers.use_idle_time(&mut self.run_queue));
@@ -227,7 +239,11 @@ impl Driver {
             return None;
         }
         self.receiver.release();
-        Some((Interest { receive: !is_backing_off, send: is_blocked }, self.timeout()))
+        let now = self.now;
+        let until =
+            [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
+        let until = until.unwrap_or(Time::MAX).clamp(now, now + limits::WAIT_MAX);
+        Some(Rest { interest: Interest { receive: !is_backing_off, send: is_blocked }, now, until })
     }
 
     /// Something has ended the waiting.
@@ -236,11 +252,5 @@ impl Driver {
         self.receives |= ready.receive;
         // A task does not learn of both at once.
         self.blocked_until = self.blocked_until.filter(|_| !ready.send && !ready.receive);
-    }
-
-    fn timeout(&self) -> Duration {
-        let until =
-            [self.run_queue.next_due(), self.blocked_until, self.recv_backoff_until].into_iter().flatten().min();
-        until.map_or(limits::WAIT_MAX, |until| until.since(self.shared.clock.now()).min(limits::WAIT_MAX))
     }
 }

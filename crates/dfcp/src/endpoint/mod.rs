@@ -408,7 +408,7 @@ fn drive(shared: &Arc<EndpointShared>, runtime: Option<runtime::Handle>) -> io::
     let driver = Driver::new(Arc::clone(shared));
     match runtime {
         #[cfg(unix)]
-        Some(runtime) => drop(runtime.spawn(driver.run_as_task(TokioReactor::new(&shared.socket)?))),
+        Some(runtime) => drop(runtime.spawn(driver.run_as_task(TokioReactor::new(&shared.socket, shared.clock)?))),
         _ => drop(thread::Builder::new().name("dfcp".to_owned()).spawn(move || driver.run())?),
     }
     Ok(())

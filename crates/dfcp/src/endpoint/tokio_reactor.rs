@@ -4,12 +4,12 @@ mod timer;
 
 use std::io;
 use std::net::UdpSocket;
-use std::time::Duration;
 
 use tokio::io::Interest as Watch;
 use tokio::io::unix::AsyncFd;
 
-use crate::endpoint::waiting::{Interest, Ready};
+use crate::clock::Clock;
+use crate::endpoint::waiting::{Ready, Rest};
 use crate::endpoint::wake_queue::WakeQueue;
 use crate::socket::Socket;
 use timer::Timer;
@@ -28,21 +28,22 @@ fn watch<T: std::os::fd::AsRawFd>(inner: T, interest: Watch) -> io::Result<Async
 }
 
 impl TokioReactor {
-    /// Registers `socket` and a new timer. Must be called within the runtime.
-    pub(super) fn new(socket: &Socket) -> io::Result<Self> {
+    /// Registers `socket` and a new timer of `clock`. Must be called within the runtime.
+    pub(super) fn new(socket: &Socket, clock: Clock) -> io::Result<Self> {
         let clone = || socket.descriptor().try_clone();
-        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new()?, socket: clone()? })
+        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new(clock)?, socket: clone()? })
     }
 
-    /// Waits until the socket is ready, the driver is woken or `timeout` has passed.
-    pub(super) async fn wait(&mut self, wake_queue: &WakeQueue, interest: Interest, timeout: Duration) -> Ready {
+    /// Waits until the socket is ready, the driver is woken or the time is over.
+    pub(super) async fn wait(&mut self, wake_queue: &WakeQueue, rest: Rest) -> Ready {
+        let Rest { interest, now, until } = rest;
         // An error shows again, and is dealt with, when receiving or sending.
         tokio::select! {
             biased;
             () = wake_queue.woken() => Ready::default(),
             () = arrive(&self.arrivals), if interest.receive => Ready { receive: true, send: false },
             () = have_room(&self.socket), if interest.send => Ready { receive: false, send: true },
-            () = self.timer.wait(timeout) => Ready::default(),
+            () = self.timer.wait(now, until) => Ready::default(),
         }
     }
 }

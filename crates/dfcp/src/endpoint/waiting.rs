@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use dfcp_time::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::socket::Socket;
@@ -14,6 +15,16 @@ pub(super) struct Interest {
     pub(super) receive: bool,
     /// There is room to send. The system says so each time that a datagram has left: it is asked only if there was none.
     pub(super) send: bool,
+}
+
+/// What a driver waits for when it has nothing to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    pub(super) interest: Interest,
+    /// What the clock said when it was last read, in this turn.
+    pub(super) now: Time,
+    /// When it ends at the latest, not before `now`.
+    pub(super) until: Time,
 }
 
 /// What has ended it.

@@ -6,40 +6,45 @@ pub(super) use system::Timer;
 mod system {
     use std::io;
     use std::os::fd::OwnedFd;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
+    use dfcp_time::Time;
     use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+        ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
+        timerfd_settime,
     };
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
+    use crate::clock::Clock;
     use crate::endpoint::tokio_reactor::watch;
 
     /// The system's, which is some tens of microseconds late.
     #[derive(Debug)]
     pub(in crate::endpoint::tokio_reactor) struct Timer {
         timer: AsyncFd<OwnedFd>,
+        /// The system's monotonic clock when ours was at 0, since that clock began.
+        zero: Duration,
         /// When it expires, unless it has.
-        expires: Option<Instant>,
+        expires: Option<Time>,
     }
 
     impl Timer {
-        pub(in crate::endpoint::tokio_reactor) fn new() -> io::Result<Self> {
+        pub(in crate::endpoint::tokio_reactor) fn new(clock: Clock) -> io::Result<Self> {
             let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-            Ok(Self { timer: watch(timer, Interest::READABLE)?, expires: None })
+            let system = Duration::try_from(clock_gettime(ClockId::Monotonic)).map_err(io::Error::other)?;
+            let zero = system.saturating_sub(clock.now().since(Time::ZERO));
+            Ok(Self { timer: watch(timer, Interest::READABLE)?, zero, expires: None })
         }
 
-        /// Waits for `timeout` at the most. It may end earlier: a timer which is set is left, which spares most of the
-        /// setting.
-        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, timeout: Duration) {
-            let now = Instant::now();
-            let wanted = now + timeout;
-            if !self.expires.is_some_and(|at| now < at && at <= wanted) {
-                if self.set(timeout).is_err() {
-                    return tokio::time::sleep(timeout).await;
+        /// It is `now` or little later; waits until `until` at the latest. It may end earlier: a timer which is set is left, which spares most
+        /// of the setting.
+        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, now: Time, until: Time) {
+            if !self.expires.is_some_and(|at| now < at && at <= until) {
+                if self.set(until).is_err() {
+                    return tokio::time::sleep(until.since(now)).await;
                 }
-                self.expires = Some(wanted);
+                self.expires = Some(until);
             }
             if let Ok(mut guard) = self.timer.readable().await {
                 guard.clear_ready();
@@ -47,11 +52,13 @@ mod system {
             self.expires = None;
         }
 
-        fn set(&self, timeout: Duration) -> io::Result<()> {
+        /// What has passed already expires at once.
+        fn set(&self, until: Time) -> io::Result<()> {
+            let at = self.zero + until.since(Time::ZERO);
             // Nothing at all would mean never.
-            let it_value = Timespec::try_from(timeout.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
+            let it_value = Timespec::try_from(at.max(Duration::from_nanos(1))).map_err(io::Error::other)?;
             let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
             Ok(())
         }
     }
@@ -62,18 +69,20 @@ mod system {
 
         #[tokio::test]
         async fn it_never_waits_longer_and_a_later_time_is_waited_for_in_parts() {
-            let mut timer = Timer::new().unwrap();
-            let began = Instant::now();
-            timer.wait(Duration::ZERO).await;
-            timer.wait(Duration::from_micros(200)).await;
-            assert!(began.elapsed() >= Duration::from_micros(200));
+            let clock = Clock::start();
+            let mut timer = Timer::new(clock).unwrap();
+            let now = || clock.now();
+            timer.wait(now(), now()).await;
+            let until = now() + Duration::from_micros(200);
+            timer.wait(now(), until).await;
+            assert!(now() >= until);
             let long = Duration::from_secs(3_600);
             tokio::select! {
                 biased;
-                () = timer.wait(Duration::from_millis(1)) => {}
+                () = timer.wait(now(), now() + Duration::from_millis(1)) => {}
                 () = std::future::ready(()) => {}
             }
-            timer.wait(long).await;
+            timer.wait(now(), now() + long).await;
             assert_eq!(timer.expires, None, "the earlier time was left, and has passed");
         }
     }
@@ -82,19 +91,22 @@ mod system {
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::io;
-    use std::time::Duration;
+
+    use dfcp_time::Time;
+
+    use crate::clock::Clock;
 
     /// The runtime's.
     #[derive(Debug)]
     pub(in crate::endpoint::tokio_reactor) struct Timer;
 
     impl Timer {
-        pub(in crate::endpoint::tokio_reactor) fn new() -> io::Result<Self> {
+        pub(in crate::endpoint::tokio_reactor) fn new(_: Clock) -> io::Result<Self> {
             Ok(Self)
         }
 
-        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, timeout: Duration) {
-            tokio::time::sleep(timeout).await;
+        pub(in crate::endpoint::tokio_reactor) async fn wait(&mut self, now: Time, until: Time) {
+            tokio::time::sleep(until.since(now)).await;
         }
     }
 }
