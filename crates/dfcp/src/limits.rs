@@ -85,6 +85,12 @@ pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// something happens to it: what may leave meanwhile leaves together.
 pub(crate) const SLOT: Duration = Duration::from_micros(250);
 
+/// How fast a full socket drains is measured over at least this: less would be single packets.
+pub(crate) const DRAIN_MEASURED_MIN: Duration = Duration::from_millis(2);
+
+/// ... and what was measured counts for so long after the socket was full.
+pub(crate) const DRAIN_VALID: Duration = Duration::from_millis(100);
+
 /// How long an attempt to connect lasts at most, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern
 /// ([open-10] of `spec/protocol.md`; the idle timeout, if shorter, ends it sooner), ...
 pub(crate) const CONNECT_TIME_MODERN: Duration = Duration::from_secs(30);

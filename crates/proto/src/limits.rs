@@ -26,7 +26,8 @@ pub const CLASSIC_WINDOW_BLOCKS_DEFAULT: u32 = 128;
 
 /// Blocks a *classic* connection may have open. The documents use up to 1000. Each costs a sender about 130 KiB. A
 /// receiver keeps up to [`CLASSIC_SEGMENTS_PER_BLOCK_MAX`] segments of it with their neighbour graphs, about 5 MB if the
-/// peer never uses a generator state twice; honest peers reuse states, and then it is about 1 MB.
+/// peer never uses a generator state twice. Blocks of honest peers share graphs: then it is about 90 KB, and 5 MB for the
+/// graphs of all.
 pub const CLASSIC_WINDOW_BLOCKS_MAX: u32 = 4_096;
 
 /// Streams of one kind which a peer may be permitted to have open at once.

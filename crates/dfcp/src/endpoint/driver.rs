@@ -138,6 +138,7 @@ impl Driver {
         }
         let endpoint_woken = self.drain_wake_queue();
         self.run_queue.advance(now);
+        self.outbox.advance(now);
         let some_ended = self.serve();
         (endpoint_woken || some_ended || self.ends_at.is_some()) && self.is_over(now)
     }
@@ -224,7 +225,9 @@ impl Driver {
     /// Sends a batch, unless the socket has no room.
     fn send(&mut self) {
         if let Sent::Blocked = self.outbox.send(&self.shared.socket) {
-            self.blocked_until = Some(self.shared.clock.now() + limits::BLOCKED_MAX);
+            let now = self.shared.clock.now();
+            self.outbox.on_full(now);
+            self.blocked_until = Some(now + limits::BLOCKED_MAX);
         }
     }
 

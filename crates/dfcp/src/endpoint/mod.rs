@@ -1,6 +1,7 @@
 //! One socket and all its connections.
 
 mod activity;
+mod batch_limit;
 mod call_story;
 mod datagram_receiver;
 mod driver;

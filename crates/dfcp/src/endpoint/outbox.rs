@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use dfcp_proto::Transmit as Datagram;
+use dfcp_time::Time;
 use quinn_udp::Transmit;
 
 use crate::buffers::Buffer;
 use crate::connection::Shared;
+use crate::endpoint::batch_limit::BatchLimit;
 use crate::limits;
 use crate::socket::Socket;
 
@@ -76,6 +78,7 @@ pub(crate) struct Outbox {
     carried: Option<(Route, usize)>,
     /// The connections whose datagrams these are. Each is told if the system refuses the batch.
     senders: Vec<Arc<Shared>>,
+    limit: BatchLimit,
 }
 
 impl Outbox {
@@ -91,6 +94,7 @@ impl Outbox {
             closed: false,
             carried: None,
             senders: Vec::new(),
+            limit: BatchLimit::new(),
         }
     }
 
@@ -105,6 +109,7 @@ impl Outbox {
         src_ip: Option<IpAddr>,
         mut next: impl FnMut(&mut [u8]) -> Option<Datagram>,
     ) -> Filled {
+        let segments_max = segments_max.min(self.limit.segments_max());
         let mut something = false;
         loop {
             let is_full = self.segments >= segments_max || self.end + self.segment_size > limits::TRANSMIT_BYTES_MAX;
@@ -157,6 +162,16 @@ impl Outbox {
         Sent::All
     }
 
+    /// The socket is full.
+    pub(super) fn on_full(&mut self, now: Time) {
+        self.limit.on_full(now);
+    }
+
+    /// It is `now`.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.limit.expire(now);
+    }
+
     /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
     fn send_batch(&mut self, socket: &impl BatchSocket) -> io::Result<()> {
         let Route { src_ip, destination } = self.route;
@@ -169,7 +184,10 @@ impl Outbox {
             let several = contents.len() > self.segment_size;
             let segment_size = several.then_some(self.segment_size);
             match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
-                Ok(bytes) => self.start += bytes,
+                Ok(bytes) => {
+                    self.start += bytes;
+                    self.limit.on_taken(bytes.div_ceil(self.segment_size.max(1)) as u64);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The system has just turned out not to have GSO: the same again, one by one.

@@ -5,15 +5,19 @@ use super::graph::SegmentGraph;
 use super::peel::{Adjacency, Peeler};
 use super::precode::PrecodeDraws;
 use super::state::State;
-use super::{Error, SEGMENT_BYTES, SOURCE_BYTES};
+use super::{Error, SEGMENT_BYTES};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Segments that a decoder takes: more than five times what a block needs, so an honest sender never gets here.
-/// Bounds a decoder's memory at about 7 MB, the graphs that it holds included, and twice that while it decodes.
+/// Bounds a decoder's memory at about 6 MB, the graphs that it holds included, and three times that while it decodes.
 pub const SEGMENTS_MAX: usize = 256;
+
+/// Room for this many segments is taken at a time: a decoder then takes little more than its segments have, and a block is not
+/// moved often.
+const SEGMENTS_AT_A_TIME: usize = 8;
 
 /// The classes of [`DEGREES`] in the order in which they are decoded: degrees 1 to 9, then 19, then 65 and 66 with the
 /// LDPC checks. The last three degrees have half of all edges, and when they enter nearly all of their neighbours are
@@ -27,12 +31,14 @@ pub struct Decoder {
     block_id: u32,
     seen: BTreeSet<State>,
     graphs: Vec<Arc<SegmentGraph>>,
-    /// How many of `graphs` the peeler has.
-    entered: usize,
-    /// Encoded bytes of the other graphs' segments, in the same order.
-    pending: Vec<u8>,
+    /// Encoded bytes of the graphs' segments, in the same order.
+    segments: Vec<u8>,
     received_bytes: usize,
-    peeler: Option<Peeler>,
+    /// Segments with which decoding was tried last.
+    tried: usize,
+    /// What that attempt decoded.
+    decoded_bytes: usize,
+    source: Option<Vec<u8>>,
 }
 
 impl Decoder {
@@ -44,10 +50,11 @@ impl Decoder {
             block_id,
             seen: BTreeSet::new(),
             graphs: Vec::new(),
-            entered: 0,
-            pending: Vec::new(),
+            segments: Vec::new(),
             received_bytes: 0,
-            peeler: None,
+            tried: 0,
+            decoded_bytes: 0,
+            source: None,
         }
     }
 
@@ -69,9 +76,18 @@ impl Decoder {
         }
         self.seen.insert(graph.state());
         self.graphs.push(graph);
-        self.pending.extend_from_slice(symbols);
+        if self.segments.capacity() - self.segments.len() < symbols.len() {
+            self.segments.reserve_exact(SEGMENTS_AT_A_TIME * SEGMENT_BYTES);
+        }
+        self.segments.extend_from_slice(symbols);
         self.received_bytes += symbols.len();
         Ok(true)
+    }
+
+    /// Whether a segment of that state was pushed.
+    #[must_use]
+    pub fn holds(&self, state: State) -> bool {
+        self.seen.contains(&state.canonical())
     }
 
     /// Encoded bytes of distinct segments received.
@@ -80,55 +96,54 @@ impl Decoder {
         self.received_bytes
     }
 
-    /// Decodes as far as the segments pushed so far allow, and returns whether the block is complete. Later segments
-    /// continue from there, at the cost of a walk over all graphs held per call (1 to 2 ms); without any, it returns at
-    /// once.
+    /// Decodes if the segments pushed so far suffice, and returns whether the block is complete. Every call after further
+    /// segments begins anew: what an attempt that fails has found would take ten times the memory of the segments, for each
+    /// block of a window, and would save no time. Without further segments it returns at once.
     ///
     /// The set of bytes decoded is the thesis's: LT and LDPC decoding, repeated until neither gains (§3.10.2).
     pub fn decode(&mut self) -> bool {
-        if self.is_complete() || self.pending.is_empty() {
-            return self.is_complete();
+        if !self.is_complete() && self.tried < self.graphs.len() {
+            let peeler = self.peel();
+            self.tried = self.graphs.len();
+            self.decoded_bytes = peeler.known_source_bytes();
+            self.source = peeler.into_source();
         }
-        let peeler = self.peeler.get_or_insert_with(Peeler::new);
+        self.is_complete()
+    }
+
+    /// What the segments pushed so far yield.
+    pub(super) fn peel(&self) -> Peeler {
+        let mut peeler = Peeler::new();
         let mut layers = Vec::with_capacity(STAGES.len());
         for (stage, classes) in STAGES.into_iter().enumerate() {
-            let first_group = if stage == 0 { 0 } else { peeler.groups() };
-            let new_graphs = self.graphs.iter().enumerate().skip(self.entered);
-            for ((number, graph), symbols) in new_graphs.zip(self.pending.chunks(SEGMENT_BYTES)) {
+            let first_group = peeler.groups();
+            for (number, (graph, symbols)) in self.graphs.iter().zip(self.segments.chunks(SEGMENT_BYTES)).enumerate() {
                 classes.clone().for_each(|class| peeler.add_symbols(number, graph.class(class), class, symbols));
             }
             if stage + 1 == STAGES.len() {
                 peeler.add_checks(|| PrecodeDraws::new(self.initial, self.block_id));
             }
-            layers.push(Adjacency::new(peeler, first_group, &self.graphs));
+            layers.push(Adjacency::new(&peeler, first_group, &self.graphs));
             peeler.run(&layers);
         }
-        self.entered = self.graphs.len();
-        self.pending.clear();
-        self.is_complete()
-    }
-
-    /// The source byte with that index, if it is decoded.
-    #[cfg(test)]
-    pub(super) fn known(&self, index: usize) -> Option<u8> {
-        self.peeler.as_ref()?.known(index)
+        peeler
     }
 
     /// Whether every source byte is decoded.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.decoded_bytes() == SOURCE_BYTES
+        self.source.is_some()
     }
 
-    /// Source bytes decoded, 0 ..= [`SOURCE_BYTES`].
+    /// Source bytes that the last attempt decoded, 0 ..= [`SOURCE_BYTES`](super::SOURCE_BYTES).
     #[must_use]
     pub fn decoded_bytes(&self) -> usize {
-        self.peeler.as_ref().map_or(0, Peeler::known_source_bytes)
+        self.decoded_bytes
     }
 
-    /// The block's [`SOURCE_BYTES`] bytes, padding included, or `None` while it is incomplete.
+    /// The block's [`SOURCE_BYTES`](super::SOURCE_BYTES) bytes, padding included, or `None` while it is incomplete.
     #[must_use]
     pub fn into_source(self) -> Option<Vec<u8>> {
-        self.peeler?.into_source()
+        self.source
     }
 }

@@ -98,7 +98,7 @@ pub(super) struct Adjacency {
     symbols: Vec<u32>,
 }
 
-/// The decoding state of one block: about 0.8 MB, and 2 MB more while it runs.
+/// One attempt to decode a block: about 3 MB while it runs.
 #[derive(Debug)]
 pub(super) struct Peeler {
     /// The checks of each source byte; empty until the checks are added.

@@ -2,6 +2,7 @@
 //! `spec/protocol.md` says. It has no security whatever, and its state is not part of the modern profile's.
 
 mod application;
+mod graphs;
 mod open_loop;
 mod opening;
 mod receive;

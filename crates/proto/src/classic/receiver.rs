@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dfcp_fountain::raptor::{CountingDecoder, Decoder, GraphCache, SEGMENT_BYTES, SOURCE_BYTES, SegmentGraph, State};
+use dfcp_fountain::raptor::{CountingDecoder, Decoder, SEGMENT_BYTES, SOURCE_BYTES, SegmentGraph, State};
 use dfcp_time::Time;
 use dfcp_wire::classic::{BlockLength, StateWords};
 
+use super::graphs::{GRAPH_MEMORY_BYTES, Graphs};
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
 use crate::limits;
@@ -19,18 +20,15 @@ use crate::stats::ReceivedSymbols;
 /// one for every such segment, which on a long path would be thousands (`spec/protocol.md` \[classic-5\]).
 const ACK_SPACING: Duration = Duration::from_millis(10);
 
-/// What a segment of an open block takes: its bytes, and the graph of its neighbours, which may be shared with other
-/// blocks but is counted as if it were not: a peer can see to it.
-const SEGMENT_MEMORY_BYTES: u64 = 26 << 10;
+/// What a segment of an open block takes besides its graph, which [`Graphs`] pays for.
+const SEGMENT_MEMORY_BYTES: u64 = 1_536;
 
-/// What a block takes besides from the first attempt to decode it, if that has failed: the equations.
-const EQUATIONS_MEMORY_BYTES: u64 = (1 << 20) + limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX as u64 * (12 << 10);
+/// What an open block takes besides: its place, and room for the next segments. What an attempt to decode it takes while it runs
+/// is not counted: that is one at a time.
+const OPEN_MEMORY_BYTES: u64 = 12 << 10;
 
 /// What a decoded block takes.
 const COMPLETE_MEMORY_BYTES: u64 = SOURCE_BYTES as u64 + 64;
-
-/// What a cached graph takes.
-const GRAPH_MEMORY_BYTES: u64 = 24 << 10;
 
 /// Segments beyond the decode threshold with which the reserve lets a block be decoded: ε was never above 5 %.
 const RESERVE_SEGMENTS: u64 = 16;
@@ -38,19 +36,13 @@ const RESERVE_SEGMENTS: u64 = 16;
 /// What any one block needs.
 pub(crate) fn reserve_bytes(config: &Config) -> u64 {
     let segments = u64::from(config.classic.redundancy_bytes).div_ceil(SEGMENT_BYTES as u64) + RESERVE_SEGMENTS;
-    segments * SEGMENT_MEMORY_BYTES + EQUATIONS_MEMORY_BYTES
+    OPEN_MEMORY_BYTES + segments * (SEGMENT_MEMORY_BYTES + GRAPH_MEMORY_BYTES)
 }
 
 #[derive(Debug)]
 enum RecvQueue {
     Empty,
-    /// `shared_bytes` is what the reservation has paid out of the shared part, `has_equations` whether also for these.
-    Open {
-        decoder: Box<Decoder>,
-        length_bytes: u32,
-        shared_bytes: u64,
-        has_equations: bool,
-    },
+    Open(OpenBlock),
     Counting {
         counter: CountingDecoder,
         length_bytes: u32,
@@ -63,15 +55,33 @@ enum RecvQueue {
     },
 }
 
-/// Whether an open block takes more segments at all.
-fn has_room(decoder: &Decoder) -> bool {
-    decoder.received_bytes() < limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES
+#[derive(Debug)]
+struct OpenBlock {
+    decoder: Box<Decoder>,
+    length_bytes: u32,
+    /// What was paid for, ...
+    paid_bytes: u64,
+    /// ... and the part of it which was not out of the reserve.
+    shared_bytes: u64,
+}
+
+impl OpenBlock {
+    /// Whether it takes more segments at all.
+    fn has_room(&self) -> bool {
+        self.decoder.received_bytes() < limits::CLASSIC_SEGMENTS_PER_BLOCK_MAX * SEGMENT_BYTES
+    }
+
+    /// What is not paid for yet if it takes one segment more, whose graph is paid for elsewhere.
+    fn due_bytes(&self) -> u64 {
+        let segments = (self.decoder.received_bytes() / SEGMENT_BYTES) as u64 + 1;
+        (OPEN_MEMORY_BYTES + segments * SEGMENT_MEMORY_BYTES).saturating_sub(self.paid_bytes)
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct ClassicReceiver {
     peer_initial: State,
-    graphs: GraphCache,
+    graphs: Graphs,
     /// Pays for what blocks take.
     reservation: MemoryReservation,
     /// The block which the reservation's reserve pays for.
@@ -99,7 +109,7 @@ impl ClassicReceiver {
     pub(crate) fn new(config: &Config, peer_initial: State) -> Self {
         Self {
             peer_initial,
-            graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX),
+            graphs: Graphs::default(),
             reservation: MemoryReservation::default(),
             on_reserve: None,
             redundancy_bytes: config.classic.redundancy_bytes,
@@ -190,12 +200,8 @@ impl ClassicReceiver {
         }
         if matches!(self.queues[index], RecvQueue::Empty) {
             self.queues[index] = if self.decoding {
-                RecvQueue::Open {
-                    decoder: Box::new(Decoder::new(self.peer_initial, block_id)),
-                    length_bytes,
-                    shared_bytes: 0,
-                    has_equations: false,
-                }
+                let decoder = Box::new(Decoder::new(self.peer_initial, block_id));
+                RecvQueue::Open(OpenBlock { decoder, length_bytes, paid_bytes: 0, shared_bytes: 0 })
             } else {
                 RecvQueue::Counting { counter: CountingDecoder::new(self.redundancy_bytes as usize), length_bytes }
             };
@@ -217,7 +223,7 @@ impl ClassicReceiver {
                 self.symbols.late += 1;
                 Ok(false)
             }
-            RecvQueue::Counting { length_bytes, .. } | RecvQueue::Open { length_bytes, .. }
+            RecvQueue::Counting { length_bytes, .. } | RecvQueue::Open(OpenBlock { length_bytes, .. })
                 if *length_bytes != announced_bytes =>
             {
                 Err(inconsistent)
@@ -226,12 +232,16 @@ impl ClassicReceiver {
                 self.symbols.useful += 1;
                 Ok(counter.push(SEGMENT_BYTES))
             }
-            RecvQueue::Open { decoder, .. } if !has_room(decoder) => self.refuse(),
-            RecvQueue::Open { .. } => self.collect_segment(index, block_id, state, payload),
+            RecvQueue::Open(open) if open.decoder.holds(state) => {
+                self.symbols.duplicate += 1;
+                Ok(false)
+            }
+            RecvQueue::Open(open) if !open.has_room() => self.refuse(),
+            RecvQueue::Open(_) => self.collect_segment(index, block_id, state, payload),
         }
     }
 
-    /// Stores a segment of an open block, and decodes if there are enough and memory for it (\[classic-3\]).
+    /// Stores a segment of an open block, and decodes if there are enough (\[classic-3\]).
     fn collect_segment(
         &mut self,
         index: usize,
@@ -239,61 +249,53 @@ impl ClassicReceiver {
         state: State,
         payload: &[u8],
     ) -> Result<bool, PushError> {
-        let Some(shared) = self.pay(block_id, SEGMENT_MEMORY_BYTES) else { return self.refuse() };
-        let graph = self.graph(state);
-        let Some(RecvQueue::Open { decoder, shared_bytes, .. }) = self.queues.get_mut(index) else { return Ok(false) };
-        let fresh = decoder
+        if !self.pay(index, block_id) {
+            return self.refuse();
+        }
+        let Some(graph) = self.graph(block_id, state) else { return self.refuse() };
+        let Some(RecvQueue::Open(open)) = self.queues.get_mut(index) else { return Ok(false) };
+        open.decoder
             .push(graph, payload)
             .map_err(|_| PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id }))?;
-        if !fresh {
-            self.reservation.give_back(shared);
-            self.reservation.give_back_reserve(SEGMENT_MEMORY_BYTES - shared);
-            self.symbols.duplicate += 1;
-            return Ok(false);
-        }
-        *shared_bytes += shared;
         self.symbols.useful += 1;
-        let enough = decoder.received_bytes() >= self.redundancy_bytes as usize;
-        Ok(enough && self.decode(index, block_id))
+        let enough = open.decoder.received_bytes() >= self.redundancy_bytes as usize;
+        Ok(enough && open.decoder.decode())
     }
 
-    /// Tries to decode a block; `false` also if there is no memory for it, until its next segment.
-    fn decode(&mut self, index: usize, block_id: u32) -> bool {
-        let has = matches!(self.queues.get(index), Some(RecvQueue::Open { has_equations: true, .. }));
-        let paid = if has { Some(0) } else { self.pay(block_id, EQUATIONS_MEMORY_BYTES) };
-        let (Some(paid), Some(RecvQueue::Open { decoder, shared_bytes, has_equations, .. })) =
-            (paid, self.queues.get_mut(index))
-        else {
+    /// Pays for an open block's next segment.
+    fn pay(&mut self, index: usize, block_id: u32) -> bool {
+        let Some(RecvQueue::Open(open)) = self.queues.get(index) else { return false };
+        let due_bytes = open.due_bytes();
+        let shared_bytes = if self.reservation.take(due_bytes) {
+            due_bytes
+        } else if self.take_reserve(block_id, due_bytes) {
+            0
+        } else {
             return false;
         };
-        *shared_bytes += paid;
-        *has_equations = true;
-        decoder.decode()
+        if let Some(RecvQueue::Open(open)) = self.queues.get_mut(index) {
+            open.paid_bytes += due_bytes;
+            open.shared_bytes += shared_bytes;
+        }
+        true
     }
 
-    /// Pays for what a block takes: out of what is shared, the returned bytes, or (0) out of the reserve, which is there for
-    /// the block needed next alone.
-    fn pay(&mut self, block_id: u32, bytes: u64) -> Option<u64> {
-        if self.reservation.take(bytes) {
-            return Some(bytes);
+    /// Takes `bytes` of the reserve, which is there for the block needed next alone.
+    fn take_reserve(&mut self, block_id: u32, bytes: u64) -> bool {
+        let is_entitled = block_id == self.next_needed && self.on_reserve.is_none_or(|id| id == block_id);
+        let is_taken = is_entitled && self.reservation.take_reserve(bytes);
+        if is_taken {
+            self.on_reserve = Some(block_id);
         }
-        let entitled = block_id == self.next_needed && self.on_reserve.is_none_or(|id| id == block_id);
-        if !entitled || !self.reservation.take_reserve(bytes) {
-            return None;
-        }
-        self.on_reserve = Some(block_id);
-        Some(0)
+        is_taken
     }
 
-    /// The graph of a state. The cache is paid for as it grows; when that fails, it begins anew.
-    fn graph(&mut self, state: State) -> Arc<SegmentGraph> {
-        let before = self.graphs.len();
-        let graph = self.graphs.get(state);
-        if self.graphs.len() > before && !self.reservation.take(GRAPH_MEMORY_BYTES) {
-            self.reservation.give_back(before as u64 * GRAPH_MEMORY_BYTES);
-            self.graphs = GraphCache::new(limits::CLASSIC_GRAPHS_MAX);
-        }
-        graph
+    /// The graph of a state: one which others may use, or the block's own if only the reserve can pay.
+    fn graph(&mut self, block_id: u32, state: State) -> Option<Arc<SegmentGraph>> {
+        self.graphs.get(state, &mut self.reservation).or_else(|| {
+            let is_paid = self.take_reserve(block_id, GRAPH_MEMORY_BYTES);
+            is_paid.then(|| Arc::new(SegmentGraph::new(state)))
+        })
     }
 
     fn refuse(&mut self) -> Result<bool, PushError> {
@@ -304,8 +306,9 @@ impl ClassicReceiver {
     fn complete(&mut self, index: usize) {
         let queue = std::mem::replace(&mut self.queues[index], RecvQueue::Empty);
         let (block, length_bytes, shared_bytes) = match queue {
-            RecvQueue::Open { decoder, length_bytes, shared_bytes, .. } => {
+            RecvQueue::Open(OpenBlock { decoder, length_bytes, shared_bytes, .. }) => {
                 let mut block = decoder.into_source().unwrap_or_default();
+                self.graphs.on_released();
                 block.truncate(length_bytes as usize);
                 (Some(block), length_bytes as usize, shared_bytes)
             }
@@ -422,3 +425,6 @@ impl ClassicReceiver {
         self.bytes_read
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,11 +96,6 @@ impl MemoryReservation {
         fits
     }
 
-    /// Gives back what was taken of the reserve.
-    pub(crate) fn give_back_reserve(&mut self, bytes: u64) {
-        self.reserve_used_bytes = self.reserve_used_bytes.saturating_sub(bytes);
-    }
-
     /// All of the reserve is free again.
     pub(crate) fn release_reserve(&mut self) {
         self.reserve_used_bytes = 0;
