@@ -225,3 +225,75 @@ fn a_program_runs_between_two_hosts_and_its_status_is_the_commands() {
     assert_eq!((code, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("cannot run no-such-program"), "{err}");
 }
+
+#[test]
+fn guests_tell_events_on_standard_error() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 0.5\nwarm_up_s = 0.1\nseeds = 1\n[topology]\nrate_mbps = 10\nrtt_ms = 1\n\
+         [[series]]\nlabel = \"m\"\ntransport = \"modern\"\n",
+    );
+    let mut command = Command::cargo_bin("dfcp").unwrap();
+    command.args(["lab", "run", "t", "--plans", "plans", "--platform", "kernel"]).current_dir(directory.path());
+    let output = command.env("DFCP_LOG", "dfcp=debug").output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{err}");
+    let (_, _, record) = records(directory.path()).remove(0);
+    let begin = format!("seed {}: ", record["seed"]);
+    assert!(err.lines().any(|line| line.starts_with(&begin) && line.contains("DEBUG")), "{err}");
+    assert!(!out.contains("DEBUG"), "{out}");
+}
+
+/// A table by its names and lines.
+fn table(path: &Path) -> (Vec<String>, Vec<Vec<String>>) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    (lines.next().unwrap(), lines.collect())
+}
+
+#[test]
+fn a_trace_has_the_tables_of_the_simulator_and_its_bins_add_up() {
+    if !has_kernel() {
+        return;
+    }
+    let directory = with_plan(
+        "[run]\nduration_s = 2\nwarm_up_s = 0\nseeds = 1\n[topology]\nrate_mbps = 10\naccess_mbps = 10\nrtt_ms = 10\nloss = 0.01\n\
+         [[series]]\nlabel = \"cubic\"\ntransport = \"cubic\"\n[[series]]\nlabel = \"classic\"\ntransport = { kind = \"classic\", window_blocks = 2 }\n\
+         [[series]]\nlabel = \"modern\"\ntransport = \"modern\"\n[[series]]\nlabel = \"quic\"\ntransport = \"quic-cubic\"\n",
+    );
+    let trace = |more: &[&str]| lab(&[&["trace", "t", "--plans", "plans"], more].concat(), directory.path());
+    let columns =
+        ["cwnd_segments", "cwnd_bytes", "srtt_ms", "retransmissions", "timeouts", "lost_packets", "symbols_sent"];
+    for (series, due) in [
+        ("cubic", [true, true, true, true, true, false, false]),
+        ("quic", [false, true, true, false, false, true, false]),
+        ("classic", [false, false, true, false, false, false, true]),
+        ("modern", [false, false, true, false, false, false, true]),
+    ] {
+        let (code, out, err) = trace(&["--series", series, "--platform", "kernel", "--bin", "300ms", "--json"]);
+        assert_eq!(code, 0, "{err}");
+        let traced: Value = serde_json::from_str(&out).unwrap();
+        assert!(traced["platform"].as_str().unwrap().starts_with("kernel-"), "{out}");
+        let (names, lines) = table(&directory.path().join("lab-trace/flows.csv"));
+        let column = |name: &str| {
+            let at = names.iter().position(|other| other == name).unwrap();
+            lines.iter().map(move |line| line[at].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(column("time_s"), ["0.3", "0.6", "0.9", "1.2", "1.5", "1.8", "2"]);
+        let sum = |name: &str| column(name).iter().map(|field| field.parse::<f64>().unwrap()).sum::<f64>();
+        assert_eq!(sum("delivered_bytes"), traced["flows"][0]["delivered_bytes"].as_f64().unwrap(), "{series}");
+        assert!(sum("delivered_bytes") > 400_000.0, "{series}: {out}");
+        let present = columns.map(|name| column(name).iter().all(|field| !field.is_empty()));
+        assert_eq!(present, due, "{series}: {lines:?}");
+        let (_, queues) = table(&directory.path().join("lab-trace/queues.csv"));
+        assert!(queues.len() == 7 && traced["links"][0]["lost"].as_u64() > Some(0), "{queues:?}");
+        // The same names in the same order, whatever made the run.
+        let (code, _, err) = trace(&["--series", series, "--output", "sim"]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(table(&directory.path().join("sim/flows.csv")).0, names);
+    }
+    let (code, _, err) = trace(&["--series", "cubic", "--platform", "kernel", "--pcap"]);
+    assert!(code == 1 && err.contains("--pcap"), "{err}");
+}

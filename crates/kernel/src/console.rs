@@ -1,6 +1,7 @@
-//! What a guest or a tool prints: its last bytes, and how they are shown.
+//! What a guest or a tool prints: its last bytes, how they are shown, and who hears them meanwhile.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::{CONSOLE_BYTES_MAX, CONSOLE_LINE_BYTES_SHOWN, CONSOLE_LINES_SHOWN};
@@ -22,6 +23,39 @@ impl Tail {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Who hears each line of a console when it was printed.
+#[derive(Clone)]
+pub struct Listener(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Listener {
+    /// `hear` gets lines without their ends, and without what moves a terminal's cursor or changes its colours.
+    pub fn new(hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hear))
+    }
+
+    /// What hears an output piece by piece. A line which is longer than the console's last bytes comes in pieces, too.
+    pub(crate) fn hear_pieces(self) -> impl FnMut(&[u8]) + Send + 'static {
+        let mut begun = Vec::new();
+        move |bytes| {
+            begun.extend_from_slice(bytes);
+            while let Some(end) = begun.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = begun.drain(..=end).collect();
+                (self.0)(readable(&String::from_utf8_lossy(&line)).trim_end());
+            }
+            if begun.len() > CONSOLE_BYTES_MAX {
+                (self.0)(&readable(&String::from_utf8_lossy(&begun)));
+                begun.clear();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Listener")
     }
 }
 
@@ -67,6 +101,18 @@ mod tests {
         assert_eq!(tail.text(), "y".repeat(CONSOLE_BYTES_MAX));
         tail.add(b"\xff");
         assert!(tail.text().ends_with("y\u{fffd}"));
+    }
+
+    #[test]
+    fn a_listener_hears_whole_lines_and_no_more_than_a_console_at_once() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&heard);
+        let mut hear = Listener::new(move |line| lines.lock().unwrap().push(line.to_owned())).hear_pieces();
+        [&b"fir"[..], b"st\r\nsec", b"ond\n\n\x1b[1mth", b"ird"].into_iter().for_each(&mut hear);
+        assert_eq!(*heard.lock().unwrap(), ["first", "second", ""]);
+        hear(&[b'x'; CONSOLE_BYTES_MAX]);
+        let last = heard.lock().unwrap().last().cloned().unwrap();
+        assert!(last.starts_with("\\u{1b}[1mthirdx") && last.len() > CONSOLE_BYTES_MAX);
     }
 
     #[test]

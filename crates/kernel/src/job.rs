@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::Scenario;
+use dfcp_lab::trace::{FlowSummary, LinkSummary};
 use serde::{Deserialize, Serialize};
 
 /// The file with the [`Job`], JSON.
@@ -33,6 +34,13 @@ pub(crate) struct Job {
 pub(crate) enum Task {
     /// Run the flows and measure them.
     Measure,
+    /// Run the flows, and write the tables of a trace beside the answer.
+    Trace {
+        /// Width of the bins, ns.
+        bin_ns: u64,
+        /// When the run ends, ns.
+        end_ns: u64,
+    },
     /// Run commands at the hosts of the first flow, instead of the flows.
     Execute(Commands),
 }
@@ -48,12 +56,22 @@ pub struct Commands {
     pub directory: PathBuf,
 }
 
+/// What a traced run comes to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Traced {
+    pub(crate) ended_ns: u64,
+    pub(crate) flows: Vec<FlowSummary>,
+    pub(crate) links: Vec<LinkSummary>,
+}
+
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     /// The flows were run.
     Measured(Box<Measured>),
+    /// The flows were run and traced.
+    Traced(Traced),
     /// The command ended with this status, or 128 and the signal which ended it.
     Executed(i32),
     /// Nothing of it, because of this.

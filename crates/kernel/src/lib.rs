@@ -29,6 +29,8 @@ mod testing;
 #[cfg(target_os = "linux")]
 pub use cache::{Cache, Cached};
 #[cfg(target_os = "linux")]
+pub use console::Listener;
+#[cfg(target_os = "linux")]
 pub use host::{Ended, Guest, GuestError};
 #[cfg(target_os = "linux")]
 pub use job::Commands;

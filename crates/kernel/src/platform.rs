@@ -3,16 +3,19 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::plan::{Carrier, Discipline, Kind};
 use dfcp_lab::scenario::Scenario;
-use dfcp_lab::{Engine, MeasureError, Platform};
+use dfcp_lab::trace::{Settings, TraceError, Traced};
+use dfcp_lab::{Engine, MeasureError, Platform, Run};
 use tempfile::TempDir;
 
+use crate::console::Listener;
 use crate::host::Guest;
 use crate::job::{ANSWER_FILE, Answer, Commands, JOB_FILE, Job, OUTPUT_FILES, Task};
 use crate::kernel::Kernel;
@@ -24,7 +27,29 @@ pub struct KernelPlatform {
     /// What the guest starts as its first process: this program.
     program: PathBuf,
     engine: Engine,
+    events: Option<Events>,
 }
+
+/// What guests tell of their connections.
+#[derive(Debug)]
+struct Events {
+    filter: String,
+    tell: Tell,
+}
+
+/// Is told the seed of a run and a line.
+type TellLine = dyn Fn(u64, &str) + Send + Sync;
+
+struct Tell(Arc<TellLine>);
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Tell")
+    }
+}
+
+/// What a guest's own program takes as its filter of events, as on a host.
+const FILTER: &str = "DFCP_LOG";
 
 /// Wall-clock time which every run may take; ...
 const LIMIT: Duration = Duration::from_secs(120);
@@ -48,7 +73,14 @@ impl KernelPlatform {
     pub fn new(kernel: Kernel, program: PathBuf) -> Self {
         let hash = format!("{} {}", env!("DFCP_GUEST"), kernel.id());
         let engine = Engine { platform: format!("kernel-{}", kernel.release()), hash };
-        Self { kernel, program, engine }
+        Self { kernel, program, engine, events: None }
+    }
+
+    /// Guests' events which pass `filter` are told as they come, with the seed of the run.
+    #[must_use]
+    pub fn with_events(mut self, filter: String, tell: impl Fn(u64, &str) + Send + Sync + 'static) -> Self {
+        self.events = Some(Events { filter, tell: Tell(Arc::new(tell)) });
+        self
     }
 
     /// Runs `commands` at the hosts of the first flow of `scenario`. What they write comes to `stdout` and `stderr` as it is
@@ -69,7 +101,7 @@ impl KernelPlatform {
         let is_over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
             let follow = scope.spawn(|| follow(desk.directory.path(), outputs, &is_over));
-            let answer = desk.give(self, (memory_mib(scenario), &[]), None, stop);
+            let answer = desk.give(self, &[], None, stop);
             is_over.store(true, Ordering::Release);
             match follow.join() {
                 Ok(followed) => followed.map_err(|error| format!("cannot pass on what the command wrote: {error}"))?,
@@ -80,25 +112,56 @@ impl KernelPlatform {
         match answer {
             Answer::Executed(status) => Ok(status),
             Answer::Failed(why) => Err(why),
-            Answer::Measured(_) => Err("the guest has run flows instead of a command".to_owned()),
+            Answer::Measured(_) | Answer::Traced(_) => Err("the guest has run flows instead of a command".to_owned()),
         }
     }
 
     fn run(&self, scenario: &Scenario, seed: u64) -> Result<Measured, String> {
         let desk = Desk::new(&Job { scenario: scenario.clone(), seed, task: Task::Measure })?;
-        let environment: &[_] = if scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] };
-        let limit = LIMIT + Duration::from_secs_f64(scenario.cost() * LIMIT_S_PER_COST);
-        match desk.give(self, (memory_mib(scenario), environment), Some(limit), &AtomicBool::new(false))? {
+        match desk.give(self, malloc(scenario), Some(limit(scenario.cost())), &AtomicBool::new(false))? {
             Answer::Measured(measured) => Ok(*measured),
             Answer::Failed(why) => Err(why),
-            Answer::Executed(_) => Err("the guest has run a command instead of flows".to_owned()),
+            Answer::Executed(_) | Answer::Traced(_) => Err("the guest has done something else".to_owned()),
         }
     }
+
+    fn trace_run(&self, run: &Run, settings: Settings<'_>, times: (u64, u64)) -> Result<Traced, TraceError> {
+        let (bin_ns, end_ns) = times;
+        let scenario = &run.scenario;
+        let failed = |why| TraceError::Impossible(MeasureError::Failed(format!("{}: {why}", self.engine.platform)));
+        let job = Job { scenario: scenario.clone(), seed: run.seed, task: Task::Trace { bin_ns, end_ns } };
+        let desk = Desk::new(&job).map_err(failed)?;
+        let cost = scenario.cost() * end_ns as f64 / scenario.duration_ns.max(1) as f64;
+        let answer = desk.give(self, malloc(scenario), Some(limit(cost)), settings.stop);
+        if settings.stop.load(Ordering::Relaxed) {
+            return Err(TraceError::Stopped);
+        }
+        match answer.map_err(failed)? {
+            Answer::Traced(traced) => {
+                let files = settings.take_over(desk.directory.path())?;
+                Ok(Traced::of(run, &self.engine.platform, traced.ended_ns, traced.flows, traced.links, files))
+            }
+            Answer::Failed(why) => Err(failed(why)),
+            Answer::Measured(_) | Answer::Executed(_) => Err(failed("the guest has done something else".to_owned())),
+        }
+    }
+}
+
+/// How the C library of a guest treats memory.
+fn malloc(scenario: &Scenario) -> &'static [(&'static str, &'static str)] {
+    if scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] }
+}
+
+/// How long a run of this cost may take.
+fn limit(cost: f64) -> Duration {
+    LIMIT + Duration::from_secs_f64(cost * LIMIT_S_PER_COST)
 }
 
 /// The directory through which host and guest speak.
 struct Desk {
     directory: TempDir,
+    memory_mib: u32,
+    seed: u64,
 }
 
 impl Desk {
@@ -108,25 +171,33 @@ impl Desk {
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
         let path = directory.path().join(JOB_FILE);
         std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        Ok(Self { directory })
+        Ok(Self { directory, memory_mib: memory_mib(&job.scenario), seed: job.seed })
     }
 
     /// Lets a guest do the job.
     fn give(
         &self,
         platform: &KernelPlatform,
-        (memory_mib, environment): (u32, &[(&str, &str)]),
+        malloc: &[(&str, &str)],
         limit: Option<Duration>,
         stop: &AtomicBool,
     ) -> Result<Answer, String> {
         let directory = self.directory.path();
+        let events = platform.events.as_ref();
+        let filter = events.map(|events| (FILTER, events.filter.as_str()));
+        let variables = malloc.iter().copied().chain(filter);
+        let listener = events.map(|events| {
+            let (tell, seed) = (Arc::clone(&events.tell.0), self.seed);
+            Listener::new(move |line| tell(seed, line))
+        });
         let guest = Guest {
             kernel: &platform.kernel,
             program: &platform.program,
             arguments: vec!["lab".to_owned(), "guest".to_owned(), directory.display().to_string()],
-            environment: environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
-            memory_mib,
+            environment: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            memory_mib: self.memory_mib,
             limit: limit.unwrap_or(Duration::MAX),
+            listener,
         };
         let ended = guest.run_unless(stop).map_err(|error| error.to_string())?;
         let path = directory.join(ANSWER_FILE);
@@ -205,6 +276,18 @@ impl Platform for KernelPlatform {
 
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
         self.run(scenario, seed).map_err(|error| MeasureError::Failed(format!("{}: {error}", self.engine.platform)))
+    }
+
+    fn trace(&self, run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
+        let times = settings.times(&run.scenario)?;
+        if settings.has_capture {
+            let why = "packets of a kernel are not written down; leave --pcap out";
+            return Err(TraceError::Refused(why.to_owned()));
+        }
+        match refused(&run.scenario) {
+            Some(why) => Err(TraceError::Refused(format!("{}: {why}", self.engine.platform))),
+            None => self.trace_run(run, settings, times),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::measure::{MeasureError, measure};
 use crate::metrics::Measured;
 use crate::plan::{Claim, Plan, Series, Source};
 use crate::scenario::Scenario;
+use crate::trace::{Settings, TraceError, Traced, trace};
 
 /// A platform as records know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Engine {
 }
 
 /// The simulator's name.
-const SIM: &str = "sim";
+pub(crate) const SIM: &str = "sim";
 
 impl Engine {
     /// The simulator's.
@@ -53,6 +54,12 @@ pub trait Platform: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// The scenario makes no sense, or the platform fails.
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>;
+
+    /// Makes a run and writes its course into the directory of `settings`.
+    ///
+    /// # Errors
+    /// A setting makes no sense, the run is impossible, or a file cannot be written.
+    fn trace(&self, run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError>;
 }
 
 /// The simulator.
@@ -76,6 +83,10 @@ impl Platform for Sim {
 
     fn measure(&self, scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
         measure(scenario, seed)
+    }
+
+    fn trace(&self, run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
+        trace(run, settings)
     }
 }
 

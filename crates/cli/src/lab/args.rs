@@ -192,6 +192,7 @@ Examples:
   dfcp lab trace S1 --series CUBIC --at loss=0.01 --quick
   dfcp lab trace S1 --series \"DFCP modern\" --at loss=0.1 --duration 5s --pcap --output lossy
   tshark -r lossy/packets.pcapng -q -z io,phs
+  dfcp lab trace S1 --series CUBIC --at loss=0.01 --small --platform kernel
 
 In the directory are then flows.csv (a line for each bin and flow), queues.csv (for each bin and bottleneck, in data's \
 direction) and packets.pcapng, if asked for: what the senders send and get, an interface for each. A capture ends at \
@@ -210,8 +211,17 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed_number: NonZeroU32,
     /// The short form of the plan: fewer points, shorter
-    #[arg(long)]
+    #[arg(long, conflicts_with = "small")]
     pub quick: bool,
+    /// The short form with no link above 200 Mbit/s, which every platform can run
+    #[arg(long)]
+    pub small: bool,
+    /// What makes the run
+    #[arg(long, value_enum, value_name = "NAME", default_value = "sim")]
+    pub platform: Platform,
+    /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Option<String>,
     /// Width of a bin
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = units::duration)]
     pub bin: Duration,
@@ -221,7 +231,7 @@ pub struct TraceArgs {
     /// Directory of the files
     #[arg(long, value_name = "DIR", default_value = "lab-trace")]
     pub output: PathBuf,
-    /// Write the packets too, at most 200 MB of them
+    /// Write the packets too, at most 200 MB of them; the simulator alone
     #[arg(long)]
     pub pcap: bool,
     /// Which plans.

@@ -11,6 +11,8 @@ use dfcp_kernel::{Kernel, KernelPlatform};
 use dfcp_lab::{Platform, Sim};
 
 use super::args::{self, RunsArg};
+#[cfg(target_os = "linux")]
+use crate::output;
 
 /// In the order in which they stand side by side.
 pub(super) type Platforms = Vec<Box<dyn Platform>>;
@@ -36,6 +38,21 @@ pub(super) fn of(runs: &RunsArg) -> anyhow::Result<Arc<Platforms>> {
     Ok(Arc::new(all))
 }
 
+/// The one that was asked for.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn one(
+    platform: args::Platform,
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there are no kernels"))] name: Option<&str>,
+) -> anyhow::Result<Box<dyn Platform>> {
+    Ok(match platform {
+        args::Platform::Sim => Box::<Sim>::default(),
+        #[cfg(target_os = "linux")]
+        args::Platform::Kernel => Box::new(kernel(name)?),
+    })
+}
+
 /// Those kernels, or the newest that was built.
 #[cfg(target_os = "linux")]
 fn kernels(names: &[String]) -> anyhow::Result<Vec<KernelPlatform>> {
@@ -54,5 +71,9 @@ pub(super) fn kernel(name: Option<&str>) -> anyhow::Result<KernelPlatform> {
         Some(path) => Kernel::at(Path::new(path))?,
         None => Kernel::find(name)?,
     };
-    Ok(KernelPlatform::new(kernel, program))
+    let platform = KernelPlatform::new(kernel, program);
+    Ok(match std::env::var("DFCP_LOG") {
+        Ok(filter) => platform.with_events(filter, |seed, line| output::note(&format!("seed {seed}: {line}"))),
+        Err(_) => platform,
+    })
 }

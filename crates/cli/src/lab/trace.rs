@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
-use dfcp_lab::trace::{CAPTURE_BYTES_MAX, Settings, Traced, Wanted, choose, trace};
+use dfcp_lab::trace::{CAPTURE_BYTES_MAX, Settings, Traced, Wanted, choose};
 use dfcp_lab::{Choice, Form, expand};
 use serde_json::json;
 
 use super::args::TraceArgs;
-use super::{StopOnDrop, has_id, sources, unknown};
+use super::{StopOnDrop, has_id, platforms, sources, unknown};
 use crate::output;
 
 /// Flows which are shown; more of them are in the file.
@@ -19,16 +19,22 @@ pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let all = sources(&args.which)?;
     let source = all.iter().find(|source| has_id(source, &args.id));
     let source = source.ok_or_else(|| anyhow!(unknown(&all, &args.id)))?;
-    let runs = expand(source, Choice { form: if args.quick { Form::Quick } else { Form::Full }, seeds: Some(1) })?;
+    let form = match (args.quick, args.small) {
+        (true, _) => Form::Quick,
+        (_, true) => Form::Small,
+        _ => Form::Full,
+    };
+    let runs = expand(source, Choice { form, seeds: Some(1) })?;
     let wanted = Wanted { series: args.series, at: args.at };
     let run = choose(&runs, &wanted)?.repeated(args.seed_number.get());
+    let platform = platforms::one(args.platform, args.kernel.as_deref())?;
     let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
     let flag = Arc::clone(&stop.0);
     let (directory, bin, duration, has_capture) = (args.output, args.bin, args.duration, args.pcap);
     let work = tokio::task::spawn_blocking(move || {
         let directory = directory.as_path();
         let capture_bytes_max = CAPTURE_BYTES_MAX;
-        trace(&run, Settings { directory, bin, duration, has_capture, capture_bytes_max, stop: &flag })
+        platform.trace(&run, Settings { directory, bin, duration, has_capture, capture_bytes_max, stop: &flag })
     });
     let traced = work.await.context("the trace ended in a panic")??;
     if args.which.json {
@@ -42,15 +48,15 @@ pub(super) async fn run(args: TraceArgs) -> anyhow::Result<()> {
 fn show(traced: &Traced) {
     let point: String = traced.point.iter().map(|(name, level)| format!(", {name} {level}")).collect();
     output::line(&format!(
-        "{} \"{}\"{point}, seed number {}: {} s simulated\n",
-        traced.plan, traced.series, traced.repetition, traced.duration_s
+        "{} \"{}\"{point}, seed number {}, {}: {} s simulated\n",
+        traced.plan, traced.series, traced.repetition, traced.platform, traced.duration_s
     ));
     output::line(&format!(
         "{:>5} {:<13} {:>8} {:>15} {:>9} {:>8} {:>8} {:>7} {:>7}",
         "flow", "transport", "Mbit/s", "bytes", "srtt ms", "retrans", "timeouts", "lost", "wasted"
     ));
+    let count = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
     for flow in traced.flows.iter().take(FLOWS_SHOWN_MAX) {
-        let count = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
         let srtt_ms = flow.srtt_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2}"));
         let transport = json!(flow.transport);
         output::line(&format!(
@@ -70,20 +76,28 @@ fn show(traced: &Traced) {
         output::line(&format!("      and {} more", traced.flows.len() - FLOWS_SHOWN_MAX));
     }
     output::line(&format!(
-        "\n{:>5} {:>12} {:>12} {:>12} {:>12}",
-        "link", "offered", "drops full", "drops early", "lost"
+        "\n{:>5} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "link", "offered", "drops", "drops full", "drops early", "lost"
     ));
     for link in &traced.links {
         output::line(&format!(
-            "{:>5} {:>12} {:>12} {:>12} {:>12}",
-            link.link, link.offered, link.drops_full, link.drops_early, link.lost
+            "{:>5} {:>12} {:>12} {:>12} {:>12} {:>12}",
+            link.link,
+            link.offered,
+            link.drops,
+            count(link.drops_full),
+            count(link.drops_early),
+            link.lost
         ));
     }
-    let unverified = match traced.unverified_links {
-        0 => String::new(),
-        count => format!("; {count} were not checked, because they jitter or change"),
-    };
-    output::line(&format!("\nno physical law was broken on {} directions of links{unverified}", traced.verified_links));
+    output::line("");
+    if let (Some(verified), Some(unverified)) = (traced.verified_links, traced.unverified_links) {
+        let unverified = match unverified {
+            0 => String::new(),
+            count => format!("; {count} were not checked, because they jitter or change"),
+        };
+        output::line(&format!("no physical law was broken on {verified} directions of links{unverified}"));
+    }
     if let (Some(left_out), Some(full_s)) = (traced.left_out_packets, traced.capture_full_s) {
         output::line(&format!(
             "the capture ends at {full_s} s, because it has reached {} MB, and lacks {left_out} packets; a shorter \

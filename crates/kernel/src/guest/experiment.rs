@@ -9,7 +9,7 @@ use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
 use dfcp_netem::Loss;
 
 use super::clock::Clock;
-use super::counters::tcp_counters;
+use super::counters::{TcpCounters, tcp_counters};
 use super::flow::{self, Told};
 use super::network::{LinkChange, Network};
 use super::tuning;
@@ -23,72 +23,92 @@ const SET_UP_NS_MAX: u64 = 10_000_000;
 /// One sentence about what cannot be set up, or what failed.
 pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, String> {
     let layout = Layout::of(scenario)?;
-    let mut network = Network::build(&layout, seed).map_err(|error| error.to_string())?;
-    tuning::apply(&mut network, &layout, scenario)?;
-    tuning::limit_send_buffers()?;
-    let clock = Clock::start();
-    let mut flows = Vec::new();
-    for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
-        // Different flows draw differently, as in the simulator.
-        let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        flows.push(flow::start(&network, *hosts, spec, seed, clock)?);
-    }
-    if clock.now_ns() > SET_UP_NS_MAX {
-        let ms = clock.now_ns() as f64 / 1e6;
-        return Err(format!("setting up the flows took {ms:.0} ms of the run; something of the kernel was waited for"));
-    }
-    let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
-    let mut watch = Watch { scenario, layout: &layout, network, flows, rates_bps };
-    let ended = drive(&mut watch, clock).await?;
-    watch.finish(ended)
-}
-
-/// Lets the time of the scenario pass, or what of it is needed, and writes down its course. Returns when it ended.
-async fn drive<'run>(watch: &mut Watch<'run>, clock: Clock) -> Result<Ended<'run>, String> {
-    let scenario = watch.scenario;
-    let mut alarm = clock.alarm().map_err(|error| error.to_string())?;
+    let mut run = Run::begin(scenario, &layout, seed)?;
     let mut course = Course::new(scenario);
-    let has_sizes = scenario.flows.iter().all(|flow| flow.bytes.is_some());
-    let mut changes = scenario.changes.iter().peekable();
-    let mut now_ns = 0;
-    loop {
-        let links = watch.links()?;
-        if now_ns > 0 && now_ns % TICK_NS == 0 {
-            course.tick(now_ns, &links, |flow| watch.flows[flow].delivered_bytes());
-        }
-        if !course.is_warm() && now_ns >= scenario.warm_up_ns {
-            let bytes = watch.bytes()?;
-            course.warm(now_ns, &links, &bytes);
-        }
-        while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
-            watch.change(change)?;
-        }
-        if now_ns >= scenario.duration_ns || has_sizes && watch.flows.iter().all(|flow| flow.is_over()) {
-            return Ok(Ended { course, now_ns });
-        }
-        let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
-        now_ns = ((now_ns / TICK_NS + 1) * TICK_NS).min(next_change_ns).min(scenario.duration_ns);
-        alarm.until(now_ns).await.map_err(|error| error.to_string())?;
-    }
-}
-
-/// A run which has ended.
-struct Ended<'run> {
-    course: Course<'run>,
-    now_ns: u64,
+    let ended_ns = run
+        .drive(TICK_NS, scenario.duration_ns, |run, now_ns| {
+            let links = run.links()?;
+            if now_ns > 0 && now_ns % TICK_NS == 0 {
+                course.tick(now_ns, &links, |flow| run.flows[flow].delivered_bytes());
+            }
+            if !course.is_warm() && now_ns >= scenario.warm_up_ns {
+                let bytes = run.bytes()?;
+                course.warm(now_ns, &links, &bytes);
+            }
+            Ok(())
+        })
+        .await?;
+    let links = run.links()?;
+    let flows = run.readings()?;
+    Ok(Measured { is_unseeded: !run.network.is_seeded(), ..course.finish(ended_ns, &links, &flows) })
 }
 
 /// A run which lasts.
-struct Watch<'run> {
-    scenario: &'run Scenario,
-    layout: &'run Layout,
-    network: Network,
-    flows: Vec<Rc<Told>>,
+pub(super) struct Run<'run> {
+    pub(super) scenario: &'run Scenario,
+    pub(super) layout: &'run Layout,
+    pub(super) network: Network,
+    pub(super) flows: Vec<Rc<Told>>,
     /// Present rates of the scenario's links.
     rates_bps: Vec<u64>,
+    clock: Clock,
 }
 
-impl<'run> Watch<'run> {
+impl<'run> Run<'run> {
+    /// Sets up network and flows; its time begins.
+    ///
+    /// # Errors
+    /// One sentence about what cannot be set up.
+    pub(super) fn begin(scenario: &'run Scenario, layout: &'run Layout, seed: u64) -> Result<Self, String> {
+        let mut network = Network::build(layout, seed).map_err(|error| error.to_string())?;
+        tuning::apply(&mut network, layout, scenario)?;
+        tuning::limit_send_buffers()?;
+        let clock = Clock::start();
+        let mut flows = Vec::new();
+        for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
+            // Different flows draw differently, as in the simulator.
+            let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            flows.push(flow::start(&network, *hosts, spec, seed, clock)?);
+        }
+        if clock.now_ns() > SET_UP_NS_MAX {
+            let ms = clock.now_ns() as f64 / 1e6;
+            return Err(format!(
+                "setting up the flows took {ms:.0} ms of the run; something of the kernel was waited for"
+            ));
+        }
+        let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
+        Ok(Self { scenario, layout, network, flows, rates_bps, clock })
+    }
+
+    /// Lets the time of the scenario pass in steps of `step_ns` up to `end_ns`, or until every flow has a size and is at its end.
+    /// `each` is called at time 0 and after every step, which a change of the scenario may cut short. Returns when it ended.
+    ///
+    /// # Errors
+    /// What `each` returns, or one sentence about a change which the kernel refuses.
+    pub(super) async fn drive(
+        &mut self,
+        step_ns: u64,
+        end_ns: u64,
+        mut each: impl FnMut(&mut Self, u64) -> Result<(), String>,
+    ) -> Result<u64, String> {
+        let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
+        let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
+        let mut changes = self.scenario.changes.iter().peekable();
+        let mut now_ns = 0;
+        loop {
+            each(self, now_ns)?;
+            while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
+                self.change(change)?;
+            }
+            if now_ns >= end_ns || has_sizes && self.flows.iter().all(|flow| flow.is_over()) {
+                return Ok(now_ns);
+            }
+            let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
+            now_ns = ((now_ns / step_ns + 1) * step_ns).min(next_change_ns).min(end_ns);
+            alarm.until(now_ns).await.map_err(|error| error.to_string())?;
+        }
+    }
+
     fn links(&mut self) -> Result<Vec<LinkReading>, String> {
         let mut readings = Vec::with_capacity(self.layout.links.len());
         for (&(there, _), &rate_bps) in self.layout.links.iter().zip(&self.rates_bps) {
@@ -125,21 +145,26 @@ impl<'run> Watch<'run> {
         Ok(())
     }
 
-    fn finish(mut self, ended: Ended<'run>) -> Result<Measured, String> {
-        let links = self.links()?;
-        let mut flows: Vec<FlowReading> = Vec::with_capacity(self.flows.len());
+    fn readings(&mut self) -> Result<Vec<FlowReading>, String> {
+        let mut flows = Vec::with_capacity(self.flows.len());
         for flow in 0..self.flows.len() {
             let received = self.received_bytes(flow)?;
             let mut reading = self.flows[flow].reading(received);
-            if self.scenario.flows[flow].transport.kind.is_tcp() {
-                let counters = self.network.enter(self.layout.hosts[flow].0, tcp_counters);
-                let counters = counters.map_err(|error| error.to_string())??;
+            if let Some(counters) = self.tcp_counters(flow)? {
                 (reading.retransmissions, reading.timeouts) = (Some(counters.retransmissions), Some(counters.timeouts));
             }
             flows.push(reading);
         }
-        let measured = ended.course.finish(ended.now_ns, &links, &flows);
-        Ok(Measured { is_unseeded: !self.network.is_seeded(), ..measured })
+        Ok(flows)
+    }
+
+    /// What the host of a flow's sender counts of TCP; `None` if something else carries the flow.
+    pub(super) fn tcp_counters(&self, flow: usize) -> Result<Option<TcpCounters>, String> {
+        if !self.scenario.flows[flow].transport.kind.is_tcp() {
+            return Ok(None);
+        }
+        let counters = self.network.enter(self.layout.hosts[flow].0, tcp_counters);
+        counters.map_err(|error| error.to_string())?.map(Some)
     }
 }
 

@@ -7,6 +7,7 @@ mod experiment;
 mod flow;
 pub mod init;
 pub mod network;
+mod trace;
 mod tuning;
 
 use std::fs;
@@ -25,16 +26,17 @@ pub fn run(shared: &Path) -> Result<(), init::InitError> {
 }
 
 fn answer(directory: &Path) -> Result<(), String> {
-    let answer = work(&directory.join(JOB_FILE)).unwrap_or_else(Answer::Failed);
+    let answer = work(directory).unwrap_or_else(Answer::Failed);
     let text = serde_json::to_vec(&answer).map_err(|error| error.to_string())?;
     let (path, new) = (directory.join(ANSWER_FILE), directory.join(format!("{ANSWER_FILE}.new")));
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn work(path: &Path) -> Result<Answer, String> {
+fn work(directory: &Path) -> Result<Answer, String> {
+    let path = directory.join(JOB_FILE);
     let wrong = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
-    let job = fs::read(path).map_err(|error| wrong(&error))?;
+    let job = fs::read(&path).map_err(|error| wrong(&error))?;
     let Job { scenario, seed, task } = serde_json::from_slice(&job).map_err(|error| wrong(&error))?;
     // One thread: which namespace a socket is made in is the thread's.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -50,6 +52,9 @@ fn work(path: &Path) -> Result<Answer, String> {
             Task::Measure => {
                 let measured = experiment::run(&scenario, seed).await?;
                 Ok(Answer::Measured(Box::new(measured)))
+            }
+            Task::Trace { bin_ns, end_ns } => {
+                Ok(Answer::Traced(trace::run((&scenario, seed), (bin_ns, end_ns), directory).await?))
             }
             Task::Execute(commands) => Ok(Answer::Executed(execute::run(&scenario, seed, &commands).await?)),
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use self::cpu::Seat;
-use crate::console::{last_lines, readable};
+use crate::console::{Listener, last_lines, readable};
 use crate::kernel::Kernel;
 use crate::limits::{COMMAND_LINE_BYTES_MAX, INIT_ARGUMENTS_MAX};
 use crate::process::{Ending, Supervised};
@@ -39,6 +39,8 @@ pub struct Guest<'host> {
     pub memory_mib: u32,
     /// How long it may take, on the host's clock.
     pub limit: Duration,
+    /// Who hears its console while it runs, if somebody does.
+    pub listener: Option<Listener>,
 }
 
 /// A guest that has switched itself off.
@@ -184,7 +186,9 @@ impl Guest<'_> {
                 .current_dir(at);
         };
         let seat = Seat::take().map_err(failed)?;
-        let start_it = || Supervised::start(self.kernel.path(), set, Some(scratch.path()), |_| ());
+        let mut hear = self.listener.clone().map(Listener::hear_pieces);
+        let tell = move |bytes: &[u8]| hear.iter_mut().for_each(|hear| hear(bytes));
+        let start_it = || Supervised::start(self.kernel.path(), set, Some(scratch.path()), tell);
         let mut process = seat.start(start_it).map_err(failed)?;
         let ending = process.wait(Some(self.limit), stop).map_err(failed)?;
         let (wall, console) = (start.elapsed(), readable(&process.output()));

@@ -35,6 +35,7 @@ fn guest<'host>(kernel: &'host Kernel, program: &'host Path) -> Guest<'host> {
         environment: Vec::new(),
         memory_mib: 128,
         limit: Duration::from_secs(60),
+        listener: None,
     }
 }
 

@@ -1,9 +1,8 @@
-//! What the lines of a trace say.
+//! What the lines of a trace say, whatever platform makes the run.
 
-use dfcp_netem::{Link, LinkStats};
-use dfcp_sim::{End, FlowId, Observer, Packet, Simulation};
+use std::time::Duration;
 
-use crate::plan::Kind;
+use dfcp_proto::{ReceivedSymbols, Stats};
 
 /// A value of a line. `None` where it has no meaning for the transport, or nothing is known yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,24 +27,33 @@ pub(super) fn since<'row, R: Row>(now: &'row R, before: &'row R) -> impl Iterato
     })
 }
 
-/// Of a flow.
+/// A flow at some time; counts are from the start of the run on. `None` where it has no meaning for the transport, or is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct FlowColumns {
-    pub(super) delivered_bytes: u64,
-    pub(super) cwnd_segments: Option<f64>,
-    pub(super) cwnd_bytes: Option<f64>,
-    pub(super) srtt_ms: Option<f64>,
-    pub(super) retransmissions: Option<u64>,
-    pub(super) timeouts: Option<u64>,
-    /// Which the sender took for lost.
-    pub(super) lost_packets: Option<u64>,
-    pub(super) blocks_in_flight: Option<f64>,
-    pub(super) symbols_sent: Option<u64>,
+pub struct FlowColumns {
+    /// Application bytes delivered in order.
+    pub delivered_bytes: u64,
+    /// The congestion window, segments.
+    pub cwnd_segments: Option<f64>,
+    /// The congestion window, bytes.
+    pub cwnd_bytes: Option<f64>,
+    /// The smoothed round-trip time, ms.
+    pub srtt_ms: Option<f64>,
+    /// Segments sent again.
+    pub retransmissions: Option<u64>,
+    /// Retransmission timeouts.
+    pub timeouts: Option<u64>,
+    /// Packets which the sender took for lost.
+    pub lost_packets: Option<u64>,
+    /// Blocks on their way.
+    pub blocks_in_flight: Option<f64>,
+    /// Encoding symbols sent.
+    pub symbols_sent: Option<u64>,
     /// Data datagrams which arrived and were not needed.
-    pub(super) symbols_wasted: Option<u64>,
-    pub(super) p_hat: Option<f64>,
-    /// What the receiver says arrives.
-    pub(super) arrival_mbps: Option<f64>,
+    pub symbols_wasted: Option<u64>,
+    /// The sender's estimate of loss, 0 to 1.
+    pub p_hat: Option<f64>,
+    /// What the receiver says arrives, 10⁶ bit/s.
+    pub arrival_mbps: Option<f64>,
 }
 
 impl Row for FlowColumns {
@@ -68,79 +76,65 @@ impl Row for FlowColumns {
 }
 
 impl FlowColumns {
-    /// How a flow over `kind` stands now.
-    pub(super) fn look<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Kind) -> Self {
-        let delivered_bytes = simulation.flow(id).delivered_bytes;
-        let row = Self { delivered_bytes, ..Self::default() };
-        let ms = |duration: std::time::Duration| duration.as_nanos() as f64 / 1e6;
-        match (simulation.end(id, false), simulation.end(id, true)) {
-            (End::TcpSender(sender), _) => {
-                let (stats, segments) = (sender.stats(), f64::from(sender.cwnd_segments()));
-                Self {
-                    cwnd_segments: Some(segments),
-                    cwnd_bytes: Some(segments * f64::from(sender.config().mss_bytes)),
-                    srtt_ms: sender.srtt().map(ms),
-                    retransmissions: Some(stats.retransmissions),
-                    timeouts: Some(stats.timeouts),
-                    ..row
-                }
-            }
-            (End::Dfcp(sender), End::Dfcp(receiver)) => {
-                let (sent, received) = (sender.stats(), receiver.stats().received);
-                // A classic receiver reports nothing of the kind.
-                let reports = kind != Kind::Classic;
-                Self {
-                    srtt_ms: (!sent.rtt.is_zero()).then(|| ms(sent.rtt)),
-                    blocks_in_flight: Some(sender.blocks_in_flight() as f64),
-                    symbols_sent: Some(sent.sent.total()),
-                    symbols_wasted: Some(received.distinct() - received.useful + received.duplicate),
-                    p_hat: reports.then_some(sent.loss),
-                    arrival_mbps: reports.then_some(sent.arrival_rate_bps as f64 / 1e6),
-                    ..row
-                }
-            }
-            #[cfg(feature = "quic")]
-            (End::Quic(sender), _) => {
-                let path = sender.stats().map(|stats| stats.path);
-                Self {
-                    cwnd_bytes: path.map(|path| path.cwnd as f64),
-                    srtt_ms: path.map(|path| ms(path.rtt)),
-                    lost_packets: path.map(|path| path.lost_packets),
-                    ..row
-                }
-            }
-            _ => row,
+    /// With what the counters of a sender of DFCP say; `reports` where the receiver reports (modern does).
+    #[must_use]
+    pub fn with_dfcp_sender(self, sent: &Stats, reports: bool) -> Self {
+        Self {
+            srtt_ms: (!sent.rtt.is_zero()).then(|| ms(sent.rtt)),
+            symbols_sent: Some(sent.sent.total()),
+            p_hat: reports.then_some(sent.loss),
+            arrival_mbps: reports.then_some(sent.arrival_rate_bps as f64 / 1e6),
+            ..self
         }
+    }
+
+    /// With what a receiver of DFCP has counted.
+    #[must_use]
+    pub fn with_dfcp_receiver(self, received: &ReceivedSymbols) -> Self {
+        Self { symbols_wasted: Some(received.distinct() - received.useful + received.duplicate), ..self }
     }
 }
 
-/// Of a bottleneck, in data's direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct LinkColumns {
-    packets_waiting: f64,
-    stats: LinkStats,
+/// Milliseconds.
+pub(super) fn ms(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e6
 }
 
-/// Packets which a queue dropped because it was full.
-pub(super) fn drops_full(stats: &LinkStats) -> u64 {
-    stats.queue_drops.packets - stats.early_drops.packets
+/// A bottleneck in data's direction at some time; counts are from the start of the run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkColumns {
+    /// Packets waiting.
+    pub packets_waiting: u64,
+    /// Packets which came to it.
+    pub offered: u64,
+    /// Packets which the queue dropped.
+    pub drops: u64,
+    /// Those of them which RED or CoDel dropped though there was room; `None` if the platform does not tell.
+    pub drops_early: Option<u64>,
+    /// Packets which its losses took.
+    pub lost: u64,
+    /// Packets which left it.
+    pub delivered: u64,
+}
+
+impl LinkColumns {
+    /// Packets dropped because the queue was full.
+    #[must_use]
+    pub fn drops_full(&self) -> Option<u64> {
+        self.drops_early.map(|early| self.drops - early)
+    }
 }
 
 impl Row for LinkColumns {
     fn columns(&self) -> Vec<(&'static str, Column)> {
         vec![
-            ("packets_waiting", Column::State(Some(self.packets_waiting))),
-            ("offered", Column::Count(Some(self.stats.offered.packets))),
-            ("drops_full", Column::Count(Some(drops_full(&self.stats)))),
-            ("drops_early", Column::Count(Some(self.stats.early_drops.packets))),
-            ("lost", Column::Count(Some(self.stats.lost.packets))),
-            ("delivered", Column::Count(Some(self.stats.delivered.packets))),
+            ("packets_waiting", Column::State(Some(self.packets_waiting as f64))),
+            ("offered", Column::Count(Some(self.offered))),
+            ("drops", Column::Count(Some(self.drops))),
+            ("drops_full", Column::Count(self.drops_full())),
+            ("drops_early", Column::Count(self.drops_early)),
+            ("lost", Column::Count(Some(self.lost))),
+            ("delivered", Column::Count(Some(self.delivered))),
         ]
-    }
-}
-
-impl LinkColumns {
-    pub(super) fn look(link: &Link<Packet>) -> Self {
-        Self { packets_waiting: link.queue_len() as f64, stats: link.stats() }
     }
 }

@@ -35,6 +35,9 @@ pub enum TraceError {
         "{0} is of another trace; remove it, ask for a new one with --pcap, or give another directory with --output"
     )]
     Stale(String),
+    /// The platform cannot make such a run, or such a trace.
+    #[error("{0}")]
+    Refused(String),
     /// It was asked to stop.
     #[error("the trace was broken off, and its files are removed; start it again when ready")]
     Stopped,

@@ -45,6 +45,17 @@ impl Files {
         Ok(BufWriter::new(file))
     }
 
+    /// Copies a file out of the directory `from`; returns its path here.
+    pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<String, TraceError> {
+        let source = from.join(name);
+        let mut source =
+            File::open(&source).map_err(|error| TraceError::Io { path: source.display().to_string(), error })?;
+        let mut to = self.create(name)?;
+        let copied = io::copy(&mut source, &mut to).and_then(|_| to.flush());
+        copied.map_err(|error| self.error(name, error))?;
+        Ok(self.path(name))
+    }
+
     /// Removes what was begun.
     pub(super) fn discard(&self) {
         for name in &self.begun {

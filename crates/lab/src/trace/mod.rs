@@ -4,7 +4,9 @@ mod choose;
 mod columns;
 mod error;
 mod files;
+mod look;
 mod summary;
+mod tables;
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -15,10 +17,11 @@ use std::time::Duration;
 use dfcp_sim::{Captured, Observer, Pcapng, Simulation, Verifier};
 
 pub use self::choose::{ChoiceError, Wanted, choose};
-use self::columns::{FlowColumns, LinkColumns, Row};
+pub use self::columns::{FlowColumns, LinkColumns};
 pub use self::error::TraceError;
-use self::files::{Csv, Files};
-pub use self::summary::{FlowSummary, LinkSummary, Traced};
+use self::files::Files;
+pub use self::summary::{FlowSummary, FlowTimes, LinkSummary, Traced};
+pub use self::tables::Tables;
 use crate::drive::drive;
 use crate::expand::Run;
 use crate::scenario::{Built, Scenario, build};
@@ -47,6 +50,42 @@ pub struct Settings<'trace> {
     pub stop: &'trace AtomicBool,
 }
 
+impl Settings<'_> {
+    /// The width of a bin and the end, ns.
+    ///
+    /// # Errors
+    /// One of them makes no sense, or there would be too much to write.
+    pub fn times(&self, scenario: &Scenario) -> Result<(u64, u64), TraceError> {
+        let duration = self.duration.unwrap_or_else(|| Duration::from_nanos(scenario.duration_ns));
+        if duration.is_zero() || duration > DURATION_MAX {
+            return Err(TraceError::Duration(duration));
+        }
+        // No longer than the longest duration, which is far from 2⁶⁴ ns.
+        let ns = |duration: Duration| duration.min(DURATION_MAX).as_nanos() as u64;
+        let (bin_ns, end_ns) = (ns(self.bin), ns(duration));
+        if bin_ns == 0 {
+            return Err(TraceError::Bin);
+        }
+        let rows = end_ns.div_ceil(bin_ns).saturating_mul((scenario.flows.len() + scenario.links.len()) as u64);
+        if rows > ROWS_MAX { Err(TraceError::Rows(rows)) } else { Ok((bin_ns, end_ns)) }
+    }
+
+    /// Takes over the tables that a platform has left in the directory `from`; returns their paths. Nothing is left of those which
+    /// cannot be copied whole.
+    ///
+    /// # Errors
+    /// They cannot be read or written.
+    pub fn take_over(&self, from: &Path) -> Result<Vec<String>, TraceError> {
+        let mut files = Files::open(self.directory, self.has_capture)?;
+        let copied = [files::FLOWS, files::QUEUES].into_iter().map(|name| files.copy(name, from)).collect();
+        if let Err(error) = copied {
+            files.discard();
+            return Err(error);
+        }
+        copied
+    }
+}
+
 type Capture = Pcapng<BufWriter<File>>;
 type Watched = Simulation<(Verifier, Option<Capture>)>;
 
@@ -56,7 +95,7 @@ type Watched = Simulation<(Verifier, Option<Capture>)>;
 /// # Errors
 /// A setting makes no sense, the run is impossible, a file cannot be written, or a law was violated.
 pub fn trace(run: &Run, settings: Settings<'_>) -> Result<Traced, TraceError> {
-    let times = limits(&run.scenario, settings)?;
+    let times = settings.times(&run.scenario)?;
     let mut files = Files::open(settings.directory, settings.has_capture)?;
     let outcome = write(run, settings, times, &mut files);
     // What broke a law is worth a look; any other file would end early without saying so.
@@ -80,34 +119,19 @@ fn write(
         let capture = capture(&simulation, &built, files, settings.capture_bytes_max)?;
         simulation.observer_mut().1 = Some(capture);
     }
-    let mut course = Course::new(scenario, &built, files)?;
-    let ended_ns = drive(&mut simulation, (scenario, &built), (bin_ns, end_ns), |simulation, now_ns| {
+    let mut tables = Tables::of(scenario, files)?;
+    let of = (scenario, &built);
+    let ended_ns = drive(&mut simulation, of, (bin_ns, end_ns), |simulation, now_ns| {
         if settings.stop.load(Ordering::Relaxed) {
             return Err(TraceError::Stopped);
         }
-        if now_ns > 0 && now_ns.is_multiple_of(bin_ns) { course.sample(simulation, now_ns) } else { Ok(()) }
+        if now_ns > 0 && now_ns.is_multiple_of(bin_ns) { sample(&mut tables, simulation, of, now_ns) } else { Ok(()) }
     })?;
-    course.sample(&mut simulation, ended_ns)?;
-    let paths = course.finish()?;
+    sample(&mut tables, &mut simulation, of, ended_ns)?;
+    let paths = tables.finish()?;
     let capture = simulation.observer_mut().1.take().map(|capture| end(capture, files)).transpose()?;
     lawful(Verifier::verdict_within(&mut simulation, |observer| &observer.0), settings.directory)?;
     Ok(summary::summary(run, &mut simulation, &built, summary::End { ended_ns, capture, paths, unwatched }))
-}
-
-/// The width of a bin and the end, ns.
-fn limits(scenario: &Scenario, settings: Settings<'_>) -> Result<(u64, u64), TraceError> {
-    let duration = settings.duration.unwrap_or_else(|| Duration::from_nanos(scenario.duration_ns));
-    if duration.is_zero() || duration > DURATION_MAX {
-        return Err(TraceError::Duration(duration));
-    }
-    // No longer than the longest duration, which is far from 2⁶⁴ ns.
-    let ns = |duration: Duration| duration.min(DURATION_MAX).as_nanos() as u64;
-    let (bin_ns, end_ns) = (ns(settings.bin), ns(duration));
-    if bin_ns == 0 {
-        return Err(TraceError::Bin);
-    }
-    let rows = end_ns.div_ceil(bin_ns).saturating_mul((scenario.flows.len() + scenario.links.len()) as u64);
-    if rows > ROWS_MAX { Err(TraceError::Rows(rows)) } else { Ok((bin_ns, end_ns)) }
 }
 
 /// Has the laws checked on all links which the verifier knows how to judge. Returns how many are left out.
@@ -162,63 +186,17 @@ fn lawful(violations: Vec<String>, directory: &Path) -> Result<(), TraceError> {
     }
 }
 
-/// What is written down while a run lasts.
-struct Course<'run> {
-    scenario: &'run Scenario,
-    built: &'run Built,
-    flows: Csv,
-    links: Csv,
-    flows_before: Vec<FlowColumns>,
-    links_before: Vec<LinkColumns>,
-    sampled_ns: u64,
-}
-
-impl<'run> Course<'run> {
-    fn new(scenario: &'run Scenario, built: &'run Built, files: &mut Files) -> Result<Self, TraceError> {
-        let names = |first: &[&'static str], row: &dyn Row| {
-            first.iter().copied().chain(row.columns().iter().map(|(name, _)| *name)).collect::<Vec<_>>()
-        };
-        let flows = names(&["time_s", "flow", "goodput_mbps"], &FlowColumns::default());
-        let links = names(&["time_s", "link"], &LinkColumns::default());
-        Ok(Self {
-            scenario,
-            built,
-            flows: files.csv(files::FLOWS, &flows)?,
-            links: files.csv(files::QUEUES, &links)?,
-            flows_before: vec![FlowColumns::default(); built.flows.len()],
-            links_before: vec![LinkColumns::default(); built.links.len()],
-            sampled_ns: 0,
-        })
-    }
-
-    /// Ends a bin, unless it is empty.
-    fn sample<O: Observer>(&mut self, simulation: &mut Simulation<O>, now_ns: u64) -> Result<(), TraceError> {
-        let bin_ns = now_ns - self.sampled_ns;
-        if bin_ns == 0 {
-            return Ok(());
-        }
-        self.sampled_ns = now_ns;
-        let time_s = (now_ns as f64 / 1e9).to_string();
-        for (place, &id) in self.built.flows.iter().enumerate() {
-            let row = FlowColumns::look(simulation, id, self.scenario.flows[place].transport.kind);
-            let before = std::mem::replace(&mut self.flows_before[place], row);
-            let goodput_mbps = (row.delivered_bytes - before.delivered_bytes) as f64 * 8e3 / bin_ns as f64;
-            let head = [time_s.clone(), (place + 1).to_string(), format!("{goodput_mbps:.6}")];
-            self.flows.add(head.into_iter().chain(columns::since(&row, &before)))?;
-        }
-        for (place, &id) in self.built.links.iter().enumerate() {
-            let row = LinkColumns::look(simulation.link(id));
-            let before = std::mem::replace(&mut self.links_before[place], row);
-            let head = [time_s.clone(), (place + 1).to_string()];
-            self.links.add(head.into_iter().chain(columns::since(&row, &before)))?;
-        }
-        Ok(())
-    }
-
-    /// The paths of the files.
-    fn finish(self) -> Result<Vec<String>, TraceError> {
-        Ok(vec![self.flows.finish()?, self.links.finish()?])
-    }
+/// Ends a bin.
+fn sample(
+    tables: &mut Tables,
+    simulation: &mut Watched,
+    (scenario, built): (&Scenario, &Built),
+    now_ns: u64,
+) -> Result<(), TraceError> {
+    let kinds = scenario.flows.iter().map(|flow| flow.transport.kind);
+    let flows: Vec<_> = built.flows.iter().zip(kinds).map(|(&id, kind)| look::flow(simulation, id, kind)).collect();
+    let links: Vec<_> = built.links.iter().map(|&id| look::link(simulation.link(id))).collect();
+    tables.sample(now_ns, &flows, &links)
 }
 
 #[cfg(test)]

@@ -2,15 +2,17 @@
 
 use dfcp_sim::{Captured, Observer, Simulation};
 use dfcp_time::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::columns::{FlowColumns, drops_full};
+use super::columns::{FlowColumns, LinkColumns};
+use super::look;
 use crate::expand::{Point, Run};
 use crate::plan::Kind;
+use crate::platform::SIM;
 use crate::scenario::Built;
 
 /// A flow from its start to the end of the trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
     /// Counted from 1.
     pub flow: usize,
@@ -37,16 +39,18 @@ pub struct FlowSummary {
 }
 
 /// A bottleneck in data's direction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSummary {
     /// Counted from 1, as in the plan.
     pub link: usize,
     /// Packets which came to it.
     pub offered: u64,
-    /// Those dropped because its queue was full.
-    pub drops_full: u64,
+    /// Those which its queue dropped.
+    pub drops: u64,
+    /// Those of them for which there was no room; `None` if the platform does not tell.
+    pub drops_full: Option<u64>,
     /// Those which RED or CoDel dropped though there was room.
-    pub drops_early: u64,
+    pub drops_early: Option<u64>,
     /// Those which its losses took.
     pub lost: u64,
 }
@@ -54,6 +58,8 @@ pub struct LinkSummary {
 /// A trace which was made, and what it comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traced {
+    /// What made the run: `sim`, or `kernel-6.12.117`.
+    pub platform: String,
     /// Id of the plan.
     pub plan: String,
     /// Label of the series.
@@ -62,7 +68,7 @@ pub struct Traced {
     pub point: Point,
     /// Which repetition.
     pub repetition: u32,
-    /// Seed of the simulation.
+    /// Seed of the run.
     pub seed: u64,
     /// Simulated seconds: fewer than asked for if all flows ended before.
     pub duration_s: f64,
@@ -76,15 +82,93 @@ pub struct Traced {
     pub left_out_packets: Option<u64>,
     /// When it had, s.
     pub capture_full_s: Option<f64>,
-    /// Directions of links on which physical laws were checked.
-    pub verified_links: usize,
+    /// Directions of links on which physical laws were checked; the simulator's alone.
+    pub verified_links: Option<usize>,
     /// Those on which they were not, because of jitter or a rate or delay which changes.
-    pub unverified_links: usize,
+    pub unverified_links: Option<usize>,
     /// What was written.
     pub files: Vec<String>,
 }
 
-/// How a trace ended.
+impl Traced {
+    /// Of a run which `platform` has made, with what it comes to.
+    #[must_use]
+    pub fn of(
+        run: &Run,
+        platform: &str,
+        ended_ns: u64,
+        flows: Vec<FlowSummary>,
+        links: Vec<LinkSummary>,
+        files: Vec<String>,
+    ) -> Self {
+        Self {
+            platform: platform.to_owned(),
+            plan: run.plan.clone(),
+            series: run.series.clone(),
+            point: run.point.clone(),
+            repetition: run.repetition,
+            seed: run.seed,
+            duration_s: ended_ns as f64 / 1e9,
+            flows,
+            links,
+            captured_packets: None,
+            left_out_packets: None,
+            capture_full_s: None,
+            verified_links: None,
+            unverified_links: None,
+            files,
+        }
+    }
+}
+
+/// When what happened to a flow, ns from the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTimes {
+    /// Its connection was opened.
+    pub started_ns: u64,
+    /// Its receiver had the last byte.
+    pub completed_ns: Option<u64>,
+    /// The trace ended.
+    pub ended_ns: u64,
+}
+
+impl FlowSummary {
+    /// Of the flow at `place` (from 0), which stands as `last` at the end.
+    #[must_use]
+    pub fn new(place: usize, transport: Kind, last: &FlowColumns, times: FlowTimes, failure: Option<String>) -> Self {
+        let ns = times.completed_ns.unwrap_or(times.ended_ns).saturating_sub(times.started_ns);
+        Self {
+            flow: place + 1,
+            transport,
+            goodput_mbps: if ns > 0 { last.delivered_bytes as f64 * 8e3 / ns as f64 } else { 0.0 },
+            delivered_bytes: last.delivered_bytes,
+            completed_s: times.completed_ns.map(|ns| ns as f64 / 1e9),
+            srtt_ms: last.srtt_ms,
+            retransmissions: last.retransmissions,
+            timeouts: last.timeouts,
+            lost_packets: last.lost_packets,
+            symbols_wasted: last.symbols_wasted,
+            failure,
+        }
+    }
+}
+
+impl LinkSummary {
+    /// Of the link at `place` (from 0), which stands as `last` at the end.
+    #[must_use]
+    pub fn new(place: usize, last: &LinkColumns) -> Self {
+        Self {
+            link: place + 1,
+            offered: last.offered,
+            drops: last.drops,
+            drops_full: last.drops_full(),
+            drops_early: last.drops_early,
+            lost: last.lost,
+        }
+    }
+}
+
+/// How a trace of the simulator ended.
 pub(super) struct End {
     pub(super) ended_ns: u64,
     /// The capture and its path.
@@ -97,52 +181,23 @@ pub(super) struct End {
 
 pub(super) fn summary<O: Observer>(run: &Run, simulation: &mut Simulation<O>, built: &Built, end: End) -> Traced {
     let flows = (0..built.flows.len()).map(|place| flow(run, simulation, built, place, end.ended_ns)).collect();
-    let links = built.links.iter().enumerate().map(|(place, &id)| {
-        let stats = simulation.link_stats(id);
-        LinkSummary {
-            link: place + 1,
-            offered: stats.offered.packets,
-            drops_full: drops_full(&stats),
-            drops_early: stats.early_drops.packets,
-            lost: stats.lost.packets,
-        }
-    });
-    let links = links.collect();
+    let links = built.links.iter().enumerate();
+    let links = links.map(|(place, &id)| LinkSummary::new(place, &look::link(simulation.link(id)))).collect();
     let (captured, path) = end.capture.unzip();
+    let files = end.paths.into_iter().chain(path).collect();
     Traced {
-        plan: run.plan.clone(),
-        series: run.series.clone(),
-        point: run.point.clone(),
-        repetition: run.repetition,
-        seed: run.seed,
-        duration_s: end.ended_ns as f64 / 1e9,
-        flows,
-        links,
         captured_packets: captured.map(|captured| captured.packets),
         left_out_packets: captured.map(|captured| captured.left_out),
         capture_full_s: captured.and_then(|captured| captured.full_at).map(Time::as_secs_f64),
-        verified_links: simulation.links().count() - end.unwatched,
-        unverified_links: end.unwatched,
-        files: end.paths.into_iter().chain(path).collect(),
+        verified_links: Some(simulation.links().count() - end.unwatched),
+        unverified_links: Some(end.unwatched),
+        ..Traced::of(run, SIM, end.ended_ns, flows, links, files)
     }
 }
 
 fn flow<O: Observer>(run: &Run, simulation: &Simulation<O>, built: &Built, place: usize, ended_ns: u64) -> FlowSummary {
     let (id, transport) = (built.flows[place], run.scenario.flows[place].transport.kind);
-    let (report, last) = (simulation.flow(id), FlowColumns::look(simulation, id, transport));
-    let end_ns = report.completed_at.map_or(ended_ns, Time::as_ns);
-    let ns = end_ns.saturating_sub(report.started_at.as_ns());
-    FlowSummary {
-        flow: place + 1,
-        transport,
-        goodput_mbps: if ns > 0 { report.delivered_bytes as f64 * 8e3 / ns as f64 } else { 0.0 },
-        delivered_bytes: report.delivered_bytes,
-        completed_s: report.completed_at.map(Time::as_secs_f64),
-        srtt_ms: last.srtt_ms,
-        retransmissions: last.retransmissions,
-        timeouts: last.timeouts,
-        lost_packets: last.lost_packets,
-        symbols_wasted: last.symbols_wasted,
-        failure: report.failure,
-    }
+    let (report, last) = (simulation.flow(id), look::flow(simulation, id, transport));
+    let (started_ns, completed_ns) = (report.started_at.as_ns(), report.completed_at.map(Time::as_ns));
+    FlowSummary::new(place, transport, &last, FlowTimes { started_ns, completed_ns, ended_ns }, report.failure)
 }

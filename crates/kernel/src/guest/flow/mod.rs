@@ -16,6 +16,7 @@ use std::rc::Rc;
 use dfcp_lab::course::{FlowBytes, FlowReading};
 use dfcp_lab::plan::Carrier;
 use dfcp_lab::scenario::FlowSpec;
+use dfcp_lab::trace::FlowColumns;
 use dfcp_sim::{Node, Transport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::spawn_local;
@@ -41,6 +42,19 @@ pub(super) struct Told {
     confirmed_ns: Cell<Option<u64>>,
     failure: RefCell<Option<String>>,
     waste: Cell<Option<f64>>,
+    views: Views,
+}
+
+/// What ends add to a line of a trace.
+type View = Box<dyn Fn(FlowColumns) -> FlowColumns>;
+
+#[derive(Default)]
+struct Views(RefCell<Vec<View>>);
+
+impl std::fmt::Debug for Views {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} views", self.0.borrow().len())
+    }
 }
 
 impl Told {
@@ -55,7 +69,19 @@ impl Told {
             confirmed_ns: Cell::new(None),
             failure: RefCell::new(None),
             waste: Cell::new(None),
+            views: Views::default(),
         }
+    }
+
+    /// How the flow stands now, as far as its ends know.
+    pub(super) fn look(&self) -> FlowColumns {
+        let row = FlowColumns { delivered_bytes: self.delivered_bytes.get(), ..FlowColumns::default() };
+        self.views.0.borrow().iter().fold(row, |row, view| view(row))
+    }
+
+    /// From now on, an end adds to it what it knows.
+    fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
+        self.views.0.borrow_mut().push(Box::new(view));
     }
 
     /// Application bytes which arrived in order.

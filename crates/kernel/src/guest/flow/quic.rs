@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use dfcp_lab::trace::FlowColumns;
 use dfcp_sim::{QUIC_NAME, QuicConfig, quic_configs};
 use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 
@@ -37,6 +38,15 @@ pub(super) fn start(ends: &Ends<'_>, config: QuicConfig) -> Result<(), String> {
         told.started_ns.set(told.clock.now_ns());
         let connection = sender.connect_with(client, to, QUIC_NAME)?.await?;
         let mut stream = connection.open_uni().await?;
+        told.add_view(move |row| {
+            let path = connection.stats().path;
+            FlowColumns {
+                cwnd_bytes: Some(path.cwnd as f64),
+                srtt_ms: Some(path.rtt.as_secs_f64() * 1e3),
+                lost_packets: Some(path.lost_packets),
+                ..row
+            }
+        });
         write(&mut stream, bytes).await?;
         stream.finish()?;
         stream.stopped().await?;

@@ -24,6 +24,7 @@ mod namespace;
 mod netlink;
 mod qdisc;
 mod tc;
+mod tcp_info;
 mod wire;
 
 use std::fs::File;
@@ -35,13 +36,16 @@ use std::time::Duration;
 use dfcp_lab::scenario::Layout;
 use dfcp_netem::Loss;
 use dfcp_sim::{Edge, Node};
+use rtnetlink::sys::protocols::NETLINK_SOCK_DIAG;
 
 use self::device::Route;
 pub use self::device::{Counters, RouteMetrics};
 use self::error::Asked;
 pub use self::error::NetworkError;
 use self::namespace::Namespace;
+use self::netlink::Netlink;
 pub use self::netlink::Refusal;
+pub use self::tcp_info::TcpInfo;
 use self::wire::Wire;
 
 /// A network in the kernel. It disappears when this is dropped, its sockets are closed and its processes have ended.
@@ -187,6 +191,17 @@ impl Network {
         let route = route.ok_or_else(none)?;
         let set = self.nodes[host.index()].netlink.set_route(route, metrics);
         set.asked(|| format!("cannot set the metrics of node {}'s route to {to}", host.index()))
+    }
+
+    /// What the TCP of `host` says of its connection to `peer`; `None` if it has none.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn tcp_info(&self, host: Node, peer: Node) -> Result<Option<TcpInfo>, NetworkError> {
+        let what = || format!("cannot read what TCP of node {} says", host.index());
+        let netlink = self.enter(host, || Netlink::open(NETLINK_SOCK_DIAG))?;
+        let mut netlink = netlink.map_err(|error| NetworkError::system(what(), error))?;
+        tcp_info::tcp_info(&mut netlink, self.address(peer)).asked(what)
     }
 
     fn node(&self, node: Node) -> Result<&Namespace, NetworkError> {
