@@ -16,7 +16,7 @@ use dfcp_lab::{Engine, MeasureError, Platform, Run};
 use tempfile::TempDir;
 
 use crate::console::Listener;
-use crate::host::Guest;
+use crate::host::{Guest, mappings_max};
 use crate::job::{ANSWER_FILE, Answer, Commands, JOB_FILE, Job, OUTPUT_FILES, Task};
 use crate::kernel::Kernel;
 
@@ -64,8 +64,11 @@ const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
 ];
 
-/// With more flows the pieces of memory which are kept may become more than a process of the host can map (65 530).
+/// With more flows the pieces of memory which are kept may become more than a process of the host can map where it has Linux's
+/// default ...
 const MALLOC_FLOWS_MAX: usize = 4;
+/// ... but not where it may map so many.
+const MAPPINGS_AMPLE: u64 = 1 << 18;
 
 impl KernelPlatform {
     /// Runs are made by `kernel`; `program` is this program, whose command line is known to have `lab kernel guest`.
@@ -149,7 +152,8 @@ impl KernelPlatform {
 
 /// How the C library of a guest treats memory.
 fn malloc(scenario: &Scenario) -> &'static [(&'static str, &'static str)] {
-    if scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] }
+    let is_ample = mappings_max().is_some_and(|limit| limit >= MAPPINGS_AMPLE);
+    if is_ample || scenario.flows.len() <= MALLOC_FLOWS_MAX { &MALLOC } else { &[] }
 }
 
 /// How long a run of this cost may take.

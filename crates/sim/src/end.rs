@@ -114,6 +114,15 @@ impl End {
         }
     }
 
+    /// When an end whose interface has no room wants to be asked again, or to handle a timer.
+    pub(crate) fn asks_again(&self, now: Time) -> Option<Time> {
+        match self {
+            // It knows whether it has a packet only once it has made it.
+            Self::Quic(_) => Some(now),
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) => self.next_timeout(now),
+        }
+    }
+
     /// For an end which has just sent: until when it has nothing more to send, if that is known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
@@ -122,10 +131,13 @@ impl End {
         }
     }
 
-    /// Whether it sends as fast as its interface takes packets, and so must not be asked for more than that.
+    /// Whether it sends as fast as its interface takes packets, and so must not be asked for more than that. QUIC is held up by its
+    /// socket, which is full long before its window is: without that a path without loss has a queue as long as the window,
+    /// which then grows for ever.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => false,
+            Self::TcpSender(_) | Self::TcpReceiver(_) => false,
+            Self::Quic(_) => true,
             Self::Dfcp(end) => end.waits_for_uplink(),
         }
     }

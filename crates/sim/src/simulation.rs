@@ -265,7 +265,7 @@ impl<O: Observer> Simulation<O> {
         let mut wake = loop {
             let end = &mut self.flows[index].ends[side];
             if waits && self.links[uplink.index()].0.queue_len() > 0 {
-                break end.next_timeout(self.now);
+                break end.asks_again(self.now);
             }
             let Some((size_bytes, body)) = end.poll_transmit(self.now, &mut self.scratch) else {
                 break end.next_timeout(self.now);

@@ -21,6 +21,17 @@ use crate::process::{Ending, Supervised};
 /// What a kernel says before it gives up.
 const PANIC_MARK: &str = "Kernel panic - not syncing: ";
 
+/// What a kernel says when the host refuses to map another of its pages (ENOMEM).
+const NO_MAPPING_MARK: &str = "Error flushing stub syscalls: 12";
+
+/// Where the host says how many mappings a process may have.
+const MAPPINGS_MAX: &str = "/proc/sys/vm/max_map_count";
+
+/// How many mappings a process of this host may have. Nearly every page of a guest's process is one.
+pub(crate) fn mappings_max() -> Option<u64> {
+    std::fs::read_to_string(MAPPINGS_MAX).ok()?.trim().parse().ok()
+}
+
 /// A guest that has not been started.
 ///
 /// It sees the host's files with the rights of this user, read-only. Init gets neither `/proc` nor any other mount, and no
@@ -142,6 +153,15 @@ pub enum GuestError {
         /// Its console.
         console: String,
     },
+    /// A process in it uses more pages than a process of the host can map.
+    #[error(
+        "the host lets no process have more than {limit} mappings, and this guest needs more; as root, \
+         sysctl -w vm.max_map_count=1048576"
+    )]
+    TooFewMappings {
+        /// How many it permits.
+        limit: u64,
+    },
     /// Its program failed before or after the kernel ran.
     #[error(
         "the guest failed ({status}); user-mode Linux needs ptrace and a writable, executable TMPDIR{}",
@@ -194,6 +214,9 @@ impl Guest<'_> {
         let (wall, console) = (start.elapsed(), readable(&process.output()));
         match ending {
             Ending::Exited(status) if status.success() => Ok(Ended { console, wall }),
+            Ending::Exited(_) if console.contains(NO_MAPPING_MARK) => {
+                Err(GuestError::TooFewMappings { limit: mappings_max().unwrap_or_default() })
+            }
             Ending::Exited(status) => Err(match panic_line(&console) {
                 Some(line) => GuestError::Panicked { line: line.to_owned(), console },
                 None => GuestError::Failed { status, console },

@@ -178,6 +178,17 @@ fn a_guest_gets_its_words_and_an_hour_takes_a_moment_and_the_host_is_read_only()
 }
 
 #[test]
+fn a_guest_for_which_the_host_has_too_few_mappings_says_what_to_do() {
+    let Some(kernel) = kernel() else { return };
+    // What a kernel prints then, before it kills the process: here init says it itself.
+    let init = Init::new("echo 'userspace - Error flushing stub syscalls: 12'; exit 3");
+    let error = guest(&kernel, &init.path).run().unwrap_err();
+    let GuestError::TooFewMappings { limit } = error else { panic!("{error}") };
+    assert_eq!(Some(limit), mappings_max());
+    assert!(error.to_string().contains("sysctl -w vm.max_map_count="), "{error}");
+}
+
+#[test]
 fn what_a_command_line_cannot_say_is_refused() {
     let kernel = Kernel::of_test("6.12.1");
     let init = Init::new("");

@@ -89,7 +89,7 @@ impl QuicEnd {
             Some(DatagramEvent::Response(_)) => self.reply = Some(reply),
             None => {}
         }
-        self.work();
+        self.work(now);
     }
 
     fn accept(&mut self, now: Time, incoming: Incoming) {
@@ -116,7 +116,7 @@ impl QuicEnd {
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(instant(now));
         }
-        self.work();
+        self.work(now);
     }
 
     /// The size of the next IP packet, whose UDP payload is put into `out`.
@@ -129,13 +129,18 @@ impl QuicEnd {
         let (_, connection) = self.connection.as_mut()?;
         out.clear();
         let Some(transmit) = connection.poll_transmit(instant(now), 1, out) else {
-            // A pause shorter than a nanosecond must not make time stand still.
-            let earliest = Time::from_ns(now.as_ns().saturating_add(1));
-            self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
+            self.look_at_timers(now);
             return None;
         };
         self.sent_bytes += transmit.size as u64;
         Some(transmit.size as u32 + OVERHEAD_BYTES)
+    }
+
+    fn look_at_timers(&mut self, now: Time) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        // A pause shorter than a nanosecond must not make time stand still.
+        let earliest = Time::from_ns(now.as_ns().saturating_add(1));
+        self.next_timeout = connection.poll_timeout().map(|at| time(at).max(earliest));
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
@@ -158,7 +163,7 @@ impl QuicEnd {
     }
 
     /// Takes what the connection has to tell to the endpoint and to the application.
-    fn work(&mut self) {
+    fn work(&mut self, now: Time) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {
             if let Some(answer) = self.endpoint.handle_event(*handle, event) {
@@ -184,6 +189,8 @@ impl QuicEnd {
         if is_readable {
             self.read();
         }
+        // It may not be asked for packets now: its interface may have no room.
+        self.look_at_timers(now);
     }
 
     /// Keeps quinn supplied: what was written is more than what can have been sent.
