@@ -1,10 +1,13 @@
 //! Whether platforms agree: the same points on both, as sure as the comparison needs them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::claims::name;
+use crate::claims::{Judged, Verdict, digits, name};
 use crate::expand::{Point, Run};
 use crate::platform::Engine;
+use crate::record::Record;
 use crate::table::{Cell, Table};
 
 /// How far two means may be apart where nothing is lost at random, as a share of the reference.
@@ -155,6 +158,61 @@ pub fn runs_needed(run: &Run, table: &Table) -> u32 {
     // The standard error falls with the root of their number.
     let needed = runs as f64 * (error / allowed_mbps).powi(2);
     (needed.ceil().min(f64::from(RUNS_MAX)) as u32).max(FIRST)
+}
+
+/// All records there are of the points of `runs`, whatever number of runs was asked for.
+#[must_use]
+pub fn gather(runs: &[Run], records: &BTreeMap<String, Record>) -> Table {
+    let all: Vec<Run> = runs.iter().flat_map(|run| (1..=RUNS_MAX).map(|repetition| run.repeated(repetition))).collect();
+    Table::gather(&all, records)
+}
+
+/// A claim for every platform that stands beside the simulator in `runs`, which are those of the plan `id`: that both agree.
+#[must_use]
+pub fn judged(id: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec<Judged> {
+    let mut engines: Vec<&Engine> = Vec::new();
+    for run in runs {
+        if !engines.contains(&&run.engine) {
+            engines.push(&run.engine);
+        }
+    }
+    let Some(ours) = engines.iter().find(|engine| engine.is_sim()) else { return Vec::new() };
+    let table = gather(runs, records);
+    let others = engines.iter().filter(|engine| !engine.is_sim());
+    others.map(|other| judge(id, other, &pairs(runs, &table, ours, other))).collect()
+}
+
+fn judge(id: &str, other: &Engine, pairs: &[Pair]) -> Judged {
+    let counts = [false, true].map(|has_loss| (has_loss, Count::of(pairs, has_loss)));
+    let sum = |part: fn(&Count) -> usize| counts.iter().map(|(_, count)| part(count)).sum::<usize>();
+    let (agree, differ, not_sure) = (sum(|count| count.agree), sum(|count| count.differ), sum(|count| count.not_sure));
+    let holds = counts.iter().all(|(has_loss, count)| count.is_reached(*has_loss));
+    let (measured, verdict) = match agree + differ {
+        0 => (format!("no point is sure; dfcp lab agree {id} makes as many runs as it takes"), Verdict::NotRun),
+        sure => (told(pairs, agree, sure, not_sure), if holds { Verdict::Reproduced } else { Verdict::Differs }),
+    };
+    Judged {
+        id: other.label(&format!("{id}.agree")),
+        says: format!(
+            "The simulator's aggregate goodput is that of {}: within {} % at {} % of the points without random loss, within {} % at \
+             {} % of those with it.",
+            other.platform,
+            100.0 * TOLERANCE,
+            100.0 * SHARE,
+            100.0 * TOLERANCE_WITH_LOSS,
+            100.0 * SHARE_WITH_LOSS
+        ),
+        measured,
+        verdict,
+    }
+}
+
+/// The numbers which say so: of the sure points alone.
+fn told(pairs: &[Pair], agree: usize, sure: usize, not_sure: usize) -> String {
+    let ratios = pairs.iter().filter(|pair| pair.outcome != Outcome::NotSure).map(Pair::ratio);
+    let (low, high) = ratios.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
+    let rest = if not_sure > 0 { format!("; {not_sure} are not sure") } else { String::new() };
+    format!("at {agree} of {sure} points; {} to {} times as much{rest}", digits(low), digits(high))
 }
 
 /// What became of points, counted.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::agreement::judged;
 use crate::claims::{Judged, Verdict, digits, judge, name};
 use crate::expand::{Form, Level, Point, Run};
 use crate::metrics::{Measured, label_and_unit, mean_and_sd};
@@ -58,6 +59,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
                 .into_iter()
                 .zip(&plan.claims)
                 .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
+                .chain(judged(&plan.id, runs, records).into_iter().map(|judged| claim_of(plan, judged, Tag::D)))
                 .collect(),
             warnings: few_losses(plan, &table).into_iter().collect(),
             notes,

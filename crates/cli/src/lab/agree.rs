@@ -6,10 +6,9 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::agreement::{
-    Count, Estimate, Outcome, Pair, RUNS_MAX, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, pairs,
-    runs_needed,
+    Count, Estimate, Outcome, Pair, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, gather, pairs, runs_needed,
 };
-use dfcp_lab::{Run, SideBySide, Table, digits, read};
+use dfcp_lab::{Run, SideBySide, digits, read};
 use serde_json::json;
 
 use super::args::{self, AgreeArgs, RunsArg};
@@ -48,7 +47,8 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
     let mut all = Vec::new();
     for plan in &plans {
-        all.extend(pairs(&plan.runs, &gather(plan, &args.results)?, ours.engine(), reference.engine()));
+        let table = gather(&plan.runs, &read(&args.results, &plan.source.plan.id)?);
+        all.extend(pairs(&plan.runs, &table, ours.engine(), reference.engine()));
     }
     write_csv(&all, &args.results)?;
     show(&all, &reference.engine().platform, args.which.json);
@@ -58,19 +58,12 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All records there are of a plan's points.
-fn gather(plan: &SideBySide, results: &Path) -> anyhow::Result<Table> {
-    let runs: Vec<Run> =
-        plan.runs.iter().flat_map(|run| (1..=RUNS_MAX).map(|repetition| run.repeated(repetition))).collect();
-    Ok(Table::gather(&runs, &read(results, &plan.source.plan.id)?))
-}
-
 /// Runs which are still needed so that every mean is sure.
 fn wanted(plans: &[SideBySide], results: &Path) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {
-        let table = gather(plan, results)?;
         let known = read(results, &plan.source.plan.id)?;
+        let table = gather(&plan.runs, &known);
         for run in &plan.runs {
             let needed = runs_needed(run, &table);
             let repeated = (1..=needed).map(|repetition| run.repeated(repetition));

@@ -23,8 +23,8 @@ use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
 use dfcp_lab::{
-    Choice, Form, Judged, Overview, Platform, Run, Settings, SideBySide, Table, expand, judge, overviews, read,
-    run_all, side_by_side, write_csv,
+    Choice, Form, Judged, Overview, Platform, Run, Settings, SideBySide, Table, agreement, expand, judge, overviews,
+    read, run_all, side_by_side, write_csv,
 };
 
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
@@ -174,7 +174,9 @@ fn judge_all<'plan>(plans: &'plan [SideBySide], results: &Path) -> anyhow::Resul
         let table = Table::gather(runs, &records);
         table.failures().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
         let plan = &source.plan;
-        judged.push(JudgedPlan { plan, overviews: overviews(plan, &table), claims: judge(plan, &table) });
+        let mut claims = judge(plan, &table);
+        claims.extend(agreement::judged(id, runs, &records));
+        judged.push(JudgedPlan { plan, overviews: overviews(plan, &table), claims });
     }
     Ok(judged)
 }

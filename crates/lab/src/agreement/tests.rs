@@ -84,3 +84,36 @@ fn unsure_points_are_not_a_part_of_the_share() {
     assert!(count.is_reached(false));
     assert!(!Count { agree: 18, ..count }.is_reached(false) && Count { agree: 18, ..count }.is_reached(true));
 }
+
+/// The claim that both platforms agree, of such points.
+fn claim(mbps: [&[f64]; 4]) -> (Verdict, String) {
+    let runs = runs();
+    let judged = judge("t", &kernel(), &pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel()));
+    assert_eq!(judged.id, "t.agree, kernel-6.12");
+    (judged.verdict, judged.measured)
+}
+
+#[test]
+fn agreement_is_a_claim_which_can_fail() {
+    let (verdict, measured) = claim([&[104.0, 104.0], &[100.0, 100.0], &[81.0, 81.0], &[100.0, 100.0]]);
+    assert_eq!((verdict, &*measured), (Verdict::Reproduced, "at 2 of 2 points; 0.81 to 1.04 times as much"));
+    let (verdict, measured) = claim([&[104.0, 104.0], &[100.0, 100.0], &[79.0, 79.0], &[100.0, 100.0]]);
+    assert_eq!((verdict, &*measured), (Verdict::Differs, "at 1 of 2 points; 0.79 to 1.04 times as much"));
+    let (verdict, measured) = claim([&[104.0], &[100.0], &[100.0, 100.0], &[100.0, 100.0]]);
+    assert_eq!(
+        (verdict, &*measured),
+        (Verdict::Reproduced, "at 1 of 1 points; 1.00 to 1.00 times as much; 1 are not sure")
+    );
+    // What nobody has run, or not often enough, is not praised.
+    for unsure in [[&[100.0][..], &[100.0], &[100.0], &[100.0]], [&[], &[], &[], &[]]] {
+        let (verdict, measured) = claim(unsure);
+        assert!(verdict == Verdict::NotRun && measured.contains("dfcp lab agree t"), "{measured}");
+    }
+}
+
+#[test]
+fn the_simulator_alone_claims_no_agreement() {
+    let alone: Vec<Run> = runs().into_iter().filter(|run| run.engine.is_sim()).collect();
+    assert_eq!(judged("t", &alone, &BTreeMap::new()), []);
+    assert_eq!(judged("t", &runs(), &BTreeMap::new()).len(), 1);
+}
