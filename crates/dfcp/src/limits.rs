@@ -88,7 +88,7 @@ pub(crate) const SLOT: Duration = Duration::from_micros(250);
 /// How fast a full socket drains is measured over at least this: less would be single packets.
 pub(crate) const DRAIN_MEASURED_MIN: Duration = Duration::from_millis(2);
 
-/// ... and what was measured counts for so long after the socket was full.
+/// What was measured of a full socket counts for so long after it was full.
 pub(crate) const DRAIN_VALID: Duration = Duration::from_millis(100);
 
 /// How long an attempt to connect lasts at most, whatever [`Config::connect_timeout`](crate::Config::connect_timeout) says: modern

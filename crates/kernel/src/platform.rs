@@ -64,10 +64,10 @@ const MALLOC: [(&str, &str); 4] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
 ];
 
-/// With more flows the pieces of memory which are kept may become more than a process of the host can map where it has Linux's
-/// default ...
+/// With more flows the pieces of memory which are kept may become more than a process of the host can map by default.
 const MALLOC_FLOWS_MAX: usize = 4;
-/// ... but not where it may map so many.
+
+/// Where a process of the host can map so many, they are kept with any number of flows.
 const MAPPINGS_AMPLE: u64 = 1 << 18;
 
 impl KernelPlatform {
@@ -290,7 +290,10 @@ impl Platform for KernelPlatform {
         }
         match refused(&run.scenario) {
             Some(why) => Err(TraceError::Refused(format!("{}: {why}", self.engine.platform))),
-            None => self.trace_run(run, settings, times),
+            None => {
+                settings.prepare()?;
+                self.trace_run(run, settings, times)
+            }
         }
     }
 }

@@ -176,10 +176,10 @@ pub fn judged(id: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec
             engines.push(&run.engine);
         }
     }
-    let Some(ours) = engines.iter().find(|engine| engine.is_sim()) else { return Vec::new() };
+    let (sims, others): (Vec<&Engine>, Vec<&Engine>) = engines.iter().partition(|engine| engine.is_sim());
+    let Some(ours) = sims.first().filter(|_| !others.is_empty()) else { return Vec::new() };
     let table = gather(runs, records);
-    let others = engines.iter().filter(|engine| !engine.is_sim());
-    others.map(|other| judge(id, other, &pairs(runs, &table, ours, other))).collect()
+    others.iter().map(|other| judge(id, other, &pairs(runs, &table, ours, other))).collect()
 }
 
 fn judge(id: &str, other: &Engine, pairs: &[Pair]) -> Judged {

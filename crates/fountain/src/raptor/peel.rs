@@ -165,9 +165,9 @@ impl Peeler {
         }
     }
 
-    /// Adds the LDPC checks as equations, the first time it is called on an incomplete block.
+    /// Adds the LDPC checks as equations, once, unless the block is complete without them.
     pub(super) fn add_checks(&mut self, draws: impl FnOnce() -> PrecodeDraws) {
-        if !self.checks.is_empty() || self.known_source_bytes == SOURCE_BYTES {
+        if self.known_source_bytes == SOURCE_BYTES {
             return;
         }
         self.source_checks = draws().collect();

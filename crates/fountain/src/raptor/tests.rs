@@ -116,6 +116,29 @@ fn knows_exactly_the_bytes_that_the_thesis_decoder_knows() {
 }
 
 #[test]
+fn decoding_in_steps_knows_what_decoding_at_once_knows() {
+    let (initial, source) = block(77);
+    let encoder = Encoder::new(initial, 3, &source).unwrap();
+    let received = segments(&StatePool::new(initial), &encoder, 3, 47 * SEGMENT_BYTES);
+    let mut stepwise = Decoder::new(initial, 3);
+    for (count, (graph, out)) in (1..).zip(&received) {
+        stepwise.push(Arc::clone(graph), out).unwrap();
+        stepwise.decode();
+        if [10, 44, 46, 47].contains(&count) {
+            let mut at_once = Decoder::new(initial, 3);
+            for (graph, out) in &received[..count] {
+                at_once.push(Arc::clone(graph), out).unwrap();
+            }
+            at_once.decode();
+            assert_eq!(at_once.decoded_bytes(), stepwise.decoded_bytes(), "after {count} segments");
+            let (at_once, stepwise) = (at_once.peel(), stepwise.peel());
+            assert!((0..SOURCE_BYTES).all(|index| at_once.known(index) == stepwise.known(index)));
+        }
+    }
+    assert_eq!(stepwise.into_source().unwrap(), source);
+}
+
+#[test]
 fn every_source_byte_has_three_different_checks() {
     let (initial, _) = block(5);
     let all = PrecodeDraws::new(initial, 8).collect();

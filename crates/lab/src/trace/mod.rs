@@ -70,6 +70,14 @@ impl Settings<'_> {
         if rows > ROWS_MAX { Err(TraceError::Rows(rows)) } else { Ok((bin_ns, end_ns)) }
     }
 
+    /// Makes the directory if it is not there, and looks whether the files of this trace may go there: before a long run.
+    ///
+    /// # Errors
+    /// It cannot be made, or a file of another trace is in it.
+    pub fn prepare(&self) -> Result<(), TraceError> {
+        Files::open(self.directory, self.has_capture).map(drop)
+    }
+
     /// Takes over the tables that a platform has left in the directory `from`; returns their paths. Nothing is left of those which
     /// cannot be copied whole.
     ///

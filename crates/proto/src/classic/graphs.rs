@@ -12,8 +12,8 @@ use crate::shared::memory::MemoryReservation;
 pub(super) const GRAPH_MEMORY_BYTES: u64 = 24 << 10;
 
 /// Every graph which was drawn and paid for. Blocks that use a graph keep it here; up to [`limits::CLASSIC_GRAPHS_MAX`] stay
-/// for later segments, since an honest peer uses its states again and drawing costs more than decoding does. Graphs which are
-/// paid by nobody else than one block, out of the reserve, are that block's own and do not stand here.
+/// for later segments, since an honest peer uses its states again and drawing a graph is dear. Graphs which a block pays for out
+/// of the reserve are that block's own and do not stand here.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     entries: BTreeMap<State, Entry>,
