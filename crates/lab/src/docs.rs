@@ -61,9 +61,10 @@ fn plan(page: &mut String, source: &Source) {
             run.duration_s, run.warm_up_s, run.seeds
         ),
     );
-    let quick = &plan.quick;
-    if !quick.note.is_empty() {
-        line(page, &format!("In short: {}", quick.note));
+    for (form, note) in [("quick", &plan.quick.note), ("small", &plan.small.note)] {
+        if !note.is_empty() {
+            line(page, &format!("With `--{form}`: {note}"));
+        }
     }
     let series: Vec<_> = plan.series.iter().map(|series| series.get_ref().label.as_str()).collect();
     line(page, &format!("Series: {}.", series.join("; ")));

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use crate::plan::{Axis, Plan, PlanError, Source, as_number, set};
+use crate::plan::{Axis, Plan, PlanError, Shorter, Source, as_number, set};
 use crate::platform::Engine;
 use crate::scenario::{Scenario, build, resolve};
 
@@ -27,8 +27,8 @@ pub enum Form {
     Full,
     /// What `[quick]` says: shorter, at fewer points.
     Quick,
-    /// The quick form with no link above 200 Mbit/s, which every platform can run: where a plan has a faster one, all its
-    /// rates come down so that the fastest has 100 Mbit/s, and buffers, windows and bytes with them.
+    /// The quick form, with what `[small]` says, and with no link above 200 Mbit/s, which every platform can run: where a plan
+    /// has a faster one, all its rates come down so that the fastest has 100 Mbit/s, and buffers, windows and bytes with them.
     Small,
 }
 
@@ -153,13 +153,16 @@ impl Run {
 /// What makes no sense, with the line at fault.
 pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let mut base = source.plan.clone();
-    let is_quick = choice.form != Form::Full;
-    if is_quick {
-        shorten(&mut base).map_err(|message| source.error(0, format!("[quick]: {message}")))?;
+    if choice.form != Form::Full {
+        base.run.seeds = 1;
+        shorten(&mut base, &source.plan.quick).map_err(|message| source.error(0, format!("[quick]: {message}")))?;
+    }
+    if choice.form == Form::Small {
+        shorten(&mut base, &source.plan.small).map_err(|message| source.error(0, format!("[small]: {message}")))?;
     }
     let repetitions = choice.seeds.unwrap_or(base.run.seeds);
     let mut found = Vec::new();
-    for point in points(&base, is_quick) {
+    for point in points(&base, choice.form) {
         for index in 0..base.series.len() {
             let scenario = scenario_at(source, &base, index, &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
@@ -184,19 +187,23 @@ fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>) -> f64 {
     if fastest_bps > SMALL_BPS_MAX { SMALL_BPS / fastest_bps as f64 } else { 1.0 }
 }
 
-fn shorten(plan: &mut Plan) -> Result<(), String> {
-    let quick = plan.quick.clone();
-    plan.run.duration_s = quick.duration_s.unwrap_or(plan.run.duration_s);
-    plan.run.warm_up_s = quick.warm_up_s.unwrap_or(plan.run.warm_up_s);
-    plan.run.seeds = quick.seeds.unwrap_or(1);
-    quick.set.iter().try_for_each(|(name, value)| set(plan, name, value))
+fn shorten(plan: &mut Plan, shorter: &Shorter) -> Result<(), String> {
+    plan.run.duration_s = shorter.duration_s.unwrap_or(plan.run.duration_s);
+    plan.run.warm_up_s = shorter.warm_up_s.unwrap_or(plan.run.warm_up_s);
+    plan.run.seeds = shorter.seeds.unwrap_or(plan.run.seeds);
+    shorter.set.iter().try_for_each(|(name, value)| set(plan, name, value))
 }
 
 /// The points of the sweep: one without parameters if nothing is swept.
-fn points(plan: &Plan, is_quick: bool) -> Vec<Vec<(Axis, Value)>> {
+fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
     let mut points = vec![Vec::new()];
     for axis in plan.sweep.iter().map(Spanned::get_ref) {
-        let values = axis.quick.as_ref().filter(|_| is_quick).unwrap_or(&axis.values);
+        let fewer = match form {
+            Form::Full => None,
+            Form::Quick => axis.quick.as_ref(),
+            Form::Small => axis.small.as_ref().or(axis.quick.as_ref()),
+        };
+        let values = fewer.unwrap_or(&axis.values);
         let longer = |point: &Vec<(Axis, Value)>, value: &Value| {
             let mut point = point.clone();
             point.push((axis.clone(), value.clone()));

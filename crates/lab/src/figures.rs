@@ -46,8 +46,12 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             continue;
         }
         let mut notes = plan.notes.clone();
-        if records.values().any(|record| record.form != Form::Full) && !plan.quick.note.is_empty() {
+        let has = |forms: &[Form]| records.values().any(|record| forms.contains(&record.form));
+        if has(&[Form::Quick, Form::Small]) && !plan.quick.note.is_empty() {
             notes.push(format!("Quick run: {}", plan.quick.note));
+        }
+        if has(&[Form::Small]) && !plan.small.note.is_empty() {
+            notes.push(format!("Small run: {}", plan.small.note));
         }
         notes.extend(table.failures().into_iter().map(|sentence| format!("{sentence}.")));
         figures.push(report::Figure {

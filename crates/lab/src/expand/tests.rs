@@ -69,6 +69,29 @@ fn parameters_reach_the_scenario() {
     assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::DropTail]);
 }
 
+#[test]
+fn the_small_form_is_the_quick_one_with_what_small_says() {
+    let slow = PLAN.replace("rate_mbps = 10", "rate_mbps = 10\naccess_mbps = 100");
+    let of = |plan: &str, form| {
+        let source = Source::parse("two.toml", plan).unwrap();
+        expand(&source, Choice { form, seeds: None }).unwrap()
+    };
+    assert_eq!(of(&slow, Form::Small), of(&slow, Form::Quick));
+    let plan = slow
+        .replace("[topology]", "[small]\nseeds = 2\nduration_s = 0.5\nset = { discipline = \"sfq\" }\n[topology]")
+        .replace("quick = [0.1]", "quick = [0.1]\nsmall = [0, 0.2]");
+    let small = of(&plan, Form::Small);
+    assert_eq!(small.len(), 2 * 2 * 2 * 2);
+    let losses: std::collections::BTreeSet<_> = small.iter().map(|run| run.point[0].1.to_string()).collect();
+    assert_eq!(losses.into_iter().collect::<Vec<_>>(), ["0", "0.2"]);
+    for run in &small {
+        assert_eq!((run.scenario.links[0].rate_bps, run.scenario.duration_ns), (5_000_000, 500_000_000));
+    }
+    // A series has the last word over what it sets itself.
+    let disciplines = [&small[0], &small[2]].map(|run| run.scenario.links[0].discipline);
+    assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::Sfq]);
+}
+
 /// Thesis §3.12.2: encoded bytes a second are 250·Inctokens, in a plan as on a socket.
 #[test]
 fn the_token_bucket_of_the_thesis_can_be_swept() {

@@ -16,8 +16,9 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     if plan.id.is_empty() || !plan.id.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
         return Err(source.error(0, "`id` names files: give it letters, digits and hyphens alone"));
     }
-    if plan.run.seeds == 0 || plan.run.seeds > SEEDS_MAX || plan.quick.seeds == Some(0) {
-        return Err(source.error(0, format!("`seeds` in [run] and [quick] lies between 1 and {SEEDS_MAX}")));
+    let seeds = [Some(plan.run.seeds), plan.quick.seeds, plan.small.seeds];
+    if seeds.into_iter().flatten().any(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
+        return Err(source.error(0, format!("`seeds` in [run], [quick] and [small] lies between 1 and {SEEDS_MAX}")));
     }
     if plan.series.is_empty() {
         return Err(source.error(0, "there is nothing to run; add a [[series]] with label and transport"));
@@ -62,18 +63,18 @@ fn no_metric(name: &str) -> String {
 
 fn check_axis(source: &Source, axis: &Spanned<Axis>) -> Result<(), PlanError> {
     let at = axis.span().start;
-    let Axis { parameter, values, quick } = axis.get_ref();
+    let Axis { parameter, values, quick, small } = axis.get_ref();
     if values.is_empty() || values.len() > VALUES_MAX {
         return Err(source.error(at, format!("`values` needs 1 to {VALUES_MAX} of them, not {}", values.len())));
     }
-    let quick = quick.iter().flatten();
-    if let Some(alien) =
-        quick.into_iter().find(|value| !values.iter().any(|other| Level::of(other) == Level::of(value)))
-    {
-        return Err(source.error(
-            at,
-            format!("`quick` has {}, which is not in `values` of `{parameter}`; add it there", Level::of(alien)),
-        ));
+    for (name, some) in [("quick", quick), ("small", small)] {
+        let is_alien = |value: &&Value| !values.iter().any(|other| Level::of(other) == Level::of(value));
+        if let Some(alien) = some.iter().flatten().find(is_alien) {
+            return Err(source.error(
+                at,
+                format!("`{name}` has {}, which is not in `values` of `{parameter}`; add it there", Level::of(alien)),
+            ));
+        }
     }
     Ok(())
 }

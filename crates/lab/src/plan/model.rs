@@ -30,7 +30,10 @@ pub struct Plan {
     pub run: RunTable,
     /// What `--quick` changes.
     #[serde(default)]
-    pub quick: Quick,
+    pub quick: Shorter,
+    /// What `--small` changes beyond that.
+    #[serde(default)]
+    pub small: Shorter,
     /// The network.
     pub topology: Spanned<Topology>,
     /// The flows over it, the same for every series; one flow unless said.
@@ -95,10 +98,10 @@ fn seeds() -> u32 {
     5
 }
 
-/// `[quick]`: a shorter form, which must show the same.
+/// `[quick]` and `[small]`: a shorter form, which must show the same.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Quick {
+pub struct Shorter {
     /// Instead of the run's.
     pub duration_s: Option<f64>,
     /// Instead of the run's.
@@ -312,6 +315,8 @@ pub struct Axis {
     pub values: Vec<toml::Value>,
     /// Its values in a quick run, each of which is in `values`.
     pub quick: Option<Vec<toml::Value>>,
+    /// Its values in a small run, each of which is in `values`; unless given, those of a quick one.
+    pub small: Option<Vec<toml::Value>>,
 }
 
 /// `[[time]]`: a change of a bottleneck.

@@ -18,7 +18,7 @@ fn the_small_plan_is_right() {
 #[test]
 fn errors_name_the_line_and_what_to_do() {
     for (from, to, expected) in [
-        ("seeds = 2", "seeds = 0", "small.toml, line 1: `seeds` in [run] and [quick] lies between 1 and 1000"),
+        ("seeds = 2", "seeds = 0", "small.toml, line 1: `seeds` in [run], [quick] and [small] lies between 1 and 1000"),
         ("title = \"Small\"\n", "", "small.toml, line 1: missing field `title`"),
         ("rate_mbps = 10", "rate_mbps = \"fast\"", "small.toml, line 15: invalid type: string \"fast\", expected f64"),
         (
@@ -106,6 +106,17 @@ fn every_plan_of_the_project_is_right_and_has_a_quick_form() {
         let quick = expand(source, Choice { form: Form::Quick, seeds: None }).unwrap();
         let cost = |runs: &[crate::expand::Run]| runs.iter().map(|run| run.scenario.cost()).sum::<f64>();
         assert!(!quick.is_empty() && cost(&quick) <= cost(&full), "{}", source.file);
+    }
+}
+
+/// What every platform can run must not ask for what only the simulator has.
+#[test]
+fn small_forms_of_the_project_ask_for_no_wfq_unless_a_series_is_about_it() {
+    for source in builtin().unwrap() {
+        for run in expand(&source, Choice { form: Form::Small, seeds: Some(1) }).unwrap() {
+            let has_wfq = run.scenario.links.iter().any(|link| link.discipline == Discipline::Wfq);
+            assert!(!has_wfq || run.series.contains("WFQ"), "{}: {}", source.file, run.series);
+        }
     }
 }
 
