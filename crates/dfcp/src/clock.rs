@@ -8,14 +8,21 @@ use dfcp_time::Time;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     base: Instant,
+    read: fn() -> Instant,
 }
 
 impl Clock {
+    /// Goes by the system's clock.
     pub(crate) fn start() -> Self {
-        Self { base: Instant::now() }
+        Self::start_by(Instant::now)
+    }
+
+    /// Goes by what `read` returns, which must not go back.
+    pub(crate) fn start_by(read: fn() -> Instant) -> Self {
+        Self { base: read(), read }
     }
 
     pub(crate) fn now(self) -> Time {
-        Time::ZERO + self.base.elapsed()
+        Time::ZERO + (self.read)().saturating_duration_since(self.base)
     }
 }

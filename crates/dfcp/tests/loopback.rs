@@ -6,9 +6,11 @@ mod support;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dfcp::{Accept, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream};
+use dfcp::{
+    Accept, Carrier, Config, ConnectError, ConnectionError, Endpoint, Listener, Parameter, Rate, State, Stream,
+};
 use support::{Pattern, local, modern, read_hash, write_pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -400,4 +402,39 @@ fn an_endpoint_whose_runtime_has_ended_says_so_instead_of_waiting() {
     assert!(matches!(error, ConnectError::Connection(ConnectionError::Aborted)), "{error}");
     assert_eq!(runtime().block_on(listener.accept()).unwrap_err().kind(), io::ErrorKind::NotConnected);
     runtime().block_on(endpoint.wait_idle());
+}
+
+thread_local! {
+    static NOW: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+    /// How often it was asked for the time, and how often it asked the system.
+    static READINGS: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
+}
+
+fn read_once_after_each_wait() -> Instant {
+    let now = NOW.get().unwrap_or_else(Instant::now);
+    let (asked, read) = READINGS.get();
+    READINGS.set((asked + 1, read + u64::from(NOW.get().is_none())));
+    NOW.set(Some(now));
+    now
+}
+
+#[test]
+fn an_endpoint_goes_by_the_clock_that_it_is_given() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().on_thread_unpark(|| NOW.set(None)).build().unwrap();
+    runtime.block_on(async {
+        let bind = |accept| Endpoint::bind_with_clock(Carrier::Udp, local(), accept, read_once_after_each_wait);
+        let (server, caller) = (bind(Some(line().into())).unwrap(), bind(None).unwrap());
+        let (ours, theirs) = tokio::join!(caller.connect(server.local_addr(), line()), server.accept());
+        let (mut ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
+        let sending = async {
+            let hash = write_pattern(&mut ours, 1, 4 << 20).await.unwrap();
+            ours.shutdown().await.unwrap();
+            hash
+        };
+        let (sent, received) = tokio::join!(sending, read_hash(&mut theirs));
+        assert_eq!(received.unwrap(), (4 << 20, sent));
+    });
+    let (asked, read) = READINGS.get();
+    assert!(read > 0 && asked >= 2 * read, "asked {asked} times, read the system's clock {read} times");
 }

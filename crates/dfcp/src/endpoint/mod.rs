@@ -19,6 +19,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use dfcp_proto::limits::CONNECT_TIMEOUT_MIN;
 use dfcp_proto::{
@@ -153,16 +154,35 @@ impl Endpoint {
     /// # Panics
     /// As [`bind`](Self::bind).
     pub fn bind_over(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
-        Self::bind_driven(task_runtime(), carrier, addr, accept)
+        Self::bind_driven(task_runtime(), Clock::start(), carrier, addr, accept)
+    }
+
+    /// As [`bind_over`](Self::bind_over), with `now` as its clock instead of the system's: for programs which know more cheaply what
+    /// time it is, because reading the system's clock is dear to them or their time is not the system's. It must not go back. Waiting is
+    /// still the system's: a timer that is due when `now` says so must not be late by the system's monotonic clock.
+    ///
+    /// # Errors
+    /// As [`bind_over`](Self::bind_over).
+    ///
+    /// # Panics
+    /// As [`bind`](Self::bind).
+    pub fn bind_with_clock(
+        carrier: Carrier,
+        addr: SocketAddr,
+        accept: Option<Accept>,
+        now: fn() -> Instant,
+    ) -> io::Result<Self> {
+        Self::bind_driven(task_runtime(), Clock::start_by(now), carrier, addr, accept)
     }
 
     /// As [`bind_over`](Self::bind_over), but never as a task of the runtime whose thread the caller may block.
     pub(crate) fn bind_with_thread(carrier: Carrier, addr: SocketAddr, accept: Option<Accept>) -> io::Result<Self> {
-        Self::bind_driven(None, carrier, addr, accept)
+        Self::bind_driven(None, Clock::start(), carrier, addr, accept)
     }
 
     fn bind_driven(
         runtime: Option<runtime::Handle>,
+        clock: Clock,
         carrier: Carrier,
         addr: SocketAddr,
         accept: Option<Accept>,
@@ -181,7 +201,7 @@ impl Endpoint {
         let wake_queue = if runtime.is_some() { WakeQueue::of_task() } else { WakeQueue::of_thread()? };
         let shared = Arc::new(EndpointShared {
             socket,
-            clock: Clock::start(),
+            clock,
             table: Mutex::new(Table { proto, connections: Vec::new(), released: false, backlog: Some(sender) }),
             wake_queue: Arc::new(wake_queue),
             idle: Notify::new(),

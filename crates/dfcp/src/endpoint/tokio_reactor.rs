@@ -4,6 +4,7 @@ mod timer;
 
 use std::io;
 use std::net::UdpSocket;
+use std::sync::Arc;
 
 use tokio::io::Interest as Watch;
 use tokio::io::unix::AsyncFd;
@@ -19,7 +20,7 @@ use timer::Timer;
 pub(super) struct TokioReactor {
     arrivals: AsyncFd<UdpSocket>,
     timer: Timer,
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
 }
 
 #[expect(deprecated, reason = "its successor is unsafe for types whose descriptor may change; this one's does not")]
@@ -31,7 +32,7 @@ impl TokioReactor {
     /// Registers `socket` and a new timer of `clock`. Must be called within the runtime.
     pub(super) fn new(socket: &Socket, clock: Clock) -> io::Result<Self> {
         let clone = || socket.descriptor().try_clone();
-        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new(clock)?, socket: clone()? })
+        Ok(Self { arrivals: watch(clone()?, Watch::READABLE)?, timer: Timer::new(clock)?, socket: Arc::new(clone()?) })
     }
 
     /// Waits until the socket is ready, the driver is woken or the time is over.
@@ -57,10 +58,10 @@ async fn arrive(arrivals: &AsyncFd<UdpSocket>) {
 
 /// Until there is room to send. It is watched only while somebody waits: the system says so each time that a datagram has
 /// left.
-async fn have_room(socket: &UdpSocket) {
-    match socket.try_clone().and_then(|socket| watch(socket, Watch::WRITABLE)) {
+async fn have_room(socket: &Arc<UdpSocket>) {
+    match watch(Arc::clone(socket), Watch::WRITABLE) {
         Ok(watched) => drop(watched.writable().await),
-        // No descriptor is left: whether there is room is tried from time to time.
+        // The system can watch no more: whether there is room is tried from time to time.
         Err(_) => std::future::pending().await,
     }
 }

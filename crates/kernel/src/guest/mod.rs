@@ -40,7 +40,7 @@ fn work(directory: &Path) -> Result<Answer, String> {
     let Job { scenario, seed, task } = serde_json::from_slice(&job).map_err(|error| wrong(&error))?;
     // One thread: which namespace a socket is made in is the thread's.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_io();
+    runtime.enable_io().on_thread_unpark(clock::on_waited);
     // The runtime's own timers read the clock twice whenever it waits, which is a third of all calls of the system.
     if scenario.flows.iter().any(|flow| flow.transport.kind.is_quic()) {
         runtime.enable_time();

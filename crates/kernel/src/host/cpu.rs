@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// How many guests of this program run on each CPU.
 static GUESTS: Mutex<[u32; CpuSet::MAX_CPU]> = Mutex::new([0; CpuSet::MAX_CPU]);
@@ -24,7 +24,8 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// On the CPU with the fewest guests, of those that this thread may use.
+    /// On the CPU with the fewest guests, of those that this thread may use. Of several, where this thread is: what other
+    /// programs do on them only the system knows, and it has put the thread where there was least to do.
     ///
     /// # Errors
     /// The system does not tell which these are.
@@ -32,7 +33,8 @@ impl Seat {
         let allowed = sched_getaffinity(None)?;
         let mut guests = guests();
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
-        let cpu = cpus.min_by_key(|&cpu| guests[cpu]).ok_or(io::ErrorKind::NotFound)?;
+        let here = sched_getcpu();
+        let cpu = cpus.min_by_key(|&cpu| (guests[cpu], cpu != here)).ok_or(io::ErrorKind::NotFound)?;
         guests[cpu] += 1;
         Ok(Self { cpu, allowed })
     }

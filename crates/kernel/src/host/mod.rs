@@ -191,7 +191,7 @@ impl Guest<'_> {
     /// As those of [`run`](Self::run), or it was stopped.
     pub fn run_unless(&self, stop: &AtomicBool) -> Result<Ended, GuestError> {
         let words = command_line::words(self)?;
-        let scratch = memory::directory(self.memory_mib)?;
+        let scratch = memory::scratch(self.memory_mib, stop)?;
         let failed = |error| GuestError::Start { kernel: self.kernel.path().to_owned(), error };
         let start = Instant::now();
         let set = |command: &mut std::process::Command| {

@@ -6,23 +6,26 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use dfcp::{Carrier, Endpoint, Listener, Stats, Stream};
+use dfcp::{Carrier, Endpoint, Stats, Stream};
 use dfcp_lab::plan::Kind;
 use dfcp_sim::DfcpConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::{Ends, read, write};
+use crate::guest::clock;
 
 pub(super) fn start(ends: &Ends<'_>, config: DfcpConfig) -> Result<(), String> {
     // As in the simulator: the documents carry classic in IP itself.
     let carrier = if ends.spec.transport.kind == Kind::Classic { Carrier::RAW_IP } else { Carrier::Udp };
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let DfcpConfig { sender, receiver } = config;
-    let listener = ends.at(ends.receiver, "DFCP", || Listener::bind_over(carrier, to, receiver))?;
-    let endpoint = ends.at(ends.sender, "DFCP", || Endpoint::bind_over(carrier, from, None))?;
+    let bind = |addr, accept| move || Endpoint::bind_with_clock(carrier, addr, accept, clock::instant);
+    let listener = ends.at(ends.receiver, "DFCP", bind(to, Some(receiver.into())))?;
+    let endpoint = ends.at(ends.sender, "DFCP", bind(from, None))?;
     let (told, bytes) = (Rc::clone(&ends.told), ends.spec.bytes);
     ends.run(async move {
-        let mut stream = Viewed::new(listener.accept().await?);
+        let accepted = listener.accept().await;
+        let mut stream = Viewed::new(accepted.ok_or(io::ErrorKind::ConnectionAborted)?);
         let viewed = stream.clone();
         told.add_view(move |row| row.with_dfcp_receiver(&viewed.stats().received));
         let waste = |stream: &Viewed| {

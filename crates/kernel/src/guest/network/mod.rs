@@ -30,7 +30,6 @@ mod wire;
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
-use std::process::{Child, Command};
 use std::time::Duration;
 
 use dfcp_lab::scenario::Layout;
@@ -105,16 +104,6 @@ impl Network {
     pub fn enter<T>(&self, node: Node, f: impl FnOnce() -> T) -> Result<T, NetworkError> {
         let failed = |error| NetworkError::system(format!("cannot enter node {}", node.index()), error);
         self.node(node)?.enter(&self.home, f).map_err(failed)
-    }
-
-    /// Starts a command in a node's namespace.
-    ///
-    /// # Errors
-    /// The thread could not get there, or the command did not start.
-    pub fn spawn_in(&self, node: Node, command: &mut Command) -> Result<Child, NetworkError> {
-        let spawned = self.enter(node, || command.spawn())?;
-        let program = command.get_program().to_string_lossy().into_owned();
-        spawned.map_err(|error| NetworkError::system(format!("cannot start {program}"), error))
     }
 
     /// The address of a node.

@@ -1,6 +1,6 @@
 //! Ways through networks of several links, and what is around the packets.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use dfcp_kernel::guest::network::{LinkChange, Network};
@@ -137,8 +137,8 @@ fn commands() {
     assert_eq!(here(), home);
     assert!(home != inside && home != other && inside != other);
     let mut command = Command::new("readlink");
-    command.arg("/proc/self/ns/net").env("PATH", "/usr/bin:/bin").stdout(Stdio::piped());
-    let output = network.spawn_in(sender, &mut command).unwrap().wait_with_output().unwrap();
+    command.arg("/proc/self/ns/net").env("PATH", "/usr/bin:/bin");
+    let output = network.enter(sender, || command.output()).unwrap().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), inside.to_string_lossy());
     let panics = || network.enter(sender, || panic!("as it shall"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
