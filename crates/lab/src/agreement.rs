@@ -63,6 +63,8 @@ pub struct Pair {
     pub point: Point,
     /// Whether packets can be lost at random there.
     pub has_loss: bool,
+    /// How far the means may be apart, as a share of the reference's.
+    pub tolerance: f64,
     /// The simulator's.
     pub ours: Estimate,
     /// The other platform's.
@@ -82,16 +84,15 @@ impl Pair {
         let (ours, reference) = (self.ours.mean_mbps, self.reference.mean_mbps);
         if ours == reference { 1.0 } else { ours / reference }
     }
-
-    /// How far the means may be apart.
-    #[must_use]
-    pub fn tolerance(&self) -> f64 {
-        tolerance(self.has_loss)
-    }
 }
 
-fn tolerance(has_loss: bool) -> f64 {
-    if has_loss { TOLERANCE_WITH_LOSS } else { TOLERANCE }
+/// Whether packets of `run` can be lost at random.
+fn has_loss(run: &Run) -> bool {
+    (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link))
+}
+
+fn tolerance(run: &Run) -> f64 {
+    if has_loss(run) { run.tolerance_with_loss.unwrap_or(TOLERANCE_WITH_LOSS) } else { TOLERANCE }
 }
 
 /// Of a cell's runs; `None` without any.
@@ -121,13 +122,13 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
     for run in runs.iter().filter(|run| run.repetition == 1 && run.engine == *ours) {
         let on = |engine: &Engine| estimate(table.at(&engine.label(&run.series), &run.point)?);
         let (Some(ours), Some(reference)) = (on(ours), on(reference)) else { continue };
-        let has_loss = (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link));
-        let tolerance = tolerance(has_loss);
+        let tolerance = tolerance(run);
         let pair = Pair {
             plan: run.plan.clone(),
             series: run.series.clone(),
             point: run.point.clone(),
-            has_loss,
+            has_loss: has_loss(run),
+            tolerance,
             ours,
             reference,
             outcome: Outcome::NotSure,
@@ -148,10 +149,9 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
 #[must_use]
 pub fn runs_needed(run: &Run, table: &Table) -> u32 {
     const FIRST: u32 = 3;
-    let has_loss = (0..run.scenario.links.len()).any(|link| run.scenario.can_lose(link));
     let estimate = table.at(&run.label(), &run.point).and_then(estimate);
     let Some(Estimate { mean_mbps, standard_error_mbps: Some(error), runs }) = estimate else { return FIRST };
-    let allowed_mbps = SURE * tolerance(has_loss) * mean_mbps;
+    let allowed_mbps = SURE * tolerance(run) * mean_mbps;
     if error <= allowed_mbps {
         return (runs as u32).max(FIRST);
     }
@@ -179,10 +179,11 @@ pub fn judged(id: &str, runs: &[Run], records: &BTreeMap<String, Record>) -> Vec
     let (sims, others): (Vec<&Engine>, Vec<&Engine>) = engines.iter().partition(|engine| engine.is_sim());
     let Some(ours) = sims.first().filter(|_| !others.is_empty()) else { return Vec::new() };
     let table = gather(runs, records);
-    others.iter().map(|other| judge(id, other, &pairs(runs, &table, ours, other))).collect()
+    let with_loss = runs.iter().find_map(|run| run.tolerance_with_loss);
+    others.iter().map(|other| judge(id, other, with_loss, &pairs(runs, &table, ours, other))).collect()
 }
 
-fn judge(id: &str, other: &Engine, pairs: &[Pair]) -> Judged {
+fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Judged {
     let counts = [false, true].map(|has_loss| (has_loss, Count::of(pairs, has_loss)));
     let sum = |part: fn(&Count) -> usize| counts.iter().map(|(_, count)| part(count)).sum::<usize>();
     let (agree, differ, not_sure) = (sum(|count| count.agree), sum(|count| count.differ), sum(|count| count.not_sure));
@@ -199,7 +200,7 @@ fn judge(id: &str, other: &Engine, pairs: &[Pair]) -> Judged {
             other.platform,
             100.0 * TOLERANCE,
             100.0 * SHARE,
-            100.0 * TOLERANCE_WITH_LOSS,
+            100.0 * with_loss.unwrap_or(TOLERANCE_WITH_LOSS),
             100.0 * SHARE_WITH_LOSS
         ),
         measured,

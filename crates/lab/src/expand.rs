@@ -95,6 +95,8 @@ pub struct Run {
     pub scenario: Scenario,
     /// What its rates were multiplied with: 1, but in the small form of a plan with fast links.
     pub scale: f64,
+    /// What its plan says of [`Agreement::tolerance_with_loss`](crate::plan::Agreement::tolerance_with_loss).
+    pub tolerance_with_loss: Option<f64>,
     /// What makes it.
     pub engine: Engine,
     /// Of all that decides its figures.
@@ -102,15 +104,16 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(plan: &str, series: &str, point: &Point, (scenario, scale): (&Scenario, f64)) -> Self {
+    fn new(plan: &Plan, series: &str, point: &Point, (scenario, scale): (&Scenario, f64)) -> Self {
         let run = Self {
-            plan: plan.to_owned(),
+            plan: plan.id.clone(),
             series: series.to_owned(),
             point: point.clone(),
             repetition: 1,
             seed: 0,
             scenario: scenario.clone(),
             scale,
+            tolerance_with_loss: plan.agreement.tolerance_with_loss,
             engine: Engine::sim(),
             hash: String::new(),
         };
@@ -175,7 +178,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
         if scale < 1.0 {
             scenario = scenario.scaled(scale);
         }
-        let first = Run::new(&base.id, series, &point, (&scenario, scale));
+        let first = Run::new(&base, series, &point, (&scenario, scale));
         runs.extend((1..=repetitions).map(|repetition| first.repeated(repetition)));
     }
     Ok(runs)

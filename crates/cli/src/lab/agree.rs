@@ -104,8 +104,11 @@ fn show(pairs: &[Pair], reference: &str, is_json: bool) {
     for pair in pairs {
         if pair.plan != plan {
             plan = &pair.plan;
+            let stricter = pairs.iter().find(|pair| pair.plan == *plan && pair.has_loss).map(|pair| pair.tolerance);
+            let stricter = stricter.filter(|&tolerance| tolerance < TOLERANCE_WITH_LOSS);
+            let stricter = stricter.map_or_else(String::new, |share| format!(", within {} % with loss", 100.0 * share));
             output::line(&format!(
-                "\n{}: aggregate goodput, Mbit/s: mean ± standard error (runs)\n{:<34} {:<28} {:>20} {:>20} {:>7}",
+                "\n{}: aggregate goodput, Mbit/s: mean ± standard error (runs){stricter}\n{:<34} {:<28} {:>20} {:>20} {:>7}",
                 printable(plan),
                 "series",
                 "point",
@@ -131,9 +134,14 @@ fn show(pairs: &[Pair], reference: &str, is_json: bool) {
         let count = Count::of(pairs, has_loss);
         let sure = count.agree + count.differ;
         output::line(&format!(
-            "{what}: {} of {sure} points agree within {} % (target: {} %), {} are not sure",
+            "{what}: {} of {sure} points agree within {} %{} (target: {} %), {} are not sure",
             count.agree,
             100.0 * tolerance,
+            if has_loss && pairs.iter().any(|pair| pair.has_loss && pair.tolerance < tolerance) {
+                " or less"
+            } else {
+                ""
+            },
             100.0 * share,
             count.not_sure
         ));

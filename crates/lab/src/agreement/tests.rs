@@ -1,5 +1,5 @@
 use super::*;
-use crate::expand::{Choice, expand};
+use crate::expand::{Choice, Level, expand};
 use crate::metrics::{FlowMeasured, Measured};
 use crate::plan::Source;
 
@@ -47,6 +47,21 @@ fn the_tolerance_is_wider_with_loss() {
 }
 
 #[test]
+fn a_plan_can_ask_for_more() {
+    let runs: Vec<Run> = runs().into_iter().map(|run| Run { tolerance_with_loss: Some(0.1), ..run }).collect();
+    let mbps: [&[f64]; 4] = [&[104.0, 104.0], &[100.0, 100.0], &[115.0, 115.0], &[100.0, 100.0]];
+    let pairs = pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel());
+    let found: Vec<_> = pairs.iter().map(|pair| (pair.tolerance, pair.outcome)).collect();
+    assert_eq!(found, [(TOLERANCE, Outcome::Agrees), (0.1, Outcome::Differs)]);
+    // Of a mean as sure as 20 % need it, 10 % need more runs.
+    let table = table(&runs, &[&[], &[], &[94.0, 106.0], &[]]);
+    let at_loss = runs.iter().find(|run| run.point[0].1 == Level::Number(0.1)).unwrap();
+    assert!(runs_needed(at_loss, &table) > runs_needed(&Run { tolerance_with_loss: None, ..at_loss.clone() }, &table));
+    let says = judge("t", &kernel(), Some(0.1), &pairs).says;
+    assert!(says.contains("within 10 % at 90 % of those with it"), "{says}");
+}
+
+#[test]
 fn what_varies_too_much_does_not_count_on_either_side() {
     // A standard error of 2 % where 1.25 % are allowed; of 5 % where 5 % are.
     let found = outcomes([&[98.0, 102.0], &[100.0, 100.0], &[95.0, 105.0], &[100.0, 100.0]]);
@@ -88,7 +103,7 @@ fn unsure_points_are_not_a_part_of_the_share() {
 /// The claim that both platforms agree, of such points.
 fn claim(mbps: [&[f64]; 4]) -> (Verdict, String) {
     let runs = runs();
-    let judged = judge("t", &kernel(), &pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel()));
+    let judged = judge("t", &kernel(), None, &pairs(&runs, &table(&runs, &mbps), &Engine::sim(), &kernel()));
     assert_eq!(judged.id, "t.agree, kernel-6.12");
     (judged.verdict, judged.measured)
 }

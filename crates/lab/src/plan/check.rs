@@ -4,6 +4,7 @@ use toml::{Spanned, Value};
 
 use super::model::{Axis, Claim, ClaimKind, Where};
 use super::{PlanError, Source};
+use crate::agreement::TOLERANCE_WITH_LOSS;
 use crate::expand::{Choice, Form, Level, expand};
 use crate::metrics::{METRICS, is_metric};
 
@@ -19,6 +20,10 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     let seeds = [Some(plan.run.seeds), plan.quick.seeds, plan.small.seeds];
     if seeds.into_iter().flatten().any(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
         return Err(source.error(0, format!("`seeds` in [run], [quick] and [small] lies between 1 and {SEEDS_MAX}")));
+    }
+    if plan.agreement.tolerance_with_loss.is_some_and(|share| !(0.0 < share && share <= TOLERANCE_WITH_LOSS)) {
+        let message = format!("`tolerance_with_loss` in [agreement] lies above 0, and not above {TOLERANCE_WITH_LOSS}");
+        return Err(source.error(0, message));
     }
     if plan.series.is_empty() {
         return Err(source.error(0, "there is nothing to run; add a [[series]] with label and transport"));

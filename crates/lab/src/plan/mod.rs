@@ -12,8 +12,8 @@ use std::path::Path;
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
 pub use self::model::{
-    Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan, Random, Range,
-    RunTable, Scale, Series, Shape, Shorter, Tag, Topology, Where,
+    Agreement, Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan,
+    Random, Range, RunTable, Scale, Series, Shape, Shorter, Tag, Topology, Where,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};

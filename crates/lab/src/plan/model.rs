@@ -34,6 +34,9 @@ pub struct Plan {
     /// What `--small` changes beyond that.
     #[serde(default)]
     pub small: Shorter,
+    /// How closely platforms must agree.
+    #[serde(default)]
+    pub agreement: Agreement,
     /// The network.
     pub topology: Spanned<Topology>,
     /// The flows over it, the same for every series; one flow unless said.
@@ -114,6 +117,14 @@ pub struct Shorter {
     /// What is lost by it.
     #[serde(default)]
     pub note: String,
+}
+
+/// `[agreement]`: a plan can ask for more than every plan must keep to, never for less.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agreement {
+    /// How far two platforms' means may be apart where packets are lost at random, as a share.
+    pub tolerance_with_loss: Option<f64>,
 }
 
 /// Shapes of networks.

@@ -56,6 +56,11 @@ fn errors_name_the_line_and_what_to_do() {
             "at = { rtt_ms = 1 }",
             "small.toml, line 36: `at` names `rtt_ms`, which is not swept; choose a parameter of a [[sweep]]",
         ),
+        (
+            "[topology]",
+            "[agreement]\ntolerance_with_loss = 0.3\n[topology]",
+            "small.toml, line 1: `tolerance_with_loss` in [agreement] lies above 0, and not above 0.2",
+        ),
         ("within = [1, 10]\n", "", "small.toml, line 36: a claim of this kind needs `within = [low, high]`"),
         (
             "warm_up_s = 0.1",
