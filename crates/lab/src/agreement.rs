@@ -95,18 +95,45 @@ fn tolerance(run: &Run) -> f64 {
     if has_loss(run) { run.tolerance_with_loss.unwrap_or(TOLERANCE_WITH_LOSS) } else { TOLERANCE }
 }
 
-/// Of a cell's runs; `None` without any.
-fn estimate(cell: &Cell) -> Option<Estimate> {
-    let values: Vec<f64> =
-        cell.measured.iter().filter_map(|run| run.value("aggregate_mbps", None, cell.warm_up_s)).collect();
-    if values.is_empty() {
-        return None;
+/// The runs of a point on one platform.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    mean_mbps: f64,
+    /// Sum of the squared deviations, each as a share of the mean.
+    squares: f64,
+    runs: usize,
+}
+
+impl Sample {
+    /// Of a cell's runs; `None` without any.
+    fn of(cell: &Cell) -> Option<Self> {
+        let values: Vec<f64> =
+            cell.measured.iter().filter_map(|run| run.value("aggregate_mbps", None, cell.warm_up_s)).collect();
+        if values.is_empty() {
+            return None;
+        }
+        let mean_mbps = values.iter().sum::<f64>() / values.len() as f64;
+        let share = |value: f64| if mean_mbps == 0.0 { 0.0 } else { value / mean_mbps - 1.0 };
+        let squares = values.iter().map(|&value| share(value).powi(2)).sum();
+        Some(Self { mean_mbps, squares, runs: values.len() })
     }
-    let count = values.len() as f64;
-    let mean_mbps = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean_mbps).powi(2)).sum();
-    let standard_error_mbps = (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt());
-    Some(Estimate { mean_mbps, standard_error_mbps, runs: values.len() })
+
+    /// Its mean and how sure that is, where `all` are the samples of the same point. Three runs are sometimes close to each other by
+    /// chance, and would then be called sure of a wrong mean. So the deviation of a run is what this platform's runs show, but not less than
+    /// what those of all platforms show together.
+    fn estimate(&self, all: &[Self]) -> Estimate {
+        let variance = |squares: f64, freedom: usize| if freedom == 0 { 0.0 } else { squares / freedom as f64 };
+        let together = variance(
+            all.iter().map(|sample| sample.squares).sum(),
+            all.iter().map(|sample| sample.runs - 1).sum::<usize>(),
+        );
+        let own = (self.runs > 1).then(|| variance(self.squares, self.runs - 1).max(together));
+        Estimate {
+            mean_mbps: self.mean_mbps,
+            standard_error_mbps: own.map(|own| self.mean_mbps * (own / self.runs as f64).sqrt()),
+            runs: self.runs,
+        }
+    }
 }
 
 /// Whether a mean is as sure as `tolerance` needs it.
@@ -120,8 +147,10 @@ fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
 pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for run in runs.iter().filter(|run| run.repetition == 1 && run.engine == *ours) {
-        let on = |engine: &Engine| estimate(table.at(&engine.label(&run.series), &run.point)?);
+        let on = |engine: &Engine| Sample::of(table.at(&engine.label(&run.series), &run.point)?);
         let (Some(ours), Some(reference)) = (on(ours), on(reference)) else { continue };
+        let all = [ours, reference];
+        let [ours, reference] = all.map(|sample| sample.estimate(&all));
         let tolerance = tolerance(run);
         let pair = Pair {
             plan: run.plan.clone(),
@@ -144,12 +173,14 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
     pairs
 }
 
-/// Number of runs which a point of `run` needs on its platform until its mean is sure, judged by the existing ones: from 3 to
-/// [`RUNS_MAX`].
+/// Number of runs which a point of `run` needs on its platform until its mean is sure, judged by the existing ones on all `platforms`: from
+/// 3 to [`RUNS_MAX`].
 #[must_use]
-pub fn runs_needed(run: &Run, table: &Table) -> u32 {
+pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine]) -> u32 {
     const FIRST: u32 = 3;
-    let estimate = table.at(&run.label(), &run.point).and_then(estimate);
+    let on = |engine: &Engine| Sample::of(table.at(&engine.label(&run.series), &run.point)?);
+    let all: Vec<Sample> = platforms.iter().filter_map(|platform| on(platform)).collect();
+    let estimate = on(&run.engine).map(|sample| sample.estimate(&all));
     let Some(Estimate { mean_mbps, standard_error_mbps: Some(error), runs }) = estimate else { return FIRST };
     let allowed_mbps = SURE * tolerance(run) * mean_mbps;
     if error <= allowed_mbps {

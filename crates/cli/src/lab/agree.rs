@@ -8,7 +8,7 @@ use dfcp_framing::printable;
 use dfcp_lab::agreement::{
     Count, Estimate, Outcome, Pair, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, gather, pairs, runs_needed,
 };
-use dfcp_lab::{Run, SideBySide, digits, read};
+use dfcp_lab::{Engine, Run, SideBySide, digits, read};
 use serde_json::json;
 
 use super::args::{self, AgreeArgs, RunsArg};
@@ -37,14 +37,14 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     };
     let platforms = platforms::of(&runs)?;
     let plans = lay_out(&sources, &runs, &platforms)?;
+    let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
     for _ in 0..ROUNDS_MAX {
-        let wanted = wanted(&plans, &args.results)?;
+        let wanted = wanted(&plans, &args.results, &[ours.engine(), reference.engine()])?;
         if wanted.is_empty() {
             break;
         }
         make(wanted, platforms.clone(), &runs, args.jobs, args.which.json).await?;
     }
-    let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
     let mut all = Vec::new();
     for plan in &plans {
         let table = gather(&plan.runs, &read(&args.results, &plan.source.plan.id)?);
@@ -59,13 +59,13 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
 }
 
 /// Runs which are still needed so that every mean is sure.
-fn wanted(plans: &[SideBySide], results: &Path) -> anyhow::Result<Vec<Run>> {
+fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine]) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {
         let known = read(results, &plan.source.plan.id)?;
         let table = gather(&plan.runs, &known);
         for run in &plan.runs {
-            let needed = runs_needed(run, &table);
+            let needed = runs_needed(run, &table, platforms);
             let repeated = (1..=needed).map(|repetition| run.repeated(repetition));
             wanted.extend(repeated.filter(|run| !known.contains_key(&run.hash)));
         }
