@@ -142,6 +142,23 @@ impl End {
         }
     }
 
+    /// Whether it wants to know what waits in its interface before it is asked for another packet.
+    pub(crate) fn minds_uplink(&self) -> bool {
+        matches!(self, Self::TcpSender(_))
+    }
+
+    /// So many packets wait there.
+    pub(crate) fn note_uplink(&mut self, packets: usize) {
+        if let Self::TcpSender(sender) = self {
+            sender.note_device_queue(packets);
+        }
+    }
+
+    /// Whether it has more to send when the next packet has left its interface.
+    pub(crate) fn resumes_by_uplink(&self) -> bool {
+        matches!(self, Self::TcpSender(sender) if sender.waits_for_device())
+    }
+
     /// Application bytes which this end has been given, in order.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {

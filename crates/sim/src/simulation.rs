@@ -258,14 +258,18 @@ impl<O: Observer> Simulation<O> {
     fn transmit(&mut self, index: usize, is_receiver: bool) {
         let side = usize::from(is_receiver);
         let uplink = self.flows[index].routes[side][0];
-        let waits = self.flows[index].ends[side].waits_for_uplink();
-        if waits {
+        let (waits, minds) =
+            (self.flows[index].ends[side].waits_for_uplink(), self.flows[index].ends[side].minds_uplink());
+        if waits || minds {
             self.links[uplink.index()].0.advance(self.now);
         }
         let mut wake = loop {
             let end = &mut self.flows[index].ends[side];
             if waits && self.links[uplink.index()].0.queue_len() > 0 {
                 break end.asks_again(self.now);
+            }
+            if minds {
+                end.note_uplink(self.links[uplink.index()].0.queue_len());
             }
             let Some((size_bytes, body)) = end.poll_transmit(self.now, &mut self.scratch) else {
                 break end.next_timeout(self.now);
@@ -286,6 +290,9 @@ impl<O: Observer> Simulation<O> {
             // One packet waits behind the one being sent; when that one has left there is room again.
             let ready = self.links[uplink.index()].0.sent_at();
             wake = wake.map(|at| ready.map_or(at, |ready| at.max(ready)));
+        }
+        if self.flows[index].ends[side].resumes_by_uplink() {
+            wake = wake.into_iter().chain(self.links[uplink.index()].0.sent_at()).min();
         }
         self.event_queue.set_again(self.flows[index].slots[side], wake);
     }

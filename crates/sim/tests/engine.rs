@@ -98,15 +98,15 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x4F2E_4CFA_C497_01D0),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x67F4_ED68_291E_4FD8),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),
-            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0x5E38_EF08_9875_B894)
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xEC86_A2A9_B8D1_9586)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xCF09_9E67_4997_1EB9)
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xD4A3_9BE7_ECFC_C259)
         },
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),

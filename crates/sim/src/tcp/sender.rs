@@ -172,6 +172,17 @@ impl Sender {
         }
     }
 
+    /// Tells how many segments wait in the device of its host, before it is asked for another.
+    pub fn note_device_queue(&mut self, segments: usize) {
+        self.linux.device_waiting = segments as u64;
+    }
+
+    /// Whether it is to be asked again when a segment has left the device.
+    #[must_use]
+    pub fn waits_for_device(&self) -> bool {
+        self.linux.waits_for_device
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {

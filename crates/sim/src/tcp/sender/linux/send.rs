@@ -19,12 +19,15 @@ const BURST_SHIFT: u32 = 10;
 const BURST_RTT_SHIFT: u32 = 9;
 /// A burst waits for a longer one this long at most.
 const DEFER_MAX: Duration = Duration::from_millis(1);
+/// What the kernel counts for a packet beside its data, as a part of what a socket has in the device.
+const PACKET_OVERHEAD_BYTES: u64 = 856;
 /// `hystart_ack_delay`.
 const HYSTART_BURST_MAX_NS: u64 = 1_000_000;
 
 impl Sender {
     /// The next segment of data: what the timer demands, what was lost, and what is new.
     pub(in super::super) fn poll_linux(&mut self, now: Time) -> Option<Segment> {
+        self.linux.waits_for_device = false;
         if std::mem::take(&mut self.linux.head_due) {
             return Some(self.resend(now, self.board.una()));
         }
@@ -38,7 +41,8 @@ impl Sender {
             && self.has_room()
             && let Some(segment) = self.board.next_lost_by_time()
         {
-            return self.pacer.may_send(now, &self.controller, 1).then(|| self.resend(now, segment));
+            let may_send = self.pacer.may_send(now, &self.controller, 1) && self.device_takes(1, true);
+            return may_send.then(|| self.resend(now, segment));
         }
         if let Some(segment) = self.poll_new(now) {
             return Some(segment);
@@ -98,9 +102,24 @@ impl Sender {
             self.validate_window(true);
             return false;
         }
+        if !self.device_takes(u64::from(burst), false) {
+            self.pacer.sleep();
+            self.validate_window(false);
+            return false;
+        }
         self.linux.burst_left = burst;
         self.linux.burst_push = burst > 1;
         true
+    }
+
+    /// `tcp_small_queue_check`: a socket has two bursts in the device, or what goes in 1/1024 s; twice as much where it sends again.
+    fn device_takes(&mut self, burst: u64, is_repeat: bool) -> bool {
+        let bytes = |segments: u64| segments * u64::from(self.config.mss_bytes);
+        let two_bursts = 2 * (PACKET_OVERHEAD_BYTES + bytes(burst));
+        let most = two_bursts.max(self.rate_bytes_per_s() >> BURST_SHIFT) << u32::from(is_repeat);
+        let waiting = self.linux.device_waiting * PACKET_OVERHEAD_BYTES + bytes(self.linux.device_waiting);
+        self.linux.waits_for_device = waiting > most && self.board.outstanding() > 1;
+        !self.linux.waits_for_device
     }
 
     /// `tcp_tso_should_defer`: a longer burst will go when the next acknowledgement comes.
