@@ -185,7 +185,7 @@ fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     let sources = sources(&args.which)?;
     let plans = lay_out(&sources, &args.runs, &*platforms::of(&args.runs)?)?;
     let judged = judge_all(&plans, &args.runs.results)?;
-    let path = report::write(&plans, &args.runs.results, choice(&args.runs).form != Form::Full)?;
+    let path = report::write(&plans, &args.runs.results, choice(&args.runs).form)?;
     show::outcome(&judged, args.which.json, false);
     output::note(&format!("the report is in {}", path.display()));
     Ok(())

@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use dfcp_lab::report::{Report, html};
-use dfcp_lab::{Record, SideBySide, figures, read};
+use dfcp_lab::{Form, Record, SideBySide, figures, read};
 
 /// Writes the page beside the records and says where it is.
 ///
 /// # Errors
 /// Records cannot be read, or the page not be written.
-pub(super) fn write(plans: &[SideBySide], results: &Path, is_quick: bool) -> anyhow::Result<PathBuf> {
-    let mut report = Report { title: "DFCP: the experiments".to_owned(), quick: is_quick, ..Report::default() };
+pub(super) fn write(plans: &[SideBySide], results: &Path, form: Form) -> anyhow::Result<PathBuf> {
+    let mut report = Report { title: "DFCP: the experiments".to_owned(), form, ..Report::default() };
     report.date = date();
     // Records stay in use as long as the code which made them does, so they may be of several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());

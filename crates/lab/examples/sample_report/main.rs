@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         commit: "0123abc".to_owned(),
         date: "2026-01-01 12:00 UTC".to_owned(),
         platform: "none: sample data".to_owned(),
-        quick: true,
+        form: dfcp_lab::Form::Quick,
         figures: figures::all(),
         wall_s: 372.0,
     };

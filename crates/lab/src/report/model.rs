@@ -1,5 +1,7 @@
 //! What a report is made of.
 
+use crate::expand::Form;
+
 /// A report: where and when it was measured, and its figures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
@@ -15,8 +17,8 @@ pub struct Report {
     pub date: String,
     /// What the experiments ran on: `sim`, `emu`, ..
     pub platform: String,
-    /// Whether the runs were the short ones.
-    pub quick: bool,
+    /// Which form of the plans the runs were of.
+    pub form: Form,
     /// In the order in which they are to be shown.
     pub figures: Vec<Figure>,
     /// How long all the runs took by the clock on the wall, in seconds. Not shown unless it is finite and positive.

@@ -7,6 +7,7 @@ use super::model::Report;
 use super::palette::{self, Palette};
 use super::text::{duration, escaped};
 use super::{claims, figure};
+use crate::expand::Form;
 
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"));
 const SCRIPT: &str = include_str!("script.js");
@@ -42,7 +43,11 @@ pub(super) fn page(report: &Report) -> String {
 
 /// Where, when and with what the figures were measured.
 fn particulars(report: &Report) -> String {
-    let runs = if report.quick { "quick: shorter and with fewer seeds than the full ones" } else { "full" };
+    let runs = match report.form {
+        Form::Full => "full",
+        Form::Quick => "quick: shorter and with fewer seeds than the full ones",
+        Form::Small => "small: as the quick ones, with no link above 200 Mbit/s",
+    };
     let is_known = report.wall_s.is_finite() && report.wall_s > 0.0;
     let wall = if is_known { duration(report.wall_s) } else { String::new() };
     let pairs = [

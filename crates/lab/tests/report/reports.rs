@@ -1,5 +1,6 @@
 //! Reports to look at: one by hand, and any.
 
+use dfcp_lab::Form;
 use dfcp_lab::report::{Axis, Claim, Figure, Panel, Point, Report, Role, Scale, Series, Tag, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ pub(crate) fn small() -> Report {
         commit: "0123abc".to_owned(),
         date: "2026-01-01".to_owned(),
         platform: "sim".to_owned(),
-        quick: true,
+        form: Form::Quick,
         figures: vec![
             Figure {
                 id: "S1".to_owned(),
@@ -144,7 +145,19 @@ fn any_figure() -> impl Strategy<Value = Figure> {
 }
 
 pub(crate) fn any_report() -> impl Strategy<Value = Report> {
-    (any_text(), any_text(), any::<bool>(), vec(any_figure(), 0..3), any_value()).prop_map(
-        |(title, host, quick, figures, wall_s)| Report { title, host, quick, figures, wall_s, ..Report::default() },
+    (
+        any_text(),
+        any_text(),
+        prop_oneof![Just(Form::Full), Just(Form::Quick), Just(Form::Small)],
+        vec(any_figure(), 0..3),
+        any_value(),
     )
+        .prop_map(|(title, host, form, figures, wall_s)| Report {
+            title,
+            host,
+            form,
+            figures,
+            wall_s,
+            ..Report::default()
+        })
 }
