@@ -165,6 +165,10 @@ impl Emission {
         if read_bytes <= self.cut_bytes {
             self.read_bytes = self.read_bytes.max(read_bytes);
         }
+        // [window-1]: whatever it says of KiB, a stream holds nothing when all of its blocks are read.
+        if state.blocks_read >= self.next_block {
+            self.read_bytes = self.read_bytes.max(self.cut_bytes);
+        }
         self.acknowledge(0..state.next_needed);
         let mut block = state.next_needed;
         for run in runs {
