@@ -140,7 +140,7 @@ mod tests {
         assert!(!second.is_finished(), "{share_mib} MiB were promised twice of {free_mib}");
         drop(first);
         second.join().unwrap().unwrap();
-        // Who waits can be stopped.
+        // A guest that waits can be stopped.
         let _first = in_one_of(&places, share_mib, &stop).unwrap();
         let may_stop = Arc::clone(&stop);
         let third = thread::spawn(move || in_one_of(&places, share_mib, &may_stop).map(drop));

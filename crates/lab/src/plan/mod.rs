@@ -5,6 +5,7 @@ mod carrier;
 mod check;
 mod model;
 mod parameter;
+mod run;
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +13,12 @@ use std::path::Path;
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
 pub use self::model::{
-    Agreement, Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan,
-    Random, Range, RunTable, Scale, Series, Shape, Shorter, Tag, Topology, Where,
+    Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan, Random, Range,
+    Scale, Series, Shape, Tag, Topology, Where,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
+pub use self::run::{Agreement, RunTable, Shorter};
 
 /// A plan and the text which it was read from.
 #[derive(Clone, Debug)]

@@ -77,7 +77,7 @@ pub(super) struct Linux {
     pub(super) burst_left: u32,
     pub(super) burst_push: bool,
     pub(super) last_sent: Time,
-    /// Segments which wait in the host's own device, and whether it has so many that more wait for it.
+    /// Segments which wait in the host's own device, and whether they keep more from being sent.
     pub(super) device_waiting: u64,
     pub(super) waits_for_device: bool,
     min_rtt_ns: Option<u64>,

@@ -1,0 +1,59 @@
+//! How long and how often a plan is run, and how closely platforms must agree.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// `[run]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunTable {
+    /// Simulated seconds.
+    #[serde(default = "duration_s")]
+    pub duration_s: f64,
+    /// Seconds at the start which goodput leaves out.
+    #[serde(default = "warm_up_s")]
+    pub warm_up_s: f64,
+    /// Runs of every point.
+    #[serde(default = "seeds")]
+    pub seeds: u32,
+}
+
+// The documents' common settings.
+fn duration_s() -> f64 {
+    60.0
+}
+
+fn warm_up_s() -> f64 {
+    15.0
+}
+
+fn seeds() -> u32 {
+    5
+}
+
+/// `[quick]` and `[small]`: a shorter form, which must show the same.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shorter {
+    /// Instead of the run's.
+    pub duration_s: Option<f64>,
+    /// Instead of the run's.
+    pub warm_up_s: Option<f64>,
+    /// Instead of the run's.
+    pub seeds: Option<u32>,
+    /// Parameters by name.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// What is lost by it.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// `[agreement]`: a plan can ask for more than every plan must keep to, never for less.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agreement {
+    /// How far two platforms' means may be apart where packets are lost at random, as a share.
+    pub tolerance_with_loss: Option<f64>,
+}
