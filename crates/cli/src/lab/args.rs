@@ -154,8 +154,8 @@ Examples:
   dfcp lab agree all --jobs 2 --check
 
 Of every point the mean aggregate goodput is compared. Runs are added, up to 40, until the standard error of both means is at \
-most a quarter of what they may be apart: 5 % where nothing is lost at random, 20 % where something is. Points which vary too \
-much for that are listed and not counted.")]
+most a quarter of what they may be apart: 5 % where nothing is lost at random, 20 % where something is, or less if the plan \
+says so. How much a run varies is judged by the runs of both. Points which vary too much are listed and not counted.")]
 pub struct AgreeArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
