@@ -28,7 +28,8 @@ pub enum Form {
     /// What `[quick]` says: shorter, at fewer points.
     Quick,
     /// The quick form, with what `[small]` says, and with no link above 200 Mbit/s, which every platform can run: where a plan
-    /// has a faster one, all its rates come down so that the fastest has 100 Mbit/s, and buffers, windows and bytes with them.
+    /// has a faster one, all its rates come down so that the fastest has 100 Mbit/s, or what the plan says, and buffers,
+    /// windows and bytes with them.
     Small,
 }
 
@@ -172,7 +173,10 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
             found.push((point, &base.series[index].get_ref().label, scenario));
         }
     }
-    let scale = if choice.form == Form::Small { small(found.iter().map(|(_, _, scenario)| scenario)) } else { 1.0 };
+    let scale = match choice.form {
+        Form::Full | Form::Quick => 1.0,
+        Form::Small => small(found.iter().map(|(_, _, scenario)| scenario), source.plan.small.fastest_mbps),
+    };
     let mut runs = Vec::new();
     for (point, series, mut scenario) in found {
         if scale < 1.0 {
@@ -185,9 +189,11 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
 }
 
 /// What the rates of a plan's small form are multiplied with: the same at all its points, or they could not be compared.
-fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>) -> f64 {
+fn small<'run>(scenarios: impl Iterator<Item = &'run Scenario>, fastest_mbps: Option<f64>) -> f64 {
     let fastest_bps = scenarios.map(Scenario::fastest_bps).max().unwrap_or(0);
-    if fastest_bps > SMALL_BPS_MAX { SMALL_BPS / fastest_bps as f64 } else { 1.0 }
+    let becomes_bps = fastest_mbps.map_or(SMALL_BPS, |mbps| mbps * 1e6);
+    let bound_bps = if fastest_mbps.is_some() { becomes_bps } else { SMALL_BPS_MAX as f64 };
+    if fastest_bps as f64 > bound_bps { becomes_bps / fastest_bps as f64 } else { 1.0 }
 }
 
 fn shorten(plan: &mut Plan, shorter: &Shorter) -> Result<(), String> {

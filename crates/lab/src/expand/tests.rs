@@ -92,6 +92,24 @@ fn the_small_form_is_the_quick_one_with_what_small_says() {
     assert_eq!(disciplines, [crate::plan::Discipline::Drr, crate::plan::Discipline::Sfq]);
 }
 
+#[test]
+fn a_small_form_can_be_slower_than_others() {
+    let rates_mbps = |plan: &str| {
+        let source = Source::parse("two.toml", plan).unwrap();
+        let small = expand(&source, Choice { form: Form::Small, seeds: None }).unwrap();
+        let rates = small.iter().map(|run| (run.scenario.links[0].rate_bps, run.scenario.fastest_bps()));
+        let rates: std::collections::BTreeSet<_> =
+            rates.map(|(link, all)| (link / 1_000_000, all / 1_000_000)).collect();
+        rates.into_iter().collect::<Vec<_>>()
+    };
+    let plan = PLAN.replace("rate_mbps = 10", "rate_mbps = 10\naccess_mbps = 100").replace("mbps = 5 }", "mbps = 50 }");
+    assert_eq!(rates_mbps(&plan), [(50, 100)]);
+    let slower = plan.replace("[topology]", "[small]\nfastest_mbps = 20\n[topology]");
+    assert_eq!(rates_mbps(&slower), [(10, 20)]);
+    // It is what the fastest link comes down to, never up.
+    assert_eq!(rates_mbps(&slower.replace("fastest_mbps = 20", "fastest_mbps = 200")), [(50, 100)]);
+}
+
 /// Thesis §3.12.2: encoded bytes a second are 250·Inctokens, in a plan as on a socket.
 #[test]
 fn the_token_bucket_of_the_thesis_can_be_swept() {

@@ -11,6 +11,8 @@ use crate::metrics::{METRICS, is_metric};
 /// More would be a mistake.
 const VALUES_MAX: usize = 1_000;
 const SEEDS_MAX: u32 = 1_000;
+/// What every platform can run.
+const FASTEST_MBPS_MAX: f64 = 200.0;
 
 pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     let plan = &source.plan;
@@ -20,6 +22,13 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     let seeds = [Some(plan.run.seeds), plan.quick.seeds, plan.small.seeds];
     if seeds.into_iter().flatten().any(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
         return Err(source.error(0, format!("`seeds` in [run], [quick] and [small] lies between 1 and {SEEDS_MAX}")));
+    }
+    if plan.quick.fastest_mbps.is_some() {
+        return Err(source.error(0, "`fastest_mbps` belongs to [small]; move it there, or `set` rates in [quick]"));
+    }
+    if plan.small.fastest_mbps.is_some_and(|mbps| !(1.0..=FASTEST_MBPS_MAX).contains(&mbps)) {
+        let message = format!("`fastest_mbps` in [small] lies between 1 and {FASTEST_MBPS_MAX}");
+        return Err(source.error(0, message));
     }
     if plan.agreement.tolerance_with_loss.is_some_and(|share| !(0.0 < share && share <= TOLERANCE_WITH_LOSS)) {
         let message = format!("`tolerance_with_loss` in [agreement] lies above 0, and not above {TOLERANCE_WITH_LOSS}");

@@ -45,6 +45,8 @@ pub struct Shorter {
     /// Parameters by name.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
+    /// `[small]` alone: what the fastest link comes down to, instead of 100 Mbit/s where the plan's is above 200.
+    pub fastest_mbps: Option<f64>,
     /// What is lost by it.
     #[serde(default)]
     pub note: String,

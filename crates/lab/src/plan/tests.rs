@@ -61,6 +61,16 @@ fn errors_name_the_line_and_what_to_do() {
             "[agreement]\ntolerance_with_loss = 0.3\n[topology]",
             "small.toml, line 1: `tolerance_with_loss` in [agreement] lies above 0, and not above 0.2",
         ),
+        (
+            "[topology]",
+            "[small]\nfastest_mbps = 201\n[topology]",
+            "small.toml, line 1: `fastest_mbps` in [small] lies between 1 and 200",
+        ),
+        (
+            "duration_s = 0.2",
+            "fastest_mbps = 20",
+            "small.toml, line 1: `fastest_mbps` belongs to [small]; move it there, or `set` rates in [quick]",
+        ),
         ("within = [1, 10]\n", "", "small.toml, line 36: a claim of this kind needs `within = [low, high]`"),
         (
             "warm_up_s = 0.1",
