@@ -162,7 +162,8 @@ impl Session {
         let length = parameters.encode(&mut payload).expect("room for the parameters");
         let symbol_size = SymbolSize::nearest(input.pick(&[1420, 64, 1472]));
         let options =
-            SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: Features::NONE }.to_bytes();
+            SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: Features::ARRIVAL_CLOCK }
+                .to_bytes();
         let header = Header { s2: input.below(3) as u32, ..self.header(Flags::SYN | Flags::ACK, 0) };
         self.now += Duration::from_millis(input.u8().into());
         if self.emission.opened.is_none() {

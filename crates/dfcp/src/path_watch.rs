@@ -34,6 +34,9 @@ pub struct PathEstimates {
     /// The smoothed round-trip time; `None` while it is unknown.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", serialize_with = "as_milliseconds"))]
     pub rtt: Option<Duration>,
+    /// How long our datagrams wait on their way, above the least lately, whoever fills the queue; `None` while it is unknown.
+    #[cfg_attr(feature = "serde", serde(rename = "queue_ms", serialize_with = "as_milliseconds"))]
+    pub queue: Option<Duration>,
     /// The share of the datagrams that the path loses, 0 to 1. Without evidence, 0.05.
     pub loss: f64,
     /// What the circuit breaker is at: while it is `Testing`, the rate is halved for a second and says nothing about the path.
@@ -42,8 +45,8 @@ pub struct PathEstimates {
 
 #[cfg(feature = "serde")]
 #[expect(clippy::ref_option, reason = "serde's signature")]
-fn as_milliseconds<S: serde::Serializer>(rtt: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    serde::Serialize::serialize(&rtt.map(|rtt| rtt.as_secs_f64() * 1e3), serializer)
+fn as_milliseconds<S: serde::Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&span.map(|span| span.as_secs_f64() * 1e3), serializer)
 }
 
 impl From<&Stats> for PathEstimates {
@@ -52,6 +55,7 @@ impl From<&Stats> for PathEstimates {
             rate_bps: (stats.rate_bps > 0).then_some(stats.rate_bps),
             arrival_rate_bps: stats.arrival_rate_bps,
             rtt: (!stats.rtt.is_zero()).then_some(stats.rtt),
+            queue: stats.queue,
             loss: stats.loss,
             breaker: stats.breaker,
         }

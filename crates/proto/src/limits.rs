@@ -84,8 +84,17 @@ pub const SHORT_PATH_RTT_MAX: Duration = Duration::from_millis(4);
 /// How far behind the highest datagram number a late datagram is still told from a duplicate.
 pub const REPLAY_WINDOW_DATAGRAMS: u64 = dfcp_secure::REPLAY_WINDOW_DATAGRAMS;
 
-/// Marks kept to measure how late reordered datagrams arrive.
+/// Marks kept to measure how late reordered datagrams arrive, and of which reports tell some.
 pub const REORDER_MARKS_MAX: usize = 128;
+
+/// For how long the least one-way delay is remembered, as that of a path without a queue, at least; at most a fifth longer.
+pub const QUEUE_MEMORY: Duration = Duration::from_secs(20);
+
+/// The parts of it that are remembered one by one.
+pub const QUEUE_MEMORY_PARTS: usize = 6;
+
+/// A queue that would take longer is no queue: the peer's clock was set.
+pub const QUEUE_DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// The longest time for which a late datagram is waited for before it counts as lost.
 pub const REORDER_DELAY_MAX: Duration = Duration::from_millis(250);

@@ -62,6 +62,10 @@ pub struct Stats {
     /// Smoothed round-trip time; zero while unknown.
     #[cfg_attr(feature = "serde", serde(rename = "rtt_ms", with = "crate::serde_with::milliseconds"))]
     pub rtt: Duration,
+    /// How long our datagrams wait on their way, above the least lately, by the clock of the peer's newest report; `None` while
+    /// unknown. What others send through the same queue is in it.
+    #[cfg_attr(feature = "serde", serde(rename = "queue_ms", with = "crate::serde_with::optional_milliseconds"))]
+    pub queue: Option<Duration>,
     /// The loss estimate p̂ of our sending direction, 0 to 1.
     pub loss: f64,
     /// Bits per second which the peer says arrive there.

@@ -16,7 +16,7 @@ use dfcp_wire::handshake::{Offer, Payload};
 use dfcp_wire::segment::{
     Ack, Address as Destination, Clear, KeyEpoch, ResetReason, Sealed, Segment, SynAck, SynOptions,
 };
-use dfcp_wire::{DatagramBuffer, EncodeError, Unverified};
+use dfcp_wire::{DatagramBuffer, EncodeError, Features, Unverified};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -95,6 +95,7 @@ struct HalfOpen {
     answered_at: Time,
     offer: Offer,
     symbol_size: u16,
+    features: Features,
     cipher: Cipher,
     /// How often a proof was none.
     failures: u8,
@@ -272,6 +273,7 @@ impl HalfOpens {
             peer_id: half_open.initiator_id,
             offer: half_open.offer,
             symbol_size: half_open.symbol_size,
+            features: half_open.features,
             admitted: credentials.admits(established.pattern(), established.peer().as_ref()),
             established,
             cipher: half_open.cipher,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use dfcp_secure::ReplayWindow;
 use dfcp_time::Time;
+use dfcp_wire::MARKS_MAX;
+use dfcp_wire::feedback::Mark;
 
 use crate::limits::{REORDER_DELAY_MAX, REORDER_MARKS_MAX};
 
@@ -13,6 +15,14 @@ const REORDER_DECAY: f64 = 0.995;
 
 /// Times between marks, at least; together they must span the longest lateness waited for.
 const MARK_SPACING_MIN: Duration = Duration::from_micros(200);
+
+/// How far arrivals had come at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    highest: u64,
+    received: u64,
+    at: Time,
+}
 
 /// What one direction's datagrams looked like on arrival.
 #[derive(Debug)]
@@ -23,8 +33,10 @@ pub(crate) struct Arrivals {
     received: u64,
     bytes: u64,
     seen: ReplayWindow,
-    /// When the highest number reached which value, oldest first.
-    marks: VecDeque<(u64, Time)>,
+    /// How far arrivals had come and when, oldest first.
+    marks: VecDeque<Arrived>,
+    /// When the highest datagram arrived which the last report named.
+    told_at: Time,
     /// How late datagrams arrive: numbers younger than this are not reported yet.
     reorder_delay: Duration,
     rate: RateMeter,
@@ -38,6 +50,7 @@ impl Default for Arrivals {
             bytes: 0,
             seen: ReplayWindow::new(),
             marks: VecDeque::new(),
+            told_at: Time::ZERO,
             reorder_delay: Duration::ZERO,
             rate: RateMeter::default(),
         }
@@ -78,20 +91,21 @@ impl Arrivals {
         true
     }
 
-    fn mark(&mut self, number: u64, now: Time) {
+    /// The datagram `highest` is about to be counted.
+    fn mark(&mut self, highest: u64, now: Time) {
         let spacing = MARK_SPACING_MIN.max(self.reorder_delay / 32);
-        if self.marks.back().is_some_and(|&(_, at)| now.since(at) < spacing) {
+        if self.marks.back().is_some_and(|mark| now.since(mark.at) < spacing) {
             return;
         }
         if self.marks.len() == REORDER_MARKS_MAX {
             self.marks.pop_front();
         }
-        self.marks.push_back((number, now));
+        self.marks.push_back(Arrived { highest, received: self.received + 1, at: now });
     }
 
     /// A datagram came after later ones: remember by how much.
     fn note_late(&mut self, now: Time, number: u64) {
-        let passed_at = self.marks.iter().find(|&&(mark, _)| mark > number).map(|&(_, at)| at);
+        let passed_at = self.marks.iter().find(|mark| mark.highest > number).map(|mark| mark.at);
         let passed_at = passed_at.or_else(|| self.highest.map(|(_, at)| at)).unwrap_or(now);
         let late = now.since(passed_at) + MARK_SPACING_MIN;
         self.reorder_delay = self.reorder_delay.max(late).min(REORDER_DELAY_MAX);
@@ -104,7 +118,8 @@ impl Arrivals {
         if self.reorder_delay.is_zero() || now.since(at) >= self.reorder_delay {
             return Some((highest, at));
         }
-        self.marks.iter().rev().find(|&&(_, at)| now.since(at) >= self.reorder_delay).copied()
+        let settled = self.marks.iter().rev().find(|mark| now.since(mark.at) >= self.reorder_delay);
+        settled.map(|mark| (mark.highest, mark.at))
     }
 
     /// When everything seen so far will have settled.
@@ -112,8 +127,34 @@ impl Arrivals {
         self.highest.map(|(_, at)| at + self.reorder_delay)
     }
 
-    /// To be called with every report, so that an old disturbance is forgotten.
-    pub(crate) fn decay(&mut self) {
+    /// Of the marks between the datagram which the last report named and `highest`, which arrived `at` and which this one names:
+    /// the first, and some spread evenly; newest first, counted back from `highest` and from what has been received by now.
+    pub(crate) fn marks_for_report(&self, (highest, at): (u64, Time)) -> MarksForReport {
+        let newer = self.marks.partition_point(|mark| mark.at <= self.told_at);
+        let end = self.marks.partition_point(|mark| mark.at < at && mark.highest <= highest);
+        let count = end.saturating_sub(newer);
+        let mut chosen = MarksForReport::default();
+        for place in (0..MARKS_MAX.min(count)).rev() {
+            // All of a few; of many the first of each third.
+            let Some(mark) = self.marks.get(newer + place * count / MARKS_MAX.min(count)) else { continue };
+            let back_us = at.since(mark.at).as_micros();
+            let mark = Mark {
+                back_us: u32::try_from(back_us).unwrap_or(u32::MAX),
+                numbers_back: u32::try_from(highest - mark.highest).unwrap_or(u32::MAX),
+                received_back: u32::try_from(self.received - mark.received).unwrap_or(u32::MAX),
+            };
+            // One within the same microsecond says nothing.
+            if mark.back_us > 0 {
+                chosen.marks[chosen.count] = mark;
+                chosen.count += 1;
+            }
+        }
+        chosen
+    }
+
+    /// To be called with every report, which names a datagram that arrived at `told_at`: so an old disturbance is forgotten.
+    pub(crate) fn on_reported(&mut self, told_at: Time) {
+        self.told_at = told_at;
         self.reorder_delay = self.reorder_delay.mul_f64(REORDER_DECAY);
         if self.reorder_delay < MARK_SPACING_MIN {
             self.reorder_delay = Duration::ZERO;
@@ -135,6 +176,19 @@ impl Arrivals {
 
     pub(crate) fn rate_bps(&self, now: Time) -> u64 {
         self.rate.bps(now)
+    }
+}
+
+/// What a report tells of earlier arrivals.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MarksForReport {
+    marks: [Mark; MARKS_MAX],
+    count: usize,
+}
+
+impl MarksForReport {
+    pub(crate) fn as_slice(&self) -> &[Mark] {
+        &self.marks[..self.count]
     }
 }
 
@@ -213,6 +267,58 @@ mod tests {
         arrivals.observe(Time::from_ms(5), 3, 1);
         assert_eq!(arrivals.settled(Time::from_ms(5)).map(|s| s.0), Some(2), "3 may still be overtaken");
         assert_eq!(arrivals.settled(Time::from_ms(60)).map(|s| s.0), Some(3));
+    }
+
+    /// Those which a report tells at `us` of what has arrived by then, as (back µs, numbers back, received back).
+    fn told(arrivals: &mut Arrivals, us: u64) -> Vec<(u32, u32, u32)> {
+        let settled = arrivals.settled(Time::from_us(us)).unwrap();
+        let marks = arrivals.marks_for_report(settled);
+        arrivals.on_reported(settled.1);
+        marks.as_slice().iter().map(|mark| (mark.back_us, mark.numbers_back, mark.received_back)).collect()
+    }
+
+    #[test]
+    fn marks_are_spread_over_what_has_arrived_since_the_last_report() {
+        let mut arrivals = Arrivals::default();
+        // One each 250 µs, of which number 5 is lost.
+        let arrive = |arrivals: &mut Arrivals, numbers: std::ops::Range<u64>| {
+            for number in numbers.filter(|&number| number != 5) {
+                assert!(arrivals.observe(Time::from_us(1_000 + 250 * number), number, 100));
+            }
+        };
+        arrive(&mut arrivals, 0..1);
+        assert_eq!(told(&mut arrivals, 1_000), []);
+        arrive(&mut arrivals, 1..4);
+        assert_eq!(told(&mut arrivals, 1_750), [(250, 1, 1), (500, 2, 2)]);
+        arrive(&mut arrivals, 4..15);
+        // Between 4, the first since then, and 14.
+        assert_eq!(told(&mut arrivals, 4_500), [(750, 3, 3), (1_500, 6, 6), (2_500, 10, 9)]);
+        assert_eq!(told(&mut arrivals, 5_000), [], "nothing since");
+    }
+
+    proptest::proptest! {
+        /// Whatever arrives in whatever order: a report may have them as they are (`spec/wire-format.md` §9).
+        #[test]
+        fn marks_are_such_as_a_report_may_have(
+            steps in proptest::collection::vec((0_u64..40, 0_u64..3_000, proptest::bool::weighted(0.2)), 1..300),
+        ) {
+            let (mut arrivals, mut us, mut highest) = (Arrivals::default(), 0, 0_u64);
+            for (step, pause_us, is_reported) in steps {
+                us += pause_us;
+                let number = (highest + step).saturating_sub(8);
+                arrivals.observe(Time::from_us(us), number, 100);
+                highest = highest.max(number);
+                let settled = arrivals.settled(Time::from_us(us)).filter(|_| is_reported);
+                let Some(settled) = settled else { continue };
+                let marks = arrivals.marks_for_report(settled);
+                let report = dfcp_wire::feedback::Report::default();
+                let mut out = [0; 256];
+                let mut writer = dfcp_wire::feedback::ReportWriter::new(&mut out, &report).unwrap();
+                proptest::prop_assert!(marks.as_slice().is_empty() || writer.marks(marks.as_slice()), "{marks:?}");
+                arrivals.on_reported(settled.1);
+                arrivals.marks_for_report(settled).as_slice().iter().for_each(|mark| assert!(mark.back_us > 0));
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dfcp_time::Time;
-use dfcp_wire::feedback::Report;
+use dfcp_wire::feedback::{Record, Records, Report};
 
 use crate::error::PeerMisbehaved;
 use crate::path::arrivals::expand;
@@ -11,6 +11,7 @@ use crate::path::credit::Spending;
 use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::numbers::DatagramNumbers;
+use crate::path::queue_delay::QueueDelay;
 use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
 use crate::path::rtt::RttEstimator;
 
@@ -45,6 +46,9 @@ pub(crate) struct Flight {
     in_flight: InFlight,
     receiver: ReceiverFlowControl,
     loss: LossEstimator,
+    queue_delay: QueueDelay,
+    /// Whether both ends have chosen that reports have the receiver's clock.
+    reads_clock: bool,
     reported: Option<Reported>,
     last_report_at: Time,
     last_sent: Time,
@@ -56,6 +60,11 @@ impl Flight {
     /// The handshake is done: the peer's silence counts from now.
     pub(crate) fn establish(&mut self, now: Time) {
         self.last_report_at = now;
+    }
+
+    /// Whether reports have the receiver's clock.
+    pub(crate) fn set_reads_clock(&mut self, reads_clock: bool) {
+        self.reads_clock = reads_clock;
     }
 
     /// A data datagram has been sent.
@@ -94,6 +103,30 @@ impl Flight {
         Ok(Named { number, highest, is_stale: self.reported.is_some_and(overtaken) })
     }
 
+    /// Takes in what a report says of the receiver's clock; before the fate of what it names is settled.
+    pub(crate) fn on_clock(&mut self, now: Time, named: Named, records: &Records<'_>) {
+        if !self.reads_clock {
+            return;
+        }
+        let mut clock_us = None;
+        let mut marks = None;
+        for record in records.clone() {
+            match record {
+                Record::ArrivalClock(us) => clock_us = Some(us),
+                Record::Marks(of_report) => marks = Some(of_report),
+                _ => {}
+            }
+        }
+        let Some(clock_us) = clock_us else { return };
+        let in_flight = &self.in_flight;
+        let of_highest = in_flight.sent_at(named.highest).map(|sent_at| (sent_at, clock_us));
+        let of_marks = marks.into_iter().flatten().filter_map(|mark| {
+            let number = named.highest.checked_sub(mark.numbers_back.into())?;
+            Some((in_flight.sent_at(number)?, clock_us.wrapping_sub(mark.back_us)))
+        });
+        self.queue_delay.on_report(now, of_highest.into_iter().chain(of_marks));
+    }
+
     /// Takes in what a report says of our datagrams: the fate of all up to the highest is known (\[data-4\]), and
     /// `on_fate` is told of each. Returns the RTT sample, if there is one.
     ///
@@ -115,7 +148,7 @@ impl Flight {
         if received > sent {
             return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });
         }
-        let age = self.in_flight.age(named.highest, now);
+        let age = self.in_flight.sent_at(named.highest).map(|sent_at| now.since(sent_at));
         let passed = numbers.sent_before(named.highest + 1);
         self.settle(Reported { number: named.number, highest: named.highest, passed, received }, on_fate);
         // A peer that claims to have held it for longer than it was gone says nothing about the path ([report-7]).
@@ -182,6 +215,16 @@ impl Flight {
 
     pub(crate) fn loss(&self) -> &LossEstimator {
         &self.loss
+    }
+
+    /// How long our datagrams wait on their way, if the peer's clock tells.
+    pub(crate) fn queue_delay(&self) -> Option<Duration> {
+        self.queue_delay.latest()
+    }
+
+    /// The path is another: what was known of its delay says nothing.
+    pub(crate) fn on_new_path(&mut self) {
+        self.queue_delay = QueueDelay::default();
     }
 
     /// What the newest report said.

@@ -1,7 +1,6 @@
 //! Data datagrams whose fate is unknown: sent, and not yet passed by the highest number in a report.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::StreamId;
@@ -47,9 +46,9 @@ impl InFlight {
         self.sent.front().is_some_and(|sent| sent.number <= highest).then(|| self.sent.pop_front()).flatten()
     }
 
-    /// The age at `now` of the datagram numbered `number`, if it is still in flight.
-    pub(crate) fn age(&self, number: u64, now: Time) -> Option<Duration> {
+    /// When the datagram numbered `number` was sent, if it is still in flight.
+    pub(crate) fn sent_at(&self, number: u64) -> Option<Time> {
         let index = self.sent.binary_search_by_key(&number, |sent| sent.number).ok()?;
-        self.sent.get(index).map(|sent| now.since(sent.at))
+        self.sent.get(index).map(|sent| sent.at)
     }
 }

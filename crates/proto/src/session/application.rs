@@ -165,6 +165,7 @@ impl Session {
         stats.sent = counters.sent;
         stats.wasted = streams.send.wasted();
         stats.loss = streams.send.flight.loss().estimate();
+        stats.queue = streams.send.flight.queue_delay();
         stats.stream_bytes_acknowledged = counters.acknowledged_bytes;
         stats.blocks_acknowledged = counters.acknowledged_blocks;
         stats.blocks_repeated = counters.blocks_repeated;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dfcp_secure::{Cipher, Established, Pattern};
 use dfcp_time::Time;
+use dfcp_wire::Features;
 use dfcp_wire::handshake::Offer;
 use dfcp_wire::segment::ResetReason;
 
@@ -26,6 +27,7 @@ pub(crate) struct Proven {
     pub(crate) peer_id: u32,
     pub(crate) offer: Offer,
     pub(crate) symbol_size: u16,
+    pub(crate) features: Features,
     pub(crate) established: Established,
     pub(crate) cipher: Cipher,
     pub(crate) admitted: bool,
@@ -91,6 +93,7 @@ impl Session {
         common.link.local_id = proven.local_id;
         common.link.peer_id = Some(proven.peer_id);
         common.symbol_size = proven.symbol_size;
+        common.features = proven.features;
         let first_contact = proven.established.pattern() == Pattern::FirstContact;
         common.link.keys = Some(Box::new(Protection::new(proven.established, proven.cipher)));
         let mut opening = Opening::accept(now);

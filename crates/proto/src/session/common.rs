@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_time::Time;
+use dfcp_wire::Features;
 use dfcp_wire::handshake::{Offer, Parameters};
 use dfcp_wire::segment::Segment;
 use rand_chacha::ChaCha20Rng;
@@ -26,6 +27,8 @@ pub(super) struct Common {
     pub(super) role: Role,
     /// The configured one, or what both ends have agreed on.
     pub(super) symbol_size: u16,
+    /// Those which both ends have chosen; none before.
+    pub(super) features: Features,
     /// The configured ones, or what the path needs.
     pub(super) overhead_bytes: u32,
     /// What the system holds of what arrives until we look at it; 0 for unknown.
@@ -58,6 +61,7 @@ impl Common {
         Self {
             role,
             symbol_size: config.symbol_size,
+            features: Features::NONE,
             overhead_bytes: config.overhead_bytes,
             receive_queue_bytes: 0,
             random,

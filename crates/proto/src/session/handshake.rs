@@ -26,12 +26,12 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
 }
 
 /// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
-pub(crate) const FEATURES: Features = Features::NONE;
+pub(crate) const FEATURES: Features = Features::ARRIVAL_CLOCK;
 
-/// The options of every modern SYN, and of the SYNACK of an unsealed one.
-pub(crate) fn syn_options(symbol_size: u16) -> SynOptions {
+/// The options of a modern SYN, which offers [`FEATURES`], and of the SYNACK of an unsealed one, which chooses of them.
+pub(crate) fn syn_options(symbol_size: u16, features: Features) -> SynOptions {
     let symbol_size = SymbolSize::nearest(symbol_size);
-    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features: FEATURES }
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features }
 }
 
 /// Whether a SYNACK chooses nothing that we have not offered (\[open-18\]).
@@ -39,7 +39,8 @@ pub(crate) const fn are_offered(features: Features) -> bool {
     FEATURES.contains(features)
 }
 
-/// Whether a segment is of no feature, or of one that the session has chosen (\[open-40\]).
+/// Whether a segment is of no feature, or of one that the session has chosen (\[open-40\]). No feature which we choose has
+/// segments of its own.
 #[inline]
 pub(crate) const fn is_permitted(segment: &Segment) -> bool {
     FEATURES.contains(segment.needs())

@@ -7,7 +7,7 @@ use dfcp_secure::{Cipher, HandshakeError, Initiator, InitiatorKeys, MESSAGE_BYTE
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, Payload};
 use dfcp_wire::segment::{Clear, Received, ResetReason, Segment, SynOptions};
-use dfcp_wire::{EncodeError, overhead_bytes};
+use dfcp_wire::{EncodeError, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 
 use crate::config::Config;
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::common::Common;
-use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, are_offered, symbol_size_max, syn_options};
+use crate::session::handshake::{FEATURES, PeerLimits, SYMBOL_SIZE_MIN, are_offered, symbol_size_max, syn_options};
 use crate::session::opening::{Agreed, Opening, Stage};
 use crate::session::protection::Protection;
 use crate::session::{End, Stop};
@@ -46,6 +46,7 @@ struct Answer {
     peer_id: u32,
     offer: Offer,
     symbol_size: u16,
+    features: Features,
     echo: u32,
 }
 
@@ -60,7 +61,7 @@ impl Call {
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
         let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;
-        let prologue = prologue(&syn_options(config.symbol_size).to_bytes(), local_id);
+        let prologue = prologue(&syn_options(config.symbol_size, FEATURES).to_bytes(), local_id);
         let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
         let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
         let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
@@ -146,12 +147,12 @@ fn accepted(credentials: &Credentials, offered_size: u16, plain: &[u8]) -> Optio
     let &[cipher] = inner.ciphers? else { return None };
     let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
     let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
-    inner.features.filter(|&features| are_offered(features))?;
+    let features = inner.features.filter(|&features| are_offered(features))?;
     let symbol_size = inner.symbol_size?;
     if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
         return None;
     }
-    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, echo })
+    Some(Answer { third: None, cipher, peer_id, offer, symbol_size, features, echo })
 }
 
 /// Why a second message was not taken.
@@ -231,6 +232,7 @@ impl Opening {
             common.rtt.guess(sample);
         }
         common.symbol_size = answer.symbol_size;
+        common.features = answer.features;
         common.link.keys = Some(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use dfcp_time::Time;
-use dfcp_wire::DatagramBuffer;
 use dfcp_wire::handshake::Parameters;
 use dfcp_wire::segment::{ResetReason, Segment, Syn, SynAck};
+use dfcp_wire::{DatagramBuffer, Features};
 
 use crate::error::{ConnectionError, Dropped};
 use crate::session::common::Common;
-use crate::session::handshake::{Handshake, Opener, PeerLimits, are_offered, offered_symbol_size, syn_options};
+use crate::session::handshake::{
+    FEATURES, Handshake, Opener, PeerLimits, are_offered, offered_symbol_size, syn_options,
+};
 use crate::session::link::EmitError;
 use crate::session::noise::Call;
 use crate::session::{End, Stop};
@@ -98,6 +100,7 @@ impl Opening {
         }
         common.link.peer_id = Some(parameters.connection_id);
         common.symbol_size = common.symbol_size.min(symbol_size);
+        common.features = syn.options.map_or(Features::NONE, |offer| offer.features.intersection(FEATURES));
         if common.link.arrivals.received() == 0 {
             common.link.arrivals.observe(now, syn.number.into(), bytes);
         }
@@ -138,6 +141,7 @@ impl Opening {
             common.rtt.guess(sample);
         }
         common.symbol_size = common.symbol_size.min(symbol_size);
+        common.features = options.map_or(Features::NONE, |chosen| chosen.features);
         self.handshake.owe(number);
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);
@@ -208,10 +212,12 @@ impl Opening {
         if !self.handshake.is_due(now) {
             return Ok(None);
         }
-        let options = Some(syn_options(common.symbol_size));
+        let options = |features| Some(syn_options(common.symbol_size, features));
         let segment = match self.stage {
-            Stage::Called | Stage::Sealed(_) => Segment::Syn(Syn { options }),
-            Stage::Answered(_) => Segment::SynAck(SynAck { echo: self.handshake.echo(), options }),
+            Stage::Called | Stage::Sealed(_) => Segment::Syn(Syn { options: options(FEATURES) }),
+            Stage::Answered(_) => {
+                Segment::SynAck(SynAck { echo: self.handshake.echo(), options: options(common.features) })
+            }
         };
         self.handshake.on_answer();
         let (parameters, local_id) = (common.own_parameters(), common.link.local_id);

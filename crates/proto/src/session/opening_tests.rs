@@ -178,16 +178,25 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     assert_eq!((acceptor.state(), acceptor.common.link.arrivals.received()), (State::Established, 2));
 }
 
-/// [open-18]: an acceptor chooses among what is offered to it, which is nothing.
+/// [open-18]: an acceptor chooses among what is offered to it, all of it or nothing.
 #[test]
 fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
-    for (features, expected) in [(0, None), (1, Some(ConnectionError::Incompatible))] {
+    let clock = dfcp_wire::Features::ARRIVAL_CLOCK.bits();
+    for (features, expected) in [
+        (0, None),
+        (clock, None),
+        (1, Some(ConnectionError::Incompatible)),
+        (clock | 1, Some(ConnectionError::Incompatible)),
+    ] {
         let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
         let mut initiator = Session::initiate(start(), config, ports, at_server(), [3; 32]).unwrap();
         sent(&mut initiator, start());
         let mut parameters = [0; dfcp_wire::handshake::PARAMETERS_BYTES];
         Parameters { connection_id: 5, offer: OFFER }.encode(&mut parameters).unwrap();
-        let options = SynOptions { features: dfcp_wire::Features::from_bits(features), ..syn_options(1420) };
+        let options = SynOptions {
+            features: dfcp_wire::Features::from_bits(features),
+            ..syn_options(1420, dfcp_wire::Features::NONE)
+        };
         let synack = Segment::SynAck(SynAck { echo: 0, options: Some(options) });
         let answer = datagram(synack, Address::Connection(initiator.local_id()), &parameters);
         take(&mut initiator, start() + MS, answer);
@@ -195,6 +204,8 @@ fn a_synack_which_chooses_a_feature_that_was_not_offered_ends_the_attempt() {
             (error(&initiator), initiator.state() == State::Established),
             (expected.clone(), expected.is_none())
         );
+        let chosen = initiator.common.features.bits();
+        assert_eq!(chosen, if expected.is_none() { features } else { 0 });
     }
 }
 

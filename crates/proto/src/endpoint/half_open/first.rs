@@ -4,7 +4,7 @@ use dfcp_secure::{Answered, Cipher, Established, HandshakeError, MESSAGE_BYTES_M
 use dfcp_time::Time;
 use dfcp_wire::handshake::{Offer, PARAMETER_HEADER_BYTES, PARAMETERS_BYTES, Payload};
 use dfcp_wire::segment::ResetReason;
-use dfcp_wire::{DatagramBuffer, overhead_bytes};
+use dfcp_wire::{DatagramBuffer, Features, overhead_bytes};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -61,6 +61,7 @@ struct Agreed {
     offer: Offer,
     cipher: Cipher,
     symbol_size: u16,
+    features: Features,
 }
 
 /// The time step of cookies.
@@ -184,7 +185,8 @@ impl HalfOpens {
         let cipher = credentials.ciphers.choose(ciphers).ok_or(Verdict::Refuse(ResetReason::Unspecified))?;
         let offered = syn.options.map_or(config.symbol_size, |options| options.symbol_size.bytes());
         let symbol_size = config.symbol_size.min(offered).min(symbol_size_max(true));
-        Ok(Agreed { responder, offer, cipher, symbol_size })
+        let features = syn.options.map_or(Features::NONE, |options| options.features.intersection(FEATURES));
+        Ok(Agreed { responder, offer, cipher, symbol_size, features })
     }
 
     /// Opens a connection, or refuses to.
@@ -199,7 +201,7 @@ impl HalfOpens {
     ) -> Verdict {
         let &First { local_id, initiator_id, pattern, .. } = first;
         let bytes = first.half_open_bytes();
-        let Agreed { responder, offer, cipher, symbol_size } = match self.read(config, syn, first, seed) {
+        let Agreed { responder, offer, cipher, symbol_size, features } = match self.read(config, syn, first, seed) {
             Ok(agreed) => agreed,
             Err(verdict) => return verdict,
         };
@@ -208,7 +210,7 @@ impl HalfOpens {
             ciphers: Some(&[cipher.id()]),
             symbol_size: Some(symbol_size),
             echo: Some(syn.number),
-            features: Some(FEATURES),
+            features: Some(features),
             ..Payload::default()
         };
         let mut plain = [0; MESSAGE_BYTES_MAX];
@@ -236,6 +238,7 @@ impl HalfOpens {
             answered_at: now,
             offer,
             symbol_size,
+            features,
             cipher,
             failures: 0,
             bytes: bytes as u16,

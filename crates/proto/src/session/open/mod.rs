@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use dfcp_secure::OpenError;
 use dfcp_time::Time;
+use dfcp_wire::Features;
 use dfcp_wire::segment::ResetReason;
 
 use crate::config::Config;
@@ -72,6 +73,7 @@ impl Open {
             None => keep_alive,
         });
         common.streams.send.establish(now, common.symbol_size, peer.window_blocks, peer.memory_bytes);
+        common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
         common.streams.on_peer_limits(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);

@@ -77,6 +77,7 @@ impl Open {
         common.rtt = RttEstimator::default();
         common.rtt.guess(sample);
         self.credit.on_new_path();
+        common.streams.send.flight.on_new_path();
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())

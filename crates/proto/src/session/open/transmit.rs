@@ -6,9 +6,10 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
-use dfcp_wire::{DatagramBuffer, Fragment, StreamId};
+use dfcp_wire::{DatagramBuffer, Features, Fragment, StreamId};
 
 use crate::limits;
+use crate::path::arrivals::MarksForReport;
 use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::common::Common;
 use crate::session::handshake::syn_options;
@@ -25,8 +26,27 @@ enum Control {
     Bare(Segment),
     /// A segment of the handshake, which has a payload unless it is a bare ACK, and whose time of sending is noted.
     Handshake(Segment),
-    /// A report without its records.
-    Report(ReportHeader, Report),
+    /// A report without the records of streams.
+    Report(ReportHeader, Report, Option<Clock>),
+}
+
+/// What a report says of our clock, if both ends have chosen that (\[report-16\]).
+#[derive(Debug)]
+struct Clock {
+    /// When the highest datagram arrived, modulo 2³².
+    arrived_us: u32,
+    marks: MarksForReport,
+}
+
+impl Clock {
+    /// Nothing is written of what has no room.
+    fn write(&self, writer: &mut ReportWriter<'_>) {
+        let marks = self.marks.as_slice();
+        if writer.arrival_clock(self.arrived_us) && !marks.is_empty() {
+            // Those which do not fit their fields are older than any that a peer asks for.
+            let _ = writer.marks(marks);
+        }
+    }
 }
 
 impl Open {
@@ -80,7 +100,9 @@ impl Open {
         match control {
             Control::Bare(segment) => common.link.write(segment, out),
             Control::Handshake(segment) => self.write_handshake(now, common, segment, out),
-            Control::Report(header, report) => self.write_report(now, common, *header, report, out),
+            Control::Report(header, report, clock) => {
+                self.write_report(now, common, *header, (report, clock.as_ref()), out)
+            }
         }
     }
 
@@ -109,12 +131,15 @@ impl Open {
         now: Time,
         common: &mut Common,
         header: ReportHeader,
-        report: &Report,
+        (report, clock): (&Report, Option<&Clock>),
         out: &mut DatagramBuffer,
     ) -> Result<usize, EmitError> {
         let mut numbered = common.link.begin(&Segment::Report(header), out);
         let room = usize::from(common.symbol_size).max(limits::REPORT_ROOM_BYTES_MIN);
         let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
+        if let Some(clock) = clock {
+            clock.write(&mut writer);
+        }
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
         let length = writer.finish();
@@ -139,7 +164,7 @@ impl Open {
             Role::Acceptor if !common.link.is_sealed => {
                 // Its SYNACK is only repeated for a copy of the SYN.
                 self.handshake.owes().then_some(())?;
-                Segment::SynAck(SynAck { echo, options: Some(syn_options(common.symbol_size)) })
+                Segment::SynAck(SynAck { echo, options: Some(syn_options(common.symbol_size, common.features)) })
             }
             // The other end may not have heard that this one is open.
             Role::Initiator | Role::Acceptor => Segment::Ack(Ack::OfSynAck { echo }),
@@ -173,9 +198,13 @@ impl Open {
         if let Some(at) = arrivals.settles_at().filter(|&at| at > now) {
             self.reporter.again_at(at);
         }
-        arrivals.decay();
+        let clock = common.features.contains(Features::ARRIVAL_CLOCK).then(|| Clock {
+            arrived_us: (arrived_at.as_ns() / 1_000) as u32,
+            marks: arrivals.marks_for_report((highest, arrived_at)),
+        });
+        arrivals.on_reported(arrived_at);
         common.counters.acks_sent += 1;
-        Some(Control::Report(ReportHeader { receive_queue_kib: receive_queue_kib(common) }, report))
+        Some(Control::Report(ReportHeader { receive_queue_kib: receive_queue_kib(common) }, report, clock))
     }
 
     fn fin_ack_segment(&mut self, common: &Common) -> Option<Segment> {

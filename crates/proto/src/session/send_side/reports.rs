@@ -48,6 +48,7 @@ impl SendSide {
                 stream.check_record(&state, runs)?;
             }
         }
+        self.flight.on_clock(now, named, records);
         self.passed.clear();
         let (streams, passed) = (&mut self.streams, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {

@@ -487,3 +487,44 @@ fn waste_is_counted_on_over_the_reports_wrap() {
     let WastedSymbols { dependent, late, refused } = waste.total;
     assert_eq!((dependent, late, refused), (2, u64::from(u32::MAX) + 4, 1));
 }
+
+/// A report which names datagram 9 and has a clock, and marks: as (back µs, numbers back).
+fn hear_clock(sender: &mut SendSide, sent: u64, clock_us: u32, marks: &[(u32, u32)]) -> Result<Heard, PeerMisbehaved> {
+    let mut payload = [0; DATAGRAM_BYTES_MAX];
+    let mut writer = ReportWriter::new(&mut payload, &report(9, 10)).unwrap();
+    assert!(writer.arrival_clock(clock_us));
+    let marks: Vec<_> = marks
+        .iter()
+        .map(|&(back_us, numbers_back)| feedback::Mark { back_us, numbers_back, received_back: numbers_back })
+        .collect();
+    assert!(marks.is_empty() || writer.marks(&marks));
+    let length = writer.finish();
+    let (report, records) = feedback::decode(&payload[..length]).unwrap();
+    sender.on_report(NOW, 0, (&report, &records), &numbered(sent), &RttEstimator::default())
+}
+
+/// [report-16]: an attack. Whatever the peer's clock says, and whatever its marks name, it moves the figure of the queue and
+/// nothing else; and where the clock was not chosen, not even that.
+#[test]
+fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
+    let (mut honest, sent) = sender(0, 2);
+    let plain = honest.hear(NOW, 0, &report(9, 10), None, sent);
+    let next = |sender: &mut SendSide| {
+        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely);
+        symbol.map(|symbol| (symbol.block_id, symbol.esi))
+    };
+    let honest_next = next(&mut honest);
+    for reads_clock in [false, true] {
+        for clock_us in [0, 1, 5_000_000, 1 << 31, u32::MAX] {
+            // Of what was never sent, of what is older than all, and such as say that a datagram arrived long before it was sent.
+            for marks in [&[][..], &[(1, 0)], &[(1, 0), (2, 10), (1 << 23, 1 << 23)], &[((1 << 24) - 1, 9)]] {
+                let (mut lied_to, sent) = sender(0, 2);
+                lied_to.flight.set_reads_clock(reads_clock);
+                assert_eq!(hear_clock(&mut lied_to, sent, clock_us, marks), plain);
+                assert_eq!((lied_to.flight.len(), lied_to.flight.room()), (honest.flight.len(), honest.flight.room()));
+                assert_eq!((next(&mut lied_to), lied_to.flight.queue_delay().is_some()), (honest_next, reads_clock));
+                assert!(lied_to.flight.queue_delay().is_none_or(|queue| queue <= limits::QUEUE_DELAY_MAX));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How long datagrams wait on their way: by how much their one-way delays exceed the least lately.
+//!
+//! The receiver's clock has another origin than ours, which cancels out (\[report-16\]). What it says is the peer's word: a wrong
+//! clock makes this estimate wrong, and nothing else.
+
+use std::time::Duration;
+
+use dfcp_time::{Time, duration_ns};
+
+use crate::limits::{QUEUE_DELAY_MAX, QUEUE_MEMORY, QUEUE_MEMORY_PARTS};
+use crate::path::windowed::WindowedMin;
+
+/// The estimate of one direction's path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueDelay {
+    /// The first one-way delay seen, modulo 2³² µs, of which the others are told apart.
+    origin_us: Option<u32>,
+    /// Above the origin, by parts of the memory; clocks drift, and paths change.
+    least_us: WindowedMin<i32, QUEUE_MEMORY_PARTS>,
+    latest: Option<Duration>,
+}
+
+impl QueueDelay {
+    /// Takes in what one report says: when datagrams were sent by our clock, and when they arrived by the peer's, in
+    /// microseconds modulo 2³².
+    pub(crate) fn on_report(&mut self, now: Time, arrivals: impl Iterator<Item = (Time, u32)>) {
+        let part = now.as_ns() / (duration_ns(QUEUE_MEMORY) / (QUEUE_MEMORY_PARTS as u64 - 1));
+        let mut least_of_report = None;
+        for (sent_at, arrived_us) in arrivals {
+            let delay_us = arrived_us.wrapping_sub((sent_at.as_ns() / 1_000) as u32);
+            let origin_us = *self.origin_us.get_or_insert(delay_us);
+            let above_us = delay_us.wrapping_sub(origin_us).cast_signed();
+            self.least_us.update(part, above_us);
+            least_of_report = Some(least_of_report.map_or(above_us, |least: i32| least.min(above_us)));
+        }
+        let (Some(of_report), Some(least)) = (least_of_report, self.least_us.get()) else { return };
+        let waited = Duration::from_micros(i64::from(of_report).abs_diff(i64::from(least)));
+        if waited > QUEUE_DELAY_MAX {
+            // No queue is that long: the peer's clock was set, or it lies.
+            *self = Self::default();
+            return;
+        }
+        self.latest = Some(waited);
+    }
+
+    /// How long the datagram waited that waited least of those which the newest report names.
+    pub(crate) fn latest(&self) -> Option<Duration> {
+        self.latest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn waited_us(queue: &mut QueueDelay, now_ms: u64, pairs: &[(u64, u32)]) -> Option<u128> {
+        let arrivals = pairs.iter().map(|&(sent_us, arrived_us)| (Time::from_us(sent_us), arrived_us));
+        queue.on_report(Time::from_ms(now_ms), arrivals);
+        queue.latest().map(|waited| waited.as_micros())
+    }
+
+    #[test]
+    fn delays_above_the_least_are_a_queue_whatever_the_origin_of_clocks() {
+        for origin in [0, 5_000_000, u32::MAX - 20_000, 1 << 31] {
+            let at = |us: u32| origin.wrapping_add(us);
+            let mut queue = QueueDelay::default();
+            assert_eq!(waited_us(&mut queue, 0, &[]), None);
+            assert_eq!(waited_us(&mut queue, 10, &[(1_000, at(11_000))]), Some(0));
+            assert_eq!(waited_us(&mut queue, 20, &[(11_000, at(24_000))]), Some(3_000));
+            assert_eq!(waited_us(&mut queue, 30, &[(21_000, at(36_000)), (20_000, at(32_000))]), Some(2_000));
+            assert_eq!(waited_us(&mut queue, 40, &[(31_000, at(40_000))]), Some(0), "a new least");
+            assert_eq!(waited_us(&mut queue, 50, &[(41_000, at(51_000))]), Some(1_000));
+        }
+    }
+
+    #[test]
+    fn a_longer_path_is_no_queue_once_the_shorter_one_is_forgotten() {
+        let mut queue = QueueDelay::default();
+        waited_us(&mut queue, 0, &[(0, 10_000)]);
+        assert_eq!(waited_us(&mut queue, 1_000, &[(1_000_000, 1_060_000)]), Some(50_000));
+        let later_ms = 1_000 + QUEUE_MEMORY.as_millis() as u64 * 2;
+        assert_eq!(waited_us(&mut queue, later_ms, &[(later_ms * 1_000, later_ms as u32 * 1_000 + 60_000)]), Some(0));
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_by_100_ppm_show_little_queue() {
+        let mut queue = QueueDelay::default();
+        let seen = (0..100_000_u64).filter_map(|ms| {
+            let arrived_us = (ms * 1_000 + 10_000 + ms / 10) as u32;
+            waited_us(&mut queue, ms, &[(ms * 1_000, arrived_us)])
+        });
+        let most = seen.max().unwrap();
+        assert!(most <= QUEUE_MEMORY.as_micros() * 2 / 10_000, "{most} µs");
+    }
+
+    proptest! {
+        /// A peer's clock may say anything.
+        #[test]
+        fn no_clock_makes_a_queue_without_bound(pairs in prop::collection::vec((0_u64..1 << 40, any::<u32>()), 0..200)) {
+            let mut queue = QueueDelay::default();
+            for (index, &(sent_us, arrived_us)) in pairs.iter().enumerate() {
+                waited_us(&mut queue, index as u64 * 7, &[(sent_us, arrived_us)]);
+                prop_assert!(queue.latest().is_none_or(|waited| waited <= QUEUE_DELAY_MAX));
+            }
+        }
+    }
+}
