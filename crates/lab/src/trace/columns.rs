@@ -54,6 +54,8 @@ pub struct FlowColumns {
     pub p_hat: Option<f64>,
     /// What the receiver says arrives, 10⁶ bit/s.
     pub arrival_mbps: Option<f64>,
+    /// How long datagrams wait in queues by the receiver's clock, ms.
+    pub queue_ms: Option<f64>,
 }
 
 impl Row for FlowColumns {
@@ -71,6 +73,7 @@ impl Row for FlowColumns {
             ("symbols_wasted", Column::Count(self.symbols_wasted)),
             ("p_hat", Column::State(self.p_hat)),
             ("arrival_mbps", Column::State(self.arrival_mbps)),
+            ("queue_ms", Column::State(self.queue_ms)),
         ]
     }
 }
@@ -84,6 +87,7 @@ impl FlowColumns {
             symbols_sent: Some(sent.sent.total()),
             p_hat: reports.then_some(sent.loss),
             arrival_mbps: reports.then_some(sent.arrival_rate_bps as f64 / 1e6),
+            queue_ms: sent.queue.map(ms),
             ..self
         }
     }

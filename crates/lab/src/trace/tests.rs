@@ -106,11 +106,12 @@ fn a_trace_is_of_the_run_which_is_measured_and_its_bins_add_up() {
             assert!((bits * 1e5 / 8.0 - expected.delivered_bytes as f64).abs() < 10.0, "{series}: {bits}");
             let has = |name: &str| !flows.column(name, &of).is_empty();
             let present =
-                ["cwnd_segments", "cwnd_bytes", "timeouts", "lost_packets", "blocks_in_flight", "p_hat"].map(has);
+                ["cwnd_segments", "cwnd_bytes", "timeouts", "lost_packets", "blocks_in_flight", "p_hat", "queue_ms"]
+                    .map(has);
             let due = match series {
-                "CUBIC" => [true, true, true, false, false, false],
-                "QUIC" => [false, true, false, true, false, false],
-                _ => [false, false, false, false, true, series == "Modern"],
+                "CUBIC" => [true, true, true, false, false, false, false],
+                "QUIC" => [false, true, false, true, false, false, false],
+                _ => [false, false, false, false, true, series == "Modern", series == "Modern"],
             };
             assert_eq!(present, due, "{series}");
             if series == "CUBIC" {
