@@ -98,15 +98,15 @@ fn scenarios() -> Vec<Scenario> {
         fingerprint,
     };
     vec![
-        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x67F4_ED68_291E_4FD8),
+        base("cubic", Carrier::Tcp(Congestion::Cubic), 0x1F1D_8ACD_6055_AE82),
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(400_000),
-            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0xEC86_A2A9_B8D1_9586)
+            ..base("newreno, loss, 400 kB", Carrier::Tcp(Congestion::NewReno), 0x38EE_28B6_9697_A40A)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),
-            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xD4A3_9BE7_ECFC_C259)
+            ..base("bbr, drr", Carrier::Tcp(Congestion::Bbr1), 0xC672_DBDA_A05F_75C8)
         },
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),

@@ -173,7 +173,7 @@ fn data(number: u64, at: Time, psh: bool) -> Segment {
     }
 }
 
-/// A receiver at 20 ms, past the acknowledgements of the start: `first` is the next segment.
+/// A receiver at 20 ms, past the acknowledgements of the start and the growth of its window: the next segment comes too.
 fn receiver() -> (Receiver, u64) {
     let mut receiver = Receiver::new(reno()).unwrap();
     let syn = Segment {
@@ -187,11 +187,19 @@ fn receiver() -> (Receiver, u64) {
     receiver.poll_transmit(Time::ZERO).unwrap();
     let at = Time::from_ms(20);
     receiver.on_segment(at, &Segment { len_bytes: 0, ..data(0, at, false) });
-    for number in 0..16 {
+    let mut number = 0;
+    loop {
         receiver.on_segment(at, &data(number, at, false));
-        assert!(receiver.poll_transmit(at).is_some(), "{number}");
+        number += 1;
+        if receiver.poll_transmit(at).is_none() {
+            break;
+        }
     }
-    (receiver, 16)
+    assert!((17..40).contains(&number), "{number}");
+    // The second of two is acknowledged.
+    receiver.on_segment(at, &data(number, at, false));
+    assert!(receiver.poll_transmit(at).is_some());
+    (receiver, number + 1)
 }
 
 #[test]

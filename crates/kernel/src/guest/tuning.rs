@@ -8,8 +8,8 @@ use dfcp_sim::{Node, Transport, tcp};
 use super::flow;
 use super::network::{Network, RouteMetrics};
 
-/// Socket buffers may grow to this, bytes: more than 200 Mbit/s need over a second.
-const BUFFER_BYTES_MAX: u64 = 64 << 20;
+/// Socket buffers may grow to what those of the simulator may grow to.
+const BUFFER_BYTES_MAX: u64 = tcp::RECEIVE_BUFFER_BYTES_MAX;
 
 /// The most that a socket of DFCP or QUIC asks for as its send buffer, bytes: the least that Linux accepts. It doubles that,
 /// and counts 2 304 for a packet.

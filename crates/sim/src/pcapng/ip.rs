@@ -17,6 +17,8 @@ const IP_PROTOCOL_UDP: u8 = 17;
 const IP_PROTOCOL_DFCP: u8 = 253;
 /// RFC 7323, §2.3.
 const WINDOW_SHIFT_MAX: u32 = 14;
+/// Of a Linux receiver whose buffer may grow to 64 MiB.
+const LINUX_WINDOW_SHIFT: u32 = 11;
 
 // Options of TCP.
 const NO_OPERATION: u8 = 1;
@@ -143,12 +145,15 @@ fn write_tcp(out: &mut Vec<u8>, segment: &Segment, carrier: Carrier) {
     out.resize(end, NO_OPERATION);
 }
 
-/// The window field, and the scale, which is the same in all segments because the modelled window never changes. A SYN's
-/// window is not scaled.
+/// The window field, and the scale, which must be the same in all segments of an end: that of Linux for the windows its
+/// receiver tunes, the largest for those which never limit. A SYN's window is not scaled.
 fn window(segment: &Segment) -> (u16, u8) {
     let max = u32::from(u16::MAX);
-    let fits = |shift: &u32| segment.window_bytes.div_ceil(1 << shift) <= max;
-    let shift = (0..WINDOW_SHIFT_MAX).find(fits).unwrap_or(WINDOW_SHIFT_MAX);
+    let shift = if segment.window_bytes.div_ceil(1 << LINUX_WINDOW_SHIFT) <= max {
+        LINUX_WINDOW_SHIFT
+    } else {
+        WINDOW_SHIFT_MAX
+    };
     let scaled = if segment.flags.syn { segment.window_bytes } else { segment.window_bytes.div_ceil(1 << shift) };
     (scaled.min(max) as u16, shift as u8)
 }

@@ -198,20 +198,24 @@ fn a_tcp_connection_is_numbered_as_its_peers_would_expect() {
         assert_eq!(kinds, [2, 4, 8, 3]);
         assert_eq!(segment.options[0].1, 1460_u16.to_be_bytes());
     }
-    let shift = u32::from(syn_ack.1.options[3].1[0]);
-    // No window is larger on the wire.
+    let shift = |of: &Tcp| u32::from(of.options[3].1[0]);
+    // No window is larger on the wire than the sender's, which never limits; the receiver's begins with 64 kB and grows.
     let window_bytes = tcp::Config::modern(Congestion::Cubic).max_window_bytes.min(0xFFFF << 14);
+    let (mut offered, of_back) = (syn_ack.1.window, shift(&syn_ack.1));
     let mut highest = 1;
     for (is_back, segment) in &of_flow[2..] {
         assert_eq!(segment.options[0].0, 8, "timestamps");
-        assert!((window_bytes..window_bytes + (1 << shift)).contains(&(segment.window << shift)));
         if *is_back {
+            assert!(segment.window << of_back >= 1 << 16, "{}", segment.window << of_back);
+            offered = segment.ack + (segment.window << of_back);
             assert_eq!((segment.seq, segment.len_bytes, segment.flags), (1, 0, 0x10));
             assert!(segment.ack <= highest, "nothing is acknowledged which was not sent");
         } else {
+            assert_eq!(segment.window << shift(&syn.1), window_bytes);
             assert!(segment.ack == 1 && segment.seq <= highest, "no number is left out");
             let fin = u32::from(segment.flags & 1);
             highest = highest.max(segment.seq + segment.len_bytes as u32 + fin);
+            assert!(highest <= offered + 1, "nothing is sent that was not offered");
         }
     }
     assert_eq!(highest, 300_002, "data begin at 1, and the FIN counts");

@@ -14,15 +14,15 @@
 //!   the last of a finite stream, which carries the FIN.
 //! * Linux 6.12 ([`Config::modern`]): RACK-TLP (RFC 8985), proportional rate reduction, F-RTO, undoing needless
 //!   reductions by timestamps and D-SACK, bursts sized by the rate, the receiver's delayed and compressed
-//!   acknowledgements, and the clock's ticks. A kernel decides how (`tests/kernel.rs`).
+//!   acknowledgements and the tuning of its buffer, and the clock's ticks. A kernel decides how (`tests/kernel.rs`).
 //! * The RFCs ([`Config::rfc`]): selective acknowledgements (RFC 2018) by the rule of RFC 6675 or by Linux 2.6's forward
 //!   acknowledgements, or duplicate acknowledgements (RFC 5681, RFC 6582); limited transmit (RFC 3042); the
 //!   retransmission timer (RFC 6298) with timestamps or Karn's algorithm. The window comes down at once, by proportional
 //!   rate reduction (RFC 6937, RFC 9937), or by Linux 2.6's rate halving.
 //! * Congestion control: see [`Congestion`].
 //!
-//! Not modelled: ECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of sockets,
-//! and giving up (a timer backs off for ever).
+//! Not modelled: ECN, persist timer and Nagle's algorithm (the receiver's window never closes), memory limits of the sender's
+//! socket, and giving up (a timer backs off for ever).
 //!
 //! # Cost
 //!
@@ -41,6 +41,6 @@ mod sender;
 mod window;
 
 pub use config::{AckPolicy, Config, ConfigError, Congestion, LossDetection, Reduction, RtoFloor};
-pub use receiver::{Receiver, ReceiverStats};
+pub use receiver::{RECEIVE_BUFFER_BYTES_MAX, Receiver, ReceiverStats};
 pub use segment::{Flags, SACK_BLOCKS_MAX, SackBlocks, Segment};
 pub use sender::{Phase, Sender, SenderStats};

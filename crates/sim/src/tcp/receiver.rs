@@ -1,5 +1,6 @@
 //! The receiving end: puts the stream in order and acknowledges it.
 
+mod buffer;
 mod linux;
 mod reassembly;
 
@@ -8,6 +9,8 @@ use dfcp_time::Time;
 use super::config::{AckPolicy, Config, ConfigError};
 use super::rtt::RttEstimator;
 use super::segment::{Flags, SackBlocks, Segment};
+pub use buffer::RECEIVE_BUFFER_BYTES_MAX;
+use buffer::ReceiveBuffer;
 use linux::{Arrival, LinuxAcks};
 use reassembly::Reassembly;
 
@@ -50,6 +53,8 @@ pub struct Receiver {
     delayed_deadline: Option<Time>,
     quick_acks: u32,
     linux: LinuxAcks,
+    /// Of a receiver whose window is tuned.
+    buffer: Option<ReceiveBuffer>,
     /// Reported with the next acknowledgement: data that arrived once more.
     duplicate: Option<(u64, u64)>,
     /// The timestamp to echo (RFC 7323), and the acknowledgement which was sent last.
@@ -78,6 +83,7 @@ impl Receiver {
             delayed_deadline: None,
             quick_acks: config.quick_ack_segments,
             linux: LinuxAcks::default(),
+            buffer: (config.ack_policy == AckPolicy::Linux).then(|| ReceiveBuffer::new(&config)),
             duplicate: None,
             ts_recent: Time::ZERO,
             last_ack: 0,
@@ -142,7 +148,7 @@ impl Receiver {
             ts_val: now,
             ts_ecr: self.ts_recent,
             sack,
-            window_bytes: self.config.max_window_bytes,
+            window_bytes: self.offer(ack),
             len_bytes: 0,
             wire_bytes: if syn { self.config.syn_bytes() } else { self.config.header_bytes + options },
             flags: Flags { syn, ack: true, ..Flags::default() },
@@ -208,7 +214,7 @@ impl Receiver {
     fn on_data(&mut self, now: Time, segment: &Segment) {
         self.stats.segments += 1;
         let (start, end) = (segment.seq, segment.seq + u64::from(segment.len_bytes));
-        if end > self.data.next() + u64::from(self.config.max_window_bytes) {
+        if end > self.window_end() {
             // Beyond the window that was offered: dropped, and told so.
             self.ack_now = true;
             return;
@@ -232,11 +238,37 @@ impl Receiver {
         match self.config.ack_policy {
             AckPolicy::Rfc => self.schedule_ack(now, in_order && !gap),
             AckPolicy::Linux => {
+                self.tune_buffer(now, segment, before);
                 if !in_order && !fresh {
                     self.duplicate = Some((start, end));
                 }
                 self.schedule_ack_linux(now, Arrival { segment, in_order, is_old: end <= before, filled: gap });
             }
+        }
+    }
+
+    /// The first number beyond what was offered.
+    fn window_end(&self) -> u64 {
+        match &self.buffer {
+            Some(buffer) => buffer.edge(),
+            None => self.data.next() + u64::from(self.config.max_window_bytes),
+        }
+    }
+
+    fn offer(&mut self, ack: u64) -> u32 {
+        let most = self.config.max_window_bytes;
+        self.buffer.as_mut().map_or(most, |buffer| buffer.offer(ack, self.data.waiting_bytes()).min(most))
+    }
+
+    /// The application reads what has come in order, after the kernel has made up its mind about the segment.
+    fn tune_buffer(&mut self, now: Time, segment: &Segment, before: u64) {
+        let Some(buffer) = &mut self.buffer else { return };
+        let arrived_bytes = self.data.waiting_bytes() + self.data.next() - before;
+        if buffer.on_segment(now, segment.ts_ecr, arrived_bytes) {
+            self.quick_acks |= 1;
+        }
+        if self.data.next() > before {
+            buffer.on_read(now, self.data.next());
         }
     }
 

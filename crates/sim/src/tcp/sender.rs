@@ -84,8 +84,8 @@ pub struct Sender {
     /// Send a SYN, or the acknowledgement which ends the handshake.
     control_due: bool,
     ts_recent: Time,
-    /// Segments that the receiver's and our own buffers allow beyond the acknowledgement.
-    buffer_segments: u64,
+    /// The first segment for which the receiver's or our own buffer has no room. Never taken back.
+    offered_end: u64,
     pacer: Pacer,
     /// The congestion window, and nothing else, stopped the last poll.
     window_limited: bool,
@@ -123,7 +123,7 @@ impl Sender {
             syn_sent: Time::ZERO,
             control_due: false,
             ts_recent: Time::ZERO,
-            buffer_segments: u64::from(buffer_segments),
+            offered_end: 0,
             pacer: Pacer::default(),
             window_limited: false,
             linux: Linux::default(),
@@ -281,7 +281,7 @@ impl Sender {
         self.control_due = true;
         self.deadline = None;
         self.ts_recent = segment.ts_val;
-        self.take_peer_window(segment.window_bytes);
+        self.take_peer_window(segment);
         if self.config.timestamps {
             self.rtt.on_sample(now.since(segment.ts_ecr).as_nanos() as u64);
         } else if self.stats.syn_retransmissions == 0 {
@@ -321,7 +321,7 @@ impl Sender {
             self.note_app_limited();
             return self.rescue(now);
         }
-        if next >= self.board.una() + self.buffer_segments {
+        if next >= self.offered_end {
             self.window_limited = false;
             self.pacer.sleep();
             return None;
@@ -404,9 +404,10 @@ impl Sender {
         self.deadline = Some(self.config.deadline(now, self.rtt.rto_ns()));
     }
 
-    fn take_peer_window(&mut self, window_bytes: u32) {
-        let bytes = window_bytes.min(self.config.max_window_bytes);
-        self.buffer_segments = u64::from(bytes / self.config.mss_bytes);
+    fn take_peer_window(&mut self, segment: &Segment) {
+        let bytes = u64::from(segment.window_bytes.min(self.config.max_window_bytes));
+        let end = (segment.ack.saturating_sub(1) + bytes) / u64::from(self.config.mss_bytes);
+        self.offered_end = self.offered_end.max(end);
     }
 
     /// Number of the first byte of a segment.

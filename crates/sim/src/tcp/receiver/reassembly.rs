@@ -10,6 +10,8 @@ pub(super) struct Reassembly {
     next: u64,
     /// Disjoint, not touching, in rising order, all above `next`.
     ranges: VecDeque<(u64, u64)>,
+    /// Bytes in them.
+    waiting_bytes: u64,
     /// Those of the ranges which changed last, most recent first (RFC 2018, section 4).
     recent: [(u64, u64); SACK_BLOCKS_MAX],
     recent_count: usize,
@@ -17,7 +19,7 @@ pub(super) struct Reassembly {
 
 impl Reassembly {
     pub(super) fn new(next: u64) -> Self {
-        Self { next, ranges: VecDeque::new(), recent: [(0, 0); SACK_BLOCKS_MAX], recent_count: 0 }
+        Self { next, ranges: VecDeque::new(), waiting_bytes: 0, recent: [(0, 0); SACK_BLOCKS_MAX], recent_count: 0 }
     }
 
     /// The first byte that is missing.
@@ -28,6 +30,11 @@ impl Reassembly {
     /// Whether anything waits above a gap.
     pub(super) fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
+    }
+
+    /// How many bytes wait above a gap.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
     }
 
     /// The ranges to report, most recent first.
@@ -49,6 +56,7 @@ impl Reassembly {
                 break;
             }
             self.next = self.next.max(last);
+            self.waiting_bytes -= last - first;
             self.ranges.pop_front();
         }
         let next = self.next;
@@ -69,9 +77,11 @@ impl Reassembly {
         let mut covered = false;
         while let Some(&(first, last)) = self.ranges.get(to).filter(|range| range.0 <= end) {
             covered |= first <= start && end <= last;
+            self.waiting_bytes -= last - first;
             merged = (merged.0.min(first), merged.1.max(last));
             to += 1;
         }
+        self.waiting_bytes += merged.1 - merged.0;
         if to == from {
             self.ranges.insert(from, merged);
         } else {
@@ -118,8 +128,10 @@ mod tests {
         assert_eq!(blocks(&data), [(7500, 8000), (6500, 7000), (5500, 6000)]);
         assert!(data.insert(6000, 6500));
         assert_eq!(blocks(&data), [(5500, 7000), (7500, 8000)]);
+        assert_eq!(data.waiting_bytes(), 2000);
         assert!(data.insert(5000, 5500));
         assert_eq!((data.next(), blocks(&data)), (7000, vec![(7500, 8000)]));
+        assert_eq!(data.waiting_bytes(), 500);
         assert!(!data.insert(7500, 8000));
         assert!(!data.insert(5000, 7000));
         assert!(data.insert(7000, 7500));

@@ -29,7 +29,7 @@ impl Sender {
             // Nothing that was sent can have caused it.
             return;
         }
-        self.take_peer_window(segment.window_bytes);
+        self.take_peer_window(segment);
         let prior_pipe = self.board.pipe();
         let prior_arrived = self.board.duplicates();
         let advance = self.board.advance(una);

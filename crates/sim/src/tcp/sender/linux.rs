@@ -100,7 +100,7 @@ impl Sender {
         if una > self.board.end() {
             return;
         }
-        self.take_peer_window(segment.window_bytes);
+        self.take_peer_window(segment);
         let (prior_pipe, prior_lost) = (self.board.pipe(), self.board.lost_total());
         let had_outstanding = self.board.outstanding() > 0;
         let prior_una = self.board.una();
@@ -449,7 +449,7 @@ impl Sender {
 
     pub(super) fn has_new_data(&self) -> bool {
         let next = self.board.end();
-        next < self.total_segments && next < self.board.una() + self.buffer_segments
+        next < self.total_segments && next < self.offered_end
     }
 
     /// The part of a duration that is `1 / parts` of the smoothed round trip.

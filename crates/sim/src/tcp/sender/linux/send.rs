@@ -90,7 +90,7 @@ impl Sender {
             return false;
         }
         let most = self.burst_segments();
-        let offered = self.board.una() + self.buffer_segments - self.board.end();
+        let offered = self.offered_end - self.board.end();
         let burst = room.min(u64::from(self.window.cwnd / 2).max(1)).min(most).min(offered);
         let burst = u32::try_from(burst).unwrap_or(u32::MAX);
         if !self.pacer.may_send(now, &self.controller, burst) {
