@@ -77,10 +77,14 @@ pub enum CarrierArg {
 /// How to use the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
-    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit, or `line` for as fast as interface
+    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit; `auto` for what the path has room for, sharing it as
+    /// one flow of TCP does (auto:high as two, auto:low for what others leave); or `line` for as fast as interface
     /// and peer take it, without circuit breaker (it starves others on a shared path) [default: 100mbit]
     #[arg(long)]
     pub rate: Option<RateArg>,
+    /// With `--rate auto`: never more than this
+    #[arg(long, value_parser = units::rate)]
+    pub max_rate: Option<u64>,
     /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
     /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
     /// cap_net_raw+ep on the program) and seldom passes address translation
@@ -381,7 +385,7 @@ impl PathArgs {
     /// The rate and whether a breaker guards it, for people.
     pub fn describe_rate(&self) -> String {
         // Classic has no breaker, and `line` asks for none.
-        let breaker = if self.insecure_classic || self.rate() == RateArg::Line { "off" } else { "on" };
+        let breaker = if self.insecure_classic || !matches!(self.rate(), RateArg::Bps(_)) { "off" } else { "on" };
         if let Some(bucket) = self.parameters.describe_bucket() {
             return format!("rate {}, {bucket} (circuit breaker {breaker})", self.rate());
         }
@@ -392,6 +396,10 @@ impl PathArgs {
             }
             Some(RateArg::Bps(rate_bps)) => {
                 format!("rate {} (circuit breaker {breaker})", units::human_rate(rate_bps as f64))
+            }
+            Some(RateArg::Auto(_)) => {
+                let most = self.max_rate.map(|bps| format!(", at most {}", units::human_rate(bps as f64)));
+                format!("rate: {}{}, found while it sends", self.rate(), most.unwrap_or_default())
             }
             Some(RateArg::Line) => "rate: line, as fast as interface and peer take it (circuit breaker off)".to_owned(),
         }

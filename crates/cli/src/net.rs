@@ -221,6 +221,7 @@ fn with_settings(mut config: Config, args: &PathArgs) -> Config {
     config.rate = match args.rate() {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
+        RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate },
     };
     config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() })
 }

@@ -7,6 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use dfcp::Policy;
+
 /// An argument that could not be understood; says what is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
@@ -19,11 +21,12 @@ pub enum UnitError {
     /// Not a rate.
     #[error("`{0}` is not a rate: write 100mbit, 1gbit or 500kbit (10^6 bits per Mbit), or plain bits per second")]
     Rate(String),
-    /// Neither a rate nor `line`.
+    /// Neither a rate nor a word for one.
     #[error(
-        "`{0}` is not a rate: write 100mbit, 1gbit or 500kbit, or `line` for as fast as interface and peer take it"
+        "`{0}` is not a rate: write 100mbit, 1gbit or 500kbit, `auto` (auto:high, auto:low) for what the path has room for, or \
+         `line` for as fast as interface and peer take it"
     )]
-    RateOrLine(String),
+    RateOrWord(String),
     /// Not a size.
     #[error("`{0}` is not a size: write bytes, or 64kB, 64MB, 1GB (powers of 1000), or 64KiB, 64MiB, 1GiB (of 1024)")]
     Size(String),
@@ -96,16 +99,21 @@ pub enum RateArg {
     Bps(u64),
     /// As fast as the interface takes.
     Line,
+    /// What the path has room for.
+    Auto(Policy),
 }
 
 impl FromStr for RateArg {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        if text.trim().eq_ignore_ascii_case("line") {
-            return Ok(Self::Line);
+        match text.trim().to_ascii_lowercase().as_str() {
+            "line" => Ok(Self::Line),
+            "auto" | "auto:fair" => Ok(Self::Auto(Policy::Fair)),
+            "auto:high" => Ok(Self::Auto(Policy::High)),
+            "auto:low" => Ok(Self::Auto(Policy::Low)),
+            _ => parse_rate(text).map(Self::Bps).ok_or_else(|| UnitError::RateOrWord(text.to_owned())),
         }
-        parse_rate(text).map(Self::Bps).ok_or_else(|| UnitError::RateOrLine(text.to_owned()))
     }
 }
 
@@ -114,6 +122,9 @@ impl fmt::Display for RateArg {
         match self {
             Self::Bps(rate_bps) => f.write_str(&human_rate(*rate_bps as f64)),
             Self::Line => f.write_str("line"),
+            Self::Auto(Policy::Fair) => f.write_str("auto"),
+            Self::Auto(Policy::High) => f.write_str("auto:high"),
+            Self::Auto(Policy::Low) => f.write_str("auto:low"),
         }
     }
 }
@@ -265,8 +276,12 @@ mod tests {
     #[test]
     fn a_rate_may_be_the_line_rate() {
         assert_eq!("line".parse(), Ok(RateArg::Line));
+        for text in ["auto", "auto:high", "auto:low"] {
+            assert_eq!(text.parse::<RateArg>().unwrap().to_string(), text);
+        }
+        assert_eq!("Auto:Fair".parse(), Ok(RateArg::Auto(Policy::Fair)));
         assert_eq!("10mbit".parse(), Ok(RateArg::Bps(10_000_000)));
-        assert_eq!("fast".parse::<RateArg>(), Err(UnitError::RateOrLine("fast".to_owned())));
+        assert_eq!("fast".parse::<RateArg>(), Err(UnitError::RateOrWord("fast".to_owned())));
         assert_eq!(format!("{} {}", RateArg::Line, RateArg::Bps(10_000_000)), "line 10.0 Mbit/s");
     }
 
@@ -315,7 +330,7 @@ mod tests {
             if let Ok(rate_bps) = rate(&text) {
                 proptest::prop_assert!(rate_bps > 0);
             }
-            proptest::prop_assert_eq!(rate(&text).ok().map(RateArg::Bps), text.parse().ok().filter(|&arg| arg != RateArg::Line));
+            proptest::prop_assert_eq!(rate(&text).ok().map(RateArg::Bps), text.parse().ok().filter(|&arg| matches!(arg, RateArg::Bps(_))));
             let _ = (duration(&text), size_bytes(&text));
         }
 

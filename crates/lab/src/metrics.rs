@@ -84,7 +84,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 26] = [
+pub const METRICS: [(&str, &str); 27] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -100,6 +100,7 @@ pub const METRICS: [(&str, &str); 26] = [
     ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
     ("utilisation_percent", "share of bottlenecks' rates in use, mean, %"),
     ("drops", "packets dropped by bottlenecks' queues"),
+    ("dropped_percent", "share of the packets which bottlenecks' queues dropped, %"),
     ("random_losses", "packets of all flows lost at random by bottlenecks, while goodput counts"),
     ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
     ("fct_s", "from first data sent to last byte received, s"),
@@ -203,6 +204,13 @@ impl Measured {
             "queue_packets" => links(|link| link.queue_mean_packets),
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
+            "dropped_percent" => {
+                let (drops, offered) = self
+                    .links
+                    .iter()
+                    .fold((0, 0), |(drops, offered), link| (drops + link.queue_drops, offered + link.offered));
+                (offered > 0).then(|| 100.0 * drops as f64 / offered as f64)
+            }
             "random_losses" => self.random_losses.map(|losses| losses as f64),
             "dispersion" => self.links.first()?.dispersion,
             "first_drop_s" => self.links.first()?.first_drop_s,
@@ -275,7 +283,8 @@ mod tests {
             bins_bps: vec![1e6, 4e6, 6e6],
             ..FlowMeasured::default()
         };
-        let link = LinkMeasured { dispersion: Some(1.0), first_drop_s: Some(2.0), ..LinkMeasured::default() };
+        let link =
+            LinkMeasured { dispersion: Some(1.0), first_drop_s: Some(2.0), offered: 8, ..LinkMeasured::default() };
         let measured = Measured {
             flows: vec![flow.clone(), flow],
             links: vec![link],

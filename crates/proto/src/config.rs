@@ -63,6 +63,26 @@ pub enum Rate {
         /// Bits per second, IP headers included.
         rate_bps: u64,
     },
+    /// What the path has room for, found and followed while it is used (`spec/protocol.md`, "Automatic rate"). Modern only.
+    Auto {
+        /// How much of a path that others share.
+        policy: Policy,
+        /// Never more than this, bits of IP packets per second; `None` is no limit.
+        max_bps: Option<u64>,
+    },
+}
+
+/// How an automatic rate shares a path with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum Policy {
+    /// As one flow of TCP among others.
+    #[default]
+    Fair,
+    /// As two of them.
+    High,
+    /// What others leave.
+    Low,
 }
 
 /// What the application's data is like; may be changed while the connection runs.
@@ -331,6 +351,9 @@ impl Config {
             return Err(ConfigError::NothingToSeal);
         }
         self.rate.validate()?;
+        if self.profile == Profile::Classic && matches!(self.rate, Rate::Auto { .. }) {
+            return Err(ConfigError::AutomaticRateOfClassic);
+        }
         let symbol_size_max = symbol_size_max(self.credentials().is_some());
         in_range("symbol_size", self.symbol_size.into(), SYMBOL_SIZE_MIN.into(), symbol_size_max.into())?;
         let blocks_max = match self.profile {
@@ -368,6 +391,8 @@ impl Rate {
         match self {
             Self::Line => Ok(()),
             Self::Fixed { rate_bps } => in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000),
+            Self::Auto { max_bps: Some(max_bps), .. } => in_range("max_bps", max_bps, 1_000, 1_000_000_000_000),
+            Self::Auto { max_bps: None, .. } => Ok(()),
         }
     }
 }

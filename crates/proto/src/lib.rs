@@ -26,7 +26,7 @@ mod stats;
 mod stream;
 
 pub use classic::inctokens;
-pub use config::{Config, Content, Profile, Rate, Schedule, SendBuffering, Traffic};
+pub use config::{Config, Content, Policy, Profile, Rate, Schedule, SendBuffering, Traffic};
 pub use connection::Connection;
 pub use dfcp_secure::{Cipher, Fingerprint, KeyError, Pattern, PreSharedKey, PublicKey, StaticKey};
 pub use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};

@@ -93,6 +93,9 @@ pub const QUEUE_MEMORY: Duration = Duration::from_secs(20);
 /// The parts of it that are remembered one by one.
 pub const QUEUE_MEMORY_PARTS: usize = 6;
 
+/// Marks of arrivals which the controller of a rate remembers: those of two round trips and more.
+pub const RATE_MARKS_MAX: usize = 512;
+
 /// A queue that would take longer is no queue: the peer's clock was set.
 pub const QUEUE_DELAY_MAX: Duration = Duration::from_secs(60);
 
@@ -155,6 +158,9 @@ pub const CREDIT_BEFORE_REPORT_BYTES: u64 = 1 << 20;
 
 /// The rate that counts at the line rate, which is none. The peer's cap can lower it, never raise it.
 pub const CREDIT_LINE_RATE_BPS: u64 = 1_000_000_000;
+
+/// The rate that counts where the rate finds itself: what a peer's reports make of it is lent by proofs alone.
+pub const CREDIT_AUTO_RATE_BPS: u64 = 100_000_000;
 
 /// Without credit, one in this many bytes of the rate is sent at the most.
 pub const CREDIT_TRICKLE_SHARE: u64 = 64;

@@ -111,7 +111,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0xDC6E_37D0_6151_104A)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0x7080_FDCD_8B34_1511)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),

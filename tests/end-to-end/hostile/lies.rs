@@ -43,6 +43,14 @@ fn a_boundless_rate_cap_draws_no_more_from_a_sender_at_the_line_rate() {
     assert!(drawn.beyond_s() > 1.0, "nothing was tested: {drawn:?}");
 }
 
+/// Nor do reports, whatever rate they make a sender find.
+#[test]
+fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
+    let drawn = drawn_at(Lie::LossyAtAutomaticRate, 0);
+    assert_eq!((drawn.error.as_ref(), drawn.rate_bps), (None, 100_000_000), "{drawn:?}");
+    assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
+}
+
 /// Here one block is as much as six seconds, and the credit for it leaves nothing for a trickle on top.
 #[test]
 fn a_long_block_and_the_trickle_draw_no_more_than_the_block() {

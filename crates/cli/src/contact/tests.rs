@@ -57,6 +57,7 @@ fn not_being_admitted_is_recognised_wherever_it_shows() {
 async fn insecure_connections_have_no_contact() {
     let path = |insecure_classic| PathArgs {
         rate: None,
+        max_rate: None,
         carrier: CarrierArg::Udp,
         mtu: MTU_DEFAULT_BYTES,
         cipher: None,

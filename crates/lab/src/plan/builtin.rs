@@ -46,6 +46,10 @@ const TEXTS: &[(&str, &str)] = &[
     ("X4.toml", include_str!("../../../../lab/plans/X4.toml")),
     ("X5.toml", include_str!("../../../../lab/plans/X5.toml")),
     ("X6.toml", include_str!("../../../../lab/plans/X6.toml")),
+    ("A1.toml", include_str!("../../../../lab/plans/A1.toml")),
+    ("A11.toml", include_str!("../../../../lab/plans/A11.toml")),
+    ("A12.toml", include_str!("../../../../lab/plans/A12.toml")),
+    ("A14.toml", include_str!("../../../../lab/plans/A14.toml")),
 ];
 
 /// The project's own plans, in the order of the report.

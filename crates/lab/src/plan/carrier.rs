@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Rate, Schedule};
+use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Policy, Rate, Schedule};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
@@ -52,8 +52,19 @@ pub enum Pace {
     /// Its max-min fair share of the links on its way.
     #[serde(serialize_with = "as_share")]
     Share,
+    /// What its controller finds.
+    #[serde(serialize_with = "as_auto")]
+    Auto(Policy),
     /// This many Mbit/s of IP packets.
     Mbps(f64),
+}
+
+fn as_auto<S: serde::Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match policy {
+        Policy::Fair => "auto",
+        Policy::High => "auto:high",
+        Policy::Low => "auto:low",
+    })
 }
 
 fn as_line<S: serde::Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
@@ -167,12 +178,16 @@ impl<'de> Deserialize<'de> for Carrier {
 }
 
 impl Pace {
-    pub(crate) const EXPECTED: &'static str = "a rate in Mbit/s, \"line\" or \"share\"";
+    pub(crate) const EXPECTED: &'static str =
+        "a rate in Mbit/s, \"line\", \"share\" or \"auto\", \"auto:high\", \"auto:low\"";
 
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         match word {
             "line" => Some(Self::Line),
             "share" => Some(Self::Share),
+            "auto" | "auto:fair" => Some(Self::Auto(Policy::Fair)),
+            "auto:high" => Some(Self::Auto(Policy::High)),
+            "auto:low" => Some(Self::Auto(Policy::Low)),
             _ => None,
         }
     }
@@ -403,6 +418,7 @@ impl Carrier {
         let rate = match pace {
             Pace::Line => Rate::Line,
             Pace::Share => Rate::Fixed { rate_bps: share_bps },
+            Pace::Auto(policy) => Rate::Auto { policy, max_bps: None },
             Pace::Mbps(mbps) => Rate::Fixed { rate_bps: (mbps * 1e6).round() as u64 },
         };
         let epsilon = self.epsilon(loss);

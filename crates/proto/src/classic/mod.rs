@@ -164,7 +164,8 @@ impl ClassicConnection {
 
     fn update_rate(&mut self) {
         self.pacer.set_rate_bps(match self.config.rate {
-            Rate::Line => None,
+            // A configuration of this profile with an automatic one is refused.
+            Rate::Line | Rate::Auto { .. } => None,
             Rate::Fixed { rate_bps } => Some(rate_bps),
         });
     }

@@ -80,7 +80,10 @@ impl Arrivals {
         }
         match self.highest {
             Some((highest, _)) if number <= highest => self.note_late(now, number),
-            Some(_) | None => {
+            before => {
+                if let Some(last) = before {
+                    self.mark_end(last, now);
+                }
                 self.highest = Some((number, now));
                 self.mark(number, now);
             }
@@ -91,16 +94,31 @@ impl Arrivals {
         true
     }
 
+    fn mark_spacing(&self) -> Duration {
+        MARK_SPACING_MIN.max(self.reorder_delay / 32)
+    }
+
     /// The datagram `highest` is about to be counted.
     fn mark(&mut self, highest: u64, now: Time) {
-        let spacing = MARK_SPACING_MIN.max(self.reorder_delay / 32);
-        if self.marks.back().is_some_and(|mark| now.since(mark.at) < spacing) {
-            return;
+        if self.marks.back().is_none_or(|mark| now.since(mark.at) >= self.mark_spacing()) {
+            self.add_mark(Arrived { highest, received: self.received + 1, at: now });
         }
+    }
+
+    /// The newest datagram was the last of a train, of which a sender wants to know how fast it arrived: the next has taken a
+    /// while.
+    fn mark_end(&mut self, (highest, at): (u64, Time), now: Time) {
+        let is_marked = self.marks.back().is_some_and(|mark| mark.at >= at);
+        if !is_marked && now.since(at) >= self.mark_spacing() / 2 {
+            self.add_mark(Arrived { highest, received: self.received, at });
+        }
+    }
+
+    fn add_mark(&mut self, mark: Arrived) {
         if self.marks.len() == REORDER_MARKS_MAX {
             self.marks.pop_front();
         }
-        self.marks.push_back(Arrived { highest, received: self.received + 1, at: now });
+        self.marks.push_back(mark);
     }
 
     /// A datagram came after later ones: remember by how much.

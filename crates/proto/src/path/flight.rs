@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dfcp_time::Time;
+use dfcp_wire::MARKS_MAX;
 use dfcp_wire::feedback::{Record, Records, Report};
 
 use crate::error::PeerMisbehaved;
@@ -12,6 +13,7 @@ use crate::path::in_flight::{InFlight, Sent};
 use crate::path::loss::LossEstimator;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::queue_delay::QueueDelay;
+use crate::path::rate_control::history::Mark;
 use crate::path::receiver_flow_control::{QueueReport, ReceiverFlowControl};
 use crate::path::rtt::RttEstimator;
 
@@ -38,6 +40,27 @@ pub(crate) struct Named {
     highest: u64,
     /// A later report has come before it.
     pub(crate) is_stale: bool,
+}
+
+/// What one report tells of arrivals of data datagrams, oldest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportedMarks {
+    /// The last of them are filled.
+    marks: [Mark; 1 + MARKS_MAX],
+    count: usize,
+}
+
+impl ReportedMarks {
+    /// Each is older than the ones before.
+    fn add(&mut self, mark: Mark) {
+        self.count += 1;
+        let at = self.marks.len() - self.count;
+        self.marks[at] = mark;
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Mark] {
+        &self.marks[self.marks.len() - self.count..]
+    }
 }
 
 /// The datagrams in flight, and the estimates that reports feed.
@@ -103,11 +126,16 @@ impl Flight {
         Ok(Named { number, highest, is_stale: self.reported.is_some_and(overtaken) })
     }
 
-    /// Takes in what a report says of the receiver's clock; before the fate of what it names is settled.
-    pub(crate) fn on_clock(&mut self, now: Time, named: Named, records: &Records<'_>) {
-        if !self.reads_clock {
-            return;
-        }
+    /// Takes in what a report says of the receiver's clock; before the fate of what it names is settled. Returns what it tells
+    /// of arrivals.
+    pub(crate) fn on_clock(
+        &mut self,
+        now: Time,
+        named: Named,
+        (report, records): (&Report, &Records<'_>),
+        numbers: &DatagramNumbers,
+    ) -> ReportedMarks {
+        let mut reported = ReportedMarks::default();
         let mut clock_us = None;
         let mut marks = None;
         for record in records.clone() {
@@ -117,14 +145,34 @@ impl Flight {
                 _ => {}
             }
         }
-        let Some(clock_us) = clock_us else { return };
-        let in_flight = &self.in_flight;
-        let of_highest = in_flight.sent_at(named.highest).map(|sent_at| (sent_at, clock_us));
-        let of_marks = marks.into_iter().flatten().filter_map(|mark| {
-            let number = named.highest.checked_sub(mark.numbers_back.into())?;
-            Some((in_flight.sent_at(number)?, clock_us.wrapping_sub(mark.back_us)))
-        });
-        self.queue_delay.on_report(now, of_highest.into_iter().chain(of_marks));
+        if !self.reads_clock {
+            // By our own clock, with the way back in it.
+            clock_us = Some((now.as_ns() / 1_000) as u32).map(|us| us.wrapping_sub(report.hold_us));
+            marks = None;
+        }
+        let Some(clock_us) = clock_us else { return reported };
+        let received = self.received(report);
+        let newest = dfcp_wire::feedback::Mark { back_us: 0, numbers_back: 0, received_back: 0 };
+        for mark in std::iter::once(newest).chain(marks.into_iter().flatten()).take(1 + MARKS_MAX) {
+            let Some(number) = named.highest.checked_sub(mark.numbers_back.into()) else { continue };
+            let (Some(sent_at), Some(received)) =
+                (self.in_flight.sent_at(number), received.checked_sub(mark.received_back.into()))
+            else {
+                continue;
+            };
+            let sent = numbers.sent_before(number + 1);
+            reported.add(Mark { sent, received, sent_at, arrived_us: clock_us.wrapping_sub(mark.back_us) });
+        }
+        if self.reads_clock {
+            self.queue_delay.on_report(now, reported.as_slice().iter().map(|mark| (mark.sent_at, mark.arrived_us)));
+        }
+        reported
+    }
+
+    /// Datagrams which have arrived by a report.
+    fn received(&self, report: &Report) -> u64 {
+        let before = self.reported.map_or(0, |newest| newest.received);
+        before + u64::from(report.datagrams_received.wrapping_sub(before as u32))
     }
 
     /// Takes in what a report says of our datagrams: the fate of all up to the highest is known (\[data-4\]), and
@@ -142,8 +190,7 @@ impl Flight {
     ) -> Result<Option<Duration>, PeerMisbehaved> {
         self.last_report_at = now;
         self.probes = 0;
-        let before = self.reported.map_or(0, |newest| newest.received);
-        let received = before + u64::from(report.datagrams_received.wrapping_sub(before as u32));
+        let received = self.received(report);
         let sent = numbers.sent_before(numbers.end());
         if received > sent {
             return Err(PeerMisbehaved::ReportOfUnsentDatagrams { claimed: received, sent });

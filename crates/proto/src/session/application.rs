@@ -110,10 +110,9 @@ impl Session {
     /// If the rate is out of range; the one before stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
         rate.validate()?;
-        let config = Arc::make_mut(&mut self.common.config);
-        config.rate = rate;
+        Arc::make_mut(&mut self.common.config).rate = rate;
         if let Phase::Open(open) = &mut self.phase {
-            open.update_rate(config);
+            open.choose_rate(self.common.last_heard.max(self.common.last_sent), &self.common);
         }
         Ok(())
     }

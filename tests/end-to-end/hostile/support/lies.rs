@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use dfcp_proto::limits::{CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
-use dfcp_proto::{Config, PeerKey, Rate};
+use dfcp_proto::limits::{CREDIT_AUTO_RATE_BPS, CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
+use dfcp_proto::{Config, PeerKey, Policy, Rate};
 use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
@@ -66,6 +66,8 @@ pub enum Lie {
     LossyAndMoving,
     /// The same to a sender at the line rate, with a rate cap which is none.
     LossyAtLineRate,
+    /// The same to a sender whose rate finds itself.
+    LossyAtAutomaticRate,
     /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
     LongBlocks,
     /// Every 90 ms a report of a guessed low number; what arrives is ignored.
@@ -80,13 +82,14 @@ pub enum Lie {
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::HeldBack,
         Self::Lossy,
         Self::LossyFromElsewhere,
         Self::LossyAndLate,
         Self::LossyAndMoving,
         Self::LossyAtLineRate,
+        Self::LossyAtAutomaticRate,
         Self::LongBlocks,
         Self::Blind,
         Self::BlindFromElsewhere,
@@ -115,6 +118,7 @@ impl Lie {
     fn rates(self, rate_bps: u64) -> (Rate, u64) {
         match self {
             Self::LossyAtLineRate => (Rate::Line, u64::MAX),
+            Self::LossyAtAutomaticRate => (Rate::Auto { policy: Policy::High, max_bps: None }, u64::MAX),
             _ => (Rate::Fixed { rate_bps }, 0),
         }
     }
@@ -129,6 +133,7 @@ impl fmt::Display for Lie {
             Self::LossyAndLate => "70 % lost, every report 0.7 s late",
             Self::LossyAndMoving => "70 % lost, another address every 5 s",
             Self::LossyAtLineRate => "70 % lost, line rate, cap of 2^64 - 1",
+            Self::LossyAtAutomaticRate => "70 % lost, automatic rate, cap of 2^64 - 1",
             Self::LongBlocks => "75 % lost, honest until K = 256",
             Self::Blind => "blind reports of low numbers",
             Self::BlindFromElsewhere => "blind reports, from another address",
@@ -185,7 +190,11 @@ impl Drawn {
 /// If a message cannot be made, or the sender does not follow a liar who moves.
 pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let (rate, rate_max_bps) = lie.rates(rate_bps);
-    let rate_bps = if rate == Rate::Line { CREDIT_LINE_RATE_BPS } else { rate_bps };
+    let rate_bps = match rate {
+        Rate::Line => CREDIT_LINE_RATE_BPS,
+        Rate::Auto { .. } => CREDIT_AUTO_RATE_BPS,
+        Rate::Fixed { .. } => rate_bps,
+    };
     let config = Config::sealed(PeerKey::Any).with_rate(rate);
     if lie == Lie::NineSecondsLate {
         return late_but_honest(lie, rate_bps, config);

@@ -7,6 +7,7 @@ use dfcp_wire::feedback::Report;
 
 use crate::path::breaker::Snapshot;
 use crate::path::credit::Spending;
+use crate::path::flight::ReportedMarks;
 use crate::path::receiver_flow_control::{QUEUE_UNIT_BYTES, QueueReport};
 use crate::session::common::Common;
 use crate::session::open::Open;
@@ -18,7 +19,7 @@ impl Open {
         now: Time,
         common: &mut Common,
         report: &Report,
-        sample: Option<Duration>,
+        (sample, marks): (Option<Duration>, &ReportedMarks),
         queue_kib: u32,
     ) {
         common.counters.arrival_rate_bps = report.arrival_rate_bps;
@@ -33,6 +34,11 @@ impl Open {
             interval: common.rtt.report_interval(),
         };
         common.streams.send.on_queue(now, queue);
+        if let Some(control) = &mut self.rate_control {
+            control.on_report(now, sample, marks.as_slice(), self.is_limited);
+            self.is_limited = false;
+            self.update_rate(&common.config);
+        }
         self.credit.on_report(sample);
     }
 

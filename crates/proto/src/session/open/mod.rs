@@ -22,6 +22,7 @@ use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
 use crate::path::breaker::Breaker;
 use crate::path::credit::Credit;
 use crate::path::pacing::Pacer;
+use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::handshake::Handshake;
 use crate::session::open::reading::ReadingTime;
@@ -46,6 +47,10 @@ pub(super) struct Open {
     pub(super) reporter: Reporter,
     reading: ReadingTime,
     pacer: Pacer,
+    /// Finds the rate where it is to find itself.
+    rate_control: Option<Box<RateControl>>,
+    /// The application had nothing to send since the last report.
+    is_limited: bool,
     breaker: Breaker,
     /// What the peer has yet to prove.
     credit: Credit,
@@ -84,6 +89,8 @@ impl Open {
             reporter: Reporter::default(),
             reading: ReadingTime::default(),
             pacer: Pacer::new(None),
+            rate_control: None,
+            is_limited: false,
             breaker: Breaker::new(),
             credit: Credit::default(),
             peer_rate_max_bps: peer.rate_max_bps,
@@ -94,7 +101,7 @@ impl Open {
             sender_asked_at: Time::ZERO,
             reported_bytes: 0,
         };
-        open.update_rate(&common.config);
+        open.choose_rate(now, common);
         common.events.push(EventKind::Connected);
         common.events.push(EventKind::Writable);
         open

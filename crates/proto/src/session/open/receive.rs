@@ -78,6 +78,8 @@ impl Open {
         common.rtt.guess(sample);
         self.credit.on_new_path();
         common.streams.send.flight.on_new_path();
+        self.rate_control = None;
+        self.choose_rate(now, common);
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())
@@ -167,13 +169,13 @@ impl Open {
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
-        if let Heard::News { rtt_sample } = heard {
+        if let Heard::News { rtt_sample, marks } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
                 self.closing.progress(now);
             }
-            self.on_news(now, common, &report, rtt_sample, header.receive_queue_kib);
+            self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
             self.pay_off(now, common, proven);
             self.feed_breaker(now, common, report.bytes_received);
             common.streams.on_peer_limits(report.streams);

@@ -26,6 +26,7 @@ impl Open {
         let own = match config.rate {
             Rate::Line => limits::CREDIT_LINE_RATE_BPS,
             Rate::Fixed { rate_bps } => rate_bps,
+            Rate::Auto { max_bps, .. } => limits::CREDIT_AUTO_RATE_BPS.min(max_bps.unwrap_or(u64::MAX)),
         };
         match self.peer_rate_max_bps {
             0 => own,
@@ -82,6 +83,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::Policy;
     use crate::security::PeerKey;
     use crate::session::handshake::PeerLimits;
     use crate::session::opening::{Agreed, Opening};
@@ -108,6 +110,9 @@ mod tests {
             (Rate::Line, 2_000_000_000, 250),
             (Rate::Line, 100_000_000, 25),
             (Rate::Fixed { rate_bps: 40_000_000 }, u64::MAX, 10),
+            // Nor does what an automatic rate has found, by reports which may be lies.
+            (Rate::Auto { policy: Policy::Fair, max_bps: None }, u64::MAX, 25),
+            (Rate::Auto { policy: Policy::High, max_bps: Some(40_000_000) }, u64::MAX, 10),
             (Rate::Fixed { rate_bps: 40_000_000 }, 4_000_000, 1),
         ] {
             assert!(!spent(rate, cap_bps, megabytes - 1), "{rate:?}, {cap_bps}");

@@ -262,9 +262,15 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Data>, EmitError> {
+        if let Some(control) = &self.rate_control
+            && common.streams.send.flight.len() >= control.in_flight_max()
+        {
+            return Ok(None);
+        }
         let spending = self.spending(common);
         let send = &mut common.streams.send;
         let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else {
+            self.is_limited = true;
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
         let data = segment::Data {
@@ -282,6 +288,12 @@ impl Open {
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
         self.credit.on_sent(now, common.ip_bytes(length, elided_bytes));
+        let numbers = &common.link.numbers;
+        if let Some(control) = &mut self.rate_control
+            && control.on_sent(numbers.sent_before(numbers.end()))
+        {
+            self.update_rate(&common.config);
+        }
         Ok(Some(Data { length, elided_bytes }))
     }
 }

@@ -8,6 +8,7 @@ use dfcp_wire::{StreamKind, StreamLimits};
 
 use super::SendSide;
 use crate::error::PeerMisbehaved;
+use crate::path::flight::ReportedMarks;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
@@ -22,6 +23,8 @@ pub(crate) enum Heard {
     News {
         /// The time between the sending of the highest datagram that it names and its arrival here, less what the peer held it for.
         rtt_sample: Option<Duration>,
+        /// What it tells of arrivals.
+        marks: ReportedMarks,
     },
 }
 
@@ -48,7 +51,7 @@ impl SendSide {
                 stream.check_record(&state, runs)?;
             }
         }
-        self.flight.on_clock(now, named, records);
+        let marks = self.flight.on_clock(now, named, (report, records), numbers);
         self.passed.clear();
         let (streams, passed) = (&mut self.streams, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
@@ -67,7 +70,7 @@ impl SendSide {
         self.check_counts(listed, numbers.sent_before(numbers.end()))?;
         self.wake_waiting();
         self.forget_if_idle();
-        Ok(Heard::News { rtt_sample: sample })
+        Ok(Heard::News { rtt_sample: sample, marks })
     }
 
     /// Whether a report names as needed next, in any stream, what another has said to be there.

@@ -1,0 +1,225 @@
+//! An automatic rate: how fast this end may send, found and followed while it sends (`spec/protocol.md`, "Automatic rate").
+//!
+//! A window, that is datagrams per least round trip, goes by the queueing delay which it causes: it grows below a target and
+//! shrinks above it, by steps which are judged only by what was sent under the present window. Whose a loss is, decides where it
+//! happens: what is lost while the queue is short is the path's own, and does not count. Short trains tell the capacity of
+//! the path and so the own share of it; a smaller share waits for more queue, which makes shares equal.
+//!
+//! * [`history`]: what reports say of arrivals: delays, losses, rates between two of our datagrams.
+//! * [`capacity`]: trains, and what they tell.
+//! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
+//! * [`target`]: the queueing delay that the window goes by.
+//! * [`path_loss`]: the loss that is not ours.
+//! * [`longer_path`]: whether what looks like a queue is none.
+//! * [`rivals`], [`cubic`]: others who fill the queue whatever we do.
+//!
+//! Floating-point numbers are added, multiplied, divided and rooted alone, which every machine does alike: a seed is a run.
+
+mod capacity;
+mod cubic;
+pub(crate) mod history;
+mod longer_path;
+mod path_loss;
+mod rivals;
+mod start;
+mod steady;
+mod target;
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use self::capacity::{Capacity, TRAIN};
+use self::history::{History, Mark, Point, Span};
+use self::longer_path::LongerPath;
+use self::path_loss::PathLoss;
+use self::rivals::Rivals;
+use self::steady::Ebb;
+use self::target::Target;
+use crate::config::Policy;
+
+/// The least window, in datagrams, and the least rate.
+const WINDOW_MIN: f64 = 1.0;
+const RATE_MIN_BPS: f64 = 16_000.0;
+/// What may be in flight beyond the rate's round trip: a part, seconds, and datagrams.
+const FLIGHT_PART: f64 = 1.2;
+const FLIGHT_S: f64 = 0.003;
+const FLIGHT_DATAGRAMS: f64 = TRAIN + 4.0;
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// The first train is on its way.
+    Train,
+    /// The window grows to what the train promised.
+    Start,
+    /// The window goes by the queueing delay.
+    Run,
+    /// Half the rate for half a window.
+    Ebb,
+    /// Others fill the queue whatever we do: as one of them.
+    Compete,
+}
+
+/// Datagrams sent under one window: after the first `from`, and judged when the fate of number `end` is known.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    from: f64,
+    end: f64,
+}
+
+/// The controller of one path's rate.
+#[derive(Debug)]
+pub(crate) struct RateControl {
+    policy: Policy,
+    datagram_bits: f64,
+    max_bps: f64,
+    history: History,
+    mode: Mode,
+    /// Datagrams per least round trip.
+    window: f64,
+    rate_bps: f64,
+    /// Datagrams sent.
+    sent: f64,
+    round: Round,
+    /// The newest mark when the last round was judged, unless the window fell then: what was lost before is no matter any more.
+    judged: Option<Point>,
+    capacity: Capacity,
+    target: Target,
+    path_loss: PathLoss,
+    ebb: Ebb,
+    longer_path: LongerPath,
+    rivals: Rivals,
+    /// Of the start.
+    is_first_round: bool,
+    /// Whether the path was all ours when it was full last.
+    is_alone: bool,
+}
+
+impl RateControl {
+    /// A path on which `sent` datagrams have been sent, in the round trip `rtt` as far as is known.
+    pub(crate) fn new(now: Time, datagram_bytes: u64, rtt: Duration, sent: u64) -> Self {
+        let sent = sent as f64;
+        let mut history = History::default();
+        history.on_rtt(now, rtt.as_secs_f64());
+        let mut control = Self {
+            policy: Policy::default(),
+            datagram_bits: datagram_bytes as f64 * 8.0,
+            max_bps: f64::INFINITY,
+            history,
+            mode: Mode::Train,
+            window: TRAIN,
+            rate_bps: 0.0,
+            sent,
+            round: Round { from: sent, end: f64::INFINITY },
+            judged: None,
+            capacity: Capacity::new(sent),
+            target: Target::default(),
+            path_loss: PathLoss::default(),
+            ebb: Ebb::new(now),
+            longer_path: LongerPath::default(),
+            rivals: Rivals::new(now),
+            is_first_round: true,
+            is_alone: true,
+        };
+        control.set_rate();
+        control
+    }
+
+    /// What it is to be like from now on.
+    pub(crate) fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
+        self.policy = policy;
+        self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
+    }
+
+    /// The rate of now; `None` is that of the line, for the datagrams of a train.
+    pub(crate) fn rate_bps(&self) -> Option<u64> {
+        let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
+        if is_train && self.max_bps == f64::INFINITY {
+            return None;
+        }
+        let rate_bps = match self.longer_path.pulse_per_s(self.sent) {
+            _ if is_train => self.max_bps,
+            Some(per_s) => per_s * self.datagram_bits,
+            None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * steady::EBB_PART,
+            None => self.rate_bps,
+        };
+        Some(rate_bps.clamp(RATE_MIN_BPS, self.max_bps.max(RATE_MIN_BPS)) as u64)
+    }
+
+    /// How many datagrams may be in flight.
+    pub(crate) fn in_flight_max(&self) -> usize {
+        let per_s = self.rate_bps / self.datagram_bits;
+        let most = FLIGHT_PART * per_s * self.history.smoothed_rtt() + FLIGHT_S * per_s + FLIGHT_DATAGRAMS;
+        most.min(1e9) as usize
+    }
+
+    /// Now `sent` datagrams have been sent. Returns whether the rate is another.
+    pub(crate) fn on_sent(&mut self, sent: u64) -> bool {
+        let before = self.rate_bps();
+        self.sent = sent as f64;
+        self.rate_bps() != before
+    }
+
+    /// A report has come, with a round trip and these marks, oldest first. `is_limited` says that there was nothing to send at
+    /// some time since the one before.
+    pub(crate) fn on_report(&mut self, now: Time, rtt: Option<Duration>, marks: &[Mark], is_limited: bool) {
+        // While others fill the queue nobody sees an empty one.
+        self.history.set_forgets(self.mode != Mode::Compete && !self.rivals.are_suspected());
+        if let Some(rtt) = rtt {
+            self.history.on_rtt(now, rtt.as_secs_f64());
+        }
+        self.history.on_marks(marks, self.path_loss.share);
+        let Some(last) = self.history.last() else { return };
+        if last.delay_s < self.history.base() + 0.25 * self.target_s() {
+            self.ebb.low_at = now;
+        }
+        match self.mode {
+            Mode::Train => self.judge_train(),
+            Mode::Compete => self.compete(now),
+            Mode::Start | Mode::Run | Mode::Ebb if last.sent < self.round.end => {}
+            Mode::Start => self.judge_start(now),
+            Mode::Run => self.judge_round(now, is_limited),
+            Mode::Ebb => self.judge_ebb(now),
+        }
+        self.rivals.on_report(now);
+        if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Compete) {
+            self.judge_later_train();
+        }
+        self.longer_path.judge(&mut self.history);
+        self.set_rate();
+    }
+
+    fn set_rate(&mut self) {
+        let rtt_s = self.history.rtt();
+        let queue_s = self.history.queue_lately((rtt_s / 8.0).max(0.002));
+        self.rate_bps = self.window / (rtt_s + queue_s) * self.datagram_bits;
+    }
+
+    /// What is sent from now on is judged when `part` of a window has been.
+    fn begin_round(&mut self, part: f64) {
+        self.round = Round { from: self.sent, end: self.sent + (self.window * part).max(3.0).floor() };
+    }
+
+    /// What has come of what was sent under the present window.
+    fn observe(&self) -> Option<Span> {
+        self.history.span(self.round.from, f64::INFINITY)
+    }
+
+    /// By how much a share of `loss` among `sent` datagrams may be off by chance.
+    fn doubt(&self, loss: f64, sent: f64) -> f64 {
+        path_loss::doubt(loss, sent, self.history.burstiness())
+    }
+
+    fn per_s(&self) -> f64 {
+        self.window / self.history.rtt()
+    }
+
+    /// The queueing delay at which the window stays.
+    fn target_s(&self) -> f64 {
+        self.target.delay_s(&self.history, self.capacity.per_s(), self.per_s())
+    }
+}
+
+#[cfg(test)]
+mod tests;

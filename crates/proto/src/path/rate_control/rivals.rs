@@ -1,0 +1,220 @@
+//! Others who fill the queue whatever we do: flows which yield to losses alone. Beside them the window is that of one of them.
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use super::cubic::VirtualCubic;
+use super::history::Span;
+use super::{Mode, RateControl, WINDOW_MIN, steady};
+use crate::config::Policy;
+
+/// The queue is not ours if it exceeds its target by this part of a round trip and these seconds, ...
+const HIGH_PART: f64 = 0.05;
+const HIGH_S: f64 = 0.002;
+/// ... for so many rounds, and for so long, while the window has fallen to this part of the greatest lately; ...
+const ROUNDS: u32 = 6;
+const PATIENCE_S: f64 = 3.0;
+const PATIENCE_ROUND_TRIPS: f64 = 8.0;
+const YIELDED_PART: f64 = 0.65;
+const GREATEST_FORGETS: f64 = 0.995;
+/// ... or if it grows while the window falls, by these, over so many such times.
+const PUSHED_WINDOW_PART: f64 = 0.75;
+const PUSHED_QUEUE: f64 = 1.1;
+const PUSHED_QUEUE_S: f64 = 0.001;
+const PUSHED_TIMES: u32 = 3;
+/// The window with which we begin, of the mean of what we had and have.
+const BEGIN_PART: f64 = 0.85;
+/// It does not exceed what arrives by more.
+const DELIVERED_EXCEEDED: f64 = 1.25;
+/// An event is a loss beyond the path's own by this or, on a path without losses, of more datagrams than these; or that the queue
+/// falls from its peak to this part less a part of a round trip, because others have yielded.
+const LOSS_EXCESS: f64 = 0.005;
+const LOSSLESS: f64 = 0.005;
+const LOST_MIN: f64 = 2.0;
+const QUEUE_FALL_PART: f64 = 0.75;
+const QUEUE_ROUND_TRIP_PART: f64 = 0.05;
+const PEAK_FORGETS_PER_S: f64 = 0.02;
+const EVENT_PAUSE_ROUND_TRIPS: f64 = 1.5;
+/// We stop when the queue has been short for so long, and for a try after so many events: then all see an empty queue.
+const CLEAR_ROUND_TRIPS: f64 = 4.0;
+const EVENTS_MAX: u32 = 8;
+
+/// What is known of others.
+#[derive(Debug)]
+pub(super) struct Rivals {
+    /// The greatest window lately.
+    greatest: f64,
+    high_rounds: u32,
+    high_since: Time,
+    /// Window and queue at an earlier time, and how often in a row the one has fallen and the other grown.
+    compared: (f64, f64),
+    compared_at: Time,
+    pushed: u32,
+    /// Ours among theirs.
+    cubic: VirtualCubic,
+    events: u32,
+    event_after: Time,
+    queue: Queue,
+    low_since: Time,
+    last_report: Time,
+}
+
+/// How the queue goes up and down among rivals.
+#[derive(Debug, Default)]
+struct Queue {
+    peak_s: f64,
+    trough_s: f64,
+    is_falling: bool,
+}
+
+impl Queue {
+    /// After an event the queue falls; how far it falls once it has risen again is what counts as the next.
+    fn note(&mut self, queue_s: f64, rtt_s: f64, elapsed_s: f64) {
+        if self.is_falling {
+            self.trough_s = self.trough_s.min(queue_s);
+            self.is_falling = queue_s < self.trough_s + QUEUE_ROUND_TRIP_PART * rtt_s;
+            self.peak_s = queue_s;
+        }
+        self.peak_s = self.peak_s.max(queue_s) * (1.0 - PEAK_FORGETS_PER_S * elapsed_s);
+    }
+
+    fn has_fallen(&self, queue_s: f64, rtt_s: f64) -> bool {
+        !self.is_falling && queue_s < QUEUE_FALL_PART * self.peak_s - QUEUE_ROUND_TRIP_PART * rtt_s
+    }
+}
+
+impl Rivals {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            greatest: 0.0,
+            high_rounds: 0,
+            high_since: now,
+            compared: (0.0, 0.0),
+            compared_at: now,
+            pushed: 0,
+            cubic: VirtualCubic::new(1.0),
+            events: 0,
+            event_after: now,
+            queue: Queue::default(),
+            low_since: now,
+            last_report: now,
+        }
+    }
+
+    /// Whether the queue has been too long for a while.
+    pub(super) fn are_suspected(&self) -> bool {
+        self.high_rounds > 0
+    }
+
+    pub(super) fn on_report(&mut self, now: Time) {
+        self.last_report = now;
+    }
+
+    /// A round ended with this window, target and queue: whether others fill the queue.
+    fn note(&mut self, now: Time, window: f64, target_s: f64, queue_s: f64, rtt_s: f64) -> bool {
+        self.greatest = (GREATEST_FORGETS * self.greatest).max(window);
+        if queue_s > target_s + HIGH_PART * rtt_s + HIGH_S {
+            if self.high_rounds == 0 {
+                self.high_since = now;
+            }
+            self.high_rounds += 1;
+        } else {
+            self.high_rounds = self.high_rounds.saturating_sub(2);
+        }
+        let patience = Duration::from_secs_f64((PATIENCE_ROUND_TRIPS * rtt_s).max(PATIENCE_S));
+        if now.since(self.compared_at) >= patience {
+            let (window_before, queue_before_s) = self.compared;
+            let is_pushed =
+                window < PUSHED_WINDOW_PART * window_before && queue_s > PUSHED_QUEUE * queue_before_s + PUSHED_QUEUE_S;
+            self.pushed = if is_pushed { self.pushed + 1 } else { 0 };
+            self.compared = (window, queue_s);
+            self.compared_at = now;
+        }
+        let is_pushed = self.pushed >= PUSHED_TIMES;
+        if is_pushed {
+            self.pushed = 0;
+        }
+        let has_yielded = window <= YIELDED_PART * self.greatest;
+        is_pushed || self.high_rounds >= ROUNDS && now.since(self.high_since) >= patience && has_yielded
+    }
+}
+
+impl RateControl {
+    /// How many flows of TCP we count for.
+    fn weight(&self) -> f64 {
+        if self.policy == Policy::High { 2.0 } else { 1.0 }
+    }
+
+    /// A round was `seen`. Returns whether we compete from now on.
+    pub(super) fn note_rivals(&mut self, now: Time, seen: Span) -> bool {
+        let (target_s, rtt_s) = (self.target_s(), self.history.rtt());
+        if self.policy == Policy::Low || !self.rivals.note(now, self.window, target_s, seen.queue_least_s, rtt_s) {
+            return false;
+        }
+        let greatest = self.rivals.greatest;
+        let mean = (greatest * self.window).sqrt().max(0.5 * greatest);
+        let window = BEGIN_PART * mean / rtt_s * (rtt_s + seen.queue_least_s);
+        self.rivals.cubic = VirtualCubic::new(window / self.weight());
+        self.rivals.events = 0;
+        self.rivals.queue = Queue { peak_s: seen.queue_most_s, ..Queue::default() };
+        self.rivals.event_after = now + Duration::from_secs_f64(2.0 * self.history.smoothed_rtt());
+        self.rivals.low_since = now;
+        self.mode = Mode::Compete;
+        self.round.from = self.sent;
+        true
+    }
+
+    /// A report has come while we compete.
+    pub(super) fn compete(&mut self, now: Time) {
+        let rtt_s = self.history.rtt();
+        let queue_s = self.history.queue_lately((rtt_s / 4.0).max(0.002));
+        let elapsed_s = now.since(self.rivals.last_report).as_secs_f64();
+        let delivered = self.history.rate_lately(self.history.smoothed_rtt()) / (1.0 - self.path_loss.share);
+        let most = DELIVERED_EXCEEDED * delivered * (rtt_s + queue_s) / self.weight();
+        self.rivals.cubic.grow(elapsed_s, rtt_s + queue_s, most.max(2.0));
+        self.rivals.queue.note(queue_s, rtt_s, elapsed_s);
+        if now >= self.rivals.event_after {
+            self.note_event(now, queue_s);
+        }
+        self.window = (self.weight() * self.rivals.cubic.window()).max(WINDOW_MIN);
+        if queue_s > self.target_s().min(0.1 * rtt_s) + HIGH_PART * rtt_s {
+            self.rivals.low_since = now;
+        }
+        let is_clear = now.since(self.rivals.low_since).as_secs_f64() > CLEAR_ROUND_TRIPS * rtt_s;
+        if is_clear || self.rivals.events >= EVENTS_MAX {
+            self.stop_competing(now, is_clear, rtt_s / (rtt_s + queue_s));
+        }
+    }
+
+    fn note_event(&mut self, now: Time, queue_s: f64) {
+        let Some(seen) = self.observe() else { return };
+        let rtt_s = self.history.rtt();
+        let doubt = self.doubt(self.path_loss.share, seen.sent);
+        let (excess, _) = self.path_loss.excess(seen.loss, doubt);
+        let is_loss = excess > LOSS_EXCESS + doubt || self.path_loss.share < LOSSLESS && excess * seen.sent > LOST_MIN;
+        let rivals = &mut self.rivals;
+        if is_loss || rivals.queue.has_fallen(queue_s, rtt_s) {
+            rivals.cubic.on_event();
+            rivals.events += 1;
+            rivals.event_after = now + Duration::from_secs_f64(EVENT_PAUSE_ROUND_TRIPS * (rtt_s + queue_s));
+            rivals.queue.is_falling = true;
+            rivals.queue.trough_s = queue_s;
+            self.round.from = self.sent;
+        } else if seen.sent > self.window {
+            self.round.from = self.history.last().map_or(self.sent, |last| last.sent);
+        }
+    }
+
+    fn stop_competing(&mut self, now: Time, is_clear: bool, part: f64) {
+        // If the queue stays, we come back sooner.
+        self.rivals.high_rounds = if is_clear { 0 } else { ROUNDS / 2 };
+        self.rivals.high_since = now;
+        self.mode = Mode::Run;
+        self.window *= part;
+        self.rivals.greatest = self.window;
+        self.ebb.low_at = now;
+        self.judged = None;
+        self.begin_round(steady::ROUND_PART);
+    }
+}

@@ -1,0 +1,82 @@
+//! The start: half of what the train promised, and then the rest, as long as that neither queues nor is lost.
+
+use dfcp_time::Time;
+
+use super::capacity::TRAIN;
+use super::path_loss::PATH_LOSS_MAX;
+use super::{Mode, RateControl, WINDOW_MIN, steady};
+
+/// A round is this part of a window.
+const ROUND_PART: f64 = 0.25;
+/// The path is full when the least delay exceeds the target by this part of a round trip, when more is sent than it takes, or
+/// when this much more is lost than the first round lost.
+const FULL_LEAST_PART: f64 = 0.05;
+const FULL_MOST_PART: f64 = 0.3;
+const OVERLOAD: f64 = 0.1;
+const OVERLOAD_MOST_PART: f64 = 0.01;
+const LOSS_MORE: f64 = 0.1;
+/// Of shorter round trips these parts say nothing, seconds.
+const ROUND_TRIP_MIN_S: f64 = 0.02;
+/// It goes up to this part of the train's capacity, doubling, or by a fifth beyond it.
+const CAPACITY_PART: f64 = 0.95;
+const BEYOND: f64 = 1.2;
+const ENOUGH_PART: f64 = 0.84;
+/// It falls to what arrived, and not below this part.
+const FALL_MIN: f64 = 0.3;
+/// A train that lost by this much more than what followed found a full queue.
+const TRAIN_LOSS_MORE: f64 = 0.2;
+
+impl RateControl {
+    pub(super) fn begin_start(&mut self) {
+        self.mode = Mode::Start;
+        self.path_loss.base_at_start = self.history.base();
+        self.is_first_round = true;
+        self.begin_round(ROUND_PART);
+    }
+
+    pub(super) fn judge_start(&mut self, now: Time) {
+        let Some(seen) = self.observe() else { return };
+        let rtt_s = self.history.rtt();
+        let part_s = rtt_s.max(ROUND_TRIP_MIN_S);
+        let target_s = self.target_s();
+        let loses = seen.loss > self.path_loss.share + LOSS_MORE + self.doubt(self.path_loss.share, seen.sent);
+        let is_full = seen.queue_least_s > target_s + FULL_LEAST_PART * part_s
+            || seen.overload > OVERLOAD && seen.queue_most_s > target_s + OVERLOAD_MOST_PART * part_s
+            || seen.queue_most_s > target_s + FULL_MOST_PART * part_s && seen.queue_least_s > 0.1 * rtt_s
+            || loses && !self.is_first_round;
+        self.is_first_round = false;
+        if !is_full && !self.path_loss.is_busy {
+            self.learn_from_start();
+        }
+        let capacity = self.capacity.per_s() * rtt_s;
+        if is_full {
+            let arrived = seen.arrivals_per_s / (1.0 - self.path_loss.share) * rtt_s;
+            self.window = self.window.min(arrived).max(FALL_MIN * self.window).max(WINDOW_MIN);
+        } else if capacity <= 0.0 || self.window < ENOUGH_PART * capacity {
+            let most =
+                if capacity > 0.0 { (CAPACITY_PART * capacity).max(BEYOND * self.window) } else { f64::INFINITY };
+            self.window = (2.0 * self.window).min(most);
+            self.begin_round(ROUND_PART);
+            return;
+        }
+        if self.capacity.per_s() <= 0.0 {
+            self.capacity.at_least(seen.arrivals_per_s / (1.0 - self.path_loss.share));
+        }
+        self.judged = None;
+        self.mode = Mode::Run;
+        self.ebb.low_at = now;
+        self.begin_round(steady::ROUND_PART);
+    }
+
+    /// The path was not full: what it lost is its own, unless the train lost far more, which a full queue does to trains.
+    fn learn_from_start(&mut self) {
+        let Some(all) = self.history.span(self.capacity.end(), f64::INFINITY) else { return };
+        let chance = self.doubt(self.capacity.first_loss, TRAIN);
+        if self.capacity.first_loss > all.loss + TRAIN_LOSS_MORE + chance {
+            self.path_loss.is_busy = true;
+        } else {
+            self.path_loss.share = all.loss.min(PATH_LOSS_MAX);
+            self.capacity.forgive_first(chance);
+        }
+    }
+}

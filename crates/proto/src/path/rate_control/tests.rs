@@ -1,0 +1,209 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MBIT: f64 = 1e6;
+const DATAGRAM_BYTES: u64 = 1_500;
+
+/// A bottleneck with a queue, and a receiver which tells of every fourth datagram. It knows no more than a path does.
+struct Path {
+    per_s: f64,
+    rtt_s: f64,
+    buffer: f64,
+    /// Of every so many datagrams the last is lost behind the bottleneck; 0 for none.
+    loses_every: u64,
+    /// When the bottleneck is done with what it has.
+    free_s: f64,
+    now_s: f64,
+    sent: u64,
+    received: u64,
+    /// Arrivals that the sender does not know of.
+    on_their_way: std::collections::VecDeque<(f64, Mark)>,
+    queue_sum_s: f64,
+}
+
+impl Path {
+    fn new(mbps: f64, rtt_ms: f64, buffer: f64, loses_every: u64) -> Self {
+        let per_s = mbps * MBIT / 8.0 / DATAGRAM_BYTES as f64;
+        Self {
+            per_s,
+            rtt_s: rtt_ms / 1e3,
+            buffer,
+            loses_every,
+            free_s: 0.0,
+            now_s: 0.0,
+            sent: 0,
+            received: 0,
+            on_their_way: std::collections::VecDeque::new(),
+            queue_sum_s: 0.0,
+        }
+    }
+
+    fn at(seconds: f64) -> Time {
+        Time::from_ns((seconds * 1e9) as u64)
+    }
+
+    fn send(&mut self) {
+        self.sent += 1;
+        let waits_s = (self.free_s - self.now_s).max(0.0);
+        self.queue_sum_s += waits_s;
+        if waits_s * self.per_s >= self.buffer {
+            return;
+        }
+        self.free_s = self.now_s.max(self.free_s) + 1.0 / self.per_s;
+        if self.loses_every > 0 && self.sent.is_multiple_of(self.loses_every) {
+            return;
+        }
+        self.received += 1;
+        if self.received.is_multiple_of(4) || self.sent <= TRAIN as u64 + 2 {
+            let arrives_s = self.free_s + self.rtt_s / 2.0;
+            let mark = Mark {
+                sent: self.sent,
+                received: self.received,
+                sent_at: Self::at(self.now_s),
+                // Its clock is another.
+                arrived_us: ((arrives_s * 1e6) as u32).wrapping_add(u32::MAX - 1_000_000),
+            };
+            self.on_their_way.push_back((arrives_s + self.rtt_s / 2.0, mark));
+        }
+    }
+
+    /// Lets a controller send for `seconds`; returns the share of the bottleneck which arrived, and the mean queue in seconds.
+    fn run(&mut self, control: &mut RateControl, seconds: f64) -> (f64, f64) {
+        let (end_s, received, sent) = (self.now_s + seconds, self.received, self.sent);
+        self.queue_sum_s = 0.0;
+        let mut next_s = self.now_s;
+        while self.now_s < end_s {
+            let known = self.on_their_way.front().map_or(f64::INFINITY, |(at_s, _)| *at_s);
+            self.now_s = next_s.min(known).max(self.now_s);
+            if known <= next_s {
+                let (_, mark) = self.on_their_way.pop_front().expect("there is one");
+                let rtt = Duration::from_secs_f64(self.now_s - mark.sent_at.as_ns() as f64 / 1e9);
+                control.on_report(Self::at(self.now_s), Some(rtt), &[mark], false);
+            } else {
+                self.send();
+                control.on_sent(self.sent);
+                let bps = control.rate_bps().map_or(10.0 * self.per_s, |bps| bps as f64 / 8.0 / DATAGRAM_BYTES as f64);
+                next_s = self.now_s + 1.0 / bps;
+            }
+        }
+        let received = (self.received - received) as f64 / seconds / self.per_s;
+        (received, self.queue_sum_s / (self.sent - sent).max(1) as f64)
+    }
+}
+
+fn control(rtt_ms: f64) -> RateControl {
+    RateControl::new(Time::ZERO, DATAGRAM_BYTES, Duration::from_secs_f64(rtt_ms / 1e3), 0)
+}
+
+#[test]
+fn a_path_is_filled_with_a_short_queue_whatever_it_loses() {
+    for (mbps, rtt_ms, loses_every) in [(50.0, 100.0, 0), (50.0, 100.0, 10), (50.0, 20.0, 3), (500.0, 50.0, 0)] {
+        let mut path = Path::new(mbps, rtt_ms, mbps * rtt_ms / 12.0, loses_every);
+        let mut control = control(rtt_ms);
+        path.run(&mut control, 2.0);
+        let (used, queue_s) = path.run(&mut control, 5.0);
+        let arrives = if loses_every > 0 { 1.0 - 1.0 / loses_every as f64 } else { 1.0 };
+        assert!(used / arrives > 0.93, "{used} of {arrives}: {mbps} Mbit/s, {rtt_ms} ms, {control:?}");
+        assert!(queue_s < 0.01, "{queue_s} s: {mbps} Mbit/s, {rtt_ms} ms");
+    }
+}
+
+#[test]
+fn the_start_takes_a_few_round_trips() {
+    let mut path = Path::new(50.0, 100.0, 400.0, 0);
+    let mut control = control(100.0);
+    path.run(&mut control, 0.4);
+    let (used, _) = path.run(&mut control, 0.2);
+    assert!(used > 0.9, "{used}");
+}
+
+#[test]
+fn the_rate_follows_the_path() {
+    let mut path = Path::new(50.0, 50.0, 200.0, 0);
+    let mut control = control(50.0);
+    path.run(&mut control, 3.0);
+    path.per_s /= 2.0;
+    path.run(&mut control, 1.5);
+    let (used, queue_s) = path.run(&mut control, 2.0);
+    assert!(used > 0.93 && queue_s < 0.015, "{used}, {queue_s}");
+    path.per_s *= 2.0;
+    path.run(&mut control, 1.5);
+    let (used, _) = path.run(&mut control, 2.0);
+    assert!(used > 0.93, "{used}");
+}
+
+#[test]
+fn a_small_buffer_is_not_overrun() {
+    let mut path = Path::new(50.0, 40.0, 8.0, 0);
+    let mut control = control(40.0);
+    path.run(&mut control, 5.0);
+    let (sent, received) = (path.sent, path.received);
+    let (used, _) = path.run(&mut control, 5.0);
+    let lost = 1.0 - (path.received - received) as f64 / (path.sent - sent) as f64;
+    assert!(used > 0.93 && lost < 0.05, "{used} used, {lost} lost");
+}
+
+#[test]
+fn a_limit_holds_for_trains_too_and_may_change() {
+    let mut path = Path::new(50.0, 40.0, 200.0, 0);
+    let mut control = control(40.0);
+    control.set_policy(Policy::Fair, Some(10_000_000));
+    assert_eq!(control.rate_bps(), Some(10_000_000));
+    path.run(&mut control, 3.0);
+    let (used, _) = path.run(&mut control, 2.0);
+    assert!((0.18..0.201).contains(&used), "{used}");
+    control.set_policy(Policy::Fair, None);
+    path.run(&mut control, 3.0);
+    let (used, _) = path.run(&mut control, 2.0);
+    assert!(used > 0.93, "{used}");
+}
+
+#[test]
+fn without_anything_to_send_nothing_grows() {
+    let mut control = control(50.0);
+    let mut path = Path::new(50.0, 50.0, 200.0, 0);
+    path.run(&mut control, 2.0);
+    let window = control.window;
+    // A tenth of the rate, and reports which say so.
+    for step in 0..1_000_u64 {
+        path.now_s += 0.003;
+        path.send();
+        control.on_sent(path.sent);
+        while let Some((at_s, mark)) = path.on_their_way.front().copied().filter(|(at_s, _)| *at_s <= path.now_s) {
+            path.on_their_way.pop_front();
+            control.on_report(Path::at(at_s), Some(Duration::from_millis(50)), &[mark], true);
+        }
+        assert!(control.window <= window * 1.001, "{step}: {} of {window}", control.window);
+    }
+}
+
+proptest! {
+    /// Whatever a peer's reports say: the rate stays a rate, within its limit, and nothing grows without bound.
+    #[test]
+    fn no_reports_make_it_anything_but_a_rate(
+        reports in prop::collection::vec(
+            (0_u64..2_000_000, 0_u64..5_000, 0_u64..5_000, any::<u32>(), 0_u64..3_000_000, any::<bool>()), 1..400),
+        max_mbps in prop::option::of(1_u64..1_000),
+    ) {
+        let mut control = control(30.0);
+        control.set_policy(Policy::High, max_mbps.map(|mbps| mbps * 1_000_000));
+        let (mut now_us, mut sent) = (0, 0);
+        for (later_us, more, received, arrived_us, rtt_us, is_limited) in reports {
+            now_us += later_us;
+            sent += more;
+            control.on_sent(sent);
+            let sent_at = Time::from_us(now_us.saturating_sub(rtt_us));
+            let marks = [received / 2, received].map(|received| Mark { sent: sent.saturating_sub(received), received, sent_at, arrived_us });
+            control.on_report(Time::from_us(now_us), Some(Duration::from_micros(rtt_us.max(1))), &marks, is_limited);
+            prop_assert!(control.window.is_finite() && control.window >= WINDOW_MIN, "{:?}", control);
+            prop_assert!(control.target_s() >= 0.0);
+            prop_assert!((0.0..=0.9).contains(&control.path_loss.share), "{:?}", control.path_loss);
+            prop_assert!(control.in_flight_max() > 0);
+            if let Some(mbps) = max_mbps {
+                prop_assert!(control.rate_bps().is_some_and(|bps| bps <= mbps * 1_000_000));
+            }
+        }
+        prop_assert!(control.history.len() <= crate::limits::RATE_MARKS_MAX);
+    }
+}

@@ -1,0 +1,150 @@
+//! The automatic rate over simulated paths: alone, with others of its kind, beside TCP, behind fair queues.
+
+mod dumbbell;
+
+use std::time::Duration;
+
+use dfcp_netem::Discipline;
+use dfcp_proto::{Config, Content, Policy, Rate};
+use dfcp_sim::{DfcpConfig, Nobody, Transport, tcp};
+use dfcp_time::Time;
+use dumbbell::{Dumbbell, Flow, Path};
+
+const MBIT: u64 = 1_000_000;
+const RATE_BPS: u64 = 50 * MBIT;
+/// Of an IP packet 1420 bytes are a symbol.
+const PAYLOAD: f64 = 1_420.0 / 1_460.0;
+
+fn auto(policy: Policy) -> Transport {
+    let rate = Rate::Auto { policy, max_bps: None };
+    let config = Config::danger_unsealed().with_rate(rate).with_content(Content::Elided);
+    Transport::Dfcp(Box::new(DfcpConfig::both(config)))
+}
+
+/// A buffer of so many bandwidth-delay products.
+fn path(rtt: Duration, bdp: f64, loss: f64) -> Path {
+    let packets = RATE_BPS as f64 / 8.0 / 1_500.0 * rtt.as_secs_f64() * bdp;
+    Path::drop_tail(RATE_BPS, (packets as usize).max(16), loss, 7)
+}
+
+/// What flows got between two times.
+struct Got {
+    mbps: Vec<f64>,
+    /// Packets waiting, on average, in milliseconds of the bottleneck.
+    queue_ms: f64,
+    /// The share of what was offered that the bottleneck dropped.
+    dropped: f64,
+}
+
+impl Got {
+    fn used(&self, loss: f64) -> f64 {
+        self.mbps.iter().sum::<f64>() * 1e6 / RATE_BPS as f64 / PAYLOAD / (1.0 - loss)
+    }
+
+    fn jain(&self) -> f64 {
+        let (sum, squares) = self.mbps.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        sum * sum / squares / self.mbps.len() as f64
+    }
+}
+
+fn run(path: Path, flows: Vec<Flow>, from_s: u64, to_s: u64) -> Got {
+    let mut dumbbell = Dumbbell::new(path, flows, Nobody);
+    dumbbell.simulation.run_until(Time::from_s(from_s));
+    let (before, from) = (dumbbell.delivered_bytes(), dumbbell.simulation.now());
+    let link = dumbbell.bottleneck;
+    let stats = dumbbell.simulation.link_stats(link);
+    let waiting = dumbbell.run_sampling(Time::from_s(to_s));
+    let after = dumbbell.simulation.link_stats(link);
+    let offered = after.offered.packets - stats.offered.packets;
+    Got {
+        mbps: dumbbell.goodput_since(&before, from),
+        queue_ms: waiting * 1_500.0 * 8.0 / RATE_BPS as f64 * 1e3,
+        dropped: (after.queue_drops.packets - stats.queue_drops.packets) as f64 / offered as f64,
+    }
+}
+
+fn alone(rtt_ms: u64, bdp: f64, loss: f64) -> Got {
+    let rtt = Duration::from_millis(rtt_ms);
+    run(path(rtt, bdp, loss), vec![Flow::new(auto(Policy::Fair), rtt, None)], 2, 8)
+}
+
+#[test]
+fn alone_it_fills_the_path_with_a_short_queue() {
+    for (rtt_ms, queue_ms) in [(10, 2.0), (100, 5.0)] {
+        for bdp in [0.2, 1.0, 4.0] {
+            let got = alone(rtt_ms, bdp, 0.0);
+            assert!(got.used(0.0) > 0.95, "{rtt_ms} ms, {bdp} BDP: {}", got.used(0.0));
+            assert!(got.queue_ms < queue_ms, "{rtt_ms} ms, {bdp} BDP: {} ms", got.queue_ms);
+            assert!(got.dropped < 0.015, "{rtt_ms} ms, {bdp} BDP: {}", got.dropped);
+        }
+    }
+}
+
+#[test]
+fn what_the_path_loses_by_itself_does_not_lower_the_rate() {
+    for loss in [0.01, 0.1, 0.3, 0.5] {
+        let got = alone(50, 1.0, loss);
+        assert!(got.used(loss) > 0.92 && got.queue_ms < 6.0, "loss {loss}: {}, {} ms", got.used(loss), got.queue_ms);
+        assert!(got.dropped < 0.005, "loss {loss}: {}", got.dropped);
+    }
+}
+
+#[test]
+fn ten_of_a_kind_share_the_path_and_keep_its_queue_short() {
+    let rtt = Duration::from_millis(100);
+    let flow = |index: u64| Flow { start: Time::from_ms(300 * index), ..Flow::new(auto(Policy::Fair), rtt, None) };
+    let got = run(path(rtt, 1.0, 0.0), (0..10).map(flow).collect(), 10, 25);
+    assert!(got.used(0.0) > 0.93 && got.jain() > 0.8, "{} used, Jain {}: {:?}", got.used(0.0), got.jain(), got.mbps);
+    assert!(got.queue_ms < 0.3 * 100.0 + 5.0 && got.dropped < 0.02, "{} ms, {} dropped", got.queue_ms, got.dropped);
+}
+
+#[test]
+fn beside_cubic_neither_starves() {
+    let rtt = Duration::from_millis(100);
+    for (bdp, least, most) in [(1.0, 0.15, 0.65), (4.0, 0.15, 0.65), (0.2, 0.1, 0.9)] {
+        let cubic = Transport::Tcp(tcp::Config::modern(tcp::Congestion::Cubic));
+        let flows = vec![Flow::new(auto(Policy::Fair), rtt, None), Flow::new(cubic, rtt, None)];
+        let got = run(path(rtt, bdp, 0.0), flows, 5, 65);
+        let share = got.mbps[0] / got.mbps.iter().sum::<f64>();
+        assert!((least..most).contains(&share), "{bdp} BDP: {share}");
+    }
+}
+
+#[test]
+fn the_low_policy_leaves_the_path_to_others_and_takes_it_alone() {
+    let rtt = Duration::from_millis(50);
+    let cubic = Transport::Tcp(tcp::Config::modern(tcp::Congestion::Cubic));
+    let flows = vec![Flow::new(auto(Policy::Low), rtt, None), Flow::new(cubic, rtt, None)];
+    let got = run(path(rtt, 1.0, 0.0), flows, 5, 35);
+    assert!(got.mbps[0] / got.mbps[1] < 0.18, "{:?}", got.mbps);
+    let got = run(path(rtt, 1.0, 0.0), vec![Flow::new(auto(Policy::Low), rtt, None)], 2, 8);
+    assert!(got.used(0.0) > 0.95, "{}", got.used(0.0));
+}
+
+#[test]
+fn behind_fair_queues_it_takes_its_share_and_loses_nothing() {
+    let rtt = Duration::from_millis(50);
+    for discipline in [Discipline::Drr(Default::default()), Discipline::FqCodel(Default::default())] {
+        let cubic = Transport::Tcp(tcp::Config::modern(tcp::Congestion::Cubic));
+        let flows = vec![Flow::new(auto(Policy::Fair), rtt, None), Flow::new(cubic, rtt, None)];
+        let mut path = path(rtt, 1.0, 0.0);
+        path.bottleneck.discipline = discipline.clone();
+        let got = run(path, flows, 5, 25);
+        let share = got.mbps[0] / got.mbps.iter().sum::<f64>();
+        assert!((0.44..0.58).contains(&share) && got.dropped < 0.01, "{discipline:?}: {share}, {}", got.dropped);
+    }
+}
+
+#[test]
+fn when_the_path_gets_slower_and_faster_the_rate_follows() {
+    let rtt = Duration::from_millis(100);
+    let flows = vec![Flow::new(auto(Policy::Fair), rtt, None)];
+    let mut dumbbell = Dumbbell::new(path(rtt, 1.0, 0.01), flows, Nobody);
+    let link = dumbbell.bottleneck;
+    dumbbell.simulation.run_until(Time::from_s(5));
+    for (rate_bps, from_s) in [(RATE_BPS / 2, 5), (RATE_BPS, 10)] {
+        dumbbell.simulation.set_rate_bps(link, Some(rate_bps)).expect("a valid rate");
+        let mbps = dumbbell.goodput_mbps(Time::from_s(from_s + 1), Time::from_s(from_s + 5))[0];
+        assert!(mbps * 1e6 / rate_bps as f64 > 0.9 * PAYLOAD, "{mbps} of {rate_bps}");
+    }
+}
