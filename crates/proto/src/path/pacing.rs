@@ -1,5 +1,6 @@
 //! When the next datagram may leave at a paced rate.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use dfcp_time::Time;
@@ -11,23 +12,25 @@ const CATCH_UP: Duration = Duration::from_millis(4);
 #[derive(Debug)]
 pub(crate) struct Pacer {
     /// `None` is the line rate: never wait.
-    rate_bps: Option<u64>,
+    rate_bps: Option<NonZeroU64>,
     next: Time,
     /// Billionths of a nanosecond-bit left over, so that long runs do not drift.
     remainder: u64,
+    /// How far control datagrams may put off the next one of data; [`Time::MAX`] as long as there was none since the last.
+    data_by: Time,
 }
 
 impl Pacer {
     pub(crate) fn new(rate_bps: Option<u64>) -> Self {
-        Self { rate_bps, next: Time::ZERO, remainder: 0 }
+        Self { rate_bps: rate_bps.and_then(NonZeroU64::new), next: Time::ZERO, remainder: 0, data_by: Time::MAX }
     }
 
     pub(crate) fn set_rate_bps(&mut self, rate_bps: Option<u64>) {
-        self.rate_bps = rate_bps;
+        self.rate_bps = rate_bps.and_then(NonZeroU64::new);
     }
 
     pub(crate) fn rate_bps(&self) -> Option<u64> {
-        self.rate_bps
+        self.rate_bps.map(NonZeroU64::get)
     }
 
     /// When the next datagram may leave; at or before `now` means at once.
@@ -35,22 +38,29 @@ impl Pacer {
         if self.rate_bps.is_some() { self.next } else { Time::ZERO }
     }
 
-    /// Accounts for a datagram of `bytes` IP bytes which leaves at `now`, whether it had to wait or not.
+    /// Accounts for a datagram of data of `bytes` IP bytes which leaves at `now`, whether it had to wait or not.
     pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
-        let Some(rate_bps) = self.rate_bps.filter(|&rate| rate > 0) else { return };
+        self.data_by = Time::MAX;
+        self.count(now, bytes);
+    }
+
+    /// Accounts for a control datagram, which does not wait. All of them together put off the next datagram of data by at most
+    /// `datagram_bytes`' time, so that a slow sender which has much to acknowledge still gets its own data out.
+    pub(crate) fn sent_control(&mut self, now: Time, bytes: u64, datagram_bytes: u64) {
+        let Some(rate_bps) = self.rate_bps() else { return };
+        let time = Duration::from_nanos(datagram_bytes.saturating_mul(8_000_000_000) / rate_bps);
+        if self.data_by == Time::MAX {
+            self.data_by = self.next.max(now) + time;
+        }
+        self.count(now, bytes);
+        self.next = self.next.min(self.data_by);
+    }
+
+    fn count(&mut self, now: Time, bytes: u64) {
+        let Some(rate_bps) = self.rate_bps() else { return };
         let scaled = bytes.saturating_mul(8_000_000_000).saturating_add(self.remainder);
         self.remainder = scaled % rate_bps;
         self.next = self.next.max(now - CATCH_UP) + Duration::from_nanos(scaled / rate_bps);
-    }
-
-    /// Accounts for a control datagram, which does not wait. It delays data by at most `datagram_bytes`' time, so that a
-    /// slow sender which has much to acknowledge still gets its own data out.
-    pub(crate) fn sent_control(&mut self, now: Time, bytes: u64, datagram_bytes: u64) {
-        let Some(rate_bps) = self.rate_bps.filter(|&rate| rate > 0) else { return };
-        let latest = now + Duration::from_nanos(datagram_bytes.saturating_mul(8_000_000_000) / rate_bps);
-        let before = self.next;
-        self.sent(now, bytes);
-        self.next = self.next.min(latest.max(before));
     }
 
     /// To be called when sending starts after a pause: lateness of a timer is caught up, idleness is not.
@@ -73,6 +83,23 @@ mod tests {
             sent += 1;
         }
         assert_eq!(sent, 100_000_000_u64.div_ceil(1476 * 8));
+    }
+
+    /// As many as a slow sender has who reports what comes fast: more bits than its rate.
+    #[test]
+    fn control_datagrams_put_off_data_by_one_datagrams_time_and_no_more() {
+        let mut pacer = Pacer::new(Some(80_000));
+        pacer.resume(Time::from_s(1));
+        pacer.sent(Time::from_s(1), 1_000);
+        let ready = pacer.ready_at();
+        assert_eq!(ready, Time::from_ms(1_100));
+        for ms in 1_000..1_300 {
+            pacer.sent_control(Time::from_ms(ms), 100, 1_000);
+            assert!(pacer.ready_at() <= ready + Duration::from_millis(100), "{ms}: {}", pacer.ready_at());
+        }
+        pacer.sent(Time::from_ms(1_200), 1_000);
+        pacer.sent_control(Time::from_ms(1_200), 1_000, 1_000);
+        assert_eq!(pacer.ready_at(), Time::from_ms(1_400), "the next one is put off again");
     }
 
     #[test]

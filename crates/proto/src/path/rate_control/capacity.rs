@@ -1,4 +1,4 @@
-//! What the path carries, from trains: datagrams sent at once arrive as far apart as the bottleneck takes for each.
+//! What the path carries (\[auto-4\]), from trains: datagrams sent at once arrive as far apart as the bottleneck takes for each.
 
 use std::time::Duration;
 

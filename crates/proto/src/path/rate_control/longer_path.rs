@@ -1,4 +1,4 @@
-//! Whether what looks like a queue is none: the path may have got longer.
+//! Whether what looks like a queue is none (\[auto-7\]): the path may have got longer.
 //!
 //! If the window falls and the delay stays, either others fill the queue, or there is none. A pulse that is sent faster
 //! shows which: where nobody waits, it arrives as it was sent.

@@ -1,6 +1,6 @@
 //! An automatic rate: how fast this end may send, found and followed while it sends (`spec/protocol.md`, "Automatic rate").
 //!
-//! A window, that is datagrams per least round trip, goes by the queueing delay which it causes: it grows below a target and
+//! A window, that is datagrams per least round trip (\[auto-1\]), goes by the queueing delay which it causes: it grows below a target and
 //! shrinks above it, by steps which are judged only by what was sent under the present window. Whose a loss is, decides where it
 //! happens: what is lost while the queue is short is the path's own, and does not count. Short trains tell the capacity of
 //! the path and so the own share of it; a smaller share waits for more queue, which makes shares equal.

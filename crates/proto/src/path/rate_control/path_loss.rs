@@ -1,4 +1,4 @@
-//! The loss that is the path's own: it does not depend on the rate, so it counts for nothing.
+//! The loss that is the path's own (\[auto-5\]): it does not depend on the rate, so it counts for nothing.
 
 use super::history::History;
 

@@ -1,4 +1,4 @@
-//! Others who fill the queue whatever we do: flows which yield to losses alone. Beside them the window is that of one of them.
+//! Others who fill the queue whatever we do (\[auto-8\]): flows which yield to losses alone. Beside them the window is that of one of them.
 
 use std::time::Duration;
 

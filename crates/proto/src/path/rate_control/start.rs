@@ -1,4 +1,4 @@
-//! The start: half of what the train promised, and then the rest, as long as that neither queues nor is lost.
+//! The start (\[auto-6\]): half of what the train promised, and then the rest, as long as that neither queues nor is lost.
 
 use dfcp_time::Time;
 

@@ -1,4 +1,4 @@
-//! One round after the other: the window goes by the queueing delay, and asks whose a loss is.
+//! One round after the other (\[auto-2\]): the window goes by the queueing delay, and asks whose a loss is.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The queueing delay that a window goes by: short where the path is ours, longer for those with a smaller share of it. All
+//! The queueing delay that a window goes by (\[auto-3\]): short where the path is ours, longer for those with a smaller share of it. All
 //! flows in a queue see the same delay, so they come to the same share.
 
 use super::history::History;

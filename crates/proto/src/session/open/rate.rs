@@ -49,7 +49,7 @@ impl Open {
         own.into_iter().chain(cap).min()
     }
 
-    /// A rate that finds itself answers for what it causes.
+    /// A rate that finds itself answers for what it causes (\[auto-9\]).
     pub(super) fn breaker_is_on(&self, config: &Config) -> bool {
         config.breaker && matches!(config.rate, Rate::Fixed { .. })
     }
