@@ -9,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use dfcp::{
     Carrier, Ciphers, Config, ConnectError, ConnectionError, Credentials, Endpoint, Listener, Parameter,
     ParameterError, Rate, Security, Session, Stream, StreamError, StreamLimits,
@@ -99,7 +99,7 @@ async fn dial(host_port: &str, args: &PathArgs, config: Config) -> anyhow::Resul
     let addresses = tokio::net::lookup_host(host_port).await;
     let addresses = addresses.with_context(|| format!("cannot find {host_port}, check the name"))?.collect();
     let carrier = carrier(args);
-    let config = with_settings(config, args);
+    let config = with_settings(config, args)?;
     let call = |address| {
         let opening = Stream::connect_over(carrier, address, within_mtu(config.clone(), args, address));
         async move {
@@ -158,7 +158,7 @@ pub async fn listen(place: &ListenArg, args: &PathArgs, ways: Option<&Ways>) -> 
         }),
         None => plain_config(args)?,
     };
-    let config = with_settings(config, args);
+    let config = with_settings(config, args)?;
     let carrier = carrier(args);
     // A raw socket for IPv6 carries no IPv4.
     let mut addresses = place.addresses(carrier == Carrier::Udp).await?.into_iter();
@@ -217,13 +217,17 @@ fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
 }
 
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
-fn with_settings(mut config: Config, args: &PathArgs) -> Config {
-    config.rate = match args.rate() {
+fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> {
+    let rate = args.rate();
+    if args.max_rate.is_some() && !matches!(rate, RateArg::Auto(_)) {
+        bail!("--max-rate limits --rate auto, and the rate is {rate}: leave it out, or give --rate auto");
+    }
+    config.rate = match rate {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
         RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate },
     };
-    config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() })
+    Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
 
 /// Symbols which make IP packets of at most `--mtu` bytes to or from `address`, or a little shorter ones.

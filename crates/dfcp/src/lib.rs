@@ -33,8 +33,8 @@
 //! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; what is
 //! lost of one holds up no other.
 //!
-//! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed) instead of finding one: set it to
-//! what the path can carry.
+//! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed): set it to what the path can carry, or to
+//! [`Rate::Auto`], which discovers that.
 //!
 //! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!

@@ -350,10 +350,7 @@ impl Config {
         if self.content == Content::Elided && self.credentials().is_some() {
             return Err(ConfigError::NothingToSeal);
         }
-        self.rate.validate()?;
-        if self.profile == Profile::Classic && matches!(self.rate, Rate::Auto { .. }) {
-            return Err(ConfigError::AutomaticRateOfClassic);
-        }
+        self.rate.validate_in(self.profile)?;
         let symbol_size_max = symbol_size_max(self.credentials().is_some());
         in_range("symbol_size", self.symbol_size.into(), SYMBOL_SIZE_MIN.into(), symbol_size_max.into())?;
         let blocks_max = match self.profile {
@@ -386,13 +383,13 @@ impl Config {
 }
 
 impl Rate {
-    /// Checks that the rate is one that can be paced.
-    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+    /// Checks that the rate is one that can be paced, and that `profile` has it.
+    pub(crate) fn validate_in(self, profile: Profile) -> Result<(), ConfigError> {
         match self {
-            Self::Line => Ok(()),
+            Self::Auto { .. } if profile == Profile::Classic => Err(ConfigError::AutomaticRateOfClassic),
+            Self::Line | Self::Auto { max_bps: None, .. } => Ok(()),
             Self::Fixed { rate_bps } => in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000),
             Self::Auto { max_bps: Some(max_bps), .. } => in_range("max_bps", max_bps, 1_000, 1_000_000_000_000),
-            Self::Auto { max_bps: None, .. } => Ok(()),
         }
     }
 }

@@ -45,7 +45,7 @@ pub enum ConfigError {
     /// A redundancy which is not a number between 0 and 16.
     #[error("the open loop's redundancy must lie between 0 and 16")]
     Redundancy,
-    /// The classic profile's rate does not find itself: its reports do not tell enough.
+    /// Classic acknowledgements do not tell enough for an automatic rate.
     #[error("the classic profile has no automatic rate; give it a rate, or choose the line's")]
     AutomaticRateOfClassic,
     /// A schedule which the profile does not have.

@@ -159,7 +159,7 @@ pub const CREDIT_BEFORE_REPORT_BYTES: u64 = 1 << 20;
 /// The rate that counts at the line rate, which is none. The peer's cap can lower it, never raise it.
 pub const CREDIT_LINE_RATE_BPS: u64 = 1_000_000_000;
 
-/// The rate that counts where the rate finds itself: what a peer's reports make of it is lent by proofs alone.
+/// The rate that counts for an automatic rate: a peer whose reports raise that is lent no more.
 pub const CREDIT_AUTO_RATE_BPS: u64 = 100_000_000;
 
 /// Without credit, one in this many bytes of the rate is sent at the most.

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use clap::Parser;
-use dfcp::PeerKey;
+use dfcp::{PeerKey, Policy};
 use dfcp_secure::StaticKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket as Socket;
@@ -60,7 +60,8 @@ async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
         if sealed { Config::sealed(credentials) } else { Config::danger_unsealed() }
     };
     let any = SocketAddr::new(ip, 0);
-    let listener = Listener::bind(any, within_mtu(with_settings(config(1, PeerKey::Any), there), there, any)).unwrap();
+    let listener =
+        Listener::bind(any, within_mtu(with_settings(config(1, PeerKey::Any), there).unwrap(), there, any)).unwrap();
     let to = listener.local_addr().unwrap();
     let (near, far) = (Socket::bind(any).await.unwrap(), Socket::bind(any).await.unwrap());
     let between = near.local_addr().unwrap();
@@ -72,7 +73,7 @@ async fn largest(ip: IpAddr, here: &PathArgs, there: &PathArgs) -> [usize; 2] {
         writer.shutdown().await.unwrap();
     };
     let client = async {
-        let config = within_mtu(with_settings(config(2, PeerKey::Any), here), here, between);
+        let config = within_mtu(with_settings(config(2, PeerKey::Any), here).unwrap(), here, between);
         let mut stream = Stream::connect(between, config).await.unwrap();
         let data: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
         stream.write_all(&data).await.unwrap();
@@ -106,6 +107,21 @@ async fn no_datagram_is_larger_than_the_path_takes_whichever_side_knows() {
             }
         }
     }
+}
+
+#[test]
+fn a_greatest_rate_without_an_automatic_one_is_refused() {
+    let given = |args: &[&str]| with_settings(Config::danger_unsealed(), &path(args)).map(|config| config.rate);
+    for args in [
+        &["--max-rate", "5mbit"][..],
+        &["--rate", "9mbit", "--max-rate", "5mbit"],
+        &["--rate", "line", "--max-rate", "1"],
+    ] {
+        let refusal = given(args).expect_err("nothing would keep to it").to_string();
+        assert!(refusal.contains("--max-rate") && refusal.contains("--rate auto"), "{refusal}");
+    }
+    let rate = given(&["--rate", "auto:low", "--max-rate", "5mbit"]).unwrap();
+    assert_eq!(rate, Rate::Auto { policy: Policy::Low, max_bps: Some(5_000_000) });
 }
 
 #[test]
@@ -167,7 +183,7 @@ fn a_listener_on_every_address_is_told_one_which_others_can_use() {
 #[tokio::test]
 async fn refusals_do_not_end_what_is_open() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = || with_settings(Config::danger_unsealed(), &path(&[]));
+    let config = || with_settings(Config::danger_unsealed(), &path(&[])).unwrap();
     let listener = Listener::bind(any, config()).unwrap();
     let to = listener.local_addr().unwrap();
     let between = own_loopback(20_432);

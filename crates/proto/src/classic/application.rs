@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dfcp_time::Time;
 
 use crate::classic::{ClassicConnection, Phase, Reset};
-use crate::config::Rate;
+use crate::config::{Profile, Rate};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::shared::Read;
 use crate::shared::parameters::Parameter;
@@ -70,7 +70,7 @@ impl ClassicConnection {
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        rate.validate()?;
+        rate.validate_in(Profile::Classic)?;
         Arc::make_mut(&mut self.config).rate = rate;
         self.update_rate();
         Ok(())

@@ -164,7 +164,7 @@ impl ClassicConnection {
 
     fn update_rate(&mut self) {
         self.pacer.set_rate_bps(match self.config.rate {
-            // A configuration of this profile with an automatic one is refused.
+            // An automatic one is refused in this profile.
             Rate::Line | Rate::Auto { .. } => None,
             Rate::Fixed { rate_bps } => Some(rate_bps),
         });

@@ -105,8 +105,7 @@ impl Arrivals {
         }
     }
 
-    /// The newest datagram was the last of a train, of which a sender wants to know how fast it arrived: the next has taken a
-    /// while.
+    /// Marks the end of a train: the datagram before a gap. From first and last mark of a train a sender computes its rate.
     fn mark_end(&mut self, (highest, at): (u64, Time), now: Time) {
         let is_marked = self.marks.back().is_some_and(|mark| mark.at >= at);
         if !is_marked && now.since(at) >= self.mark_spacing() / 2 {

@@ -75,7 +75,7 @@ pub(crate) struct Flight {
     reported: Option<Reported>,
     last_report_at: Time,
     last_sent: Time,
-    /// Probes sent since the last report.
+    /// Probes sent since the last report or the peer's last data.
     probes: u32,
 }
 
@@ -95,6 +95,12 @@ impl Flight {
         self.last_sent = sent.at;
         self.probes = self.probes.saturating_add(u32::from(is_probe));
         self.in_flight.push(sent);
+    }
+
+    /// A data datagram of the peer has come: the peer is there, and only its reports are lost. (A report that says nothing new is no
+    /// such sign: none of our datagrams arrived.)
+    pub(crate) fn on_data(&mut self) {
+        self.probes = 0;
     }
 
     /// Nothing that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(sent, 100_000_000_u64.div_ceil(1476 * 8));
     }
 
-    /// As many as a slow sender has who reports what comes fast: more bits than its rate.
+    /// More bits of control datagrams than the rate: a slow sender that reports on fast arrivals.
     #[test]
     fn control_datagrams_put_off_data_by_one_datagrams_time_and_no_more() {
         let mut pacer = Pacer::new(Some(80_000));

@@ -109,7 +109,7 @@ impl Session {
     /// # Errors
     /// If the rate is out of range; the one before stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        rate.validate()?;
+        rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
         if let Phase::Open(open) = &mut self.phase {
             open.choose_rate(self.common.last_heard.max(self.common.last_sent), &self.common);

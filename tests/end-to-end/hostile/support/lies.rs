@@ -66,7 +66,7 @@ pub enum Lie {
     LossyAndMoving,
     /// The same to a sender at the line rate, with a rate cap which is none.
     LossyAtLineRate,
-    /// The same to a sender whose rate finds itself.
+    /// The same to a sender with an automatic rate.
     LossyAtAutomaticRate,
     /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
     LongBlocks,

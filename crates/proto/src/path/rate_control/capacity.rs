@@ -10,7 +10,7 @@ use super::{RateControl, WINDOW_MIN};
 /// Datagrams of the first train, and of later ones.
 pub(super) const TRAIN: f64 = 16.0;
 const LATER_TRAIN: f64 = 8.0;
-/// Where the first arrives faster than the receiver's clock can tell, the next is so many times as long, up to a limit.
+/// Where the first arrives faster than the receiver's clock can tell, the next is longer by this factor, up to a limit.
 const TRAIN_GROWTH: f64 = 8.0;
 const TRAIN_MAX: f64 = 1_024.0;
 /// Later trains are longer where arrivals jitter: by what arrives in three times the jitter, up to these limits.
@@ -99,7 +99,8 @@ impl Capacity {
         FirstTrain::TooFast { datagrams: length * TRAIN_GROWTH }
     }
 
-    /// What the first train lost the path has lost, but for `chance`: it took its time.
+    /// The loss of the first train was the path's own, give or take `chance`: its lost datagrams took their time on the
+    /// bottleneck.
     pub(super) fn forgive_first(&mut self, chance: f64) {
         self.per_s = self.first_passed_per_s.min(self.per_s / (1.0 - self.first_loss) * (1.0 + chance));
         self.first_loss = 0.0;

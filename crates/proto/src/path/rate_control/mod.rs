@@ -11,7 +11,7 @@
 //! * [`target`]: the queueing delay that the window goes by.
 //! * [`path_loss`]: the loss that is not ours.
 //! * [`longer_path`]: whether what looks like a queue is none.
-//! * [`rivals`], [`cubic`]: others who fill the queue whatever we do.
+//! * [`rivals`], [`cubic`]: flows that fill the queue whatever we do.
 //!
 //! Floating-point numbers are added, multiplied, divided and rooted alone, which every machine does alike: a seed is a run.
 
@@ -57,7 +57,7 @@ enum Mode {
     Run,
     /// Half the rate for half a window.
     Ebb,
-    /// Others fill the queue whatever we do: as one of them.
+    /// Rivals fill the queue whatever we do: the window is that of one of them.
     Compete,
 }
 
@@ -82,7 +82,8 @@ pub(crate) struct RateControl {
     /// Datagrams sent.
     sent: f64,
     round: Round,
-    /// The newest mark when the last round was judged, unless the window fell then: what was lost before is no matter any more.
+    /// The newest mark when the last round was judged; `None` if the window fell then, because losses from before are those of the
+    /// old window.
     judged: Option<Point>,
     capacity: Capacity,
     target: Target,
@@ -164,7 +165,7 @@ impl RateControl {
     /// A report has come, with a round trip and these marks, oldest first. `is_limited` says that there was nothing to send at
     /// some time since the one before.
     pub(crate) fn on_report(&mut self, now: Time, rtt: Option<Duration>, marks: &[Mark], is_limited: bool) {
-        // While others fill the queue nobody sees an empty one.
+        // While rivals fill the queue there is no empty one to be seen.
         self.history.set_forgets(self.mode != Mode::Compete && !self.rivals.are_suspected());
         if let Some(rtt) = rtt {
             self.history.on_rtt(now, rtt.as_secs_f64());
@@ -186,7 +187,7 @@ impl RateControl {
         if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Compete) {
             self.judge_later_train();
         }
-        self.longer_path.judge(&mut self.history);
+        self.longer_path.judge(&mut self.history, self.path_loss.share);
         self.set_rate();
     }
 

@@ -1,4 +1,5 @@
-//! Others who fill the queue whatever we do (\[auto-8\]): flows which yield to losses alone. Beside them the window is that of one of them.
+//! Flows that fill the queue whatever we do (\[auto-8\]), because they yield to losses alone. Beside them the window is that of
+//! one of them.
 
 use std::time::Duration;
 
@@ -9,16 +10,16 @@ use super::history::Span;
 use super::{Mode, RateControl, WINDOW_MIN, steady};
 use crate::config::Policy;
 
-/// The queue is not ours if it exceeds its target by this part of a round trip and these seconds, ...
+/// First sign: the queue exceeds its target by this part of a round trip and these seconds in this number of rounds, and for
+/// this long, while the window has fallen to this part of the greatest lately.
 const HIGH_PART: f64 = 0.05;
 const HIGH_S: f64 = 0.002;
-/// ... for so many rounds, and for so long, while the window has fallen to this part of the greatest lately; ...
 const ROUNDS: u32 = 6;
 const PATIENCE_S: f64 = 3.0;
 const PATIENCE_ROUND_TRIPS: f64 = 8.0;
 const YIELDED_PART: f64 = 0.65;
 const GREATEST_FORGETS: f64 = 0.995;
-/// ... or if it grows while the window falls, by these, over so many such times.
+/// Second sign: the queue grows by these while the window falls to this part, in this number of such times in a row.
 const PUSHED_WINDOW_PART: f64 = 0.75;
 const PUSHED_QUEUE: f64 = 1.1;
 const PUSHED_QUEUE_S: f64 = 0.001;
@@ -36,7 +37,8 @@ const QUEUE_FALL_PART: f64 = 0.75;
 const QUEUE_ROUND_TRIP_PART: f64 = 0.05;
 const PEAK_FORGETS_PER_S: f64 = 0.02;
 const EVENT_PAUSE_ROUND_TRIPS: f64 = 1.5;
-/// We stop when the queue has been short for so long, and for a try after so many events: then all see an empty queue.
+/// It ends when the queue has been short for this long, and for a trial after this number of events: after an overflow all flows
+/// see the queue empty.
 const CLEAR_ROUND_TRIPS: f64 = 4.0;
 const EVENTS_MAX: u32 = 8;
 

@@ -25,7 +25,7 @@ const ALONE_SHARE: f64 = 0.8;
 const CAPACITY_EXCEEDED: f64 = 1.25;
 /// A step down of more than this makes losses from before it no matter.
 const FALL_STEP: f64 = -0.05;
-/// An ebb: half the rate for half a window, and what follows once the base was not seen for so long.
+/// An ebb: half the rate for half a window. It is due once the base was not seen for this long.
 pub(super) const EBB_PART: f64 = 0.5;
 const EBB_WINDOW_PART: f64 = 0.5;
 const EBB_DATAGRAMS_MIN: f64 = 8.0;

@@ -13,8 +13,8 @@ const PRICE_ROUND_TRIP_PART: f64 = 0.15;
 /// A window at its target uses this part of the capacity.
 const SHARE_OF_ALL: f64 = 0.95;
 const SHARE_MIN: f64 = 0.01;
-/// What arrivals jitter by is no queue.
-const JITTERS: f64 = 2.0;
+/// Jitter is no queue. A few times its estimate: links that keep the order of packets hide most of it from what a report spans.
+const JITTERS: f64 = 4.0;
 /// After an overflow: the least target becomes half of what the queue was, and the price falls by this factor; how they come back
 /// in each round.
 const LIMIT_PART: f64 = 0.5;

@@ -10,7 +10,7 @@ struct Path {
     per_s: f64,
     rtt_s: f64,
     buffer: f64,
-    /// Of every so many datagrams the last is lost behind the bottleneck; 0 for none.
+    /// One in this number of datagrams is lost behind the bottleneck; 0 for none.
     loses_every: u64,
     /// When the bottleneck is done with what it has.
     free_s: f64,

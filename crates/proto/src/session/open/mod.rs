@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub(super) reporter: Reporter,
     reading: ReadingTime,
     pacer: Pacer,
-    /// Finds the rate where it is to find itself.
+    /// With an automatic rate.
     rate_control: Option<Box<RateControl>>,
     /// The application had nothing to send since the last report.
     is_limited: bool,

@@ -49,7 +49,7 @@ impl Open {
         own.into_iter().chain(cap).min()
     }
 
-    /// A rate that finds itself answers for what it causes (\[auto-9\]).
+    /// The controller of an automatic rate does the breaker's work (\[auto-9\]).
     pub(super) fn breaker_is_on(&self, config: &Config) -> bool {
         config.breaker && matches!(config.rate, Rate::Fixed { .. })
     }

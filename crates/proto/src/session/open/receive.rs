@@ -129,6 +129,7 @@ impl Open {
 
     fn take_data(&mut self, now: Time, common: &mut Common, data: &Data, payload: &[u8]) -> Result<(), PushError> {
         let streams = &mut common.streams;
+        streams.send.flight.on_data();
         if let Err(error) = streams.admit(now, data.stream, Direction::FromPeer) {
             // A symbol of a stream which there is no memory for: the peer would miss it in the counts.
             streams.recv.count_refused();
