@@ -4,7 +4,7 @@ mod dumbbell;
 
 use std::time::Duration;
 
-use dfcp_netem::Discipline;
+use dfcp_netem::{Discipline, Loss};
 use dfcp_proto::{Config, Content, Policy, Rate};
 use dfcp_sim::{DfcpConfig, Nobody, Transport, tcp};
 use dfcp_time::Time;
@@ -126,14 +126,53 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
 }
 
 #[test]
+fn thirty_automatic_rates_do_not_take_each_other_for_tcp() {
+    for (rtt_ms, bdp, most_ms) in [(100_u64, 1.0, 40.0), (20, 4.0, 40.0)] {
+        let rtt = Duration::from_millis(rtt_ms);
+        let flow = |index: u64| Flow { start: Time::from_ms(130 * index), ..Flow::new(auto(Policy::Fair), rtt, None) };
+        let got = run(path(rtt, bdp, 0.0), (0..30).map(flow).collect(), 8, 38);
+        println!("{rtt_ms} ms: Jain {:.2}, {} ms, {} dropped", got.jain(), got.queue_ms, got.dropped);
+        assert!(got.used(0.0) > 0.95 && got.dropped < 0.02, "{rtt_ms} ms: {}, {}", got.used(0.0), got.dropped);
+        assert!(got.queue_ms < most_ms, "{rtt_ms} ms: {} ms", got.queue_ms);
+    }
+}
+
+/// The share of an automatic rate beside one flow of TCP over a minute.
+fn share_beside(congestion: tcp::Congestion, rtt_ms: u64, bdp: f64, start_ms: u64) -> f64 {
+    let rtt = Duration::from_millis(rtt_ms);
+    let rival = Transport::Tcp(tcp::Config::modern(congestion));
+    let late = Flow { start: Time::from_ms(start_ms), ..Flow::new(auto(Policy::Fair), rtt, None) };
+    let got = run(path(rtt, bdp, 0.0), vec![late, Flow::new(rival, rtt, None)], 15, 75);
+    got.mbps[0] / got.mbps.iter().sum::<f64>()
+}
+
+#[test]
 fn beside_cubic_neither_starves() {
+    // Both starting together or one after the other, which decides who has the queue at first.
+    for (rtt_ms, bdp) in [(20, 1.0), (20, 4.0), (100, 1.0), (100, 4.0), (40, 0.5)] {
+        for start_ms in [0, 130, 3_000] {
+            let share = share_beside(tcp::Congestion::Cubic, rtt_ms, bdp, start_ms);
+            assert!((0.15..0.65).contains(&share), "{rtt_ms} ms, {bdp} BDP, after {start_ms} ms: {share}");
+        }
+    }
+}
+
+#[test]
+fn beside_bbr_neither_starves() {
+    for (rtt_ms, bdp) in [(20, 1.0), (20, 4.0), (100, 1.0), (100, 4.0)] {
+        let share = share_beside(tcp::Congestion::Bbr1, rtt_ms, bdp, 50);
+        assert!((0.08..0.7).contains(&share), "{rtt_ms} ms, {bdp} BDP: {share}");
+    }
+}
+
+#[test]
+fn bursts_of_losses_are_no_queue() {
     let rtt = Duration::from_millis(100);
-    for (bdp, least, most) in [(1.0, 0.15, 0.65), (4.0, 0.15, 0.65), (0.2, 0.1, 0.9)] {
-        let cubic = Transport::Tcp(tcp::Config::modern(tcp::Congestion::Cubic));
-        let flows = vec![Flow::new(auto(Policy::Fair), rtt, None), Flow::new(cubic, rtt, None)];
-        let got = run(path(rtt, bdp, 0.0), flows, 5, 65);
-        let share = got.mbps[0] / got.mbps.iter().sum::<f64>();
-        assert!((least..most).contains(&share), "{bdp} BDP: {share}");
+    for seed in 1..=6 {
+        let mut path = path(rtt, 1.0, 0.0);
+        (path.seed, path.bottleneck.loss) = (seed, Loss::bursts(0.3, 4.0).expect("such bursts exist"));
+        let got = run(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], 3, 13);
+        assert!(got.used(0.3) > 0.93, "seed {seed}: {}", got.used(0.3));
     }
 }
 

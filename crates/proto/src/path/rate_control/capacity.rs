@@ -17,6 +17,8 @@ const TRAIN_MAX: f64 = 1_024.0;
 const JITTERS: f64 = 3.0;
 const WINDOW_PART_MAX: f64 = 0.2;
 const LATER_TRAIN_MAX: f64 = 64.0;
+/// A path that loses more of it is full.
+const FULL_LOSS: f64 = 0.7;
 /// Datagrams of it which must have arrived to say anything.
 const ARRIVED_MIN: f64 = 3.0;
 /// A later train is sent once a second or in ten round trips, and at once when the queue is empty.
@@ -35,6 +37,7 @@ pub(super) struct Capacity {
     /// The train: the datagrams after the first `from` up to number `end`.
     from: f64,
     end: f64,
+    is_repeated: bool,
     /// The queue was empty when it was sent.
     is_clear: bool,
     due: Option<Time>,
@@ -47,11 +50,16 @@ pub(super) struct Capacity {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FirstTrain {
     Known(Span),
+    /// Another one is on its way.
+    Again,
     /// A longer one is on its way.
     TooFast {
         datagrams: f64,
     },
-    Unknown,
+    /// Hardly anything of it arrived, or all of it at once.
+    Unknown {
+        is_lost: bool,
+    },
 }
 
 impl Capacity {
@@ -60,6 +68,7 @@ impl Capacity {
             per_s: 0.0,
             from: sent,
             end: sent + TRAIN,
+            is_repeated: false,
             is_clear: false,
             due: None,
             first_passed_per_s: 0.0,
@@ -83,6 +92,12 @@ impl Capacity {
 
     /// What is known of the first train, the arrivals of which are `seen`.
     pub(super) fn on_first(&mut self, seen: Option<Span>, sent: f64) -> FirstTrain {
+        if seen.is_some_and(|train| train.loss > FULL_LOSS) && !self.is_repeated {
+            // By chance, or because the path is full: the next one tells.
+            self.is_repeated = true;
+            (self.from, self.end) = (sent, sent + TRAIN);
+            return FirstTrain::Again;
+        }
         if let Some(train) = seen.filter(Self::suffices) {
             // What was lost elsewhere took its time on the bottleneck; what found its queue full did not. As long as it is not
             // known which, the lower of both.
@@ -92,8 +107,9 @@ impl Capacity {
             return FirstTrain::Known(train);
         }
         let length = self.end - self.from;
-        if seen.is_some_and(|train| train.loss >= 0.5) || length >= TRAIN_MAX {
-            return FirstTrain::Unknown;
+        let is_lost = seen.is_some_and(|train| train.loss >= 0.5);
+        if is_lost || length >= TRAIN_MAX {
+            return FirstTrain::Unknown { is_lost };
         }
         (self.from, self.end) = (sent, sent + length * TRAIN_GROWTH);
         FirstTrain::TooFast { datagrams: length * TRAIN_GROWTH }
@@ -125,17 +141,24 @@ impl RateControl {
             FirstTrain::Known(train) => {
                 // If its queue does not drain behind it, the path was full without us.
                 let bump_s = train.queue_most_s - train.queue_least_s;
-                let stays = behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + 0.0001;
-                self.path_loss.is_busy = stays || train.loss > 0.7;
+                // Of a bump that losses hid it cannot be said.
+                let is_seen = bump_s > 0.5 * (train.sent - 1.0) / self.capacity.per_s;
+                let stays = is_seen && behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + 0.0001;
+                self.path_loss.is_busy = stays || train.loss > FULL_LOSS;
                 let half = 0.5 * self.capacity.per_s * self.history.rtt();
                 self.window = if self.path_loss.is_busy { half.min(1.5 * TRAIN) } else { half }.max(WINDOW_MIN);
             }
+            FirstTrain::Again => return,
             FirstTrain::TooFast { datagrams } => {
                 self.window = datagrams;
                 return;
             }
-            FirstTrain::Unknown => self.window = 2.0 * TRAIN,
+            FirstTrain::Unknown { is_lost } => {
+                self.path_loss.is_busy = is_lost;
+                self.window = if is_lost { WINDOW_MIN.max(0.5 * TRAIN) } else { 2.0 * TRAIN };
+            }
         }
+        self.is_alone = !self.path_loss.is_busy;
         self.begin_start();
     }
 

@@ -11,6 +11,8 @@ const RENO_INCREASE: f64 = 3.0 * (1.0 - DECREASE) / (1.0 + DECREASE);
 pub(super) struct VirtualCubic {
     window: f64,
     window_max: f64,
+    /// Up to this it doubles in each round trip.
+    slow_start_end: f64,
     reno: f64,
     /// Since the last event, and how long the way back up takes.
     elapsed_s: f64,
@@ -18,8 +20,8 @@ pub(super) struct VirtualCubic {
 }
 
 impl VirtualCubic {
-    pub(super) fn new(window: f64) -> Self {
-        Self { window, window_max: window, reno: window, elapsed_s: 0.0, plateau_s: 0.0 }
+    pub(super) fn new(window: f64, slow_start_end: f64) -> Self {
+        Self { window, window_max: window, slow_start_end, reno: window, elapsed_s: 0.0, plateau_s: 0.0 }
     }
 
     pub(super) fn window(&self) -> f64 {
@@ -28,6 +30,11 @@ impl VirtualCubic {
 
     /// `elapsed_s` have passed, with round trips of `rtt_s`; the window does not exceed `most`.
     pub(super) fn grow(&mut self, elapsed_s: f64, rtt_s: f64, most: f64) {
+        if self.window < self.slow_start_end {
+            self.window = (self.window * (1.0 + elapsed_s / rtt_s)).min(self.slow_start_end).min(most.max(1.0));
+            (self.window_max, self.reno) = (self.window, self.window);
+            return;
+        }
         self.elapsed_s += elapsed_s;
         self.reno += RENO_INCREASE * elapsed_s / rtt_s;
         let ahead_s = self.elapsed_s + rtt_s - self.plateau_s;
@@ -39,6 +46,7 @@ impl VirtualCubic {
     }
 
     pub(super) fn on_event(&mut self) {
+        self.slow_start_end = 0.0;
         // Fast convergence (section 4.7).
         self.window_max =
             if self.window < self.window_max { self.window * (1.0 + DECREASE) / 2.0 } else { self.window };
@@ -75,8 +83,21 @@ mod tests {
     }
 
     #[test]
+    fn it_begins_by_slow_start_until_an_event() {
+        let mut cubic = VirtualCubic::new(10.0, 160.0);
+        (0..10).for_each(|_| cubic.grow(0.01, 0.1, f64::INFINITY));
+        assert!((24.0..28.0).contains(&cubic.window()), "{}", cubic.window());
+        let mut slowed = cubic;
+        slowed.on_event();
+        (0..10).for_each(|_| slowed.grow(0.01, 0.1, f64::INFINITY));
+        assert!(slowed.window() < cubic.window(), "{}", slowed.window());
+        (0..60).for_each(|_| cubic.grow(0.01, 0.1, f64::INFINITY));
+        assert!((160.0..180.0).contains(&cubic.window()), "{}", cubic.window());
+    }
+
+    #[test]
     fn it_comes_back_to_where_it_was_after_the_plateaus_time() {
-        let mut cubic = VirtualCubic::new(1_000.0);
+        let mut cubic = VirtualCubic::new(1_000.0, 0.0);
         cubic.on_event();
         assert!((cubic.window() - 700.0).abs() < 1e-9);
         let plateau_s = cubic.plateau_s;

@@ -11,7 +11,8 @@
 //! * [`target`]: the queueing delay that the window goes by.
 //! * [`path_loss`]: the loss that is not ours.
 //! * [`longer_path`]: whether what looks like a queue is none.
-//! * [`rivals`], [`cubic`]: flows that fill the queue whatever we do.
+//! * [`question`]: whether others give way when more is sent.
+//! * [`rivals`], [`cubic`]: those who do not, and fill the queue whatever we do.
 //!
 //! Floating-point numbers are added, multiplied, divided and rooted alone, which every machine does alike: a seed is a run.
 
@@ -20,6 +21,7 @@ mod cubic;
 pub(crate) mod history;
 mod longer_path;
 mod path_loss;
+mod question;
 mod rivals;
 mod start;
 mod steady;
@@ -33,6 +35,7 @@ use self::capacity::{Capacity, TRAIN};
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
 use self::path_loss::PathLoss;
+use self::question::Question;
 use self::rivals::Rivals;
 use self::steady::Ebb;
 use self::target::Target;
@@ -57,6 +60,8 @@ enum Mode {
     Run,
     /// Half the rate for half a window.
     Ebb,
+    /// More than the window, to see whether others make room.
+    Push,
     /// Rivals fill the queue whatever we do: the window is that of one of them.
     Compete,
 }
@@ -90,9 +95,12 @@ pub(crate) struct RateControl {
     path_loss: PathLoss,
     ebb: Ebb,
     longer_path: LongerPath,
+    question: Question,
     rivals: Rivals,
-    /// Of the start.
-    is_first_round: bool,
+    /// Of the start: what came of the first datagrams behind the train.
+    first_rounds: Option<Span>,
+    /// Of the start: datagrams that arrived per second in its last round.
+    start_per_s: f64,
     /// Whether the path was all ours when it was full last.
     is_alone: bool,
 }
@@ -119,8 +127,10 @@ impl RateControl {
             path_loss: PathLoss::default(),
             ebb: Ebb::new(now),
             longer_path: LongerPath::default(),
+            question: Question::new(now),
             rivals: Rivals::new(now),
-            is_first_round: true,
+            first_rounds: None,
+            start_per_s: 0.0,
             is_alone: true,
         };
         control.set_rate();
@@ -166,7 +176,7 @@ impl RateControl {
     /// some time since the one before.
     pub(crate) fn on_report(&mut self, now: Time, rtt: Option<Duration>, marks: &[Mark], is_limited: bool) {
         // While rivals fill the queue there is no empty one to be seen.
-        self.history.set_forgets(self.mode != Mode::Compete && !self.rivals.are_suspected());
+        self.history.set_forgets(self.mode != Mode::Compete && !self.question.is_open());
         if let Some(rtt) = rtt {
             self.history.on_rtt(now, rtt.as_secs_f64());
         }
@@ -178,13 +188,14 @@ impl RateControl {
         match self.mode {
             Mode::Train => self.judge_train(),
             Mode::Compete => self.compete(now),
+            Mode::Push => self.judge_push(now),
             Mode::Start | Mode::Run | Mode::Ebb if last.sent < self.round.end => {}
             Mode::Start => self.judge_start(now),
             Mode::Run => self.judge_round(now, is_limited),
             Mode::Ebb => self.judge_ebb(now),
         }
         self.rivals.on_report(now);
-        if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Compete) {
+        if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Push | Mode::Compete) {
             self.judge_later_train();
         }
         self.longer_path.judge(&mut self.history, self.path_loss.share);

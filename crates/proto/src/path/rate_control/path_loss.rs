@@ -16,6 +16,8 @@ const SHORT_DATAGRAMS: f64 = 200.0;
 /// By this part the estimate goes up to what is lost with a short queue, and down to what is lost at all.
 const RISE: f64 = 0.3;
 const FALL: f64 = 0.5;
+/// So many answers tell that others are not the cause.
+const SAME_MIN: u32 = 6;
 /// What was taken for an empty queue was none if delays fall below it by this: a part of the round trip, and seconds.
 const FELL_PART: f64 = 0.02;
 const FELL_S: f64 = 0.0005;
@@ -29,6 +31,9 @@ pub(super) struct PathLoss {
     pub(super) is_busy: bool,
     /// The least delay of then.
     pub(super) base_at_start: f64,
+    /// How often in a row half the rate has lost as much since then, and how much.
+    same: u32,
+    same_loss: f64,
 }
 
 impl PathLoss {
@@ -56,6 +61,16 @@ impl PathLoss {
             self.share += RISE * (loss - self.share);
         }
         true
+    }
+
+    /// Half the rate lost as much as the whole. Where others fill the path, all of them yield and less is lost before long; what stays
+    /// is the path's own.
+    pub(super) fn note_same(&mut self, loss: f64, doubt: f64) {
+        if self.same == 0 || loss + doubt < self.same_loss {
+            (self.same, self.same_loss) = (0, loss);
+        }
+        self.same += 1;
+        self.is_busy &= self.same < SAME_MIN;
     }
 
     /// Whether the path was full without us when we came, as far as is known now.

@@ -10,22 +10,10 @@ use super::history::Span;
 use super::{Mode, RateControl, WINDOW_MIN, steady};
 use crate::config::Policy;
 
-/// First sign: the queue exceeds its target by this part of a round trip and these seconds in this number of rounds, and for
-/// this long, while the window has fallen to this part of the greatest lately.
-const HIGH_PART: f64 = 0.05;
-const HIGH_S: f64 = 0.002;
-const ROUNDS: u32 = 6;
-const PATIENCE_S: f64 = 3.0;
-const PATIENCE_ROUND_TRIPS: f64 = 8.0;
-const YIELDED_PART: f64 = 0.65;
-const GREATEST_FORGETS: f64 = 0.995;
-/// Second sign: the queue grows by these while the window falls to this part, in this number of such times in a row.
-const PUSHED_WINDOW_PART: f64 = 0.75;
-const PUSHED_QUEUE: f64 = 1.1;
-const PUSHED_QUEUE_S: f64 = 0.001;
-const PUSHED_TIMES: u32 = 3;
-/// The window with which we begin, of the mean of what we had and have.
-const BEGIN_PART: f64 = 0.85;
+/// The queue is short below its target and this part of a round trip.
+const SHORT_PART: f64 = 0.05;
+/// As a new flow of TCP it begins by slow start, but up to this part of what the path holds at most.
+const SLOW_START_PART: f64 = 0.25;
 /// It does not exceed what arrives by more.
 const DELIVERED_EXCEEDED: f64 = 1.25;
 /// An event is a loss beyond the path's own by this or, on a path without losses, of more datagrams than these; or that the queue
@@ -45,14 +33,6 @@ const EVENTS_MAX: u32 = 8;
 /// What is known of others.
 #[derive(Debug)]
 pub(super) struct Rivals {
-    /// The greatest window lately.
-    greatest: f64,
-    high_rounds: u32,
-    high_since: Time,
-    /// Window and queue at an earlier time, and how often in a row the one has fallen and the other grown.
-    compared: (f64, f64),
-    compared_at: Time,
-    pushed: u32,
     /// Ours among theirs.
     cubic: VirtualCubic,
     events: u32,
@@ -89,13 +69,7 @@ impl Queue {
 impl Rivals {
     pub(super) fn new(now: Time) -> Self {
         Self {
-            greatest: 0.0,
-            high_rounds: 0,
-            high_since: now,
-            compared: (0.0, 0.0),
-            compared_at: now,
-            pushed: 0,
-            cubic: VirtualCubic::new(1.0),
+            cubic: VirtualCubic::new(1.0, 0.0),
             events: 0,
             event_after: now,
             queue: Queue::default(),
@@ -104,41 +78,8 @@ impl Rivals {
         }
     }
 
-    /// Whether the queue has been too long for a while.
-    pub(super) fn are_suspected(&self) -> bool {
-        self.high_rounds > 0
-    }
-
     pub(super) fn on_report(&mut self, now: Time) {
         self.last_report = now;
-    }
-
-    /// A round ended with this window, target and queue: whether others fill the queue.
-    fn note(&mut self, now: Time, window: f64, target_s: f64, queue_s: f64, rtt_s: f64) -> bool {
-        self.greatest = (GREATEST_FORGETS * self.greatest).max(window);
-        if queue_s > target_s + HIGH_PART * rtt_s + HIGH_S {
-            if self.high_rounds == 0 {
-                self.high_since = now;
-            }
-            self.high_rounds += 1;
-        } else {
-            self.high_rounds = self.high_rounds.saturating_sub(2);
-        }
-        let patience = Duration::from_secs_f64((PATIENCE_ROUND_TRIPS * rtt_s).max(PATIENCE_S));
-        if now.since(self.compared_at) >= patience {
-            let (window_before, queue_before_s) = self.compared;
-            let is_pushed =
-                window < PUSHED_WINDOW_PART * window_before && queue_s > PUSHED_QUEUE * queue_before_s + PUSHED_QUEUE_S;
-            self.pushed = if is_pushed { self.pushed + 1 } else { 0 };
-            self.compared = (window, queue_s);
-            self.compared_at = now;
-        }
-        let is_pushed = self.pushed >= PUSHED_TIMES;
-        if is_pushed {
-            self.pushed = 0;
-        }
-        let has_yielded = window <= YIELDED_PART * self.greatest;
-        is_pushed || self.high_rounds >= ROUNDS && now.since(self.high_since) >= patience && has_yielded
     }
 }
 
@@ -148,23 +89,16 @@ impl RateControl {
         if self.policy == Policy::High { 2.0 } else { 1.0 }
     }
 
-    /// A round was `seen`. Returns whether we compete from now on.
-    pub(super) fn note_rivals(&mut self, now: Time, seen: Span) -> bool {
-        let (target_s, rtt_s) = (self.target_s(), self.history.rtt());
-        if self.policy == Policy::Low || !self.rivals.note(now, self.window, target_s, seen.queue_least_s, rtt_s) {
-            return false;
-        }
-        let greatest = self.rivals.greatest;
-        let mean = (greatest * self.window).sqrt().max(0.5 * greatest);
-        let window = BEGIN_PART * mean / rtt_s * (rtt_s + seen.queue_least_s);
-        self.rivals.cubic = VirtualCubic::new(window / self.weight());
+    /// Others make no room.
+    pub(super) fn begin_competing(&mut self, now: Time, seen: Span) {
+        let all = self.capacity.per_s() * (self.history.rtt() + seen.queue_least_s);
+        self.rivals.cubic = VirtualCubic::new(self.window / self.weight(), SLOW_START_PART * all);
         self.rivals.events = 0;
         self.rivals.queue = Queue { peak_s: seen.queue_most_s, ..Queue::default() };
         self.rivals.event_after = now + Duration::from_secs_f64(2.0 * self.history.smoothed_rtt());
         self.rivals.low_since = now;
         self.mode = Mode::Compete;
         self.round.from = self.sent;
-        true
     }
 
     /// A report has come while we compete.
@@ -180,12 +114,12 @@ impl RateControl {
             self.note_event(now, queue_s);
         }
         self.window = (self.weight() * self.rivals.cubic.window()).max(WINDOW_MIN);
-        if queue_s > self.target_s().min(0.1 * rtt_s) + HIGH_PART * rtt_s {
+        if queue_s > self.target_s().min(0.1 * rtt_s) + SHORT_PART * rtt_s {
             self.rivals.low_since = now;
         }
         let is_clear = now.since(self.rivals.low_since).as_secs_f64() > CLEAR_ROUND_TRIPS * rtt_s;
         if is_clear || self.rivals.events >= EVENTS_MAX {
-            self.stop_competing(now, is_clear, rtt_s / (rtt_s + queue_s));
+            self.stop_competing(now, rtt_s / (rtt_s + queue_s));
         }
     }
 
@@ -208,13 +142,9 @@ impl RateControl {
         }
     }
 
-    fn stop_competing(&mut self, now: Time, is_clear: bool, part: f64) {
-        // If the queue stays, we come back sooner.
-        self.rivals.high_rounds = if is_clear { 0 } else { ROUNDS / 2 };
-        self.rivals.high_since = now;
+    fn stop_competing(&mut self, now: Time, part: f64) {
         self.mode = Mode::Run;
         self.window *= part;
-        self.rivals.greatest = self.window;
         self.ebb.low_at = now;
         self.judged = None;
         self.begin_round(steady::ROUND_PART);

@@ -3,6 +3,7 @@
 use dfcp_time::Time;
 
 use super::capacity::TRAIN;
+use super::history::Span;
 use super::path_loss::PATH_LOSS_MAX;
 use super::{Mode, RateControl, WINDOW_MIN, steady};
 
@@ -23,6 +24,11 @@ const BEYOND: f64 = 1.2;
 const ENOUGH_PART: f64 = 0.84;
 /// It falls to what arrived, and not below this part.
 const FALL_MIN: f64 = 0.3;
+/// So many datagrams of the first rounds tell it.
+const LEARNT_DATAGRAMS: f64 = 48.0;
+/// Where the capacity is not known, it has been found when as many datagrams or more arrive only this much faster at twice the rate.
+const STALL_DATAGRAMS: f64 = 64.0;
+const STALL_GROWTH: f64 = 1.3;
 /// A train that lost by this much more than what followed found a full queue.
 const TRAIN_LOSS_MORE: f64 = 0.2;
 
@@ -30,7 +36,8 @@ impl RateControl {
     pub(super) fn begin_start(&mut self) {
         self.mode = Mode::Start;
         self.path_loss.base_at_start = self.history.base();
-        self.is_first_round = true;
+        self.first_rounds = None;
+        self.start_per_s = 0.0;
         self.begin_round(ROUND_PART);
     }
 
@@ -39,17 +46,20 @@ impl RateControl {
         let rtt_s = self.history.rtt();
         let part_s = rtt_s.max(ROUND_TRIP_MIN_S);
         let target_s = self.target_s();
-        let loses = seen.loss > self.path_loss.share + LOSS_MORE + self.doubt(self.path_loss.share, seen.sent);
+        let loses = self.first_rounds.is_some_and(|first| {
+            let doubt = self.doubt(first.loss, seen.sent) + self.doubt(first.loss, first.sent);
+            seen.loss > first.loss + LOSS_MORE + doubt
+        });
         let is_full = seen.queue_least_s > target_s + FULL_LEAST_PART * part_s
             || seen.overload > OVERLOAD && seen.queue_most_s > target_s + OVERLOAD_MOST_PART * part_s
             || seen.queue_most_s > target_s + FULL_MOST_PART * part_s && seen.queue_least_s > 0.1 * rtt_s
-            || loses && !self.is_first_round;
-        self.is_first_round = false;
-        if !is_full && !self.path_loss.is_busy {
+            || loses
+            || self.capacity.per_s() <= 0.0 && self.stalls(seen);
+        if !is_full && !self.path_loss.is_busy && self.first_rounds.is_none() {
             self.learn_from_start();
         }
         let capacity = self.capacity.per_s() * rtt_s;
-        if is_full {
+        if is_full || self.path_loss.is_busy {
             let arrived = seen.arrivals_per_s / (1.0 - self.path_loss.share) * rtt_s;
             self.window = self.window.min(arrived).max(FALL_MIN * self.window).max(WINDOW_MIN);
         } else if capacity <= 0.0 || self.window < ENOUGH_PART * capacity {
@@ -68,9 +78,19 @@ impl RateControl {
         self.begin_round(steady::ROUND_PART);
     }
 
-    /// The path was not full: what it lost is its own, unless the train lost far more, which a full queue does to trains.
+    /// Twice as much is sent, and hardly more arrives.
+    fn stalls(&mut self, seen: Span) -> bool {
+        let before_per_s = std::mem::replace(&mut self.start_per_s, seen.arrivals_per_s);
+        seen.sent >= STALL_DATAGRAMS && seen.arrivals_per_s < STALL_GROWTH * before_per_s
+    }
+
+    /// The path was not full: what it lost is its own, unless the train lost far more, which a full queue does to trains. What is lost
+    /// at higher rates afterwards does not count: it may be ours.
     fn learn_from_start(&mut self) {
         let Some(all) = self.history.span(self.capacity.end(), f64::INFINITY) else { return };
+        if all.sent >= LEARNT_DATAGRAMS {
+            self.first_rounds = Some(all);
+        }
         let chance = self.doubt(self.capacity.first_loss, TRAIN);
         if self.capacity.first_loss > all.loss + TRAIN_LOSS_MORE + chance {
             self.path_loss.is_busy = true;

@@ -7,6 +7,7 @@ use dfcp_time::Time;
 use super::history::Span;
 use super::path_loss::PATH_LOSS_MAX;
 use super::{Mode, RateControl, WINDOW_MIN, target};
+use crate::config::Policy;
 
 /// A round is this part of a window.
 pub(super) const ROUND_PART: f64 = 0.4;
@@ -91,7 +92,7 @@ impl RateControl {
         self.path_loss.note_base(&self.history);
         let rates_per_s = (self.per_s(), self.capacity.per_s());
         self.longer_path.note(&self.history, seen, target_s, self.sent, rates_per_s);
-        if self.note_rivals(now, seen) {
+        if self.policy != Policy::Low && !is_limited && self.ask(now, seen.queue_least_s) {
             return;
         }
         let patience_s = EBB_AFTER_S.max(EBB_AFTER_ROUND_TRIPS * self.history.rtt());
@@ -168,6 +169,8 @@ impl RateControl {
             self.path_loss.share = (0.5 * (seen.loss + loss)).min(PATH_LOSS_MAX);
         } else {
             self.window *= 1.0 - 0.5 * (loss - self.path_loss.share).clamp(0.0, 0.6);
+            let doubt = self.doubt(loss, seen.sent);
+            self.path_loss.note_same(loss, doubt);
         }
         self.ebb.may_ask_at = now + Duration::from_secs_f64(ASK_PAUSE_ROUND_TRIPS * self.history.smoothed_rtt());
     }
