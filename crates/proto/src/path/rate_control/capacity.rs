@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
-use super::history::Span;
+use super::history::{Point, Span};
 use super::{RateControl, WINDOW_MIN};
 
 /// Datagrams of the first train, and of later ones.
@@ -19,6 +19,9 @@ const WINDOW_PART_MAX: f64 = 0.2;
 const LATER_TRAIN_MAX: f64 = 64.0;
 /// A path that loses more of it is full.
 const FULL_LOSS: f64 = 0.7;
+/// Its queue has had the time to drain after this many times what that takes at the load behind it, which counts as no more than this.
+const DRAIN_TIMES: f64 = 1.5;
+const DRAIN_LOAD_MAX: f64 = 0.8;
 /// Datagrams of it which must have arrived to say anything.
 const ARRIVED_MIN: f64 = 3.0;
 /// A later train is sent once a second or in ten round trips, and at once when the queue is empty.
@@ -38,6 +41,8 @@ pub(super) struct Capacity {
     from: f64,
     end: f64,
     is_repeated: bool,
+    /// The newest mark when it was repeated.
+    before: Option<Point>,
     /// The queue was empty when it was sent.
     is_clear: bool,
     due: Option<Time>,
@@ -69,6 +74,7 @@ impl Capacity {
             from: sent,
             end: sent + TRAIN,
             is_repeated: false,
+            before: None,
             is_clear: false,
             due: None,
             first_passed_per_s: 0.0,
@@ -90,9 +96,9 @@ impl Capacity {
         self.end
     }
 
-    /// What is known of the first train, the arrivals of which are `seen`.
-    pub(super) fn on_first(&mut self, seen: Option<Span>, sent: f64) -> FirstTrain {
-        if seen.is_some_and(|train| train.loss > FULL_LOSS) && !self.is_repeated {
+    /// What is known of the first train, the arrivals of which are `seen`. Up to what arrived behind it, `loss` was lost of all.
+    pub(super) fn on_first(&mut self, seen: Option<Span>, loss: f64, sent: f64) -> FirstTrain {
+        if seen.map_or(loss, |train| train.loss) > FULL_LOSS && !self.is_repeated {
             // By chance, or because the path is full: the next one tells.
             self.is_repeated = true;
             (self.from, self.end) = (sent, sent + TRAIN);
@@ -107,7 +113,8 @@ impl Capacity {
             return FirstTrain::Known(train);
         }
         let length = self.end - self.from;
-        let is_lost = seen.is_some_and(|train| train.loss >= 0.5);
+        // Of one that is lost for the most part no two arrivals may be known.
+        let is_lost = seen.map_or(loss, |train| train.loss) >= 0.5;
         if is_lost || length >= TRAIN_MAX {
             return FirstTrain::Unknown { is_lost };
         }
@@ -137,18 +144,18 @@ impl RateControl {
     pub(super) fn judge_train(&mut self) {
         let Some(behind) = self.history.span(self.capacity.end, f64::INFINITY) else { return };
         let seen = self.history.span(self.capacity.from, self.capacity.end);
-        match self.capacity.on_first(seen, self.sent) {
+        let loss = self.loss_since_train();
+        match self.capacity.on_first(seen, loss, self.sent) {
             FirstTrain::Known(train) => {
-                // If its queue does not drain behind it, the path was full without us.
-                let bump_s = train.queue_most_s - train.queue_least_s;
-                // Of a bump that losses hid it cannot be said.
-                let is_seen = bump_s > 0.5 * (train.sent - 1.0) / self.capacity.per_s;
-                let stays = is_seen && behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + 0.0001;
-                self.path_loss.is_busy = stays || train.loss > FULL_LOSS;
+                let Some(is_full) = self.was_full(train, behind) else { return };
+                self.path_loss.is_busy = is_full;
                 let half = 0.5 * self.capacity.per_s * self.history.rtt();
                 self.window = if self.path_loss.is_busy { half.min(1.5 * TRAIN) } else { half }.max(WINDOW_MIN);
             }
-            FirstTrain::Again => return,
+            FirstTrain::Again => {
+                self.capacity.before = self.history.last();
+                return;
+            }
             FirstTrain::TooFast { datagrams } => {
                 self.window = datagrams;
                 return;
@@ -160,6 +167,29 @@ impl RateControl {
         }
         self.is_alone = !self.path_loss.is_busy;
         self.begin_start();
+    }
+
+    /// What was lost up to the newest mark of all that was sent, or since a first train was lost.
+    fn loss_since_train(&self) -> f64 {
+        let (sent, received) = self.capacity.before.map_or((0.0, 0.0), |before| (before.sent, before.received));
+        self.history.last().map_or(0.0, |last| 1.0 - (last.received - received) / (last.sent - sent).max(1.0))
+    }
+
+    /// Whether the path was full without us: the queue of the train does not drain behind it. `None` as long as it may not have had
+    /// the time.
+    fn was_full(&self, train: Span, behind: Span) -> Option<bool> {
+        let (rtt_s, per_s) = (self.history.rtt(), self.capacity.per_s);
+        let bump_s = train.queue_most_s - train.queue_least_s;
+        // What is sent behind it queues, too, where the path holds fewer. Of a bump that losses hid nothing can be said.
+        let ours_s = (self.window / per_s - rtt_s).max(0.0);
+        let is_seen = bump_s > 0.5 * (train.sent - 1.0) / per_s;
+        let stays = is_seen && behind.queue_least_s - train.queue_least_s > 0.5 * bump_s + ours_s + 0.0001;
+        let behind_per_s = self.window / rtt_s;
+        let drains_s = bump_s / (1.0 - (behind_per_s / per_s).min(DRAIN_LOAD_MAX));
+        if stays && behind.sent < (DRAIN_TIMES * drains_s * behind_per_s).min(TRAIN) {
+            return None;
+        }
+        Some(stays || train.loss > FULL_LOSS)
     }
 
     /// Sends a train if one is due.

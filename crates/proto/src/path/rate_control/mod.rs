@@ -140,6 +140,7 @@ impl RateControl {
     /// What it is to be like from now on.
     pub(crate) fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
         self.policy = policy;
+        self.target.set_policy(policy);
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
     }
 

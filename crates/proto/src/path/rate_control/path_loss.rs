@@ -17,7 +17,7 @@ const SHORT_DATAGRAMS: f64 = 200.0;
 const RISE: f64 = 0.3;
 const FALL: f64 = 0.5;
 /// So many answers tell that others are not the cause.
-const SAME_MIN: u32 = 6;
+const SAME_MIN: u32 = 4;
 /// What was taken for an empty queue was none if delays fall below it by this: a part of the round trip, and seconds.
 const FELL_PART: f64 = 0.02;
 const FELL_S: f64 = 0.0005;
@@ -64,13 +64,15 @@ impl PathLoss {
     }
 
     /// Half the rate lost as much as the whole. Where others fill the path, all of them yield and less is lost before long; what stays
-    /// is the path's own.
-    pub(super) fn note_same(&mut self, loss: f64, doubt: f64) {
+    /// is the path's own. Returns whether that is so now.
+    pub(super) fn note_same(&mut self, loss: f64, doubt: f64) -> bool {
         if self.same == 0 || loss + doubt < self.same_loss {
             (self.same, self.same_loss) = (0, loss);
         }
         self.same += 1;
-        self.is_busy &= self.same < SAME_MIN;
+        let is_own = self.is_busy && self.same >= SAME_MIN;
+        self.is_busy &= !is_own;
+        is_own
     }
 
     /// Whether the path was full without us when we came, as far as is known now.

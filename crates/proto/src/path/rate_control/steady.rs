@@ -36,9 +36,15 @@ const EBB_AFTER_S: f64 = 5.0;
 const EBB_AFTER_ROUND_TRIPS: f64 = 40.0;
 /// Less is lost at half the rate by this: the loss was ours.
 const EBB_FALL: f64 = 0.015;
+/// Half of a smaller share than this makes little difference to a full path, so that its answer counts for less.
+const DECISIVE_SHARE: f64 = 0.3;
+const UNDECIDED_WEIGHT: f64 = 0.25;
+/// A greater loss of the path is verified as often as an ebb is due.
+const VERIFIED_LOSS: f64 = 0.03;
 const ASK_PAUSE_ROUND_TRIPS: f64 = 4.0;
-/// A queue below half of this says nothing of where it ends, seconds.
+/// A queue below half of this says nothing of where it ends: seconds, or datagrams.
 const TOP_MIN_S: f64 = 0.002;
+const TOP_MIN_DATAGRAMS: f64 = 4.0;
 
 /// Half the rate for a while.
 #[derive(Debug)]
@@ -48,13 +54,15 @@ pub(super) struct Ebb {
     /// What was lost before, if that is the question.
     asked_loss: Option<f64>,
     may_ask_at: Time,
+    /// When to see whether what is taken for the path's own loss is not ours.
+    verify_at: Time,
     /// When the queue was nearly empty last.
     pub(super) low_at: Time,
 }
 
 impl Ebb {
     pub(super) fn new(now: Time) -> Self {
-        Self { end: 0.0, asked_loss: None, may_ask_at: now, low_at: now }
+        Self { end: 0.0, asked_loss: None, may_ask_at: now, verify_at: now, low_at: now }
     }
 }
 
@@ -81,6 +89,10 @@ impl RateControl {
                 return;
             }
         }
+        if self.path_loss.share > VERIFIED_LOSS && now >= self.ebb.verify_at && all.sent >= EBB_DATAGRAMS_MIN {
+            self.begin_ebb(Some(all.loss));
+            return;
+        }
         let is_idle = seen.queue_least_s < 0.5 * target_s
             && seen.queue_most_s < target_s.max(0.02 * self.history.rtt())
             && !is_excess;
@@ -95,8 +107,7 @@ impl RateControl {
         if self.policy != Policy::Low && !is_limited && self.ask(now, seen.queue_least_s) {
             return;
         }
-        let patience_s = EBB_AFTER_S.max(EBB_AFTER_ROUND_TRIPS * self.history.rtt());
-        if now.since(self.ebb.low_at).as_secs_f64() > patience_s {
+        if now.since(self.ebb.low_at).as_secs_f64() > self.ebb_after_s() {
             self.begin_ebb(None);
             return;
         }
@@ -133,9 +144,14 @@ impl RateControl {
 
     // ---- ebb ----
 
+    fn ebb_after_s(&self) -> f64 {
+        EBB_AFTER_S.max(EBB_AFTER_ROUND_TRIPS * self.history.rtt())
+    }
+
     /// Half the rate, to see whether less is lost then, or to let the queue drain: all flows in it come to that together.
     fn begin_ebb(&mut self, asked_loss: Option<f64>) {
         self.mode = Mode::Ebb;
+        self.window = self.window.max(WINDOW_MIN);
         self.ebb.asked_loss = asked_loss;
         self.ebb.end = self.sent + (self.window * EBB_WINDOW_PART).max(EBB_DATAGRAMS_MIN).floor();
         self.round.from = self.sent;
@@ -162,16 +178,21 @@ impl RateControl {
     /// `loss` was lost before, and this was `seen` at half the rate.
     fn answer(&mut self, now: Time, loss: f64, seen: Span) {
         let fall = loss - seen.loss;
+        let datagram_s = if self.capacity.per_s() > 0.0 { 1.0 / self.capacity.per_s() } else { 0.0 };
+        let top_min_s = TOP_MIN_S.max(TOP_MIN_DATAGRAMS * datagram_s);
         if fall > EBB_FALL + self.doubt(loss, seen.sent) {
             self.window *= 1.0 - (1.5 * fall).clamp(0.0, 0.4);
             self.path_loss.share = self.path_loss.share.min(seen.loss);
-        } else if !self.path_loss.is_busy && seen.queue_most_s < 0.5 * self.history.top().max(TOP_MIN_S) {
-            self.path_loss.share = (0.5 * (seen.loss + loss)).min(PATH_LOSS_MAX);
+        } else if !self.path_loss.is_busy && seen.queue_most_s < 0.5 * self.history.top().max(top_min_s) {
+            let own = target::share(self.capacity.per_s(), self.per_s());
+            let weight = if own < DECISIVE_SHARE { UNDECIDED_WEIGHT } else { 1.0 };
+            self.path_loss.share += weight * ((0.5 * (seen.loss + loss)).min(PATH_LOSS_MAX) - self.path_loss.share);
         } else {
             self.window *= 1.0 - 0.5 * (loss - self.path_loss.share).clamp(0.0, 0.6);
             let doubt = self.doubt(loss, seen.sent);
-            self.path_loss.note_same(loss, doubt);
+            self.is_alone |= self.path_loss.note_same(loss, doubt);
         }
+        self.ebb.verify_at = now + Duration::from_secs_f64(self.ebb_after_s());
         self.ebb.may_ask_at = now + Duration::from_secs_f64(ASK_PAUSE_ROUND_TRIPS * self.history.smoothed_rtt());
     }
 }

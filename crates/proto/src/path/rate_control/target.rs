@@ -2,6 +2,7 @@
 //! flows in a queue see the same delay, so they come to the same share.
 
 use super::history::History;
+use crate::config::Policy;
 
 /// The least target: a part of the round trip, seconds, and times that a datagram takes.
 const ROUND_TRIP_PART: f64 = 0.02;
@@ -15,15 +16,15 @@ const SHARE_OF_ALL: f64 = 0.95;
 const SHARE_MIN: f64 = 0.01;
 /// Jitter is no queue. A few times its estimate: links that keep the order of packets hide most of it from what a report spans.
 const JITTERS: f64 = 4.0;
-/// After an overflow: the least target becomes half of what the queue was, and the price falls by this factor; how they come back
-/// in each round.
+/// After an overflow: the least target becomes half of what the queue was, which all flows in it have seen alike; the price of a share no
+/// more than a part of that; and how it comes back in each round.
 const LIMIT_PART: f64 = 0.5;
 const LIMIT_MIN_S: f64 = 0.0003;
 const LIMIT_MAX_S: f64 = 1.0;
 const LIMIT_GROWTH: f64 = 1.03;
-const PRICE_FALL: f64 = 0.6;
-const PRICE_PART_MIN: f64 = 0.02;
-const PRICE_PART_STEP: f64 = 0.005;
+const PRICE_LIMIT_PART: f64 = 0.2;
+/// What the low policy waits for, of what others do: it leaves most of the path to them.
+const LOW_PRICE_PART: f64 = 0.1;
 
 /// What overflows have taught of the buffer.
 #[derive(Debug)]
@@ -44,21 +45,23 @@ impl Target {
         let rtt_s = history.rtt();
         let datagrams_s = if capacity_per_s > 0.0 { DATAGRAMS / capacity_per_s } else { 1.0 / per_s.max(1.0) };
         let least_s = (ROUND_TRIP_PART * rtt_s).max(TARGET_MIN_S).max(datagrams_s);
-        let price_s = PRICE_S.min(PRICE_ROUND_TRIP_PART * rtt_s) * self.price_part;
-        let price_s = price_s * price(share(capacity_per_s, per_s) / SHARE_OF_ALL);
+        let price_s = PRICE_S.min(PRICE_ROUND_TRIP_PART * rtt_s).min(PRICE_LIMIT_PART * self.limit_s);
+        let price_s = self.price_part * price_s * price(share(capacity_per_s, per_s) / SHARE_OF_ALL);
         least_s.min(self.limit_s) + price_s + JITTERS * history.jitter_s
     }
 
-    /// A round without an overflow has passed.
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        self.price_part = if policy == Policy::Low { LOW_PRICE_PART } else { 1.0 };
+    }
+
+    /// A round has passed.
     pub(super) fn relax(&mut self) {
         self.limit_s = (self.limit_s * LIMIT_GROWTH).min(LIMIT_MAX_S);
-        self.price_part = (self.price_part + PRICE_PART_STEP).min(1.0);
     }
 
     /// The buffer was full at a queueing delay of `queue_s`.
     pub(super) fn on_overflow(&mut self, queue_s: f64) {
         self.limit_s = self.limit_s.min((LIMIT_PART * queue_s).max(LIMIT_MIN_S));
-        self.price_part = (PRICE_FALL * self.price_part).max(PRICE_PART_MIN);
     }
 }
 
