@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::plan::{Carrier, Discipline, Kind};
+use dfcp_lab::plan::{Carrier, Discipline, Impairments, Kind};
 use dfcp_lab::scenario::Scenario;
 use dfcp_lab::trace::{Settings, TraceError, Traced};
 use dfcp_lab::{Engine, MeasureError, Platform, Run};
@@ -258,12 +258,24 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
     }
 }
 
+/// Why a kernel has no such link.
+fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
+    match link {
+        _ if link.policer_packets.is_some() => Some("links have no policers in the kernel"),
+        _ if link.batch_ms.is_some_and(|ms| ms > 0.0) => Some("links do not gather packets in the kernel"),
+        _ if link.reorder.is_some_and(|share| share > 0.0) => Some("links keep order in the kernel"),
+        _ => None,
+    }
+}
+
 /// Why a kernel cannot run a scenario.
 fn refused(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
         return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
     }
-    scenario.flows.iter().find_map(|flow| refusal(&flow.transport)).map(str::to_owned)
+    let why = scenario.links.iter().find_map(|link| refusal_of_link(&link.impairments));
+    let why = why.or_else(|| scenario.flows.iter().find_map(|flow| refusal(&flow.transport)));
+    why.map(str::to_owned)
 }
 
 /// A window which never limits at 200 Mbit/s.

@@ -4,11 +4,11 @@ use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
-use super::model::{Discipline, Flows, Plan};
+use super::model::{Change, Discipline, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 21] = [
+pub const PARAMETERS: [(&str, &str); 26] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -18,6 +18,11 @@ pub const PARAMETERS: [(&str, &str); 21] = [
     ("discipline", "drop-tail, drr, sfq, wfq, fq-codel or red"),
     ("buffer_packets", "packets which may wait in a bottleneck"),
     ("buffer_bdp", "the same in bandwidth-delay products"),
+    ("jitter_ms", "longest random delay behind a bottleneck, ms"),
+    ("batch_ms", "time between batches in which packets leave a bottleneck, ms"),
+    ("reorder", "share of packets which arrive late, so that others overtake them"),
+    ("back_loss", "share of packets lost on the way back alone"),
+    ("policer_packets", "full packets in the bucket of a policer, which stands in for the queue"),
     ("scenario", "which draw of a random network"),
     ("flows", "number of flows of the first [[flows]]"),
     ("bytes", "application bytes of every flow"),
@@ -33,7 +38,7 @@ pub const PARAMETERS: [(&str, &str); 21] = [
 ];
 
 /// Names with a number N in them, which says which one of several, counted from 1, or with the name of another parameter.
-pub const NUMBERED: [(&str, &str); 9] = [
+pub const NUMBERED: [(&str, &str); 12] = [
     ("parameters.NAME", "classic's parameter NAME of thesis table 3.2, such as inctokens"),
     ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
     ("bottleneckN.rtt_ms", "what bottleneck N adds to the round-trip time, ms"),
@@ -42,6 +47,9 @@ pub const NUMBERED: [(&str, &str); 9] = [
     ("flowsN.count", "number of flows of the [[flows]] N"),
     ("flowsN.rtt_ms", "round-trip time of the [[flows]] N, ms"),
     ("flowsN.access_mbps", "rate of access links of the [[flows]] N, Mbit/s"),
+    ("timeN.rate_mbps", "the rate from the change [[time]] N on, Mbit/s"),
+    ("timeN.delay_ms", "the one-way delay from the change [[time]] N on, ms"),
+    ("flowsN.transport", "name of the transport of the [[flows]] N"),
     ("flowsN.bytes", "application bytes of the [[flows]] N"),
 ];
 
@@ -64,6 +72,11 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "access_jitter_us" => topology.access_jitter_us = Some(number(name, value)?),
         "loss" => topology.loss = Some(number(name, value)?),
         "loss_burst_packets" => topology.loss_burst_packets = Some(number(name, value)?),
+        "jitter_ms" => topology.impairments.jitter_ms = Some(number(name, value)?),
+        "batch_ms" => topology.impairments.batch_ms = Some(number(name, value)?),
+        "reorder" => topology.impairments.reorder = Some(number(name, value)?),
+        "back_loss" => topology.impairments.back_loss = Some(number(name, value)?),
+        "policer_packets" => topology.impairments.policer_packets = Some(whole(name, value)?),
         "discipline" => topology.discipline = Some(discipline(value)?),
         "buffer_packets" => (topology.buffer_packets, topology.buffer_bdp) = (Some(whole(name, value)?), None),
         "buffer_bdp" => (topology.buffer_packets, topology.buffer_bdp) = (None, Some(number(name, value)?)),
@@ -101,6 +114,12 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
                 }
                 _ => return Err(unknown(name)),
             }
+        }
+        ("time", "rate_mbps") => change(plan, index)?.rate_mbps = Some(number(name, value)?),
+        ("time", "delay_ms") => change(plan, index)?.delay_ms = Some(number(name, value)?),
+        ("flows", "transport") => {
+            let known = value.clone().try_into().map_err(|error| format!("`{name}`: {error}"));
+            flows(plan, index)?.transport = Some(known?);
         }
         ("flows", "count") => flows(plan, index)?.count = whole(name, value)?,
         ("flows", "rtt_ms") => flows(plan, index)?.rtt_ms = Some(number(name, value)?),
@@ -173,6 +192,12 @@ fn flows(plan: &mut Plan, index: usize) -> Result<&mut Flows, String> {
     let count = plan.flows.len();
     let flows = index.checked_sub(1).and_then(|at| plan.flows.get_mut(at));
     flows.map(Spanned::get_mut).ok_or_else(|| format!("there is no [[flows]] number {index}, but {count} of them"))
+}
+
+fn change(plan: &mut Plan, index: usize) -> Result<&mut Change, String> {
+    let count = plan.time.len();
+    let change = index.checked_sub(1).and_then(|at| plan.time.get_mut(at));
+    change.map(Spanned::get_mut).ok_or_else(|| format!("there is no [[time]] number {index}, but {count} of them"))
 }
 
 fn unknown(name: &str) -> String {
