@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::plan::{Carrier, Discipline, Impairments, Kind};
-use dfcp_lab::scenario::Scenario;
+use dfcp_lab::plan::{Carrier, Discipline, Ends, Impairments, Kind};
+use dfcp_lab::scenario::{FlowSpec, Scenario};
 use dfcp_lab::trace::{Settings, TraceError, Traced};
 use dfcp_lab::{Engine, MeasureError, Platform, Run};
 use tempfile::TempDir;
@@ -268,6 +268,17 @@ fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
     }
 }
 
+/// Why a kernel has no such hosts.
+fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
+    match flow {
+        _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
+        _ if flow.ends != Ends::default() => {
+            Some("ends are as fast as they can be in the kernel, and their clocks agree")
+        }
+        _ => None,
+    }
+}
+
 /// Why a kernel cannot run a scenario.
 fn refused(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
@@ -275,6 +286,7 @@ fn refused(scenario: &Scenario) -> Option<String> {
     }
     let why = scenario.links.iter().find_map(|link| refusal_of_link(&link.impairments));
     let why = why.or_else(|| scenario.flows.iter().find_map(|flow| refusal(&flow.transport)));
+    let why = why.or_else(|| scenario.flows.iter().find_map(refusal_of_flow));
     why.map(str::to_owned)
 }
 

@@ -6,7 +6,7 @@ mod settling;
 use self::histogram::Histogram;
 use self::settling::Settling;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
-use crate::scenario::Scenario;
+use crate::scenario::{FlowSpec, Scenario};
 
 /// Links are looked at, and arrivals counted, this often, ns.
 pub const TICK_NS: u64 = 1_000_000;
@@ -256,7 +256,7 @@ impl<'run> Course<'run> {
             flows: measured_flows
                 .map(|(place, (course, end))| {
                     let spec = &scenario.flows[place];
-                    measured_flow(course, end, (spec.start_ns, spec.bytes), (warm_ns, now_ns))
+                    measured_flow(course, end, spec, (warm_ns, now_ns))
                 })
                 .collect(),
             links: measured_links
@@ -305,16 +305,19 @@ impl LinkCourse {
 fn measured_flow(
     course: FlowCourse,
     end: &FlowReading,
-    (start_ns, bytes): (u64, Option<u64>),
+    spec: &FlowSpec,
     (warm_ns, now_ns): (u64, u64),
 ) -> FlowMeasured {
-    let end_ns = end.completed_ns.unwrap_or(now_ns);
+    let (start_ns, bytes) = (spec.start_ns, spec.bytes);
+    let end_ns = end.completed_ns.unwrap_or_else(|| spec.stop_ns.unwrap_or(now_ns).min(now_ns));
     let (from_ns, from) = if end_ns > warm_ns { (warm_ns, course.warm) } else { (start_ns, FlowBytes::default()) };
     let seconds = end_ns.saturating_sub(from_ns.max(start_ns)) as f64 / 1e9;
     let rate_bps = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     let mut flow = FlowMeasured {
         goodput_bps: rate_bps(end.bytes.delivered - from.delivered),
         wire_bps: rate_bps(end.bytes.received - from.received),
+        stopped_s: spec.stop_ns.filter(|&stop_ns| stop_ns < now_ns).map(|stop_ns| stop_ns as f64 / 1e9),
+        is_back: spec.is_back,
         longest_gap_ms: bytes.is_none().then(|| ms(course.longest_gap_ns)),
         delivered_bytes: end.bytes.delivered,
         started_s: end.started_ns as f64 / 1e9,

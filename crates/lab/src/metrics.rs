@@ -47,6 +47,12 @@ pub struct FlowMeasured {
     pub delivered_bytes: u64,
     /// When the connection was opened, s.
     pub started_s: f64,
+    /// When its hosts were switched off, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_s: Option<f64>,
+    /// Whether it goes the other way: it is no part of what flows have together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_back: bool,
     /// From the first packet of data sent to the last byte delivered, s.
     pub fct_s: Option<f64>,
     /// From opening the connection to the last byte delivered, s.
@@ -221,7 +227,7 @@ impl Measured {
             let values: Option<Vec<f64>> = self.flows.iter().map(|flow| self.of_flow(flow, name, warm_up_s)).collect();
             return mean_and_sd(&values?).map(|(mean, _)| mean);
         }
-        let goodputs: Vec<f64> = self.flows.iter().map(|flow| flow.goodput_bps).collect();
+        let goodputs: Vec<f64> = self.flows.iter().filter(|flow| !flow.is_back).map(|flow| flow.goodput_bps).collect();
         let total_bps: f64 = goodputs.iter().sum();
         let links = |of: fn(&LinkMeasured) -> f64| {
             mean_and_sd(&self.links.iter().map(of).collect::<Vec<_>>()).map(|(mean, _)| mean)
@@ -291,12 +297,20 @@ impl Measured {
         flow.bins_bps.get(first..).unwrap_or_default()
     }
 
-    /// Jain's index of every bin after the warm-up.
+    /// Jain's index of every bin after the warm-up, of the flows which are there in all of it.
     #[must_use]
     pub fn jain_of_bins(&self, warm_up_s: f64) -> Vec<f64> {
-        let bins: Vec<&[f64]> = self.flows.iter().map(|flow| self.bins_after(flow, warm_up_s)).collect();
-        let count = bins.iter().map(|bins| bins.len()).min().unwrap_or(0);
-        (0..count).map(|bin| jain(&bins.iter().map(|flow| flow[bin]).collect::<Vec<_>>())).collect()
+        let flows = self.flows.iter().filter(|flow| !flow.is_back);
+        let bins: Vec<_> = flows.map(|flow| (flow, self.bins_after(flow, warm_up_s))).collect();
+        let count = bins.iter().map(|(_, bins)| bins.len()).min().unwrap_or(0);
+        let first = if self.bin_s > 0.0 { (warm_up_s / self.bin_s).ceil() } else { 0.0 };
+        let index = |bin: usize| {
+            let (from_s, to_s) = ((first + bin as f64) * self.bin_s, (first + bin as f64 + 1.0) * self.bin_s);
+            let is_there =
+                |flow: &FlowMeasured| flow.started_s <= from_s && flow.stopped_s.is_none_or(|stop_s| stop_s >= to_s);
+            jain(&bins.iter().filter(|(flow, _)| is_there(flow)).map(|(_, flow)| flow[bin]).collect::<Vec<_>>())
+        };
+        (0..count).map(index).collect()
     }
 }
 

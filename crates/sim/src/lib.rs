@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod behaviour;
 mod dfcp;
 mod end;
 mod event_queue;
@@ -19,6 +20,7 @@ pub mod tcp;
 mod topology;
 mod verifier;
 
+pub use behaviour::{Behaviour, Demand};
 pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
 pub use flow::{FlowConfig, FlowError, FlowReport, Transport};

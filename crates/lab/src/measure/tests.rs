@@ -152,3 +152,28 @@ fn gaps_and_queues_are_told_in_time() {
         assert!(found.start_ms.unwrap() < 1500.0);
     }
 }
+
+#[test]
+fn what_goes_the_other_way_is_no_part_of_what_flows_have_together() {
+    let both = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nis_back = true\ntransport = \"cubic\"\n";
+    for found in measured(both) {
+        let own = found.flows[0].goodput_bps;
+        // Classic's flood drops the acknowledgements of the other.
+        let others = found.flows[1].goodput_bps;
+        assert!(own > 5e6 && (others > 5e6 || found.links[0].queue_drops > 1_000), "{own} {others}");
+        assert_eq!(found.value("aggregate_mbps", None, 1.0), Some(own / 1e6));
+    }
+}
+
+#[test]
+fn a_flow_is_measured_while_it_is_there() {
+    let comes_and_goes = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nstart_s = 1\nstays_s = 1\ntransport = \"newreno\"\n";
+    for found in measured(comes_and_goes) {
+        assert_eq!((found.flows[0].stopped_s, found.flows[1].stopped_s), (None, Some(2.0)));
+        // Bins of half a second from 1 s on: two flows for two bins, then one, which is equal to itself.
+        let jain = found.jain_of_bins(1.0);
+        assert_eq!(jain.len(), 4);
+        assert!(jain[0] < 1.0 && jain[1] < 1.0 && jain[2..] == [1.0, 1.0], "{jain:?}");
+        assert!(found.flows[1].bins_bps[4..].iter().all(|&bps| bps == 0.0));
+    }
+}

@@ -63,12 +63,15 @@ const TEXTS: &[(&str, &str)] = &[
     ("A11.toml", include_str!("../../../../lab/plans/A11.toml")),
     ("A12.toml", include_str!("../../../../lab/plans/A12.toml")),
     ("A13a.toml", include_str!("../../../../lab/plans/A13a.toml")),
+    ("A13b.toml", include_str!("../../../../lab/plans/A13b.toml")),
     ("A14.toml", include_str!("../../../../lab/plans/A14.toml")),
     ("A15a.toml", include_str!("../../../../lab/plans/A15a.toml")),
     ("A15b.toml", include_str!("../../../../lab/plans/A15b.toml")),
     ("A16a.toml", include_str!("../../../../lab/plans/A16a.toml")),
     ("A16b.toml", include_str!("../../../../lab/plans/A16b.toml")),
     ("A17.toml", include_str!("../../../../lab/plans/A17.toml")),
+    ("A18a.toml", include_str!("../../../../lab/plans/A18a.toml")),
+    ("A18b.toml", include_str!("../../../../lab/plans/A18b.toml")),
 ];
 
 /// The project's own plans, in the order of the report.

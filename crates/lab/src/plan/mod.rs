@@ -15,8 +15,8 @@ pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
 pub use self::claim::{Claim, ClaimKind, Range, Tag, Where};
 pub use self::model::{
-    Axes, Axis, Bottleneck, Change, Discipline, Flows, GraphLink, Impairments, Metrics, Over, Plan, Random, Scale,
-    Series, Shape, Topology, Walk,
+    Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Metrics, Over, Plan, Random,
+    Scale, Series, Shape, Topology, Walk,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};

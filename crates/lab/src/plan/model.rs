@@ -256,6 +256,14 @@ pub struct Flows {
     pub rtt_ms: Option<f64>,
     /// Rate of the pair's access links, instead of the topology's; 0 for infinite.
     pub access_mbps: Option<f64>,
+    /// How long after its start the hosts of each are switched off; never unless given.
+    pub stays_s: Option<f64>,
+    /// Whether they go the other way: their data shares bottlenecks with the reports of the others.
+    #[serde(default)]
+    pub is_back: bool,
+    /// What their ends do that others do not.
+    #[serde(default)]
+    pub ends: Ends,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
     /// Of a graph: the sender's node.
@@ -264,6 +272,33 @@ pub struct Flows {
     pub to: Option<String>,
     /// What carries them, instead of the series's transport.
     pub transport: Option<Carrier>,
+}
+
+/// `ends` of `[[flows]]`: what ends of DFCP do that others do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    /// How fast the sending application has data to send, Mbit/s; absent: always enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_mbps: Option<f64>,
+    /// It has some for so long, and then none for `off_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_s: Option<f64>,
+    /// See `on_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_s: Option<f64>,
+    /// How fast the receiving application reads, Mbit/s; absent: at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_mbps: Option<f64>,
+    /// What the receiver lends to blocks which are not read, KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_memory_kib: Option<u64>,
+    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_ppm: Option<i32>,
+    /// What arrives at the receiver is joined: it comes in batches so far apart, as from an interface which coalesces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_batch_ms: Option<f64>,
 }
 
 fn one() -> u32 {
@@ -279,6 +314,9 @@ impl Default for Flows {
             bytes: None,
             rtt_ms: None,
             access_mbps: None,
+            stays_s: None,
+            is_back: false,
+            ends: Ends::default(),
             over: None,
             from: None,
             to: None,

@@ -4,11 +4,11 @@ use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
-use super::model::{Change, Discipline, Flows, Plan};
+use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 26] = [
+pub const PARAMETERS: [(&str, &str); 33] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -26,6 +26,13 @@ pub const PARAMETERS: [(&str, &str); 26] = [
     ("scenario", "which draw of a random network"),
     ("flows", "number of flows of the first [[flows]]"),
     ("bytes", "application bytes of every flow"),
+    ("app_mbps", "how fast the sending application has data to send, Mbit/s"),
+    ("on_s", "seconds for which it has some at a time"),
+    ("off_s", "and seconds for which it then has none"),
+    ("read_mbps", "how fast the receiving application reads, Mbit/s"),
+    ("receive_memory_kib", "what the receiver lends to blocks which are not read, KiB"),
+    ("clock_ppm", "by how many millionths the receiver's clock is faster than it should be"),
+    ("receive_batch_ms", "time between batches in which packets arrive at the receiver, ms"),
     ("redundancy", "classic's redundancy in open loop"),
     ("window_blocks", "DFCP's window, blocks"),
     ("rate", "DFCP's rate: Mbit/s, line or share"),
@@ -86,6 +93,12 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
             let bytes = whole(name, value)?;
             plan.flows.iter_mut().for_each(|flows| flows.get_mut().bytes = Some(bytes));
         }
+        "app_mbps" | "on_s" | "off_s" | "read_mbps" | "receive_memory_kib" | "clock_ppm" | "receive_batch_ms" => {
+            // Flows of another transport keep theirs, as with options.
+            let is_dfcp = |flows: &&mut Flows| flows.transport.as_ref().is_none_or(|own| own.kind.is_dfcp());
+            let mut flows = plan.flows.iter_mut().map(Spanned::get_mut).filter(is_dfcp);
+            return flows.try_for_each(|flows| set_of_ends(&mut flows.ends, name, value));
+        }
         "duration_s" => plan.run.duration_s = number(name, value)?,
         "warm_up_s" => plan.run.warm_up_s = number(name, value)?,
         _ => return set_option(plan, name, value),
@@ -125,6 +138,20 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
         ("flows", "rtt_ms") => flows(plan, index)?.rtt_ms = Some(number(name, value)?),
         ("flows", "access_mbps") => flows(plan, index)?.access_mbps = Some(number(name, value)?),
         ("flows", "bytes") => flows(plan, index)?.bytes = Some(whole(name, value)?),
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+fn set_of_ends(ends: &mut Ends, name: &str, value: &Value) -> Result<(), String> {
+    match name {
+        "app_mbps" => ends.app_mbps = Some(number(name, value)?),
+        "on_s" => ends.on_s = Some(number(name, value)?),
+        "off_s" => ends.off_s = Some(number(name, value)?),
+        "read_mbps" => ends.read_mbps = Some(number(name, value)?),
+        "receive_memory_kib" => ends.receive_memory_kib = Some(whole(name, value)?),
+        "clock_ppm" => ends.clock_ppm = Some(signed(name, value)?),
+        "receive_batch_ms" => ends.receive_batch_ms = Some(number(name, value)?),
         _ => return Err(unknown(name)),
     }
     Ok(())
@@ -223,6 +250,11 @@ fn whole<T: TryFrom<i64>>(name: &str, value: &Value) -> Result<T, String> {
     let float = value.as_float().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64);
     let whole = value.as_integer().or(float).and_then(|whole| T::try_from(whole).ok());
     whole.ok_or_else(|| format!("`{name}` is a whole number and not negative, not {}", Level::of(value)))
+}
+
+fn signed(name: &str, value: &Value) -> Result<i32, String> {
+    let whole = value.as_integer().and_then(|whole| i32::try_from(whole).ok());
+    whole.ok_or_else(|| format!("`{name}` is a whole number, not {}", Level::of(value)))
 }
 
 fn discipline(value: &Value) -> Result<Discipline, String> {

@@ -50,12 +50,16 @@ fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<La
     let mut row = Row::new(configs);
     for flow in &scenario.flows {
         let jitter = Duration::from_nanos(flow.jitter_ns);
-        let pair = Pair { access_bps: access(flow), rtt: Duration::from_nanos(flow.rtt_ns), jitter };
+        let batch = receive_batch(flow);
+        let pair = Pair { access_bps: access(flow), rtt: Duration::from_nanos(flow.rtt_ns), jitter, batch };
         if !row.add_pair(pair, flow.over.0, flow.over.1) {
             return Err(format!("there are no bottlenecks {} to {}", flow.over.0 + 1, flow.over.1 + 1));
         }
     }
-    Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts: row.hosts })
+    let turned =
+        |((left, right), flow): ((Node, Node), &FlowSpec)| if flow.is_back { (right, left) } else { (left, right) };
+    let hosts = row.hosts.into_iter().zip(&scenario.flows).map(turned).collect();
+    Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts })
 }
 
 /// Nodes by name, and links between them.
@@ -69,6 +73,10 @@ fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout 
     Layout { graph, links, hosts }
 }
 
+fn receive_batch(flow: &FlowSpec) -> Duration {
+    Duration::from_nanos((flow.ends.receive_batch_ms.unwrap_or(0.0) * 1e6).round() as u64)
+}
+
 fn access(flow: &FlowSpec) -> Option<u64> {
     (flow.access_bps > 0).then_some(flow.access_bps)
 }
@@ -80,7 +88,7 @@ fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     let (sender, receiver) = (graph.add_node(), graph.add_node());
     let first = link.clone().with_jitter(Duration::from_nanos(flow.jitter_ns));
     graph.connect(sender, nodes[flow.over.0], first, link.clone());
-    graph.connect(nodes[flow.over.1], receiver, link.clone(), link);
+    graph.connect(nodes[flow.over.1], receiver, link.clone().with_batch(receive_batch(flow)), link);
     (sender, receiver)
 }
 

@@ -3,6 +3,7 @@
 
 mod build;
 mod drawn;
+mod ends;
 mod layout;
 mod random;
 mod resolve;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::build::{Built, build};
 pub use self::layout::{Layout, loss};
 pub use self::resolve::resolve;
-use crate::plan::{Carrier, Discipline, Impairments, Spread};
+use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
 /// Everything that decides a run, but its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +87,15 @@ pub struct FlowSpec {
     pub jitter_ns: u64,
     /// First and last bottleneck, or the nodes of a graph.
     pub over: (usize, usize),
+    /// When its hosts are switched off, ns.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stop_ns: Option<u64>,
+    /// Whether it goes the other way.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub is_back: bool,
+    /// What its ends do that others do not.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub ends: Ends,
     /// What `share` means for it, bit/s.
     pub share_bps: u64,
     /// Share of its packets lost on its way, for what `optimal` means.

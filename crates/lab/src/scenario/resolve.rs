@@ -2,7 +2,7 @@
 
 use super::random::draw;
 use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
-use crate::plan::{Bottleneck, Carrier, Flows, Impairments, Plan, Shape, Spread, Topology};
+use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
 
 /// Buffer unless said: large enough not to limit.
 const BUFFER_PACKETS_DEFAULT: usize = 10_000;
@@ -15,6 +15,8 @@ const PACKET_BYTES: f64 = 1500.0;
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
 const DURATION_S_MAX: f64 = 1e5;
+/// A clock which is off by more is broken.
+const CLOCK_PPM_MAX: i32 = 10_000;
 
 /// The scenario of one series of `plan`, whose flows `transport` carries.
 ///
@@ -91,6 +93,28 @@ fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
         }
         let every_ns = ns(positive("every_ms", walk.every_ms, 1e6)? / 1e3).max(1);
         scenario.walks.push(WalkSpec { link, every_ns, within, step: not_negative("step", walk.step, 1e3)? });
+    }
+    Ok(())
+}
+
+/// Whether what the ends of a flow do makes sense.
+fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
+    // A host which joins what arrives does that to any transport.
+    if (Ends { receive_batch_ms: None, ..ends }) != Ends::default() && !carrier.kind.is_dfcp() {
+        return Err(format!("`ends` are those of DFCP; the transport {:?} has none", carrier.name()));
+    }
+    for (name, mbps) in [("app_mbps", ends.app_mbps), ("read_mbps", ends.read_mbps)] {
+        mbps.map(|mbps| positive(name, mbps, 1e6)).transpose()?;
+    }
+    if ends.on_s.is_some() != ends.off_s.is_some() || ends.on_s.is_some() && ends.app_mbps.is_none() {
+        return Err("on_s and off_s belong together, and need app_mbps".to_owned());
+    }
+    for (name, s) in [("on_s", ends.on_s), ("off_s", ends.off_s)] {
+        s.map(|s| positive(name, s, DURATION_S_MAX)).transpose()?;
+    }
+    not_negative("receive_batch_ms", ends.receive_batch_ms.unwrap_or(0.0), 1e3)?;
+    if ends.clock_ppm.is_some_and(|ppm| ppm.abs() > CLOCK_PPM_MAX) {
+        return Err(format!("clock_ppm lies between -{CLOCK_PPM_MAX} and {CLOCK_PPM_MAX}"));
     }
     Ok(())
 }
@@ -238,15 +262,24 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     let jitter_us = not_negative("access_jitter_us", topology.access_jitter_us.unwrap_or(0.0), 1e6)?;
     let start_s = not_negative("start_s", group.start_s, DURATION_S_MAX)?;
     let stagger_s = not_negative("stagger_s", group.stagger_s, DURATION_S_MAX)?;
+    let stays_s = group.stays_s.map(|s| positive("stays_s", s, DURATION_S_MAX)).transpose()?;
+    if group.is_back && topology.kind == Shape::Graph {
+        return Err("flows of a graph go the other way if `from` and `to` change places; remove is_back".to_owned());
+    }
+    let carrier = group.transport.as_ref().unwrap_or(series);
+    check_ends(group.ends, carrier)?;
     for index in 0..group.count {
         scenario.flows.push(FlowSpec {
-            transport: group.transport.as_ref().unwrap_or(series).clone(),
+            transport: carrier.clone(),
             start_ns: ns(start_s + stagger_s * f64::from(index)),
+            stop_ns: stays_s.map(|stays_s| ns(start_s + stagger_s * f64::from(index) + stays_s)),
             bytes: group.bytes,
             rtt_ns: ns(rtt_ms / 1e3),
             access_bps,
             jitter_ns: ns(jitter_us / 1e6),
             over,
+            is_back: group.is_back,
+            ends: group.ends,
             share_bps: 0,
             loss: 0.0,
         });
@@ -258,7 +291,8 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
 /// graph, whose routes are not known yet, as if every flow crossed all links, and no losses.
 fn share(scenario: &mut Scenario) {
     let is_row = scenario.nodes.is_empty();
-    let crosses = |flow: &FlowSpec, link: usize| !is_row || (flow.over.0..=flow.over.1).contains(&link);
+    let crosses =
+        |flow: &FlowSpec, link: usize| !flow.is_back && (!is_row || (flow.over.0..=flow.over.1).contains(&link));
     let routes: Vec<Vec<usize>> = scenario
         .flows
         .iter()

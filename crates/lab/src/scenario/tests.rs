@@ -195,3 +195,42 @@ fn a_policer_stands_in_for_the_queue() {
     assert!(changed.unwrap_err().contains("the rate of a policer does not change"));
     assert!(scenario(&policed.replace('4', "0")).unwrap_err().contains("a bucket which holds no packet"));
 }
+
+#[test]
+fn a_flow_which_goes_the_other_way_shares_no_bottleneck_there() {
+    let found = scenario("[topology]\nrate_mbps = 10\n[[flows]]\n[[flows]]\nis_back = true\n").unwrap();
+    assert_eq!(found.flows[0].share_bps, 10_000_000);
+    let layout = Layout::of(&found).unwrap();
+    let (there, back) = layout.links[0];
+    let [own_there, own_back] = layout.routes(1).unwrap();
+    assert!(own_there.contains(&back) && own_back.contains(&there));
+    assert!(layout.routes(0).unwrap()[0].contains(&there));
+}
+
+#[test]
+fn flows_stay_for_their_time_each_from_its_own_start() {
+    let found = scenario("[topology]\n[[flows]]\ncount = 3\nstart_s = 1\nstagger_s = 0.5\nstays_s = 2\n").unwrap();
+    let times: Vec<_> = found.flows.iter().map(|flow| (flow.start_ns, flow.stop_ns)).collect();
+    let ms = |ms: u64| ms * 1_000_000;
+    assert_eq!(times, [(1000, 3000), (1500, 3500), (2000, 4000)].map(|(from, to)| (ms(from), Some(ms(to)))));
+}
+
+#[test]
+fn ends_are_those_of_dfcp() {
+    let with = |ends: &str, transport: &str| {
+        scenario(&format!("[topology]\n[[flows]]\nends = {{ {ends} }}\ntransport = \"{transport}\"\n"))
+    };
+    assert!(with("app_mbps = 5, on_s = 1, off_s = 2, clock_ppm = -100", "modern").is_ok());
+    assert!(with("receive_batch_ms = 1", "cubic").is_ok());
+    for (ends, transport, why) in [
+        ("read_mbps = 5", "cubic", "`ends` are those of DFCP"),
+        ("on_s = 1, off_s = 1", "modern", "need app_mbps"),
+        ("app_mbps = 5, on_s = 1", "modern", "belong together"),
+        ("app_mbps = 0", "modern", "app_mbps is 0"),
+        ("clock_ppm = 20000", "modern", "clock_ppm lies between"),
+        ("receive_memory_kib = 1", "modern", "receive_memory_kib: "),
+    ] {
+        let message = with(ends, transport).unwrap_err();
+        assert!(message.contains(why), "{ends}: {message}");
+    }
+}
