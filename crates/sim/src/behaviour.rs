@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use crate::lie::Lie;
+
 const NS_PER_S: u128 = 1_000_000_000;
 /// Applications write and read what has come together in this time.
 const PIECE_NS: u128 = 10_000_000;
@@ -19,6 +21,8 @@ pub struct Behaviour {
     pub read_bps: Option<u64>,
     /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
     pub clock_ppm: i32,
+    /// What the receiver lies about.
+    pub lie: Option<Lie>,
 }
 
 /// Bytes which an application has to send.

@@ -13,6 +13,7 @@ use dfcp_proto::{
 use dfcp_time::Time;
 
 use crate::behaviour::{Behaviour, Clock, Meter};
+use crate::lie::Lie;
 
 /// The two ends' settings.
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ pub struct DfcpEnd {
     connection: Option<(Handle, Connection)>,
     application: Application,
     clock: Clock,
+    lie: Option<Lie>,
     overhead_bytes: u32,
     waits_for_uplink: bool,
     /// An answer of the endpoint's, without a connection.
@@ -94,6 +96,7 @@ impl DfcpEnd {
             connection: None,
             application,
             clock: Clock::default(),
+            lie: None,
             overhead_bytes: config.overhead_bytes,
             waits_for_uplink: config.rate == Rate::Line,
             reply: None,
@@ -105,7 +108,10 @@ impl DfcpEnd {
         let caller = base(Endpoint::new(SENDER.1, None, seed32(seed, 1)), RECEIVER, &sender, write);
         let listener = base(Endpoint::new(RECEIVER.1, Some(accept), seed32(seed, 2)), SENDER, &receiver, read);
         let clock = Clock::new(behaviour.clock_ppm);
-        Ok([Self { opens: Some(sender), ..caller }, Self { waits_for_uplink: false, clock, ..listener }])
+        Ok([
+            Self { opens: Some(sender), ..caller },
+            Self { waits_for_uplink: false, clock, lie: behaviour.lie, ..listener },
+        ])
     }
 
     /// Counters of the connection.
@@ -166,6 +172,9 @@ impl DfcpEnd {
         } else {
             let (_, connection) = self.connection.as_mut()?;
             let transmit = connection.poll_transmit(now, &mut buffer[..DATAGRAM_BYTES_MAX])?;
+            if let Some(lie) = self.lie {
+                lie.tell(buffer, transmit.length);
+            }
             (transmit.length, transmit.elided_bytes)
         };
         Some((length, length as u32 + elided_bytes + self.overhead_bytes))

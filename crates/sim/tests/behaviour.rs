@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, QueueLimit};
 use dfcp_proto::{Config, Content, Rate};
-use dfcp_sim::{Behaviour, Demand, DfcpConfig, End, FlowConfig, FlowReport, Nobody, Pair, Row, Simulation, Transport};
+use dfcp_sim::{
+    Behaviour, Demand, DfcpConfig, End, FlowConfig, FlowReport, Lie, Nobody, Pair, Row, Simulation, Transport,
+};
 use dfcp_time::Time;
 
 const MBIT: u64 = 1_000_000;
@@ -84,4 +86,12 @@ fn a_flow_which_is_stopped_is_silent() {
     let ([first, second], sent) = run(Behaviour::default(), Some(Time::from_ms(5_000)));
     assert!(first.delivered_bytes > 20_000_000 && first.delivered_bytes < 25_000_000, "{first:?}");
     assert_eq!((second.delivered_bytes, sent), (first.delivered_bytes, 0));
+}
+
+/// Datagrams which did not arrive cannot have been decoded.
+#[test]
+fn a_receiver_which_hides_what_it_decoded_is_found_out() {
+    let ([first, _], sent) = run(Behaviour { lie: Some(Lie::Losses), ..Behaviour::default() }, None);
+    assert!(first.failure.as_ref().is_some_and(|why| why.contains("broke the protocol")), "{first:?}");
+    assert_eq!(sent, 0);
 }

@@ -72,6 +72,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("A17.toml", include_str!("../../../../lab/plans/A17.toml")),
     ("A18a.toml", include_str!("../../../../lab/plans/A18a.toml")),
     ("A18b.toml", include_str!("../../../../lab/plans/A18b.toml")),
+    ("A18c.toml", include_str!("../../../../lab/plans/A18c.toml")),
 ];
 
 /// The project's own plans, in the order of the report.

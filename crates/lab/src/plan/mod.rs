@@ -15,7 +15,7 @@ pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
 pub use self::claim::{Claim, ClaimKind, Range, Tag, Where};
 pub use self::model::{
-    Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Metrics, Over, Plan, Random,
+    Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Metrics, Over, Plan, Random,
     Scale, Series, Shape, Topology, Walk,
 };
 pub(crate) use self::parameter::as_number;

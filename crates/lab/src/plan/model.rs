@@ -299,6 +299,19 @@ pub struct Ends {
     /// What arrives at the receiver is joined: it comes in batches so far apart, as from an interface which coalesces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_batch_ms: Option<f64>,
+    /// What the receiver lies about in its reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lie: Option<Lie>,
+}
+
+/// What a receiver lies about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lie {
+    /// Everything arrives four times as fast as it does.
+    Arrivals,
+    /// Half of what arrives is lost.
+    Losses,
 }
 
 fn one() -> u32 {

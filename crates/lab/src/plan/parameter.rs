@@ -8,7 +8,7 @@ use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 33] = [
+pub const PARAMETERS: [(&str, &str); 34] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -33,6 +33,7 @@ pub const PARAMETERS: [(&str, &str); 33] = [
     ("receive_memory_kib", "what the receiver lends to blocks which are not read, KiB"),
     ("clock_ppm", "by how many millionths the receiver's clock is faster than it should be"),
     ("receive_batch_ms", "time between batches in which packets arrive at the receiver, ms"),
+    ("lie", "what the receiver lies about: arrivals or losses"),
     ("redundancy", "classic's redundancy in open loop"),
     ("window_blocks", "DFCP's window, blocks"),
     ("rate", "DFCP's rate: Mbit/s, line or share"),
@@ -93,7 +94,8 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
             let bytes = whole(name, value)?;
             plan.flows.iter_mut().for_each(|flows| flows.get_mut().bytes = Some(bytes));
         }
-        "app_mbps" | "on_s" | "off_s" | "read_mbps" | "receive_memory_kib" | "clock_ppm" | "receive_batch_ms" => {
+        "app_mbps" | "on_s" | "off_s" | "read_mbps" | "receive_memory_kib" | "clock_ppm" | "receive_batch_ms"
+        | "lie" => {
             // Flows of another transport keep theirs, as with options.
             let is_dfcp = |flows: &&mut Flows| flows.transport.as_ref().is_none_or(|own| own.kind.is_dfcp());
             let mut flows = plan.flows.iter_mut().map(Spanned::get_mut).filter(is_dfcp);
@@ -151,6 +153,10 @@ fn set_of_ends(ends: &mut Ends, name: &str, value: &Value) -> Result<(), String>
         "read_mbps" => ends.read_mbps = Some(number(name, value)?),
         "receive_memory_kib" => ends.receive_memory_kib = Some(whole(name, value)?),
         "clock_ppm" => ends.clock_ppm = Some(signed(name, value)?),
+        "lie" => {
+            let known = value.clone().try_into();
+            ends.lie = Some(known.map_err(|_| format!("`lie` is arrivals or losses, not {}", Level::of(value)))?);
+        }
         "receive_batch_ms" => ends.receive_batch_ms = Some(number(name, value)?),
         _ => return Err(unknown(name)),
     }

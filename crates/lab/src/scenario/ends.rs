@@ -5,7 +5,7 @@ use std::time::Duration;
 use dfcp_sim::{Behaviour, Demand, DfcpConfig, Transport};
 
 use super::FlowSpec;
-use crate::plan::Ends;
+use crate::plan::{Ends, Lie};
 
 fn bps(mbps: f64) -> u64 {
     ((mbps * 1e6).round() as u64).max(1)
@@ -18,6 +18,10 @@ fn behaviour(ends: &Ends) -> Behaviour {
         demand: ends.app_mbps.map(demand),
         read_bps: ends.read_mbps.map(bps),
         clock_ppm: ends.clock_ppm.unwrap_or(0),
+        lie: ends.lie.map(|lie| match lie {
+            Lie::Arrivals => dfcp_sim::Lie::Arrivals,
+            Lie::Losses => dfcp_sim::Lie::Losses,
+        }),
     }
 }
 

@@ -220,7 +220,7 @@ fn ends_are_those_of_dfcp() {
     let with = |ends: &str, transport: &str| {
         scenario(&format!("[topology]\n[[flows]]\nends = {{ {ends} }}\ntransport = \"{transport}\"\n"))
     };
-    assert!(with("app_mbps = 5, on_s = 1, off_s = 2, clock_ppm = -100", "modern").is_ok());
+    assert!(with("app_mbps = 5, on_s = 1, off_s = 2, clock_ppm = -100, lie = 'losses'", "modern").is_ok());
     assert!(with("receive_batch_ms = 1", "cubic").is_ok());
     for (ends, transport, why) in [
         ("read_mbps = 5", "cubic", "`ends` are those of DFCP"),
