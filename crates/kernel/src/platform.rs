@@ -348,6 +348,11 @@ mod tests {
             ("", "\"tahoe\"", "no Reno or Tahoe"),
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            ("impairments = { policer_packets = 2 }", "\"cubic\"", "no policers"),
+            ("impairments = { batch_ms = 4 }", "\"cubic\"", "do not gather"),
+            ("impairments = { reorder = 0.01 }", "\"cubic\"", "keep order"),
+            ("[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
+            ("[[flows]]\nends = { clock_ppm = 100 }", "\"modern\"", "their clocks agree"),
         ] {
             let why = refused(topology, transport).unwrap_or_default();
             assert!(why.contains(part), "{topology} {transport}: {why}");
@@ -360,6 +365,10 @@ mod tests {
             assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
         }
         assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000 }"), None);
+        assert_eq!(
+            refused("impairments = { jitter_ms = 2, back_loss = 0.2 }\n[[flows]]\nis_back = true", "\"cubic\""),
+            None
+        );
     }
 
     #[test]
