@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{fmt, thread};
 
 use dfcp_lab::metrics::Measured;
-use dfcp_lab::plan::{Carrier, Discipline, Kind};
-use dfcp_lab::scenario::Scenario;
+use dfcp_lab::plan::{Carrier, Discipline, Ends, Impairments, Kind};
+use dfcp_lab::scenario::{FlowSpec, Scenario};
 use dfcp_lab::trace::{Settings, TraceError, Traced};
 use dfcp_lab::{Engine, MeasureError, Platform, Run};
 use tempfile::TempDir;
@@ -258,12 +258,36 @@ fn refusal(carrier: &Carrier) -> Option<&'static str> {
     }
 }
 
+/// Why a kernel has no such link.
+fn refusal_of_link(link: &Impairments) -> Option<&'static str> {
+    match link {
+        _ if link.policer_packets.is_some() => Some("links have no policers in the kernel"),
+        _ if link.batch_ms.is_some_and(|ms| ms > 0.0) => Some("links do not gather packets in the kernel"),
+        _ if link.reorder.is_some_and(|share| share > 0.0) => Some("links keep order in the kernel"),
+        _ => None,
+    }
+}
+
+/// Why a kernel has no such hosts.
+fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
+    match flow {
+        _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
+        _ if flow.ends != Ends::default() => {
+            Some("ends are as fast as they can be in the kernel, and their clocks agree")
+        }
+        _ => None,
+    }
+}
+
 /// Why a kernel cannot run a scenario.
 fn refused(scenario: &Scenario) -> Option<String> {
     if scenario.links.iter().any(|link| link.discipline == Discipline::Wfq) {
         return Some("the kernel has no WFQ; drr and fq-codel are fair, too".to_owned());
     }
-    scenario.flows.iter().find_map(|flow| refusal(&flow.transport)).map(str::to_owned)
+    let why = scenario.links.iter().find_map(|link| refusal_of_link(&link.impairments));
+    let why = why.or_else(|| scenario.flows.iter().find_map(|flow| refusal(&flow.transport)));
+    let why = why.or_else(|| scenario.flows.iter().find_map(refusal_of_flow));
+    why.map(str::to_owned)
 }
 
 /// A window which never limits at 200 Mbit/s.
@@ -324,6 +348,11 @@ mod tests {
             ("", "\"tahoe\"", "no Reno or Tahoe"),
             ("", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "second connection alone"),
             ("", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            ("impairments = { policer_packets = 2 }", "\"cubic\"", "no policers"),
+            ("impairments = { batch_ms = 4 }", "\"cubic\"", "do not gather"),
+            ("impairments = { reorder = 0.01 }", "\"cubic\"", "keep order"),
+            ("[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
+            ("[[flows]]\nends = { clock_ppm = 100 }", "\"modern\"", "their clocks agree"),
         ] {
             let why = refused(topology, transport).unwrap_or_default();
             assert!(why.contains(part), "{topology} {transport}: {why}");
@@ -336,6 +365,10 @@ mod tests {
             assert_eq!(refused("discipline = \"drr\"", transport), None, "{transport}");
         }
         assert_eq!(refused("", "{ kind = \"cubic\", max_window_bytes = 1000000000 }"), None);
+        assert_eq!(
+            refused("impairments = { jitter_ms = 2, back_loss = 0.2 }\n[[flows]]\nis_back = true", "\"cubic\""),
+            None
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::expand::{Level, Point};
-use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd};
-use crate::plan::{Claim, ClaimKind, Plan, Where};
+use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
+use crate::plan::{Claim, ClaimKind, JudgeBy, Plan, Where};
 use crate::table::{Cell, Table, level};
 
 /// What became of a claim.
@@ -52,11 +52,15 @@ struct Finding {
 #[must_use]
 pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
-    plan.claims.iter().map(|claim| judge_one(claim.get_ref(), table, metric)).collect()
+    let judged = |claim: &Claim| {
+        let metric = claim.metric.as_deref().unwrap_or(metric);
+        judge_one(Claimed { claim, table, metric, judge_by: plan.run.judge_by })
+    };
+    plan.claims.iter().map(|claim| judged(claim.get_ref())).collect()
 }
 
-fn judge_one(claim: &Claim, table: &Table, metric: &str) -> Judged {
-    let claimed = Claimed { claim, table, metric: claim.metric.as_deref().unwrap_or(metric) };
+fn judge_one(claimed: Claimed<'_>) -> Judged {
+    let claim = claimed.claim;
     let finding = match claim.kind {
         ClaimKind::Value => claimed.value(),
         ClaimKind::Ratio => claimed.ratio(),
@@ -80,26 +84,25 @@ struct Claimed<'plan> {
     claim: &'plan Claim,
     table: &'plan Table,
     metric: &'plan str,
+    judge_by: JudgeBy,
 }
 
 impl Claimed<'_> {
+    /// What of the repetitions of a cell counts.
+    fn middle(&self, cell: &Cell, metric: &str, flow: Option<usize>) -> Option<f64> {
+        match self.judge_by {
+            JudgeBy::Mean => self.table.mean(cell, metric, flow),
+            JudgeBy::Median => median(self.table.values(cell, metric, flow)),
+        }
+    }
+
     /// The cells of the series at the claim's points.
     fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.table.of_series(&self.claim.series).filter(|cell| self.is_at(&cell.point))
     }
 
     fn is_at(&self, point: &Point) -> bool {
-        self.claim.at.iter().all(|(name, values)| {
-            let Some(level) = level(point, name) else { return false };
-            match values {
-                Where::Is(value) => Level::of(value) == *level,
-                Where::Any(values) => values.iter().any(|value| Level::of(value) == *level),
-                Where::Range(range) => {
-                    let Level::Number(x) = level else { return false };
-                    range.min.is_none_or(|min| *x >= min) && range.max.is_none_or(|max| *x <= max)
-                }
-            }
-        })
+        self.claim.at.iter().all(|(name, values)| level(point, name).is_some_and(|level| values.has(level)))
     }
 
     fn flow(&self) -> Option<usize> {
@@ -108,7 +111,7 @@ impl Claimed<'_> {
 
     /// The values at the claim's points, with their points. `None` if one of them is missing, or there are no points.
     fn values(&self) -> Option<Vec<(String, f64)>> {
-        let value = |cell: &Cell| Some((name(&cell.point), self.table.mean(cell, self.metric, self.flow())?));
+        let value = |cell: &Cell| Some((name(&cell.point), self.middle(cell, self.metric, self.flow())?));
         let values: Vec<_> = self.cells().map(value).collect::<Option<_>>()?;
         (!values.is_empty()).then_some(values)
     }
@@ -118,8 +121,8 @@ impl Claimed<'_> {
         let other = self.claim.to.as_ref().unwrap_or(&self.claim.series);
         let other_flow = self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow());
         let ratio = |cell: &Cell| {
-            let own = self.table.mean(cell, self.metric, self.flow())?;
-            let others = self.table.mean(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
+            let own = self.middle(cell, self.metric, self.flow())?;
+            let others = self.middle(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
             // Of two which did nothing neither is ahead.
             Some((name(&cell.point), if own == others { 1.0 } else { own / others }))
         };
@@ -174,8 +177,7 @@ impl Claimed<'_> {
         for cell in self.cells() {
             let flows = cell.measured.first()?.flows.len();
             let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
-            let values =
-                (0..flows).map(|flow| self.table.mean(cell, metric, Some(flow))).collect::<Option<Vec<_>>>()?;
+            let values = (0..flows).map(|flow| self.middle(cell, metric, Some(flow))).collect::<Option<Vec<_>>>()?;
             let (mean, _) = mean_and_sd(&values)?;
             let (low, high) = extremes(values.into_iter());
             spreads.push((name(&cell.point), if mean == 0.0 { 0.0 } else { 100.0 * (high - low) / mean }));

@@ -1,13 +1,21 @@
 //! The course of a run: what is written down while it lasts, whatever makes it.
 
+mod histogram;
+mod settling;
+
+use self::histogram::Histogram;
+use self::settling::Settling;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
-use crate::scenario::Scenario;
+use crate::scenario::{FlowSpec, Scenario};
 
 /// Links are looked at, and arrivals counted, this often, ns.
 pub const TICK_NS: u64 = 1_000_000;
 
 /// Traces longer than this are cut: 200 s in steps of 1 ms.
 const TRACE_MAX: usize = 200_000;
+
+/// A full packet, by which what waits is counted.
+const PACKET_BITS: f64 = 1500.0 * 8.0;
 
 /// A link in data's direction at some time; counts are from the start of the run on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +128,9 @@ struct LinkCourse {
     warm: LinkReading,
     arrivals: Arrivals,
     queue: QueueSums,
+    /// Time that what waits takes to be sent: its sum, ms, and how often it was so long, µs.
+    delay_ms: f64,
+    delays_us: Histogram,
     /// Bytes which it could have sent since the warm-up.
     capacity_bytes: f64,
     trace: Vec<usize>,
@@ -133,6 +144,11 @@ struct FlowCourse {
     /// Delivered before the present bin.
     before_bin: u64,
     bins_bps: Vec<f64>,
+    /// Delivered before the present tick.
+    before: u64,
+    /// When something was delivered last, or when goodput began to count, ns.
+    delivered_ns: u64,
+    longest_gap_ns: u64,
 }
 
 /// What is written down while a run lasts.
@@ -142,6 +158,7 @@ pub struct Course<'run> {
     warm_ns: Option<u64>,
     links: Vec<LinkCourse>,
     flows: Vec<FlowCourse>,
+    settling: Settling,
 }
 
 impl<'run> Course<'run> {
@@ -153,6 +170,7 @@ impl<'run> Course<'run> {
             warm_ns: None,
             links: vec![LinkCourse::default(); scenario.links.len()],
             flows: vec![FlowCourse::default(); scenario.flows.len()],
+            settling: Settling::new(scenario),
         }
     }
 
@@ -164,6 +182,9 @@ impl<'run> Course<'run> {
             link.arrivals.tick(reading.offered);
             if self.warm_ns.is_some() {
                 link.queue.add(reading.waiting);
+                let delay_ms = reading.waiting as f64 * PACKET_BITS / reading.rate_bps.max(1) as f64 * 1e3;
+                link.delay_ms += delay_ms;
+                link.delays_us.add((delay_ms * 1e3) as u64);
                 link.capacity_bytes += reading.rate_bps as f64 / 8.0 * (TICK_NS as f64 / 1e9);
             }
             if is_traced && link.trace.len() < TRACE_MAX {
@@ -171,6 +192,18 @@ impl<'run> Course<'run> {
             }
             if link.first_drop_s.is_none() && reading.queue_drops > 0 {
                 link.first_drop_s = Some(now_ns as f64 / 1e9);
+            }
+        }
+        if let Some(link) = links.first() {
+            self.settling.tick(now_ns, link);
+        }
+        if self.warm_ns.is_some() {
+            for (place, flow) in self.flows.iter_mut().enumerate() {
+                let bytes = delivered(place);
+                if bytes > flow.before {
+                    (flow.before, flow.delivered_ns) = (bytes, now_ns);
+                }
+                flow.longest_gap_ns = flow.longest_gap_ns.max(now_ns - flow.delivered_ns);
             }
         }
         let bin_ns = self.scenario.bin_ns;
@@ -201,6 +234,7 @@ impl<'run> Course<'run> {
         }
         for (flow, bytes) in self.flows.iter_mut().zip(flows) {
             flow.warm = *bytes;
+            (flow.before, flow.delivered_ns) = (bytes.delivered, now_ns);
         }
     }
 
@@ -211,19 +245,28 @@ impl<'run> Course<'run> {
         let scenario = self.scenario;
         let best = scenario.flows.iter().map(|flow| flow.transport.payload_share()).fold(0.0, f64::max);
         let warm_ns = self.warm_ns.unwrap_or(0);
+        let settled = self.settling.finish(now_ns);
+        let first_sent_ns = flows.iter().filter_map(|flow| flow.first_sent_ns).min();
+        // A start which never came to its end lasted as long as the run.
+        let start_ns = first_sent_ns.map(|at_ns| settled.started_ns.unwrap_or(now_ns).saturating_sub(at_ns));
+        let possible_bps = self.links.first().zip(links.first()).map(|(course, end)| course.possible_bps(end));
         let measured_flows = self.flows.into_iter().zip(flows).enumerate();
         let measured_links = self.links.into_iter().zip(links).enumerate();
         Measured {
             flows: measured_flows
                 .map(|(place, (course, end))| {
                     let spec = &scenario.flows[place];
-                    measured_flow(course, end, (spec.start_ns, spec.bytes), (warm_ns, now_ns))
+                    measured_flow(course, end, spec, (warm_ns, now_ns))
                 })
                 .collect(),
             links: measured_links
                 .map(|(place, (course, end))| measured_link(course, end, scenario.links[place].queue_packets))
                 .collect(),
             ceiling_bps: scenario.links.first().map_or(0, |link| link.rate_bps) as f64 * best,
+            possible_bps: possible_bps.unwrap_or(0.0) * best,
+            start_ms: start_ns.map(ms),
+            start_dropped: settled.start_dropped,
+            recovery_ms: settled.recovery_ns.map(ms),
             bin_s: scenario.bin_ns as f64 / 1e9,
             random_losses,
             ..Measured::default()
@@ -245,19 +288,37 @@ impl<'run> Course<'run> {
     }
 }
 
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl LinkCourse {
+    /// What it could have delivered since the warm-up, bit/s of IP packets: its mean rate, less what it lost at random.
+    fn possible_bps(&self, end: &LinkReading) -> f64 {
+        let seconds = self.queue.samples as f64 * (TICK_NS as f64 / 1e9);
+        let passed = (end.offered - self.warm.offered).saturating_sub(end.queue_drops - self.warm.queue_drops);
+        let lost = (end.lost - self.warm.lost) as f64 / passed.max(1) as f64;
+        if seconds > 0.0 { self.capacity_bytes * 8.0 / seconds * (1.0 - lost).max(0.0) } else { 0.0 }
+    }
+}
+
 fn measured_flow(
     course: FlowCourse,
     end: &FlowReading,
-    (start_ns, bytes): (u64, Option<u64>),
+    spec: &FlowSpec,
     (warm_ns, now_ns): (u64, u64),
 ) -> FlowMeasured {
-    let end_ns = end.completed_ns.unwrap_or(now_ns);
+    let (start_ns, bytes) = (spec.start_ns, spec.bytes);
+    let end_ns = end.completed_ns.unwrap_or_else(|| spec.stop_ns.unwrap_or(now_ns).min(now_ns));
     let (from_ns, from) = if end_ns > warm_ns { (warm_ns, course.warm) } else { (start_ns, FlowBytes::default()) };
     let seconds = end_ns.saturating_sub(from_ns.max(start_ns)) as f64 / 1e9;
     let rate_bps = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     let mut flow = FlowMeasured {
         goodput_bps: rate_bps(end.bytes.delivered - from.delivered),
         wire_bps: rate_bps(end.bytes.received - from.received),
+        stopped_s: spec.stop_ns.filter(|&stop_ns| stop_ns < now_ns).map(|stop_ns| stop_ns as f64 / 1e9),
+        is_back: spec.is_back,
+        longest_gap_ms: bytes.is_none().then(|| ms(course.longest_gap_ns)),
         delivered_bytes: end.bytes.delivered,
         started_s: end.started_ns as f64 / 1e9,
         bins_bps: course.bins_bps,
@@ -278,6 +339,8 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
     LinkMeasured {
         queue_mean_packets: mean,
         queue_sd_packets: sd,
+        queue_mean_ms: course.delay_ms / course.queue.samples.max(1) as f64,
+        queue_p95_ms: course.delays_us.quantile(0.95) as f64 / 1e3,
         queue_limit_packets,
         utilisation: (end.carried_bytes - course.warm.carried_bytes) as f64 / course.capacity_bytes.max(1.0),
         queue_drops: end.queue_drops - course.warm.queue_drops,

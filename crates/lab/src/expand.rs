@@ -10,7 +10,7 @@ use crate::platform::Engine;
 use crate::scenario::{Scenario, build, resolve};
 
 /// Version of the form of records; lines of another are passed over.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
 
 /// The fastest link of a plan's small form, bit/s: what a kernel in virtual time carries in acceptable time.
 const SMALL_BPS_MAX: u64 = 200_000_000;
@@ -167,7 +167,7 @@ pub fn expand(source: &Source, choice: Choice) -> Result<Vec<Run>, PlanError> {
     let repetitions = choice.seeds.unwrap_or(base.run.seeds);
     let mut found = Vec::new();
     for point in points(&base, choice.form) {
-        for index in 0..base.series.len() {
+        for index in (0..base.series.len()).filter(|&index| is_run_at(&base, index, &point)) {
             let scenario = scenario_at(source, &base, index, &point)?;
             let point: Point = point.iter().map(|(axis, value)| (axis.parameter.clone(), Level::of(value))).collect();
             found.push((point, &base.series[index].get_ref().label, scenario));
@@ -221,6 +221,12 @@ fn points(plan: &Plan, form: Form) -> Vec<Vec<(Axis, Value)>> {
         points = points.iter().flat_map(|point| values.iter().map(move |value| longer(point, value))).collect();
     }
     points
+}
+
+/// Whether a series is run at a point.
+fn is_run_at(plan: &Plan, index: usize, point: &[(Axis, Value)]) -> bool {
+    let at = &plan.series[index].get_ref().at;
+    point.iter().all(|(axis, value)| at.get(&axis.parameter).is_none_or(|levels| levels.has(&Level::of(value))))
 }
 
 fn scenario_at(source: &Source, base: &Plan, index: usize, point: &[(Axis, Value)]) -> Result<Scenario, PlanError> {

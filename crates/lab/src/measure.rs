@@ -1,6 +1,6 @@
 //! One run: a scenario simulated and measured.
 
-use dfcp_netem::Loss;
+use dfcp_netem::{LinkConfig, Loss};
 use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
 use dfcp_time::Time;
 
@@ -28,6 +28,7 @@ pub enum MeasureError {
 /// # Errors
 /// When the scenario makes no sense.
 pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
+    let scenario = &scenario.drawn(seed);
     let mut simulation = Simulation::new(seed, Watch::default());
     let built = build(scenario, &mut simulation).map_err(MeasureError::Impossible)?;
     simulation.observer_mut().begin(scenario);
@@ -57,7 +58,7 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
         let link = simulation.link(id);
         LinkReading {
             waiting: link.queue_len(),
-            rate_bps: link.config().rate_bps.unwrap_or(0),
+            rate_bps: rate_bps(link.config()),
             offered: stats.offered.packets,
             queue_drops: stats.queue_drops.packets,
             lost: stats.lost.packets,
@@ -65,6 +66,11 @@ fn link_readings(simulation: &mut Simulation<Watch>, built: &Built) -> Vec<LinkR
         }
     };
     built.links.iter().map(reading).collect()
+}
+
+/// What a link carries at most.
+fn rate_bps(link: &LinkConfig) -> u64 {
+    link.rate_bps.or_else(|| link.policer.map(|policer| policer.rate_bps)).unwrap_or(0)
 }
 
 fn flow_bytes(simulation: &Simulation<Watch>, built: &Built, place: usize) -> FlowBytes {

@@ -11,6 +11,15 @@ pub struct Measured {
     pub links: Vec<LinkMeasured>,
     /// The largest goodput of all flows together that the first bottleneck can carry, bit/s.
     pub ceiling_bps: f64,
+    /// The largest goodput which the first bottleneck could have delivered after the warm-up, bit/s: at the rates which it had
+    /// then, less the share of packets which it lost at random.
+    pub possible_bps: f64,
+    /// From the first data sent until the first bottleneck delivers 90 % of its rate, ms; see [`Settling`](crate::course).
+    pub start_ms: Option<f64>,
+    /// Share of the packets offered to the first bottleneck until a round trip after that which its queue dropped.
+    pub start_dropped: Option<f64>,
+    /// The longest time that it took to deliver 90 % again after a change of its rate or delay, ms.
+    pub recovery_ms: Option<f64>,
     /// Width of the bins, s; 0 for none.
     pub bin_s: f64,
     /// Packets which ends sent, and how often a link delivered one.
@@ -32,10 +41,18 @@ pub struct FlowMeasured {
     pub goodput_bps: f64,
     /// IP packets' bytes per second which reached the receiver after the warm-up, in bits.
     pub wire_bps: f64,
+    /// The longest time without a byte delivered after the warm-up, ms; `None` of a flow which has an end.
+    pub longest_gap_ms: Option<f64>,
     /// Application bytes delivered, the warm-up included.
     pub delivered_bytes: u64,
     /// When the connection was opened, s.
     pub started_s: f64,
+    /// When its hosts were switched off, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_s: Option<f64>,
+    /// Whether it goes the other way: it is no part of what flows have together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_back: bool,
     /// From the first packet of data sent to the last byte delivered, s.
     pub fct_s: Option<f64>,
     /// From opening the connection to the last byte delivered, s.
@@ -65,6 +82,10 @@ pub struct LinkMeasured {
     pub queue_mean_packets: f64,
     /// Their standard deviation.
     pub queue_sd_packets: f64,
+    /// Mean time that what waits takes to be sent, ms, counted by full packets.
+    pub queue_mean_ms: f64,
+    /// What it was at most for 95 % of the time.
+    pub queue_p95_ms: f64,
     /// Packets which may wait.
     pub queue_limit_packets: usize,
     /// Share of the rate which was used.
@@ -84,12 +105,16 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 27] = [
+pub const METRICS: [(&str, &str); 34] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
     ("aggregate_mbps", "goodput of all flows together, Mbit/s"),
     ("normalised_percent", "goodput of all flows together over the most which the first bottleneck can carry, %"),
+    (
+        "possible_percent",
+        "goodput of all flows over the most which the first bottleneck could deliver, %; its rates as they changed, less random losses",
+    ),
     ("relative_percent", "aggregate goodput over that at the last point of the sweep, %"),
     ("jain", "Jain's index of the flows' goodputs"),
     ("jain_bins_mean", "mean over bins of Jain's index"),
@@ -98,9 +123,18 @@ pub const METRICS: [(&str, &str); 27] = [
     ("occupancy_percent", "mean queue over buffer, mean of bottlenecks, %"),
     ("queue_sd_percent", "standard deviation of the queue over buffer, mean of bottlenecks, %"),
     ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
+    ("queue_ms", "mean queue, mean of bottlenecks, ms; by full packets at the present rate"),
+    ("queue_p95_ms", "95th percentile of the queue, mean of bottlenecks, ms"),
     ("utilisation_percent", "share of bottlenecks' rates in use, mean, %"),
     ("drops", "packets dropped by bottlenecks' queues"),
     ("dropped_percent", "share of the packets which bottlenecks' queues dropped, %"),
+    ("start_ms", "from first data sent until the first bottleneck delivers 90 % of its rate over a round trip, ms"),
+    (
+        "start_dropped_percent",
+        "share of packets dropped by the first bottleneck's queue until a round trip after that, %",
+    ),
+    ("recovery_ms", "the longest time until it delivers 90 % again after a change of its rate or delay, ms"),
+    ("longest_gap_ms", "the longest time without a byte delivered, mean of flows, ms"),
     ("random_losses", "packets of all flows lost at random by bottlenecks, while goodput counts"),
     ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
     ("fct_s", "from first data sent to last byte received, s"),
@@ -115,11 +149,12 @@ pub const METRICS: [(&str, &str); 27] = [
 ];
 
 /// Those which every flow has of its own.
-const OF_FLOWS: [&str; 11] = [
+const OF_FLOWS: [&str; 12] = [
     "goodput_mbps",
     "wire_mbps",
     "share_percent",
     "goodput_cov",
+    "longest_gap_ms",
     "fct_s",
     "fct_connect_s",
     "fct_confirmed_s",
@@ -140,7 +175,7 @@ pub fn is_metric(name: &str) -> bool {
 pub fn label_and_unit(metric: &str) -> (String, String) {
     let text = METRICS.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, text)| text);
     let text = text.split(';').next().unwrap_or(text);
-    for unit in ["Mbit/s", "%", "s", "packets"] {
+    for unit in ["Mbit/s", "%", "ms", "s", "packets"] {
         if let Some(label) = text.strip_suffix(unit).and_then(|label| label.strip_suffix(", ")) {
             return (label.to_owned(), unit.to_owned());
         }
@@ -173,6 +208,14 @@ pub fn mean_and_sd(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, variance.sqrt()))
 }
 
+/// The median; `None` of nothing.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some((low + high) / 2.0)
+}
+
 impl Measured {
     /// The metric `name`: of the flow with the index `flow`, or the mean over all flows. `None` where it has no meaning.
     #[must_use]
@@ -184,7 +227,7 @@ impl Measured {
             let values: Option<Vec<f64>> = self.flows.iter().map(|flow| self.of_flow(flow, name, warm_up_s)).collect();
             return mean_and_sd(&values?).map(|(mean, _)| mean);
         }
-        let goodputs: Vec<f64> = self.flows.iter().map(|flow| flow.goodput_bps).collect();
+        let goodputs: Vec<f64> = self.flows.iter().filter(|flow| !flow.is_back).map(|flow| flow.goodput_bps).collect();
         let total_bps: f64 = goodputs.iter().sum();
         let links = |of: fn(&LinkMeasured) -> f64| {
             mean_and_sd(&self.links.iter().map(of).collect::<Vec<_>>()).map(|(mean, _)| mean)
@@ -194,6 +237,10 @@ impl Measured {
             // `relative_percent` is this, before it is divided by another run's.
             "aggregate_mbps" | "relative_percent" => Some(total_bps / 1e6),
             "normalised_percent" => Some(100.0 * total_bps / self.ceiling_bps),
+            "possible_percent" => (self.possible_bps > 0.0).then(|| 100.0 * total_bps / self.possible_bps),
+            "start_ms" => self.start_ms,
+            "start_dropped_percent" => self.start_dropped.map(|share| 100.0 * share),
+            "recovery_ms" => self.recovery_ms,
             "jain" => Some(jain(&goodputs)),
             "jain_bins_mean" => bins(|(mean, _)| mean),
             "jain_bins_sd" => bins(|(_, sd)| sd),
@@ -202,6 +249,8 @@ impl Measured {
             }
             "queue_sd_percent" => links(|link| 100.0 * link.queue_sd_packets / link.queue_limit_packets.max(1) as f64),
             "queue_packets" => links(|link| link.queue_mean_packets),
+            "queue_ms" => links(|link| link.queue_mean_ms),
+            "queue_p95_ms" => links(|link| link.queue_p95_ms),
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
             "dropped_percent" => {
@@ -228,6 +277,7 @@ impl Measured {
             "wire_mbps" => Some(flow.wire_bps / 1e6),
             "share_percent" => Some(100.0 * flow.goodput_bps / self.ceiling_bps),
             "goodput_cov" => mean_and_sd(self.bins_after(flow, warm_up_s)).map(|(mean, sd)| sd / mean.max(1.0)),
+            "longest_gap_ms" => flow.longest_gap_ms,
             "fct_s" => flow.fct_s,
             "fct_connect_s" => flow.fct_connect_s,
             "fct_confirmed_s" => flow.fct_confirmed_s,
@@ -247,12 +297,20 @@ impl Measured {
         flow.bins_bps.get(first..).unwrap_or_default()
     }
 
-    /// Jain's index of every bin after the warm-up.
+    /// Jain's index of every bin after the warm-up, of the flows which are there in all of it.
     #[must_use]
     pub fn jain_of_bins(&self, warm_up_s: f64) -> Vec<f64> {
-        let bins: Vec<&[f64]> = self.flows.iter().map(|flow| self.bins_after(flow, warm_up_s)).collect();
-        let count = bins.iter().map(|bins| bins.len()).min().unwrap_or(0);
-        (0..count).map(|bin| jain(&bins.iter().map(|flow| flow[bin]).collect::<Vec<_>>())).collect()
+        let flows = self.flows.iter().filter(|flow| !flow.is_back);
+        let bins: Vec<_> = flows.map(|flow| (flow, self.bins_after(flow, warm_up_s))).collect();
+        let count = bins.iter().map(|(_, bins)| bins.len()).min().unwrap_or(0);
+        let first = if self.bin_s > 0.0 { (warm_up_s / self.bin_s).ceil() } else { 0.0 };
+        let index = |bin: usize| {
+            let (from_s, to_s) = ((first + bin as f64) * self.bin_s, (first + bin as f64 + 1.0) * self.bin_s);
+            let is_there =
+                |flow: &FlowMeasured| flow.started_s <= from_s && flow.stopped_s.is_none_or(|stop_s| stop_s >= to_s);
+            jain(&bins.iter().filter(|(flow, _)| is_there(flow)).map(|(_, flow)| flow[bin]).collect::<Vec<_>>())
+        };
+        (0..count).map(index).collect()
     }
 }
 
@@ -269,6 +327,14 @@ mod tests {
     }
 
     #[test]
+    fn the_median_is_between_both_halves() {
+        assert_eq!(median(Vec::new()), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0]), Some(5.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+    }
+
+    #[test]
     fn every_metric_that_is_named_has_a_value_where_it_has_a_meaning() {
         let flow = FlowMeasured {
             goodput_bps: 5e6,
@@ -281,6 +347,7 @@ mod tests {
             retransmissions: Some(1),
             timeouts: Some(2),
             bins_bps: vec![1e6, 4e6, 6e6],
+            longest_gap_ms: Some(3.0),
             ..FlowMeasured::default()
         };
         let link =
@@ -289,6 +356,10 @@ mod tests {
             flows: vec![flow.clone(), flow],
             links: vec![link],
             ceiling_bps: 2e7,
+            possible_bps: 1.25e7,
+            start_ms: Some(1.0),
+            start_dropped: Some(0.25),
+            recovery_ms: Some(2.0),
             bin_s: 1.0,
             cpu_s: Some(1.0),
             random_losses: Some(1),
@@ -300,6 +371,8 @@ mod tests {
         }
         assert_eq!(measured.value("goodput_cov", Some(0), 1.0), Some(0.2));
         assert_eq!(measured.value("normalised_percent", None, 0.0), Some(50.0));
+        assert_eq!(measured.value("possible_percent", None, 0.0), Some(80.0));
+        assert_eq!(measured.value("start_dropped_percent", None, 0.0), Some(25.0));
         assert_eq!(measured.value("nonsense", None, 0.0), None);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use dfcp_time::Time;
 
 use crate::loss::Loss;
+use crate::policer::Policer;
 use crate::queue::Discipline;
 
 /// Packets that may wait unless told otherwise: 15 MB of full-sized ones, 120 ms at 1 Gbit/s.
@@ -70,6 +71,11 @@ pub struct LinkConfig {
     /// another arrives with it. So where packets follow each other at much less than the jitter, most of them wait for
     /// the slowest, and delays gather near `delay + jitter`, as behind a scheduler that serves in bursts.
     pub jitter: Duration,
+    /// Packets arrive in batches: each at the next multiple of this time. Zero for none. A radio which aggregates frames and
+    /// an interface which joins what it receives look like that.
+    pub batch: Duration,
+    /// Drops what exceeds a rate before it can wait; `None` for nothing. What it drops counts as the queue's.
+    pub policer: Option<Policer>,
     /// Which packets are lost, after they have used the bottleneck.
     pub loss: Loss,
     /// How much may wait for the bottleneck; beyond it packets are dropped.
@@ -99,6 +105,8 @@ impl Default for LinkConfig {
             rate_bps: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            batch: Duration::ZERO,
+            policer: None,
             loss: Loss::None,
             queue: QueueLimit::default(),
             discipline: Discipline::default(),
@@ -131,6 +139,20 @@ impl LinkConfig {
     #[must_use]
     pub fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
+        self
+    }
+
+    /// Lets packets arrive in batches.
+    #[must_use]
+    pub fn with_batch(mut self, batch: Duration) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// Polices what comes in.
+    #[must_use]
+    pub fn with_policer(mut self, policer: Policer) -> Self {
+        self.policer = Some(policer);
         self
     }
 
@@ -194,7 +216,7 @@ impl LinkConfig {
     /// Whether nothing can happen to a packet behind the transmitter but that it arrives after the delay.
     pub(crate) fn is_clean(&self) -> bool {
         let never = self.reorder == 0.0 && self.duplicate == 0.0 && self.corrupt == 0.0 && self.jitter.is_zero();
-        never && self.loss == Loss::None && self.blackouts.is_empty()
+        never && self.batch.is_zero() && self.loss == Loss::None && self.blackouts.is_empty()
     }
 
     /// Checks every field, as [`Link::new`](crate::Link::new) does.
@@ -204,6 +226,7 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         checked_rate(self.rate_bps)?;
         self.loss.validate()?;
+        self.policer.map_or(Ok(()), Policer::validate)?;
         self.discipline.validate()?;
         checked_probability("reorder", self.reorder)?;
         checked_probability("duplicate", self.duplicate)?;
@@ -316,6 +339,9 @@ mod tests {
     fn nonsense_is_refused() {
         let perfect = LinkConfig::default;
         assert_eq!(perfect().with_rate_bps(0).validate(), Err(ConfigError::ZeroRate));
+        let policer = |rate_bps, bucket_bytes| perfect().with_policer(Policer { rate_bps, bucket_bytes }).validate();
+        assert_eq!(policer(0, 1), Err(ConfigError::ZeroRate));
+        assert!(matches!(policer(1, 0), Err(ConfigError::OutOfRange { .. })));
         assert_eq!(perfect().with_loss(Loss::Trace([].into())).validate(), Err(ConfigError::EmptyTrace));
         for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             let chain = Loss::GilbertElliott { p_good_to_bad: 0.1, p_bad_to_good: bad, loss_good: 0.0, loss_bad: 1.0 };

@@ -7,8 +7,8 @@
 //! # Model
 //!
 //! ```text
-//! push ─► queue ─► serialisation ─► blackout ─► loss ─► duplication ─► delay + jitter, reordering, corruption ─► pop
-//!     (discipline)  (at rate_bps)
+//! push ─► policer ─► queue ─► serialisation ─► blackout ─► loss ─► duplication ─► delay + jitter, batches, reordering, corruption ─► pop
+//!               (discipline)  (at rate_bps)
 //! ```
 //!
 //! * **Loss comes after the bottleneck.** A lost packet has used its share of the rate, so a path of rate C and loss p
@@ -45,6 +45,7 @@ mod flight;
 mod link;
 mod loss;
 mod packet;
+mod policer;
 mod queue;
 mod random;
 mod stats;
@@ -56,6 +57,7 @@ pub use config::{
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};
+pub use policer::Policer;
 pub use queue::{
     Discipline, DropCause, Drr, FLOWS_MAX, FqCodel, QUANTUM_BYTES_DEFAULT, QUANTUM_BYTES_MIN, Queue, Red, RedUnit, Sfq,
     Wfq,

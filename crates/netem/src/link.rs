@@ -8,6 +8,7 @@ use crate::config::{ConfigError, LinkConfig, checked_rate};
 use crate::flight::Flight;
 use crate::loss::{Loss, LossProcess};
 use crate::packet::Packet;
+use crate::policer::TokenBucket;
 use crate::queue::{DropCause, Queue};
 use crate::random::{Random, Stream};
 use crate::stats::{Count, LinkStats};
@@ -25,6 +26,7 @@ pub struct Link<P> {
     queue: Queue<P>,
     held: Count,
     stats: LinkStats,
+    policer: Option<Box<TokenBucket>>,
     /// Of the configuration.
     delay: Duration,
     /// Whether every packet which is sent arrives, once, after the delay and as it was.
@@ -73,6 +75,7 @@ impl<P: Packet> Link<P> {
             flight: Flight::new(),
             held: Count::default(),
             stats: LinkStats::default(),
+            policer: config.policer.map(|policer| Box::new(TokenBucket::new(policer))),
             delay: config.delay,
             is_clean: config.is_clean(),
             impairments: Box::new(Impairments::new(config.loss.clone(), seed)),
@@ -85,7 +88,8 @@ impl<P: Packet> Link<P> {
         self.advance(now);
         let size_bytes = packet.size_bytes();
         self.stats.offered.add(size_bytes);
-        if self.held.bytes.saturating_add(u64::from(size_bytes)) > self.config.held_bytes_max {
+        let is_policed = self.policer.as_mut().is_some_and(|policer| !policer.passes(self.now, size_bytes));
+        if is_policed || self.held.bytes.saturating_add(u64::from(size_bytes)) > self.config.held_bytes_max {
             self.stats.queue_drops.add(size_bytes);
             return;
         }
@@ -228,7 +232,7 @@ impl<P: Packet> Link<P> {
         }
         let copy = duplicate.chance(self.config.duplicate).then(|| packet.clone());
         let jitter = Duration::from_nanos(jitter.up_to(duration_ns(self.config.jitter)));
-        let mut arrival = at + self.delay + jitter;
+        let mut arrival = next_multiple(at + self.delay + jitter, self.config.batch);
         let held_back = reorder.chance(self.config.reorder);
         if held_back {
             arrival = self.flight.in_order_arrival(arrival) + self.config.reorder_delay;
@@ -263,6 +267,14 @@ impl<P: Packet> Link<P> {
             self.impairments.blackout += 1;
         }
         false
+    }
+}
+
+/// When a batch arrives which has a packet of the time `at`.
+fn next_multiple(at: Time, batch: Duration) -> Time {
+    match duration_ns(batch) {
+        0 => at,
+        batch_ns => Time::from_ns(at.as_ns().div_ceil(batch_ns).saturating_mul(batch_ns)),
     }
 }
 

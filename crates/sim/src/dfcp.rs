@@ -12,6 +12,9 @@ use dfcp_proto::{
 };
 use dfcp_time::Time;
 
+use crate::behaviour::{Behaviour, Clock, Meter};
+use crate::lie::Lie;
+
 /// The two ends' settings.
 #[derive(Clone, Debug)]
 pub struct DfcpConfig {
@@ -19,13 +22,21 @@ pub struct DfcpConfig {
     pub sender: Config,
     /// Of the receiver; its profile must be the sender's.
     pub receiver: Config,
+    /// What else the ends do.
+    pub behaviour: Behaviour,
 }
 
 impl DfcpConfig {
     /// Both ends alike.
     #[must_use]
     pub fn both(config: Config) -> Self {
-        Self { sender: config.clone(), receiver: config }
+        Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default() }
+    }
+
+    /// With ends which behave like this.
+    #[must_use]
+    pub fn with_behaviour(self, behaviour: Behaviour) -> Self {
+        Self { behaviour, ..self }
     }
 }
 
@@ -33,9 +44,9 @@ impl DfcpConfig {
 #[derive(Debug)]
 enum Application {
     /// Writes this many bytes (`None`: without end), then shuts down.
-    Write { left: Option<u64>, is_writable: bool },
+    Write { left: Option<u64>, is_writable: bool, demand: Option<Meter> },
     /// Reads.
-    Read { bytes: u64 },
+    Read { bytes: u64, limit: Option<Meter> },
 }
 
 /// One end of a DFCP flow.
@@ -47,6 +58,8 @@ pub struct DfcpEnd {
     opens: Option<Config>,
     connection: Option<(Handle, Connection)>,
     application: Application,
+    clock: Clock,
+    lie: Option<Lie>,
     overhead_bytes: u32,
     waits_for_uplink: bool,
     /// An answer of the endpoint's, without a connection.
@@ -69,7 +82,7 @@ pub(crate) fn seed32(seed: u64, salt: u8) -> [u8; 32] {
 
 impl DfcpEnd {
     pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
-        let DfcpConfig { sender, receiver } = config;
+        let DfcpConfig { sender, receiver, behaviour } = config;
         sender.validate()?;
         receiver.validate()?;
         let accept = match receiver.profile {
@@ -82,17 +95,23 @@ impl DfcpEnd {
             opens: None,
             connection: None,
             application,
+            clock: Clock::default(),
+            lie: None,
             overhead_bytes: config.overhead_bytes,
             waits_for_uplink: config.rate == Rate::Line,
             reply: None,
             ended_by: None,
             failure: None,
         };
-        let write = Application::Write { left: bytes, is_writable: true };
-        let read = Application::Read { bytes: 0 };
+        let write = Application::Write { left: bytes, is_writable: true, demand: behaviour.demand.map(Meter::new) };
+        let read = Application::Read { bytes: 0, limit: behaviour.read_bps.map(Meter::at_rate) };
         let caller = base(Endpoint::new(SENDER.1, None, seed32(seed, 1)), RECEIVER, &sender, write);
         let listener = base(Endpoint::new(RECEIVER.1, Some(accept), seed32(seed, 2)), SENDER, &receiver, read);
-        Ok([Self { opens: Some(sender), ..caller }, Self { waits_for_uplink: false, ..listener }])
+        let clock = Clock::new(behaviour.clock_ppm);
+        Ok([
+            Self { opens: Some(sender), ..caller },
+            Self { waits_for_uplink: false, clock, lie: behaviour.lie, ..listener },
+        ])
     }
 
     /// Counters of the connection.
@@ -114,6 +133,7 @@ impl DfcpEnd {
     }
 
     pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8], buffer: &mut [u8]) {
+        let now = self.clock.shows(now);
         match self.endpoint.handle_datagram(now, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
             Routed::Connection(handle, remote) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
@@ -130,6 +150,7 @@ impl DfcpEnd {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time, buffer: &mut [u8]) {
+        let now = self.clock.shows(now);
         if let Some(config) = self.opens.take() {
             match self.endpoint.connect(now, self.remote, config) {
                 Ok((handle, connection)) => self.connection = Some((handle, connection)),
@@ -144,12 +165,16 @@ impl DfcpEnd {
 
     /// Writes the next datagram into `buffer`; its length there, and the size of its IP packet.
     pub(crate) fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, u32)> {
+        let now = self.clock.shows(now);
         let (length, elided_bytes) = if let Some(reply) = self.reply.take() {
             buffer[..reply.len()].copy_from_slice(&reply);
             (reply.len(), 0)
         } else {
             let (_, connection) = self.connection.as_mut()?;
             let transmit = connection.poll_transmit(now, &mut buffer[..DATAGRAM_BYTES_MAX])?;
+            if let Some(lie) = self.lie {
+                lie.tell(buffer, transmit.length);
+            }
             (transmit.length, transmit.elided_bytes)
         };
         Some((length, length as u32 + elided_bytes + self.overhead_bytes))
@@ -160,7 +185,19 @@ impl DfcpEnd {
             return Some(now);
         }
         let (_, connection) = self.connection.as_ref()?;
-        connection.next_timeout(now).map(|(at, _)| at)
+        let of_connection = connection.next_timeout(self.clock.shows(now)).map(|(at, _)| at);
+        let next = of_connection.into_iter().chain(self.next_piece(connection)).min();
+        next.map(|at| self.clock.time_of(at))
+    }
+
+    /// When an application which is not as fast as the connection has the next piece to write, or reads it.
+    fn next_piece(&self, connection: &Connection) -> Option<Time> {
+        match self.application {
+            Application::Write { left, is_writable, demand } => {
+                demand.filter(|_| is_writable && left != Some(0))?.next()
+            }
+            Application::Read { limit, .. } => limit.filter(|_| connection.is_readable())?.next(),
+        }
     }
 
     pub(crate) fn waits_for_uplink(&self) -> bool {
@@ -170,7 +207,7 @@ impl DfcpEnd {
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self.application {
             Application::Write { .. } => 0,
-            Application::Read { bytes } => bytes,
+            Application::Read { bytes, .. } => bytes,
         }
     }
 
@@ -195,11 +232,18 @@ impl DfcpEnd {
             }
         }
         match &mut self.application {
-            Application::Write { left, is_writable } => {
+            Application::Write { left, is_writable, demand } => {
                 while *is_writable && *left != Some(0) {
-                    let most = left.map_or(buffer.len(), |left| left.min(buffer.len() as u64) as usize);
+                    let there = demand.as_mut().map_or(u64::MAX, |demand| demand.left(now));
+                    let most = there.min(left.unwrap_or(u64::MAX)).min(buffer.len() as u64) as usize;
+                    if most == 0 {
+                        break;
+                    }
                     let Ok(taken) = connection.write(now, &buffer[..most]) else { break };
                     *is_writable = taken == most;
+                    if let Some(demand) = demand {
+                        demand.use_up(taken as u64);
+                    }
                     if let Some(left) = left {
                         *left -= taken as u64;
                     }
@@ -209,10 +253,19 @@ impl DfcpEnd {
                     connection.shutdown(now);
                 }
             }
-            Application::Read { bytes } => {
+            Application::Read { bytes, limit } => {
                 while connection.is_readable() {
-                    match connection.read(now, buffer) {
-                        Ok(Read::Bytes(count)) => *bytes += count as u64,
+                    let most = limit.as_mut().map_or(u64::MAX, |limit| limit.left(now)).min(buffer.len() as u64);
+                    if most == 0 {
+                        break;
+                    }
+                    match connection.read(now, &mut buffer[..most as usize]) {
+                        Ok(Read::Bytes(count)) => {
+                            *bytes += count as u64;
+                            if let Some(limit) = limit {
+                                limit.use_up(count as u64);
+                            }
+                        }
                         Ok(Read::Blocked | Read::End) => break,
                         Err(error) => {
                             self.ended_by.get_or_insert(error);

@@ -25,6 +25,8 @@ pub enum Transport {
 pub struct FlowConfig {
     /// When the sender opens the connection.
     pub start: Time,
+    /// From then on both ends are silent, as if their hosts had been switched off.
+    pub stop: Option<Time>,
     /// Application bytes to be sent, or `None` for as many as the time permits.
     pub bytes: Option<u64>,
     /// The links from sender to receiver, at least one.
@@ -81,6 +83,7 @@ pub(crate) struct Flow {
     /// From the sender, from the receiver.
     pub(crate) routes: [Vec<LinkId>; 2],
     bytes: Option<u64>,
+    stop: Option<Time>,
     started_at: Time,
     first_byte_at: Option<Time>,
     completed_at: Option<Time>,
@@ -94,11 +97,17 @@ impl Flow {
             slots,
             routes: [config.forward, config.back],
             bytes: config.bytes,
+            stop: config.stop,
             started_at: config.start,
             first_byte_at: None,
             completed_at: None,
             confirmed_at: None,
         })
+    }
+
+    /// Whether its ends are silent.
+    pub(crate) fn is_stopped(&self, now: Time) -> bool {
+        self.stop.is_some_and(|stop| now >= stop)
     }
 
     /// After something was delivered to an end.

@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod behaviour;
 mod dfcp;
 mod end;
 mod event_queue;
 mod flow;
+mod lie;
 mod observer;
 mod packet;
 mod pcapng;
@@ -19,9 +21,11 @@ pub mod tcp;
 mod topology;
 mod verifier;
 
+pub use behaviour::{Behaviour, Demand};
 pub use dfcp::{DfcpConfig, DfcpEnd};
 pub use end::End;
 pub use flow::{FlowConfig, FlowError, FlowReport, Transport};
+pub use lie::Lie;
 pub use observer::{Fingerprint, Nobody, Observer};
 pub use packet::{Body, Datagram, Packet};
 pub use pcapng::{Captured, Pcapng};

@@ -225,6 +225,9 @@ impl<O: Observer> Simulation<O> {
     }
 
     fn serve_end(&mut self, flow: usize, is_receiver: bool) {
+        if self.flows[flow].is_stopped(self.now) {
+            return self.event_queue.set_again(self.flows[flow].slots[usize::from(is_receiver)], None);
+        }
         self.flows[flow].ends[usize::from(is_receiver)].handle_timeout(self.now, &mut self.scratch);
         self.transmit(flow, is_receiver);
     }
@@ -239,6 +242,9 @@ impl<O: Observer> Simulation<O> {
         }
         let is_receiver = !packet.is_back;
         self.observer.delivered(self.now, &packet);
+        if self.flows[flow].is_stopped(self.now) {
+            return;
+        }
         if !packet.is_damaged {
             let flow = &mut self.flows[flow];
             flow.ends[usize::from(is_receiver)].handle_packet(self.now, packet.body, &mut self.scratch);

@@ -151,6 +151,8 @@ pub struct Pair {
     /// packet lasts on the bottleneck, it keeps flows from falling into step (Floyd and Jacobson, "On traffic phase
     /// effects in packet-switched gateways", 1992, §4).
     pub jitter: Duration,
+    /// Packets reach the receiver in batches so far apart; zero for none.
+    pub batch: Duration,
 }
 
 /// Pairs of hosts at both ends of a row of routers, neighbours of which are connected by a bottleneck: one makes the
@@ -191,7 +193,7 @@ impl Row {
         let (sender, receiver) = (self.graph.add_node(), self.graph.add_node());
         let up = access.clone().with_jitter(pair.jitter);
         self.graph.connect(sender, self.routers[first], up, access.clone());
-        self.graph.connect(self.routers[last + 1], receiver, access.clone(), access);
+        self.graph.connect(self.routers[last + 1], receiver, access.clone().with_batch(pair.batch), access);
         self.hosts.push((sender, receiver));
         true
     }
@@ -224,7 +226,8 @@ mod tests {
     #[test]
     fn a_parking_lot_shares_the_bottlenecks_which_it_says() {
         let mut row = Row::new([(ms(0), ms(0)), (ms(0), ms(0)), (ms(0), ms(0))]);
-        let pair = Pair { access_bps: None, rtt: Duration::from_millis(8), jitter: Duration::ZERO };
+        let pair =
+            Pair { access_bps: None, rtt: Duration::from_millis(8), jitter: Duration::ZERO, batch: Duration::ZERO };
         assert!(row.add_pair(pair, 0, 2) && row.add_pair(pair, 1, 1));
         assert!(!row.add_pair(pair, 1, 3) && !row.add_pair(pair, 2, 1));
         let over = |pair: usize| {

@@ -54,7 +54,12 @@ fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<F
     let back = LinkConfig { loss: Loss::None, ..scenario.bottleneck.clone() };
     let mut row = Row::new([(scenario.bottleneck.clone(), back.clone())]);
     let rate_bps = scenario.bottleneck.rate_bps.expect("a bottleneck has a rate");
-    let pair = Pair { access_bps: Some(rate_bps), rtt: Duration::from_millis(scenario.rtt_ms), jitter: Duration::ZERO };
+    let pair = Pair {
+        access_bps: Some(rate_bps),
+        rtt: Duration::from_millis(scenario.rtt_ms),
+        jitter: Duration::ZERO,
+        batch: Duration::ZERO,
+    };
     for _ in 0..scenario.flows {
         assert!(row.add_pair(pair, 0, 0));
     }
@@ -65,6 +70,7 @@ fn build<O: Observer>(scenario: &Scenario, observer: O) -> (Simulation<O>, Vec<F
     for (sender, receiver) in hosts {
         let config = FlowConfig {
             start: Time::from_ms(10 * flows.len() as u64),
+            stop: None,
             bytes: scenario.bytes,
             forward: network.route(sender, receiver).expect("connected"),
             back: network.route(receiver, sender).expect("connected"),

@@ -18,7 +18,11 @@ fn link(rate_bps: u64, packets: usize) -> LinkConfig {
 /// then.
 fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration) {
     let mut row = Row::new([(there.clone(), back)]);
-    assert!(row.add_pair(Pair { access_bps: Some(100 * MBIT), rtt: RTT, jitter: Duration::ZERO }, 0, 0));
+    assert!(row.add_pair(
+        Pair { access_bps: Some(100 * MBIT), rtt: RTT, jitter: Duration::ZERO, batch: Duration::ZERO },
+        0,
+        0
+    ));
     let ((sender, receiver), bottleneck) = (row.hosts[0], row.bottlenecks[0].0);
     let mut simulation = Simulation::new(11, Nobody);
     let network = row.graph.build(&mut simulation).expect("valid links");
@@ -26,6 +30,7 @@ fn known(rate_bps: u64, there: LinkConfig, back: LinkConfig) -> (Stats, Duration
     let flow = simulation
         .add_flow(FlowConfig {
             start: Time::ZERO,
+            stop: None,
             bytes: None,
             forward: network.route(sender, receiver).expect("connected"),
             back: network.route(receiver, sender).expect("connected"),

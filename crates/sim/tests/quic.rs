@@ -191,6 +191,7 @@ fn settings_without_sense_are_refused() {
         let config = QuicConfig { udp_payload_bytes, ..QuicConfig::new(QuicCongestion::Cubic) };
         let refused = simulation.add_flow(FlowConfig {
             start: Time::ZERO,
+            stop: None,
             bytes: None,
             forward: vec![link],
             back: vec![link],

@@ -22,6 +22,7 @@ const SET_UP_NS_MAX: u64 = 10_000_000;
 /// # Errors
 /// One sentence about what cannot be set up, or what failed.
 pub(super) async fn run(scenario: &Scenario, seed: u64) -> Result<Measured, String> {
+    let scenario = &scenario.drawn(seed);
     let layout = Layout::of(scenario)?;
     let mut run = Run::begin(scenario, &layout, seed)?;
     let mut course = Course::new(scenario);

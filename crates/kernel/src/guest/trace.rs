@@ -18,6 +18,7 @@ pub(super) async fn run(
     (bin_ns, end_ns): (u64, u64),
     directory: &Path,
 ) -> Result<Traced, String> {
+    let scenario = &scenario.drawn(seed);
     let layout = Layout::of(scenario)?;
     let mut run = Run::begin(scenario, &layout, seed)?;
     let mut tables = Tables::new(scenario, directory).map_err(|error| error.to_string())?;

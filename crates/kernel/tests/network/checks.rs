@@ -68,7 +68,7 @@ fn dumbbell(bottleneck: LinkConfig, pairs: usize, pair: HostPair) -> Layout {
 }
 
 fn plain(rtt: Duration) -> HostPair {
-    HostPair { access_bps: None, rtt, jitter: Duration::ZERO }
+    HostPair { access_bps: None, rtt, jitter: Duration::ZERO, batch: Duration::ZERO }
 }
 
 fn link(rate_bps: u64, delay: Duration, packets: usize) -> LinkConfig {

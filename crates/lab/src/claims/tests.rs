@@ -104,3 +104,26 @@ fn numbers_have_three_digits() {
         assert_eq!(digits(number), text);
     }
 }
+
+/// One run in three is far off: the mean fails where the median does not.
+#[test]
+fn claims_are_held_against_the_median_where_the_plan_says_so() {
+    let text = |judge_by: &str| {
+        format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\njudge_by = \"{judge_by}\"\n[topology]\n\
+             [[series]]\nlabel = \"A\"\ntransport = \"modern\"\n[metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\n\
+             says = \"\"\ntag = \"D\"\nkind = \"value\"\nseries = \"A\"\nwithin = [9, 11]\n"
+        )
+    };
+    let measured = [10.0, 1.0, 10.0].map(|mbps| Measured {
+        flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+        ..Measured::default()
+    });
+    let cell =
+        Cell { series: "A".to_owned(), point: Vec::new(), warm_up_s: 0.0, scale: 1.0, measured: measured.to_vec() };
+    let table = Table { cells: vec![cell] };
+    let verdict = |judge_by| judge(&Source::parse("t.toml", &text(judge_by)).unwrap().plan, &table).remove(0);
+    assert_eq!(verdict("mean").verdict, Verdict::Differs);
+    let by_median = verdict("median");
+    assert_eq!((by_median.verdict, by_median.measured.as_str()), (Verdict::Reproduced, "10.0"));
+}

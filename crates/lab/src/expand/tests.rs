@@ -149,3 +149,41 @@ fn a_wrong_parameter_of_the_thesis_is_said_in_one_sentence() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_series_is_run_where_it_says() {
+    let plan = PLAN.replace("transport = \"cubic\"", "transport = \"cubic\"\nat = { loss = [0, 0.1], rtt_ms = 100 }");
+    let all = expand(&Source::parse("two.toml", &plan).unwrap(), Choice { form: Form::Full, seeds: Some(1) }).unwrap();
+    let points =
+        |series: &str| all.iter().filter(|run| run.series == series).map(|run| run.point.clone()).collect::<Vec<_>>();
+    assert_eq!(points("DFCP").len(), 6);
+    let expected = [0.0, 0.1]
+        .map(|loss| vec![("loss".to_owned(), Level::Number(loss)), ("rtt_ms".to_owned(), Level::Number(100.0))]);
+    assert_eq!(points("CUBIC"), expected);
+    let alien = PLAN.replace("transport = \"cubic\"", "transport = \"cubic\"\nat = { loss = 0.3 }");
+    let message = Source::parse("two.toml", &alien).unwrap_err().to_string();
+    assert!(message.contains("`at` has 0.3, which is not in the values of `loss`"), "{message}");
+}
+
+#[test]
+fn changes_and_transports_of_flows_are_swept_by_number() {
+    let plan = PLAN
+        .replace(
+            "parameter = \"loss\"\nvalues = [0, 0.1, 0.2]\nquick = [0.1]",
+            "parameter = \"time1.rate_mbps\"\nvalues = [3]",
+        )
+        .replace("parameter = \"rtt_ms\"\nvalues = [1, 100]", "parameter = \"flows2.transport\"\nvalues = [\"bbr\"]")
+        .replace(
+            "[[series]]\nlabel = \"DFCP\"",
+            "[[time]]\nat_s = 0.5\n[[flows]]\n[[flows]]\n[[series]]\nlabel = \"DFCP\"",
+        );
+    let all = expand(&Source::parse("two.toml", &plan).unwrap(), Choice::default()).unwrap();
+    for run in &all {
+        assert_eq!(run.scenario.changes[0].rate_bps, Some(3_000_000));
+        assert_eq!(run.scenario.flows[1].transport.name(), "bbr");
+        assert_ne!(run.scenario.flows[0].transport.name(), "bbr");
+    }
+    let wrong = plan.replace("\"bbr\"", "\"bbq\"");
+    let message = Source::parse("two.toml", &wrong).unwrap_err().to_string();
+    assert!(message.contains("`flows2.transport`: ") && message.contains("bbq"), "{message}");
+}

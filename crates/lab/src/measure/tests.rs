@@ -114,3 +114,66 @@ fn losses_count_from_the_start_where_a_flow_ends_before_the_warm_up() {
         assert!(found.random_losses > Some(found.links[0].lost), "{:?} {:?}", found.random_losses, found.links[0]);
     }
 }
+
+#[test]
+fn what_could_arrive_follows_rates_and_losses() {
+    let changed = "[[time]]\nat_s = 2\nrate_mbps = 10\n[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\nloss = 0.2\n";
+    for found in measured(changed) {
+        // A second at 20 and one at 10 Mbit/s are left after the warm-up, less what was lost: about a fifth.
+        let share = found.possible_bps / (found.ceiling_bps * 0.75);
+        assert!((0.75..0.85).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn a_policed_path_has_no_queue_and_passes_its_rate() {
+    let policed = "[topology]\nrate_mbps = 20\naccess_mbps = 100\n[topology.impairments]\npolicer_packets = 20\n";
+    for found in measured(policed) {
+        let link = &found.links[0];
+        assert!(link.queue_mean_ms == 0.0 && link.utilisation < 1.01, "{link:?}");
+        assert!(link.utilisation > 0.1, "{link:?}");
+    }
+    // Classic sends at the rate of its access link.
+    let flood = &measured(policed)[1].links[0];
+    assert!(flood.utilisation > 0.98 && flood.queue_drops > 3 * flood.offered / 4, "{flood:?}");
+}
+
+#[test]
+fn gaps_and_queues_are_told_in_time() {
+    let stalled = "[[time]]\nat_s = 1.5\nloss = 1\n[[time]]\nat_s = 1.9\nloss = 0\n[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n";
+    for found in measured(stalled) {
+        let gap_ms = found.flows[0].longest_gap_ms.unwrap();
+        assert!((390.0..1500.0).contains(&gap_ms), "{gap_ms}");
+        let link = &found.links[0];
+        // 50 full packets take 30 ms at 20 Mbit/s; classic's flood keeps them there.
+        assert!(link.queue_p95_ms <= 30.0 && (link.queue_mean_packets < 49.0 || link.queue_p95_ms > 29.5), "{link:?}");
+        let by_mean = link.queue_mean_packets * 0.6;
+        assert!((link.queue_mean_ms - by_mean).abs() < 1e-6 * by_mean.max(1.0), "{link:?}");
+        assert!(found.start_ms.unwrap() < 1500.0);
+    }
+}
+
+#[test]
+fn what_goes_the_other_way_is_no_part_of_what_flows_have_together() {
+    let both = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nis_back = true\ntransport = \"cubic\"\n";
+    for found in measured(both) {
+        let own = found.flows[0].goodput_bps;
+        // Classic's flood drops the acknowledgements of the other.
+        let others = found.flows[1].goodput_bps;
+        assert!(own > 5e6 && (others > 5e6 || found.links[0].queue_drops > 1_000), "{own} {others}");
+        assert_eq!(found.value("aggregate_mbps", None, 1.0), Some(own / 1e6));
+    }
+}
+
+#[test]
+fn a_flow_is_measured_while_it_is_there() {
+    let comes_and_goes = "[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\n[[flows]]\n[[flows]]\nstart_s = 1\nstays_s = 1\ntransport = \"newreno\"\n";
+    for found in measured(comes_and_goes) {
+        assert_eq!((found.flows[0].stopped_s, found.flows[1].stopped_s), (None, Some(2.0)));
+        // Bins of half a second from 1 s on: two flows for two bins, then one, which is equal to itself.
+        let jain = found.jain_of_bins(1.0);
+        assert_eq!(jain.len(), 4);
+        assert!(jain[0] < 1.0 && jain[1] < 1.0 && jain[2..] == [1.0, 1.0], "{jain:?}");
+        assert!(found.flows[1].bins_bps[4..].iter().all(|&bps| bps == 0.0));
+    }
+}

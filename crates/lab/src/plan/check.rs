@@ -1,8 +1,11 @@
 //! What a plan's types cannot say: names must fit together, and every run must be possible.
 
+use std::collections::BTreeMap;
+
 use toml::{Spanned, Value};
 
-use super::model::{Axis, Claim, ClaimKind, Where};
+use super::claim::{Claim, ClaimKind, Where};
+use super::model::Axis;
 use super::{PlanError, Source};
 use crate::agreement::TOLERANCE_WITH_LOSS;
 use crate::expand::{Choice, Form, Level, expand};
@@ -11,6 +14,8 @@ use crate::metrics::{METRICS, is_metric};
 /// More would be a mistake.
 const VALUES_MAX: usize = 1_000;
 const SEEDS_MAX: u32 = 1_000;
+/// Of more nobody sees what they show.
+const AXES_MAX: usize = 4;
 /// What every platform can run.
 const FASTEST_MBPS_MAX: f64 = 200.0;
 
@@ -42,9 +47,11 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
             let message = format!("the label \"{}\" is taken; give this series another", series.get_ref().label);
             return Err(source.error(series.span().start, message));
         }
+        check_at(source, &series.get_ref().at).map_err(|message| source.error(series.span().start, message))?;
     }
-    if plan.sweep.len() > 2 {
-        return Err(source.error(plan.sweep[2].span().start, "at most two parameters can be swept; remove this one"));
+    if let Some(axis) = plan.sweep.get(AXES_MAX) {
+        let message = format!("at most {AXES_MAX} parameters can be swept; remove this one");
+        return Err(source.error(axis.span().start, message));
     }
     for axis in &plan.sweep {
         check_axis(source, axis)?;
@@ -104,7 +111,27 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if let Some(name) = claim.metric.as_ref().filter(|name| !is_metric(name)) {
         return Err(no_metric(name));
     }
-    for (parameter, values) in &claim.at {
+    check_at(source, &claim.at)?;
+    let has_points = !matches!(claim.kind, ClaimKind::Flat | ClaimKind::Monotone);
+    if claim.share.is_some_and(|share| !(0.0..=1.0).contains(&share) || !has_points) {
+        return Err("`share` lies between 0 and 1, and means nothing to flat and monotone".to_owned());
+    }
+    let needs = match claim.kind {
+        ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
+        ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
+            "`within = [low, high]`, and `to` or `to_flow`"
+        }
+        ClaimKind::Order if claim.to.is_none() && claim.to_flow.is_none() => "`to`, another series, or `to_flow`",
+        ClaimKind::Flat | ClaimKind::Equal if claim.tolerance.is_none() => "`tolerance`",
+        _ => return Ok(()),
+    };
+    Err(format!("a claim of this kind needs {needs}"))
+}
+
+/// Whether `at`, of a claim or a series, names values of swept parameters.
+fn check_at(source: &Source, at: &BTreeMap<String, Where>) -> Result<(), String> {
+    let plan = &source.plan;
+    for (parameter, values) in at {
         let Some(axis) = plan.sweep.iter().map(Spanned::get_ref).find(|axis| axis.parameter == *parameter) else {
             return Err(format!("`at` names `{parameter}`, which is not swept; choose a parameter of a [[sweep]]"));
         };
@@ -122,18 +149,5 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
             return Err(format!("`at` has {}, which is not in the values of `{parameter}`", Level::of(alien)));
         }
     }
-    let has_points = !matches!(claim.kind, ClaimKind::Flat | ClaimKind::Monotone);
-    if claim.share.is_some_and(|share| !(0.0..=1.0).contains(&share) || !has_points) {
-        return Err("`share` lies between 0 and 1, and means nothing to flat and monotone".to_owned());
-    }
-    let needs = match claim.kind {
-        ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
-        ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
-            "`within = [low, high]`, and `to` or `to_flow`"
-        }
-        ClaimKind::Order if claim.to.is_none() && claim.to_flow.is_none() => "`to`, another series, or `to_flow`",
-        ClaimKind::Flat | ClaimKind::Equal if claim.tolerance.is_none() => "`tolerance`",
-        _ => return Ok(()),
-    };
-    Err(format!("a claim of this kind needs {needs}"))
+    Ok(())
 }

@@ -3,6 +3,7 @@
 mod builtin;
 mod carrier;
 mod check;
+mod claim;
 mod model;
 mod parameter;
 mod run;
@@ -12,13 +13,14 @@ use std::path::Path;
 
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
+pub use self::claim::{Claim, ClaimKind, Range, Tag, Where};
 pub use self::model::{
-    Axes, Axis, Bottleneck, Change, Claim, ClaimKind, Discipline, Flows, GraphLink, Metrics, Over, Plan, Random, Range,
-    Scale, Series, Shape, Tag, Topology, Where,
+    Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Metrics, Over, Plan, Random,
+    Scale, Series, Shape, Topology, Walk,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
-pub use self::run::{Agreement, RunTable, Shorter};
+pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
 
 /// A plan and the text which it was read from.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::carrier::Carrier;
-use super::run::{Agreement, RunTable, Shorter};
+use super::claim::{Claim, Where};
+use super::run::{Agreement, RunTable, Shorter, Spread};
 use crate::report::OURS;
 
 /// A plan: one figure, table or question.
@@ -35,6 +36,9 @@ pub struct Plan {
     /// What `--small` changes beyond that.
     #[serde(default)]
     pub small: Shorter,
+    /// What the seed of a run draws beside losses.
+    #[serde(default)]
+    pub spread: Spread,
     /// How closely platforms must agree.
     #[serde(default)]
     pub agreement: Agreement,
@@ -51,6 +55,9 @@ pub struct Plan {
     /// What changes while a run lasts.
     #[serde(default)]
     pub time: Vec<Spanned<Change>>,
+    /// Rates which walk at random while a run lasts.
+    #[serde(default)]
+    pub walks: Vec<Spanned<Walk>>,
     /// What is measured.
     pub metrics: Metrics,
     /// How it is drawn.
@@ -136,6 +143,11 @@ pub struct Topology {
     pub buffer_packets: Option<usize>,
     /// The same in bandwidth-delay products of the longest round trip through it.
     pub buffer_bdp: Option<f64>,
+    /// A buffer given in bandwidth-delay products has this many packets at least.
+    pub buffer_least_packets: Option<usize>,
+    /// What else bottlenecks do to packets.
+    #[serde(default)]
+    pub impairments: Impairments,
     /// Of a parking lot, from left to right.
     #[serde(default)]
     pub bottlenecks: Vec<Spanned<Bottleneck>>,
@@ -147,6 +159,31 @@ pub struct Topology {
     /// Of the shape `random`: which draw.
     #[serde(default)]
     pub scenario: u64,
+}
+
+/// `[topology.impairments]`: what bottlenecks, all of them alike, do to packets beside losing them and making them wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Impairments {
+    /// Longest random delay behind the transmitter, ms, evenly distributed; packets keep their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ms: Option<f64>,
+    /// Packets leave in batches, one in each interval of so many ms, as from a radio which aggregates frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_ms: Option<f64>,
+    /// Share of packets which arrive later by `reorder_ms`, so that others overtake them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<f64>,
+    /// See `reorder`. Default 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder_ms: Option<f64>,
+    /// Share of packets lost on the way back alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back_loss: Option<f64>,
+    /// Instead of a queue, a policer: a token bucket which fills at the bottleneck's rate, holds so many full packets, and drops
+    /// what finds it empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer_packets: Option<u32>,
 }
 
 /// `[[topology.bottlenecks]]`
@@ -219,6 +256,14 @@ pub struct Flows {
     pub rtt_ms: Option<f64>,
     /// Rate of the pair's access links, instead of the topology's; 0 for infinite.
     pub access_mbps: Option<f64>,
+    /// How long after its start the hosts of each are switched off; never unless given.
+    pub stays_s: Option<f64>,
+    /// Whether they go the other way: their data shares bottlenecks with the reports of the others.
+    #[serde(default)]
+    pub is_back: bool,
+    /// What their ends do that others do not.
+    #[serde(default)]
+    pub ends: Ends,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
     /// Of a graph: the sender's node.
@@ -227,6 +272,46 @@ pub struct Flows {
     pub to: Option<String>,
     /// What carries them, instead of the series's transport.
     pub transport: Option<Carrier>,
+}
+
+/// `ends` of `[[flows]]`: what ends of DFCP do that others do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    /// How fast the sending application has data to send, Mbit/s; absent: always enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_mbps: Option<f64>,
+    /// It has some for so long, and then none for `off_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_s: Option<f64>,
+    /// See `on_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_s: Option<f64>,
+    /// How fast the receiving application reads, Mbit/s; absent: at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_mbps: Option<f64>,
+    /// What the receiver lends to blocks which are not read, KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_memory_kib: Option<u64>,
+    /// By how many millionths the receiver's clock is faster than it should be; slower if negative.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_ppm: Option<i32>,
+    /// What arrives at the receiver is joined: it comes in batches so far apart, as from an interface which coalesces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_batch_ms: Option<f64>,
+    /// What the receiver lies about in its reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lie: Option<Lie>,
+}
+
+/// What a receiver lies about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lie {
+    /// Everything arrives four times as fast as it does.
+    Arrivals,
+    /// Half of what arrives is lost.
+    Losses,
 }
 
 fn one() -> u32 {
@@ -242,6 +327,9 @@ impl Default for Flows {
             bytes: None,
             rtt_ms: None,
             access_mbps: None,
+            stays_s: None,
+            is_back: false,
+            ends: Ends::default(),
             over: None,
             from: None,
             to: None,
@@ -261,6 +349,9 @@ pub struct Series {
     /// Parameters by name which are different for it.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
+    /// Where it is run: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    #[serde(default)]
+    pub at: BTreeMap<String, Where>,
 }
 
 /// `[[sweep]]`: what is varied.
@@ -292,6 +383,23 @@ pub struct Change {
     pub delay_ms: Option<f64>,
     /// From then on: independent loss.
     pub loss: Option<f64>,
+}
+
+/// `[[walks]]`: the rate of a bottleneck walks at random between two shares of what it is, by another way for every seed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// Which bottleneck, counted from 1, the default.
+    #[serde(default = "first")]
+    pub bottleneck: usize,
+    /// How often it changes.
+    pub every_ms: f64,
+    /// The least share.
+    pub lowest: f64,
+    /// The greatest share.
+    pub highest: f64,
+    /// The longest step, as a share; steps are evenly distributed up to it, both ways.
+    pub step: f64,
 }
 
 fn first() -> usize {
@@ -356,96 +464,4 @@ pub struct Axes {
     /// Scale of the y axis.
     #[serde(default)]
     pub y_scale: Scale,
-}
-
-/// `[[claims]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// Its name, such as S1.2.
-    pub id: String,
-    /// What the document says.
-    pub says: String,
-    /// Where from: N a number in the text, Q a statement, D a derivation of ours.
-    pub tag: Tag,
-    /// The test.
-    pub kind: ClaimKind,
-    /// The series it is about.
-    pub series: String,
-    /// Another series, for `ratio` and `order`.
-    pub to: Option<String>,
-    /// Where: for each swept parameter a value, a list, or a range. Absent: everywhere.
-    #[serde(default)]
-    pub at: BTreeMap<String, Where>,
-    /// Which metric; absent: the first that is drawn.
-    pub metric: Option<String>,
-    /// Which flow, counted from 1; absent: the mean over all.
-    pub flow: Option<usize>,
-    /// `ratio` and `order`: which flow of `to`; absent: the same.
-    pub to_flow: Option<usize>,
-    /// `value` and `ratio`: lower and upper end of what agrees.
-    pub within: Option<(f64, f64)>,
-    /// `order`: the series is at least this many times the other. Default 1.
-    pub factor: Option<f64>,
-    /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
-    /// the flows at most.
-    pub tolerance: Option<f64>,
-    /// `value`, `ratio`, `order` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
-    pub share: Option<f64>,
-    /// `monotone`: whether it falls instead of rising.
-    #[serde(default)]
-    pub falls: bool,
-    /// Why it may fail to be reproduced, if that is known; otherwise a failure means that the result differs.
-    pub because: Option<String>,
-}
-
-/// Where a claim comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub enum Tag {
-    /// A number given in the text.
-    N,
-    /// A qualitative statement.
-    Q,
-    /// A derivation of ours.
-    D,
-}
-
-/// How a claim is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimKind {
-    /// A metric lies in `within`.
-    Value,
-    /// A metric of `series` over the same of `to` lies in `within`.
-    Ratio,
-    /// A metric of `series` is at least `factor` times the same of `to`.
-    Order,
-    /// A metric hardly changes over the sweep.
-    Flat,
-    /// A metric rises (or falls) along the sweep.
-    Monotone,
-    /// The flows of a series get the same.
-    Equal,
-}
-
-/// Values of a swept parameter.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Where {
-    /// These.
-    Any(Vec<toml::Value>),
-    /// From `min` to `max`.
-    Range(Range),
-    /// This.
-    Is(toml::Value),
-}
-
-/// A range of numbers, both ends included.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Range {
-    /// Lower end.
-    pub min: Option<f64>,
-    /// Upper end.
-    pub max: Option<f64>,
 }

@@ -4,11 +4,11 @@ use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
-use super::model::{Discipline, Flows, Plan};
+use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 21] = [
+pub const PARAMETERS: [(&str, &str); 34] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -18,9 +18,22 @@ pub const PARAMETERS: [(&str, &str); 21] = [
     ("discipline", "drop-tail, drr, sfq, wfq, fq-codel or red"),
     ("buffer_packets", "packets which may wait in a bottleneck"),
     ("buffer_bdp", "the same in bandwidth-delay products"),
+    ("jitter_ms", "longest random delay behind a bottleneck, ms"),
+    ("batch_ms", "time between batches in which packets leave a bottleneck, ms"),
+    ("reorder", "share of packets which arrive late, so that others overtake them"),
+    ("back_loss", "share of packets lost on the way back alone"),
+    ("policer_packets", "full packets in the bucket of a policer, which stands in for the queue"),
     ("scenario", "which draw of a random network"),
     ("flows", "number of flows of the first [[flows]]"),
     ("bytes", "application bytes of every flow"),
+    ("app_mbps", "how fast the sending application has data to send, Mbit/s"),
+    ("on_s", "seconds for which it has some at a time"),
+    ("off_s", "and seconds for which it then has none"),
+    ("read_mbps", "how fast the receiving application reads, Mbit/s"),
+    ("receive_memory_kib", "what the receiver lends to blocks which are not read, KiB"),
+    ("clock_ppm", "by how many millionths the receiver's clock is faster than it should be"),
+    ("receive_batch_ms", "time between batches in which packets arrive at the receiver, ms"),
+    ("lie", "what the receiver lies about: arrivals or losses"),
     ("redundancy", "classic's redundancy in open loop"),
     ("window_blocks", "DFCP's window, blocks"),
     ("rate", "DFCP's rate: Mbit/s, line or share"),
@@ -33,7 +46,7 @@ pub const PARAMETERS: [(&str, &str); 21] = [
 ];
 
 /// Names with a number N in them, which says which one of several, counted from 1, or with the name of another parameter.
-pub const NUMBERED: [(&str, &str); 9] = [
+pub const NUMBERED: [(&str, &str); 12] = [
     ("parameters.NAME", "classic's parameter NAME of thesis table 3.2, such as inctokens"),
     ("bottleneckN.rate_mbps", "rate of bottleneck N, Mbit/s"),
     ("bottleneckN.rtt_ms", "what bottleneck N adds to the round-trip time, ms"),
@@ -42,6 +55,9 @@ pub const NUMBERED: [(&str, &str); 9] = [
     ("flowsN.count", "number of flows of the [[flows]] N"),
     ("flowsN.rtt_ms", "round-trip time of the [[flows]] N, ms"),
     ("flowsN.access_mbps", "rate of access links of the [[flows]] N, Mbit/s"),
+    ("timeN.rate_mbps", "the rate from the change [[time]] N on, Mbit/s"),
+    ("timeN.delay_ms", "the one-way delay from the change [[time]] N on, ms"),
+    ("flowsN.transport", "name of the transport of the [[flows]] N"),
     ("flowsN.bytes", "application bytes of the [[flows]] N"),
 ];
 
@@ -64,6 +80,11 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "access_jitter_us" => topology.access_jitter_us = Some(number(name, value)?),
         "loss" => topology.loss = Some(number(name, value)?),
         "loss_burst_packets" => topology.loss_burst_packets = Some(number(name, value)?),
+        "jitter_ms" => topology.impairments.jitter_ms = Some(number(name, value)?),
+        "batch_ms" => topology.impairments.batch_ms = Some(number(name, value)?),
+        "reorder" => topology.impairments.reorder = Some(number(name, value)?),
+        "back_loss" => topology.impairments.back_loss = Some(number(name, value)?),
+        "policer_packets" => topology.impairments.policer_packets = Some(whole(name, value)?),
         "discipline" => topology.discipline = Some(discipline(value)?),
         "buffer_packets" => (topology.buffer_packets, topology.buffer_bdp) = (Some(whole(name, value)?), None),
         "buffer_bdp" => (topology.buffer_packets, topology.buffer_bdp) = (None, Some(number(name, value)?)),
@@ -72,6 +93,13 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "bytes" => {
             let bytes = whole(name, value)?;
             plan.flows.iter_mut().for_each(|flows| flows.get_mut().bytes = Some(bytes));
+        }
+        "app_mbps" | "on_s" | "off_s" | "read_mbps" | "receive_memory_kib" | "clock_ppm" | "receive_batch_ms"
+        | "lie" => {
+            // Flows of another transport keep theirs, as with options.
+            let is_dfcp = |flows: &&mut Flows| flows.transport.as_ref().is_none_or(|own| own.kind.is_dfcp());
+            let mut flows = plan.flows.iter_mut().map(Spanned::get_mut).filter(is_dfcp);
+            return flows.try_for_each(|flows| set_of_ends(&mut flows.ends, name, value));
         }
         "duration_s" => plan.run.duration_s = number(name, value)?,
         "warm_up_s" => plan.run.warm_up_s = number(name, value)?,
@@ -102,10 +130,34 @@ fn set_numbered(plan: &mut Plan, name: &str, group: &str, field: &str, value: &V
                 _ => return Err(unknown(name)),
             }
         }
+        ("time", "rate_mbps") => change(plan, index)?.rate_mbps = Some(number(name, value)?),
+        ("time", "delay_ms") => change(plan, index)?.delay_ms = Some(number(name, value)?),
+        ("flows", "transport") => {
+            let known = value.clone().try_into().map_err(|error| format!("`{name}`: {error}"));
+            flows(plan, index)?.transport = Some(known?);
+        }
         ("flows", "count") => flows(plan, index)?.count = whole(name, value)?,
         ("flows", "rtt_ms") => flows(plan, index)?.rtt_ms = Some(number(name, value)?),
         ("flows", "access_mbps") => flows(plan, index)?.access_mbps = Some(number(name, value)?),
         ("flows", "bytes") => flows(plan, index)?.bytes = Some(whole(name, value)?),
+        _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+fn set_of_ends(ends: &mut Ends, name: &str, value: &Value) -> Result<(), String> {
+    match name {
+        "app_mbps" => ends.app_mbps = Some(number(name, value)?),
+        "on_s" => ends.on_s = Some(number(name, value)?),
+        "off_s" => ends.off_s = Some(number(name, value)?),
+        "read_mbps" => ends.read_mbps = Some(number(name, value)?),
+        "receive_memory_kib" => ends.receive_memory_kib = Some(whole(name, value)?),
+        "clock_ppm" => ends.clock_ppm = Some(signed(name, value)?),
+        "lie" => {
+            let known = value.clone().try_into();
+            ends.lie = Some(known.map_err(|_| format!("`lie` is arrivals or losses, not {}", Level::of(value)))?);
+        }
+        "receive_batch_ms" => ends.receive_batch_ms = Some(number(name, value)?),
         _ => return Err(unknown(name)),
     }
     Ok(())
@@ -175,6 +227,12 @@ fn flows(plan: &mut Plan, index: usize) -> Result<&mut Flows, String> {
     flows.map(Spanned::get_mut).ok_or_else(|| format!("there is no [[flows]] number {index}, but {count} of them"))
 }
 
+fn change(plan: &mut Plan, index: usize) -> Result<&mut Change, String> {
+    let count = plan.time.len();
+    let change = index.checked_sub(1).and_then(|at| plan.time.get_mut(at));
+    change.map(Spanned::get_mut).ok_or_else(|| format!("there is no [[time]] number {index}, but {count} of them"))
+}
+
 fn unknown(name: &str) -> String {
     let names = PARAMETERS.iter().chain(&NUMBERED).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     format!("there is no parameter `{name}`; choose one of {names}")
@@ -198,6 +256,11 @@ fn whole<T: TryFrom<i64>>(name: &str, value: &Value) -> Result<T, String> {
     let float = value.as_float().filter(|float| float.fract() == 0.0 && float.abs() < 9e15).map(|float| float as i64);
     let whole = value.as_integer().or(float).and_then(|whole| T::try_from(whole).ok());
     whole.ok_or_else(|| format!("`{name}` is a whole number and not negative, not {}", Level::of(value)))
+}
+
+fn signed(name: &str, value: &Value) -> Result<i32, String> {
+    let whole = value.as_integer().and_then(|whole| i32::try_from(whole).ok());
+    whole.ok_or_else(|| format!("`{name}` is a whole number, not {}", Level::of(value)))
 }
 
 fn discipline(value: &Value) -> Result<Discipline, String> {

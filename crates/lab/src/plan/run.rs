@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `[run]`
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -14,9 +14,38 @@ pub struct RunTable {
     /// Seconds at the start which goodput leaves out.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: f64,
+    /// The same in round trips of the slowest flow, where that is longer.
+    #[serde(default)]
+    pub warm_up_rtts: f64,
     /// Runs of every point.
     #[serde(default = "seeds")]
     pub seeds: u32,
+    /// What of the runs of a point claims are held against.
+    #[serde(default)]
+    pub judge_by: JudgeBy,
+}
+
+/// What of several runs counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JudgeBy {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their median.
+    Median,
+}
+
+/// `[spread]`: what the seed of a run draws beside losses, so that a result does not hang on one phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// Flows start later by up to this many of their round trips, evenly distributed.
+    #[serde(default)]
+    pub start_rtts: f64,
+    /// Round-trip times of access links differ from the plan's by up to this share, evenly distributed.
+    #[serde(default)]
+    pub rtt: f64,
 }
 
 // The documents' common settings.

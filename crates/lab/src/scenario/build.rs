@@ -36,10 +36,11 @@ fn add_flow<O: Observer>(
     let route = |from, to| network.route(from, to).ok_or(NO_ROUTE);
     let config = FlowConfig {
         start: Time::from_ns(flow.start_ns),
+        stop: flow.stop_ns.map(Time::from_ns),
         bytes: flow.bytes,
         forward: route(sender, receiver)?,
         back: route(receiver, sender)?,
-        transport: flow.transport.transport(flow.share_bps, flow.loss)?,
+        transport: flow.carried_by()?,
     };
     simulation.add_flow(config).map_err(|error| error.to_string())
 }

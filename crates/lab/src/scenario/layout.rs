@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dfcp_netem::{self as netem, LinkConfig, Loss, QueueLimit};
+use dfcp_netem::{self as netem, LinkConfig, Loss, Policer, QueueLimit};
 use dfcp_sim::{Edge, Graph, Node, Pair, Row};
 
 use super::{FlowSpec, LinkSpec, Scenario};
@@ -50,12 +50,16 @@ fn row(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Result<La
     let mut row = Row::new(configs);
     for flow in &scenario.flows {
         let jitter = Duration::from_nanos(flow.jitter_ns);
-        let pair = Pair { access_bps: access(flow), rtt: Duration::from_nanos(flow.rtt_ns), jitter };
+        let batch = receive_batch(flow);
+        let pair = Pair { access_bps: access(flow), rtt: Duration::from_nanos(flow.rtt_ns), jitter, batch };
         if !row.add_pair(pair, flow.over.0, flow.over.1) {
             return Err(format!("there are no bottlenecks {} to {}", flow.over.0 + 1, flow.over.1 + 1));
         }
     }
-    Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts: row.hosts })
+    let turned =
+        |((left, right), flow): ((Node, Node), &FlowSpec)| if flow.is_back { (right, left) } else { (left, right) };
+    let hosts = row.hosts.into_iter().zip(&scenario.flows).map(turned).collect();
+    Ok(Layout { graph: row.graph, links: row.bottlenecks, hosts })
 }
 
 /// Nodes by name, and links between them.
@@ -69,6 +73,10 @@ fn named(scenario: &Scenario, configs: Vec<(LinkConfig, LinkConfig)>) -> Layout 
     Layout { graph, links, hosts }
 }
 
+fn receive_batch(flow: &FlowSpec) -> Duration {
+    Duration::from_nanos((flow.ends.receive_batch_ms.unwrap_or(0.0) * 1e6).round() as u64)
+}
+
 fn access(flow: &FlowSpec) -> Option<u64> {
     (flow.access_bps > 0).then_some(flow.access_bps)
 }
@@ -80,21 +88,40 @@ fn attach(graph: &mut Graph, nodes: &[Node], flow: &FlowSpec) -> (Node, Node) {
     let (sender, receiver) = (graph.add_node(), graph.add_node());
     let first = link.clone().with_jitter(Duration::from_nanos(flow.jitter_ns));
     graph.connect(sender, nodes[flow.over.0], first, link.clone());
-    graph.connect(nodes[flow.over.1], receiver, link.clone(), link);
+    graph.connect(nodes[flow.over.1], receiver, link.clone().with_batch(receive_batch(flow)), link);
     (sender, receiver)
 }
 
 fn both_ways(link: &LinkSpec, loss_is_late: bool) -> Result<(LinkConfig, LinkConfig), String> {
-    let there = LinkConfig::default()
+    let back = LinkConfig::default()
         .with_rate_bps(link.rate_bps)
         .with_delay(Duration::from_nanos(link.delay_ns))
         .with_queue(QueueLimit::packets(link.queue_packets))
         .with_discipline(discipline(link.discipline));
-    let back = there.clone();
     let loss = if loss_is_late { Loss::None } else { loss(link)? };
-    let there = there.with_loss(loss);
+    let there = impaired(back.clone().with_loss(loss), link);
+    let back = back.with_loss(link.impairments.back_loss.map_or(Loss::None, Loss::bernoulli));
     there.validate().map_err(|error| error.to_string())?;
     Ok((there, back))
+}
+
+/// Unless a plan says otherwise, what is late arrives so much later.
+const REORDER_MS_DEFAULT: f64 = 5.0;
+/// A full packet, by which a policer's bucket is counted.
+const PACKET_BYTES: u32 = 1500;
+
+/// `there`, with what else the link does to packets in data's direction.
+fn impaired(there: LinkConfig, link: &LinkSpec) -> LinkConfig {
+    let own = link.impairments;
+    let ms = |ms: Option<f64>| Duration::from_nanos((ms.unwrap_or(0.0) * 1e6).round() as u64);
+    let there = there
+        .with_jitter(ms(own.jitter_ms))
+        .with_batch(ms(own.batch_ms))
+        .with_reorder(own.reorder.unwrap_or(0.0), ms(own.reorder_ms.or(Some(REORDER_MS_DEFAULT))));
+    let Some(packets) = own.policer_packets else { return there };
+    // A policer has no queue: what it lets through is not held up.
+    let policer = Policer { rate_bps: link.rate_bps, bucket_bytes: packets.saturating_mul(PACKET_BYTES) };
+    LinkConfig { rate_bps: None, ..there.with_policer(policer) }
 }
 
 /// The loss model of a link.

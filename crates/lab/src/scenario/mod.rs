@@ -2,6 +2,8 @@
 //! the same figures.
 
 mod build;
+mod drawn;
+mod ends;
 mod layout;
 mod random;
 mod resolve;
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::build::{Built, build};
 pub use self::layout::{Layout, loss};
 pub use self::resolve::resolve;
-use crate::plan::{Carrier, Discipline};
+use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
 /// Everything that decides a run, but its seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,12 @@ pub struct Scenario {
     /// Changes in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<ChangeSpec>,
+    /// Rates which walk at random; [`Scenario::drawn`] makes changes of them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub walks: Vec<WalkSpec>,
+    /// What [`Scenario::drawn`] draws of flows.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub spread: Spread,
     /// When it ends, ns.
     pub duration_ns: u64,
     /// From when on goodput counts, ns.
@@ -52,6 +60,9 @@ pub struct LinkSpec {
     pub discipline: Discipline,
     /// Packets which may wait.
     pub queue_packets: usize,
+    /// What else it does to packets.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub impairments: Impairments,
     /// Of a graph: indices of its nodes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub between: Option<(usize, usize)>,
@@ -76,6 +87,15 @@ pub struct FlowSpec {
     pub jitter_ns: u64,
     /// First and last bottleneck, or the nodes of a graph.
     pub over: (usize, usize),
+    /// When its hosts are switched off, ns.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stop_ns: Option<u64>,
+    /// Whether it goes the other way.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub is_back: bool,
+    /// What its ends do that others do not.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub ends: Ends,
     /// What `share` means for it, bit/s.
     pub share_bps: u64,
     /// Share of its packets lost on its way, for what `optimal` means.
@@ -85,6 +105,23 @@ pub struct FlowSpec {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A rate which walks at random.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WalkSpec {
+    /// Which link.
+    pub link: usize,
+    /// How often it changes, ns.
+    pub every_ns: u64,
+    /// Between which shares of the link's rate.
+    pub within: (f64, f64),
+    /// The longest step, as a share of the link's rate.
+    pub step: f64,
 }
 
 /// A change of a bottleneck.
@@ -113,6 +150,19 @@ impl Scenario {
     pub fn cost(&self) -> f64 {
         let gbps: f64 = self.links.iter().map(|link| link.rate_bps as f64 / 1e9).sum();
         (self.duration_ns as f64 / 1e9 * gbps).max(1e-3)
+    }
+
+    /// The longest round trip of a flow over its access links and bottlenecks, without queues, ns. Over a graph, as if every
+    /// flow crossed all links.
+    #[must_use]
+    pub fn longest_rtt_ns(&self) -> u64 {
+        let rtt_ns = |flow: &FlowSpec| {
+            let is_row = self.nodes.is_empty();
+            let crossed = self.links.iter().enumerate();
+            let crossed = crossed.filter(|(at, _)| !is_row || (flow.over.0..=flow.over.1).contains(at));
+            flow.rtt_ns + crossed.map(|(_, link)| 2 * link.delay_ns).sum::<u64>()
+        };
+        self.flows.iter().map(rtt_ns).max().unwrap_or(0)
     }
 
     /// Whether the bottleneck at `place` loses packets at random, at some time of the run.

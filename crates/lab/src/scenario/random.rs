@@ -5,11 +5,11 @@ use toml::Spanned;
 use crate::plan::{Bottleneck, Flows, Random, Shape, Topology};
 
 /// SplitMix64: the same draws on every machine, from any seed.
-struct Draw(u64);
+pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
     /// From 0 to 1, 1 excluded.
-    fn unit(&mut self) -> f64 {
+    pub(super) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,7 +17,7 @@ impl Draw {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn even(&mut self, (low, high): (f64, f64)) -> f64 {
+    pub(super) fn even(&mut self, (low, high): (f64, f64)) -> f64 {
         low + (high - low) * self.unit()
     }
 

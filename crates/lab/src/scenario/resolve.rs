@@ -1,8 +1,8 @@
 //! From a plan, all of whose parameters are set, to a scenario.
 
 use super::random::draw;
-use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario};
-use crate::plan::{Bottleneck, Carrier, Flows, Plan, Shape, Topology};
+use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
+use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
 
 /// Buffer unless said: large enough not to limit.
 const BUFFER_PACKETS_DEFAULT: usize = 10_000;
@@ -15,6 +15,8 @@ const PACKET_BYTES: f64 = 1500.0;
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
 const DURATION_S_MAX: f64 = 1e5;
+/// A clock which is off by more is broken.
+const CLOCK_PPM_MAX: i32 = 10_000;
 
 /// The scenario of one series of `plan`, whose flows `transport` carries.
 ///
@@ -39,6 +41,8 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
         links: Vec::new(),
         flows: Vec::new(),
         changes: Vec::new(),
+        walks: Vec::new(),
+        spread: spread(plan.spread)?,
         duration_ns: ns(duration_s),
         warm_up_ns: ns(plan.run.warm_up_s),
         bin_ns: plan.metrics.bin_s.map_or(Ok(0), |bin_s| positive("bin_s", bin_s, DURATION_S_MAX).map(ns))?,
@@ -57,7 +61,76 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
     }
     share(&mut scenario);
     add_changes(&mut scenario, plan, topology)?;
+    add_walks(&mut scenario, plan)?;
+    let rtts = not_negative("warm_up_rtts", plan.run.warm_up_rtts, 1e6)?;
+    scenario.warm_up_ns = scenario.warm_up_ns.max((rtts * scenario.longest_rtt_ns() as f64) as u64);
+    if scenario.warm_up_ns >= scenario.duration_ns {
+        let s = scenario.warm_up_ns as f64 / 1e9;
+        return Err(format!("warm_up_rtts leave out {s} s, but the run has {duration_s} s; make it longer"));
+    }
     Ok(scenario)
+}
+
+fn spread(spread: Spread) -> Result<Spread, String> {
+    not_negative("start_rtts", spread.start_rtts, 1e3)?;
+    not_negative("rtt in [spread]", spread.rtt, 0.5)?;
+    Ok(spread)
+}
+
+fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
+    for walk in plan.walks.iter().map(toml::Spanned::get_ref) {
+        let links = scenario.links.len();
+        let Some(link) = walk.bottleneck.checked_sub(1).filter(|&link| link < links) else {
+            let place = walk.bottleneck;
+            return Err(format!("[[walks]] names bottleneck {place}, but they are counted from 1 to {links}"));
+        };
+        let within = (positive("lowest", walk.lowest, 1e3)?, positive("highest", walk.highest, 1e3)?);
+        if within.0 > within.1 {
+            return Err(format!("lowest is {} and highest {}; change places", within.0, within.1));
+        }
+        if scenario.links[link].impairments.policer_packets.is_some() {
+            return Err("the rate of a policer does not change; remove [[walks]]".to_owned());
+        }
+        let every_ns = ns(positive("every_ms", walk.every_ms, 1e6)? / 1e3).max(1);
+        scenario.walks.push(WalkSpec { link, every_ns, within, step: not_negative("step", walk.step, 1e3)? });
+    }
+    Ok(())
+}
+
+/// Whether what the ends of a flow do makes sense.
+fn check_ends(ends: Ends, carrier: &Carrier) -> Result<(), String> {
+    // A host which joins what arrives does that to any transport.
+    if (Ends { receive_batch_ms: None, ..ends }) != Ends::default() && !carrier.kind.is_dfcp() {
+        return Err(format!("`ends` are those of DFCP; the transport {:?} has none", carrier.name()));
+    }
+    for (name, mbps) in [("app_mbps", ends.app_mbps), ("read_mbps", ends.read_mbps)] {
+        mbps.map(|mbps| positive(name, mbps, 1e6)).transpose()?;
+    }
+    if ends.on_s.is_some() != ends.off_s.is_some() || ends.on_s.is_some() && ends.app_mbps.is_none() {
+        return Err("on_s and off_s belong together, and need app_mbps".to_owned());
+    }
+    for (name, s) in [("on_s", ends.on_s), ("off_s", ends.off_s)] {
+        s.map(|s| positive(name, s, DURATION_S_MAX)).transpose()?;
+    }
+    not_negative("receive_batch_ms", ends.receive_batch_ms.unwrap_or(0.0), 1e3)?;
+    if ends.clock_ppm.is_some_and(|ppm| ppm.abs() > CLOCK_PPM_MAX) {
+        return Err(format!("clock_ppm lies between -{CLOCK_PPM_MAX} and {CLOCK_PPM_MAX}"));
+    }
+    Ok(())
+}
+
+/// What bottlenecks do to packets, if it makes sense.
+fn impairments(all: Impairments) -> Result<Impairments, String> {
+    for (name, ms) in [("jitter_ms", all.jitter_ms), ("batch_ms", all.batch_ms), ("reorder_ms", all.reorder_ms)] {
+        not_negative(name, ms.unwrap_or(0.0), 1e3)?;
+    }
+    for (name, share) in [("reorder", all.reorder), ("back_loss", all.back_loss)] {
+        not_negative(name, share.unwrap_or(0.0), 1.0)?;
+    }
+    if all.policer_packets == Some(0) {
+        return Err("policer_packets is 0, but a bucket which holds no packet lets none pass".to_owned());
+    }
+    Ok(all)
 }
 
 fn ns(s: f64) -> u64 {
@@ -135,8 +208,11 @@ fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<Lin
     let rate_mbps = own.rate_mbps.or(topology.rate_mbps).unwrap_or(RATE_MBPS_DEFAULT);
     let rate_bps = positive("a bottleneck's rate_mbps", rate_mbps, 1e6)? * 1e6;
     let bdp_packets = rate_bps * through_ms / 1e3 / 8.0 / PACKET_BYTES;
-    let of_bdp =
-        |bdp: f64| Ok::<_, String>((not_negative("buffer_bdp", bdp, 1e3)? * bdp_packets).round().max(1.0) as usize);
+    let least = topology.buffer_least_packets.unwrap_or(1);
+    let of_bdp = |bdp: f64| {
+        let packets = not_negative("buffer_bdp", bdp, 1e3)? * bdp_packets;
+        Ok::<_, String>((packets.round().max(1.0) as usize).max(least))
+    };
     let queue_packets = match (own.buffer_packets, own.buffer_bdp) {
         (Some(packets), None) => packets,
         (None, Some(bdp)) => of_bdp(bdp)?,
@@ -156,6 +232,7 @@ fn link_of(topology: &Topology, own: &Bottleneck, through_ms: f64) -> Result<Lin
         loss_burst_packets: own.loss_burst_packets.or(topology.loss_burst_packets).unwrap_or(0.0),
         discipline: own.discipline.or(topology.discipline).unwrap_or_default(),
         queue_packets,
+        impairments: impairments(topology.impairments)?,
         between: None,
     })
 }
@@ -185,15 +262,24 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     let jitter_us = not_negative("access_jitter_us", topology.access_jitter_us.unwrap_or(0.0), 1e6)?;
     let start_s = not_negative("start_s", group.start_s, DURATION_S_MAX)?;
     let stagger_s = not_negative("stagger_s", group.stagger_s, DURATION_S_MAX)?;
+    let stays_s = group.stays_s.map(|s| positive("stays_s", s, DURATION_S_MAX)).transpose()?;
+    if group.is_back && topology.kind == Shape::Graph {
+        return Err("flows of a graph go the other way if `from` and `to` change places; remove is_back".to_owned());
+    }
+    let carrier = group.transport.as_ref().unwrap_or(series);
+    check_ends(group.ends, carrier)?;
     for index in 0..group.count {
         scenario.flows.push(FlowSpec {
-            transport: group.transport.as_ref().unwrap_or(series).clone(),
+            transport: carrier.clone(),
             start_ns: ns(start_s + stagger_s * f64::from(index)),
+            stop_ns: stays_s.map(|stays_s| ns(start_s + stagger_s * f64::from(index) + stays_s)),
             bytes: group.bytes,
             rtt_ns: ns(rtt_ms / 1e3),
             access_bps,
             jitter_ns: ns(jitter_us / 1e6),
             over,
+            is_back: group.is_back,
+            ends: group.ends,
             share_bps: 0,
             loss: 0.0,
         });
@@ -205,7 +291,8 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
 /// graph, whose routes are not known yet, as if every flow crossed all links, and no losses.
 fn share(scenario: &mut Scenario) {
     let is_row = scenario.nodes.is_empty();
-    let crosses = |flow: &FlowSpec, link: usize| !is_row || (flow.over.0..=flow.over.1).contains(&link);
+    let crosses =
+        |flow: &FlowSpec, link: usize| !flow.is_back && (!is_row || (flow.over.0..=flow.over.1).contains(&link));
     let routes: Vec<Vec<usize>> = scenario
         .flows
         .iter()
@@ -261,6 +348,9 @@ fn add_changes(scenario: &mut Scenario, plan: &Plan, topology: &Topology) -> Res
                 change.bottleneck
             ));
         };
+        if change.rate_mbps.is_some() && scenario.links[link].impairments.policer_packets.is_some() {
+            return Err("the rate of a policer does not change; remove rate_mbps from [[time]]".to_owned());
+        }
         let rate = change.rate_mbps.map(|mbps| positive("rate_mbps", mbps, 1e6)).transpose()?;
         let delay = change.delay_ms.map(|ms| not_negative("delay_ms", ms, 1e6)).transpose()?;
         scenario.changes.push(ChangeSpec {

@@ -35,6 +35,10 @@ impl FlowSpec {
         let rate = |bps: u64| (bps as f64 * factor).round() as u64;
         self.access_bps = rate(self.access_bps);
         self.share_bps = rate(self.share_bps).max(1);
+        for mbps in [&mut self.ends.app_mbps, &mut self.ends.read_mbps].into_iter().flatten() {
+            *mbps *= factor;
+        }
+        self.ends.receive_memory_kib = self.ends.receive_memory_kib.map(|kib| rate(kib).max(1));
         self.bytes = self.bytes.map(|bytes| rate(bytes).max(1));
         self.jitter_ns = (self.jitter_ns as f64 / factor).round() as u64;
         let transport = &mut self.transport;

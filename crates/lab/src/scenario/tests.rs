@@ -117,3 +117,120 @@ fn a_scenario_is_read_as_it_was_written() {
         assert_eq!(serde_json::from_str::<Scenario>(&text).unwrap(), written, "{text}");
     }
 }
+
+#[test]
+fn the_warm_up_lasts_as_many_round_trips_as_asked_for_where_that_is_longer() {
+    let of = |rtt_ms: u32| {
+        let plan = "[spread]\nrtt = 0.02\n[topology]\nrtt_ms = N\n".replace('N', &rtt_ms.to_string());
+        scenario(&plan.replace("[spread]", "warm_up_rtts = 20\n[spread]")).map(|found| found.warm_up_ns)
+    };
+    assert_eq!(of(10), Ok(1_000_000_000));
+    assert_eq!(of(100), Ok(2_000_000_000));
+    assert!(of(500).unwrap_err().contains("warm_up_rtts leave out 10 s, but the run has 5 s"));
+}
+
+#[test]
+fn a_buffer_in_bandwidth_delay_products_has_its_least_size() {
+    let of = |bdp: f64| {
+        let plan = format!("[topology]\nrate_mbps = 12\nrtt_ms = 10\nbuffer_bdp = {bdp}\nbuffer_least_packets = 16\n");
+        scenario(&plan).unwrap().links[0].queue_packets
+    };
+    assert_eq!([0.2, 1.0, 4.0].map(of), [16, 16, 40]);
+}
+
+#[test]
+fn the_seed_draws_starts_and_round_trips_within_their_bounds() {
+    let plan = "[spread]\nstart_rtts = 1\nrtt = 0.02\n[topology]\nrtt_ms = 100\n[[flows]]\ncount = 50\nstart_s = 0.5\n";
+    let found = scenario(plan).unwrap();
+    let drawn = found.drawn(7);
+    assert_eq!(drawn, found.drawn(7));
+    assert_ne!(drawn, found.drawn(8));
+    assert_eq!(drawn, drawn.drawn(9), "drawn again, it stays");
+    let of = |value: fn(&FlowSpec) -> u64| drawn.flows.iter().map(value).collect::<std::collections::BTreeSet<_>>();
+    let (starts, rtts) = (of(|flow| flow.start_ns), of(|flow| flow.rtt_ns));
+    assert!(starts.len() == 50 && starts.iter().all(|start_ns| (500_000_000..600_000_000).contains(start_ns)));
+    assert!(rtts.len() == 50 && rtts.iter().all(|rtt_ns| (98_000_000..=102_000_000).contains(rtt_ns)));
+    assert!(*starts.first().unwrap() < 510_000_000 && *starts.last().unwrap() > 590_000_000);
+}
+
+#[test]
+fn a_walk_keeps_within_its_bounds_and_goes_everywhere() {
+    let plan = "[topology]\nrate_mbps = 50\n[[walks]]\nevery_ms = 10\nlowest = 0.2\nhighest = 1\nstep = 0.2\n";
+    let found = scenario(plan).unwrap();
+    assert!(found.changes.is_empty());
+    let drawn = found.drawn(3);
+    assert_eq!(drawn.changes.len(), 500);
+    assert_ne!(drawn.changes, found.drawn(4).changes);
+    let rates: Vec<u64> = drawn.changes.iter().filter_map(|change| change.rate_bps).collect();
+    assert!(rates.iter().all(|rate_bps| (10_000_000..=50_000_000).contains(rate_bps)));
+    assert!(rates.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 10_000_000));
+    assert!(*rates.iter().min().unwrap() < 12_000_000 && *rates.iter().max().unwrap() > 48_000_000);
+    assert!(scenario(&plan.replace("highest = 1", "highest = 0.1")).unwrap_err().contains("change places"));
+}
+
+#[test]
+fn impairments_are_on_the_way_there_and_losses_of_the_way_back_on_that_alone() {
+    let found = scenario(
+        "[topology]\nrate_mbps = 10\n[topology.impairments]\njitter_ms = 2\nbatch_ms = 4\nreorder = 0.01\nback_loss = 0.2\n",
+    );
+    let layout = Layout::of(&found.unwrap()).unwrap();
+    let (there, back) = layout.links[0];
+    let config = |edge: dfcp_sim::Edge| layout.graph.edges().nth(edge.index()).unwrap().2.clone();
+    let (there, back) = (config(there), config(back));
+    assert_eq!((there.jitter.as_millis(), there.batch.as_millis()), (2, 4));
+    assert_eq!((there.reorder, there.reorder_delay.as_millis()), (0.01, 5));
+    assert_eq!(there.loss, dfcp_netem::Loss::None);
+    assert_eq!(back.loss, dfcp_netem::Loss::bernoulli(0.2));
+    assert!(back.jitter.is_zero() && back.batch.is_zero() && back.reorder == 0.0);
+}
+
+#[test]
+fn a_policer_stands_in_for_the_queue() {
+    let policed = "[topology]\nrate_mbps = 10\n[topology.impairments]\npolicer_packets = 4\n";
+    let layout = Layout::of(&scenario(policed).unwrap()).unwrap();
+    let there = layout.graph.edges().nth(layout.links[0].0.index()).unwrap().2.clone();
+    assert_eq!(there.rate_bps, None);
+    assert_eq!(there.policer.map(|policer| (policer.rate_bps, policer.bucket_bytes)), Some((10_000_000, 6_000)));
+    let changed = scenario(&format!("[[time]]\nat_s = 1\nrate_mbps = 5\n{policed}"));
+    assert!(changed.unwrap_err().contains("the rate of a policer does not change"));
+    assert!(scenario(&policed.replace('4', "0")).unwrap_err().contains("a bucket which holds no packet"));
+}
+
+#[test]
+fn a_flow_which_goes_the_other_way_shares_no_bottleneck_there() {
+    let found = scenario("[topology]\nrate_mbps = 10\n[[flows]]\n[[flows]]\nis_back = true\n").unwrap();
+    assert_eq!(found.flows[0].share_bps, 10_000_000);
+    let layout = Layout::of(&found).unwrap();
+    let (there, back) = layout.links[0];
+    let [own_there, own_back] = layout.routes(1).unwrap();
+    assert!(own_there.contains(&back) && own_back.contains(&there));
+    assert!(layout.routes(0).unwrap()[0].contains(&there));
+}
+
+#[test]
+fn flows_stay_for_their_time_each_from_its_own_start() {
+    let found = scenario("[topology]\n[[flows]]\ncount = 3\nstart_s = 1\nstagger_s = 0.5\nstays_s = 2\n").unwrap();
+    let times: Vec<_> = found.flows.iter().map(|flow| (flow.start_ns, flow.stop_ns)).collect();
+    let ms = |ms: u64| ms * 1_000_000;
+    assert_eq!(times, [(1000, 3000), (1500, 3500), (2000, 4000)].map(|(from, to)| (ms(from), Some(ms(to)))));
+}
+
+#[test]
+fn ends_are_those_of_dfcp() {
+    let with = |ends: &str, transport: &str| {
+        scenario(&format!("[topology]\n[[flows]]\nends = {{ {ends} }}\ntransport = \"{transport}\"\n"))
+    };
+    assert!(with("app_mbps = 5, on_s = 1, off_s = 2, clock_ppm = -100, lie = 'losses'", "modern").is_ok());
+    assert!(with("receive_batch_ms = 1", "cubic").is_ok());
+    for (ends, transport, why) in [
+        ("read_mbps = 5", "cubic", "`ends` are those of DFCP"),
+        ("on_s = 1, off_s = 1", "modern", "need app_mbps"),
+        ("app_mbps = 5, on_s = 1", "modern", "belong together"),
+        ("app_mbps = 0", "modern", "app_mbps is 0"),
+        ("clock_ppm = 20000", "modern", "clock_ppm lies between"),
+        ("receive_memory_kib = 1", "modern", "receive_memory_kib: "),
+    ] {
+        let message = with(ends, transport).unwrap_err();
+        assert!(message.contains(why), "{ends}: {message}");
+    }
+}

@@ -119,7 +119,7 @@ fn write(
     (bin_ns, end_ns): (u64, u64),
     files: &mut Files,
 ) -> Result<Traced, TraceError> {
-    let scenario = &run.scenario;
+    let scenario = &run.scenario.drawn(run.seed);
     let mut simulation = Simulation::new(run.seed, (Verifier::default(), None));
     let built = build(scenario, &mut simulation)?;
     let unwatched = watch(&mut simulation, scenario, &built);
@@ -154,7 +154,8 @@ fn watch(simulation: &mut Watched, scenario: &Scenario, built: &Built) -> usize 
     let mut unwatched = 0;
     for id in simulation.links() {
         let config = simulation.link(id).config().clone();
-        if config.jitter.is_zero() && !is_changed(id) {
+        let keeps_pace = config.jitter.is_zero() && config.batch.is_zero() && config.reorder == 0.0;
+        if keeps_pace && !is_changed(id) {
             simulation.observer_mut().0.watch(id, config);
         } else {
             unwatched += 1;

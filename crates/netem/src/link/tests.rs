@@ -1,5 +1,5 @@
 use super::*;
-use crate::QueueLimit;
+use crate::{Policer, QueueLimit};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -315,4 +315,29 @@ fn one_impairment_does_not_change_another() {
     };
     let busy = lossy.clone().with_jitter(MS).with_duplicate(0.2).with_reorder(0.1, MS).with_rate_bps(1_000_000);
     assert_eq!(survivors(lossy), survivors(busy));
+}
+
+#[test]
+fn packets_leave_in_batches_and_in_order() {
+    // 100 bytes at 8 Mbit/s take 0.1 ms, and arrive 1 ms later.
+    let config = LinkConfig::default().with_rate_bps(8_000_000).with_delay(MS).with_batch(4 * MS);
+    let mut link = Link::new(config, 1).unwrap();
+    let arrived = stream(&mut link, 80, Duration::from_micros(100));
+    // Those which are there at 1.1 to 4 ms arrive at 4 ms, and so on; the last is there at 9 ms.
+    let of = |ms: u64| arrived.iter().filter(|(at_ns, _)| *at_ns == ms * 1_000_000).count();
+    assert_eq!([4, 8, 12].map(of), [30, 40, 10]);
+    assert!(arrived.iter().map(|(_, number)| *number).eq(0..80));
+    assert_conserved(&link);
+}
+
+#[test]
+fn what_exceeds_a_policer_is_dropped_and_the_rest_does_not_wait() {
+    // 8 Mbit/s are ten packets of 100 bytes per ms; twice as many come.
+    let policer = Policer { rate_bps: 8_000_000, bucket_bytes: 200 };
+    let mut link = Link::new(LinkConfig::default().with_delay(MS).with_policer(policer), 1).unwrap();
+    let arrived = stream(&mut link, 2_000, Duration::from_micros(50));
+    assert_eq!(arrived.len(), 1_001);
+    assert!(arrived.iter().all(|&(at_ns, number)| at_ns == 1_000_000 + u64::from(number) * 50_000));
+    assert_eq!(link.stats().queue_drops.packets, 999);
+    assert_conserved(&link);
 }

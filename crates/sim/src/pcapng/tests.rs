@@ -148,8 +148,14 @@ fn capture(limit_bytes: u64) -> (Vec<u8>, Captured) {
     let transports = [Transport::Tcp(tcp::Config::modern(Congestion::Cubic)), dfcp(classic), dfcp(modern)];
     let mut capture = Pcapng::at_senders(Vec::new(), transports.len()).unwrap().with_limit(limit_bytes);
     for transport in transports {
-        let flow =
-            FlowConfig { start: Time::ZERO, bytes: Some(300_000), forward: vec![there], back: vec![back], transport };
+        let flow = FlowConfig {
+            start: Time::ZERO,
+            stop: None,
+            bytes: Some(300_000),
+            forward: vec![there],
+            back: vec![back],
+            transport,
+        };
         let flow = simulation.add_flow(flow).unwrap();
         capture.describe(flow, simulation.end(flow, false));
     }

@@ -69,7 +69,12 @@ impl<O: Observer> Dumbbell<O> {
         let back = LinkConfig { rate_bps: path.bottleneck.rate_bps, ..LinkConfig::default() };
         let mut row = Row::new([(path.bottleneck, back)]);
         for flow in &flows {
-            let pair = Pair { access_bps: Some(path.access_bps), rtt: flow.rtt, jitter: Duration::ZERO };
+            let pair = Pair {
+                access_bps: Some(path.access_bps),
+                rtt: flow.rtt,
+                jitter: Duration::ZERO,
+                batch: Duration::ZERO,
+            };
             assert!(row.add_pair(pair, 0, 0));
         }
         let mut simulation = Simulation::new(path.seed, observer);
@@ -77,6 +82,7 @@ impl<O: Observer> Dumbbell<O> {
         let add = |(flow, (sender, receiver)): (Flow, _)| {
             let config = FlowConfig {
                 start: flow.start,
+                stop: None,
                 bytes: flow.bytes,
                 forward: network.route(sender, receiver).unwrap(),
                 back: network.route(receiver, sender).unwrap(),

@@ -18,7 +18,7 @@ pub(super) fn start(ends: &Ends<'_>, config: DfcpConfig) -> Result<(), String> {
     // As in the simulator: the documents carry classic in IP itself.
     let carrier = if ends.spec.transport.kind == Kind::Classic { Carrier::RAW_IP } else { Carrier::Udp };
     let (from, to) = (ends.sender_address(), ends.receiver_address());
-    let DfcpConfig { sender, receiver } = config;
+    let DfcpConfig { sender, receiver, .. } = config;
     let bind = |addr, accept| move || Endpoint::bind_with_clock(carrier, addr, accept, clock::instant);
     let listener = ends.at(ends.receiver, "DFCP", bind(to, Some(receiver.into())))?;
     let endpoint = ends.at(ends.sender, "DFCP", bind(from, None))?;

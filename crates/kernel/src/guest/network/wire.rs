@@ -68,6 +68,8 @@ fn unsupported(link: &LinkConfig) -> Option<&'static str> {
         (has_weights, "flows have no weights in the kernel"),
         (link.queue.bytes.is_some(), "queues are limited in packets in the kernel"),
         (link.reorder > 0.0, "links keep order in the kernel"),
+        (!link.batch.is_zero(), "links do not gather packets in the kernel"),
+        (link.policer.is_some(), "links have no policers in the kernel"),
         (link.duplicate > 0.0 || link.corrupt > 0.0, "links neither duplicate nor corrupt packets in the kernel"),
         (!link.blackouts.is_empty(), "links have no blackouts in the kernel"),
     ];
@@ -258,7 +260,7 @@ fn seed_of(seed: u64, edge: usize, drawn: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dfcp_netem::{Drr, QueueLimit, Wfq};
+    use dfcp_netem::{Drr, Policer, QueueLimit, Wfq};
 
     use super::*;
 
@@ -272,6 +274,8 @@ mod tests {
             link().with_discipline(Discipline::Drr(weighted)),
             link().with_loss(Loss::Trace([true].into())),
             link().with_jitter(JITTER_MAX),
+            link().with_batch(Duration::from_millis(1)),
+            link().with_policer(Policer { rate_bps: 1, bucket_bytes: 1 }),
             link().with_queue(QueueLimit::bytes(1)),
             link().with_reorder(0.1, JITTER_MAX),
             link().with_duplicate(0.1),

@@ -1,0 +1,61 @@
+use super::*;
+use crate::plan::Source;
+use crate::scenario::resolve;
+
+/// 12 Mbit/s, on which a full packet lasts 1 ms, and a round trip of 40 ms.
+fn scenario(rest: &str) -> Scenario {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n\
+         [topology]\nrate_mbps = 12\nrtt_ms = 40\n{rest}[[series]]\nlabel = \"CUBIC\"\ntransport = \"cubic\"\n\
+         [metrics]\nplot = [\"jain\"]\n"
+    );
+    let source = Source::parse("t.toml", &text).unwrap();
+    resolve(&source.plan, &source.plan.series[0].get_ref().transport).unwrap()
+}
+
+/// Ticks of 1 ms in each of which `packets` are carried and 1 in 10 is dropped, up to the time given.
+fn run(scenario: &Scenario, course: &[(u64, u64, u64)]) -> Settled {
+    let mut settling = Settling::new(scenario);
+    let mut link = LinkReading { rate_bps: 12_000_000, ..LinkReading::default() };
+    let mut now_ms = 0;
+    for &(until_ms, packets, rate_bps) in course {
+        while now_ms < until_ms {
+            now_ms += 1;
+            link.carried_bytes += packets * 1500;
+            link.offered += 10;
+            link.queue_drops += packets;
+            link.rate_bps = rate_bps;
+            settling.tick(now_ms * TICK_NS, &link);
+        }
+    }
+    settling.finish(now_ms * TICK_NS)
+}
+
+#[test]
+fn a_path_is_used_from_the_first_round_trip_on_that_is_nearly_full() {
+    let settled = run(&scenario(""), &[(100, 0, 12_000_000), (500, 1, 12_000_000)]);
+    // A window of 40 ticks with 36 full ones began at 96 ms and ended at 136 ms; 40 ms later 76 of 1760 were dropped.
+    assert_eq!(settled.started_ns, Some(96 * TICK_NS));
+    assert_eq!(settled.start_dropped, Some(76.0 / 1760.0));
+    assert_eq!(settled.recovery_ns, None);
+    let never = run(&scenario(""), &[(400, 0, 12_000_000)]);
+    assert_eq!(never, Settled { started_ns: None, recovery_ns: None, start_dropped: Some(0.0) });
+}
+
+#[test]
+fn a_burst_shorter_than_a_round_trip_is_no_start() {
+    let settled = run(&scenario(""), &[(20, 1, 12_000_000), (200, 0, 12_000_000), (300, 1, 12_000_000)]);
+    assert_eq!(settled.started_ns, Some(196 * TICK_NS));
+}
+
+#[test]
+fn the_longest_time_after_a_change_counts() {
+    let changes = "[[time]]\nat_s = 1\nrate_mbps = 24\n[[time]]\nat_s = 2\nrate_mbps = 12\n";
+    // The second half is used 200 ms after the first change, the first half at once after the second.
+    let course = [(1000, 1, 12_000_000), (1200, 1, 24_000_000), (2000, 2, 24_000_000), (3000, 1, 12_000_000)];
+    let recovery_ns = run(&scenario(changes), &course).recovery_ns;
+    assert_eq!(recovery_ns, Some(192 * TICK_NS));
+    // One which is never made up for lasts until the next.
+    let course = [(1000, 1, 12_000_000), (2000, 1, 24_000_000), (3000, 1, 12_000_000)];
+    assert_eq!(run(&scenario(changes), &course).recovery_ns, Some(1_000 * TICK_NS));
+}

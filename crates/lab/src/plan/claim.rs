@@ -1,0 +1,114 @@
+//! What the documents claim, as a plan says it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::expand::Level;
+
+/// `[[claims]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name, such as S1.2.
+    pub id: String,
+    /// What the document says.
+    pub says: String,
+    /// Where from: N a number in the text, Q a statement, D a derivation of ours.
+    pub tag: Tag,
+    /// The test.
+    pub kind: ClaimKind,
+    /// The series it is about.
+    pub series: String,
+    /// Another series, for `ratio` and `order`.
+    pub to: Option<String>,
+    /// Where: for each swept parameter a value, a list, or a range. Absent: everywhere.
+    #[serde(default)]
+    pub at: BTreeMap<String, Where>,
+    /// Which metric; absent: the first that is drawn.
+    pub metric: Option<String>,
+    /// Which flow, counted from 1; absent: the mean over all.
+    pub flow: Option<usize>,
+    /// `ratio` and `order`: which flow of `to`; absent: the same.
+    pub to_flow: Option<usize>,
+    /// `value` and `ratio`: lower and upper end of what agrees.
+    pub within: Option<(f64, f64)>,
+    /// `order`: the series is at least this many times the other. Default 1.
+    pub factor: Option<f64>,
+    /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
+    /// the flows at most.
+    pub tolerance: Option<f64>,
+    /// `value`, `ratio`, `order` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
+    pub share: Option<f64>,
+    /// `monotone`: whether it falls instead of rising.
+    #[serde(default)]
+    pub falls: bool,
+    /// Why it may fail to be reproduced, if that is known; otherwise a failure means that the result differs.
+    pub because: Option<String>,
+}
+
+/// Where a claim comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Tag {
+    /// A number given in the text.
+    N,
+    /// A qualitative statement.
+    Q,
+    /// A derivation of ours.
+    D,
+}
+
+/// How a claim is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimKind {
+    /// A metric lies in `within`.
+    Value,
+    /// A metric of `series` over the same of `to` lies in `within`.
+    Ratio,
+    /// A metric of `series` is at least `factor` times the same of `to`.
+    Order,
+    /// A metric hardly changes over the sweep.
+    Flat,
+    /// A metric rises (or falls) along the sweep.
+    Monotone,
+    /// The flows of a series get the same.
+    Equal,
+}
+
+/// Values of a swept parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Where {
+    /// These.
+    Any(Vec<toml::Value>),
+    /// From `min` to `max`.
+    Range(Range),
+    /// This.
+    Is(toml::Value),
+}
+
+/// A range of numbers, both ends included.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// Lower end.
+    pub min: Option<f64>,
+    /// Upper end.
+    pub max: Option<f64>,
+}
+
+impl Where {
+    /// Whether `level` is one of these.
+    #[must_use]
+    pub fn has(&self, level: &Level) -> bool {
+        match self {
+            Self::Is(value) => Level::of(value) == *level,
+            Self::Any(values) => values.iter().any(|value| Level::of(value) == *level),
+            Self::Range(range) => {
+                let Level::Number(x) = level else { return false };
+                range.min.is_none_or(|min| *x >= min) && range.max.is_none_or(|max| *x <= max)
+            }
+        }
+    }
+}

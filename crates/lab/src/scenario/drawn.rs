@@ -1,0 +1,55 @@
+//! What the seed of a run draws of its scenario, before anything runs it.
+
+use super::random::Draw;
+use super::{ChangeSpec, Scenario, WalkSpec};
+
+/// More changes than that no run has: 10 000 s in steps of 10 ms.
+const CHANGES_MAX: u64 = 1_000_000;
+
+impl Scenario {
+    /// The scenario as the run with this seed makes it: flows start and walk as drawn. Drawn again, it stays.
+    #[must_use]
+    pub fn drawn(&self, seed: u64) -> Self {
+        let mut drawn = Self { walks: Vec::new(), spread: super::Spread::default(), ..self.clone() };
+        // Another sequence than those of the links, which the simulation draws from the same seed.
+        let mut random = Draw(seed ^ 0x5851_F42D_4C95_7F2D);
+        for flow in &mut drawn.flows {
+            let later = self.spread.start_rtts * random.unit();
+            let longer = self.spread.rtt * random.even((-1.0, 1.0));
+            flow.start_ns += (later * flow.rtt_ns as f64).round() as u64;
+            flow.rtt_ns = (flow.rtt_ns as f64 * (1.0 + longer)).round() as u64;
+        }
+        for walk in &self.walks {
+            drawn.changes.extend(self.steps(walk, &mut random));
+        }
+        drawn.changes.sort_by_key(|change| change.at_ns);
+        drawn
+    }
+
+    /// The changes of a walk, which begins at its upper end and is thrown back from both.
+    fn steps(&self, walk: &WalkSpec, random: &mut Draw) -> Vec<ChangeSpec> {
+        let (low, high) = walk.within;
+        let rate_bps = self.links.get(walk.link).map_or(0, |link| link.rate_bps) as f64;
+        let mut share = high;
+        let count = (self.duration_ns / walk.every_ns.max(1)).min(CHANGES_MAX);
+        let step = |number: u64| {
+            share += walk.step * random.even((-1.0, 1.0));
+            if share > high {
+                share = 2.0 * high - share;
+            }
+            if share < low {
+                share = 2.0 * low - share;
+            }
+            share = share.clamp(low, high);
+            ChangeSpec {
+                at_ns: number * walk.every_ns,
+                link: walk.link,
+                rate_bps: Some((rate_bps * share).round().max(1.0) as u64),
+                delay_ns: None,
+                own_loss: false,
+                loss: None,
+            }
+        };
+        (1..=count).map(step).collect()
+    }
+}

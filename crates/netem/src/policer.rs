@@ -1,0 +1,88 @@
+//! A policer: a token bucket in front of a link, without a queue.
+
+use std::num::NonZeroU64;
+
+use dfcp_time::Time;
+
+use crate::config::ConfigError;
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// What a policer lets through: a packet for which the bucket has tokens passes at once, any other is dropped (the
+/// single-rate two-colour form of RFC 2697, whose red packets are dropped).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// The rate at which the bucket fills, bit/s.
+    pub rate_bps: u64,
+    /// What it holds, bytes; at the start it is full. A packet which is larger never passes.
+    pub bucket_bytes: u32,
+}
+
+impl Policer {
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+        NonZeroU64::new(self.rate_bps).map(drop).ok_or(ConfigError::ZeroRate)?;
+        if self.bucket_bytes > 0 {
+            return Ok(());
+        }
+        let (value, min, max) = (0, 1, u32::MAX.into());
+        Err(ConfigError::OutOfRange { name: "a policer's bucket", value, min, max })
+    }
+
+    fn full(self) -> u128 {
+        u128::from(self.bucket_bytes) * 8 * NS_PER_S
+    }
+}
+
+/// A policer at work. Tokens are counted in bit·ns/s, of which a rate of R bit/s makes R per nanosecond.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenBucket {
+    policer: Policer,
+    tokens: u128,
+    /// When `tokens` was true.
+    at: Time,
+}
+
+impl TokenBucket {
+    pub(crate) fn new(policer: Policer) -> Self {
+        Self { policer, tokens: policer.full(), at: Time::ZERO }
+    }
+
+    /// Whether a packet passes at `now`.
+    pub(crate) fn passes(&mut self, now: Time, size_bytes: u32) -> bool {
+        let elapsed_ns = now.as_ns().saturating_sub(self.at.as_ns());
+        self.at = self.at.max(now);
+        let filled = self.tokens + u128::from(elapsed_ns) * u128::from(self.policer.rate_bps);
+        self.tokens = filled.min(self.policer.full());
+        let needed = u128::from(size_bytes) * 8 * NS_PER_S;
+        let passes = needed <= self.tokens;
+        if passes {
+            self.tokens -= needed;
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_bucket_passes_a_burst_and_then_the_rate() {
+        // 8 Mbit/s are 1000 bytes per ms.
+        let mut bucket = TokenBucket::new(Policer { rate_bps: 8_000_000, bucket_bytes: 3_000 });
+        let mut passed_at = |ms: u64| bucket.passes(Time::from_ms(ms), 1_000);
+        assert_eq!([0, 0, 0, 0].map(&mut passed_at), [true, true, true, false]);
+        assert_eq!([1, 1, 2].map(&mut passed_at), [true, false, true]);
+        // Idle time fills it up to its size and no further.
+        assert_eq!([100, 100, 100, 100].map(&mut passed_at), [true, true, true, false]);
+    }
+
+    #[test]
+    fn in_the_long_run_the_rate_passes_whatever_comes() {
+        let policer = Policer { rate_bps: 12_345_678, bucket_bytes: 15_000 };
+        let mut bucket = TokenBucket::new(policer);
+        let passed = (0..100_000_u64).filter(|step| bucket.passes(Time::from_us(step * 137), 1_500)).count();
+        let rate_bps = passed as f64 * 12_000.0 / (100_000.0 * 137e-6);
+        assert!((rate_bps / 12_345_678.0 - 1.0).abs() < 0.002, "{rate_bps}");
+    }
+}
