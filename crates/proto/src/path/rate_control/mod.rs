@@ -74,6 +74,8 @@ pub(crate) struct RateControl {
     policy: Policy,
     datagram_bits: f64,
     max_bps: f64,
+    /// What the caller says is the least rate, whatever this controller finds; 0 is none.
+    floor_bps: f64,
     history: History,
     mode: Mode,
     /// Datagrams per least round trip.
@@ -107,6 +109,7 @@ impl RateControl {
             policy: Policy::default(),
             datagram_bits: datagram_bytes as f64 * 8.0,
             max_bps: f64::INFINITY,
+            floor_bps: 0.0,
             history,
             mode: Mode::Train,
             window: TRAIN,
@@ -133,6 +136,25 @@ impl RateControl {
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
     }
 
+    /// The rate is never less than this from now on, which does not exceed the greatest.
+    pub(crate) fn set_floor(&mut self, floor_bps: u64) {
+        let floor_bps = floor_bps as f64;
+        if self.floor_bps == floor_bps {
+            return;
+        }
+        // A window which only the old floor held up comes down with it.
+        if self.floor_bps > floor_bps && self.found_bps() <= self.floor_bps {
+            self.window = (self.window * floor_bps / self.floor_bps).max(WINDOW_MIN);
+        }
+        self.floor_bps = floor_bps;
+        self.set_rate();
+    }
+
+    /// Whether the rate is no more than this, by what was found.
+    pub(crate) fn finds_at_most(&self, bps: u64) -> bool {
+        self.found_bps() <= bps as f64
+    }
+
     /// The rate of now; `None` is that of the line, for the datagrams of a train.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
@@ -145,7 +167,8 @@ impl RateControl {
             None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * steady::EBB_PART,
             None => self.rate_bps,
         };
-        Some(rate_bps.clamp(RATE_MIN_BPS, self.max_bps.max(RATE_MIN_BPS)) as u64)
+        let least_bps = self.floor_bps.max(RATE_MIN_BPS);
+        Some(rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64)
     }
 
     /// How many datagrams may be in flight.
@@ -192,9 +215,15 @@ impl RateControl {
     }
 
     fn set_rate(&mut self) {
+        // What the floor has sent is judged as what it was: a window of that size.
+        self.window = self.window.max(self.floor_bps / self.datagram_bits * self.history.rtt());
+        self.rate_bps = self.found_bps().max(self.floor_bps);
+    }
+
+    fn found_bps(&self) -> f64 {
         let rtt_s = self.history.rtt();
         let queue_s = self.history.queue_lately((rtt_s / 8.0).max(0.002));
-        self.rate_bps = self.window / (rtt_s + queue_s) * self.datagram_bits;
+        self.window / (rtt_s + queue_s) * self.datagram_bits
     }
 
     /// What is sent from now on is judged when `part` of a window has been.
