@@ -21,7 +21,7 @@ use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
 use crate::contact::{Contact, Next};
 use crate::seal::Seal;
 use crate::transport::{
-    Acceptor, DataDatagrams, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
+    Acceptor, DataDatagrams, FoundRate, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
 };
 use crate::units::RateArg;
 use crate::{output, units};
@@ -285,6 +285,8 @@ impl Transport for Stream {
         Some(PathSample {
             loss: PathSample::evident_loss(stats.loss, stats.sent.source),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
+            queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
+            found: stats.rate_control.as_ref().map(FoundRate::from),
             datagrams_sent: stats.segments_sent,
             data_datagrams: DataDatagrams {
                 source: stats.sent.source,

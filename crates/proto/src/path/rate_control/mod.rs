@@ -5,6 +5,7 @@
 //! happens: what is lost while the queue is short is the path's own, and does not count. Short trains tell the capacity of
 //! the path and so the own share of it; a smaller share waits for more queue, which makes shares equal.
 //!
+//! * [`account`]: what users are told.
 //! * [`history`]: what reports say of arrivals: delays, losses, rates between two of our datagrams.
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
@@ -15,6 +16,7 @@
 //!
 //! Floating-point numbers are added, multiplied, divided and rooted alone, which every machine does alike: a seed is a run.
 
+mod account;
 mod capacity;
 mod cubic;
 pub(crate) mod history;
@@ -29,6 +31,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
@@ -76,6 +79,8 @@ pub(crate) struct RateControl {
     max_bps: f64,
     /// What the caller says is the least rate, whatever this controller finds; 0 is none.
     floor_bps: f64,
+    /// The floor has held the window up since the last round: what is lost then is no sign of the path.
+    is_held_up: bool,
     history: History,
     mode: Mode,
     /// Datagrams per least round trip.
@@ -93,6 +98,7 @@ pub(crate) struct RateControl {
     ebb: Ebb,
     longer_path: LongerPath,
     rivals: Rivals,
+    account: Account,
     /// Of the start.
     is_first_round: bool,
     /// Whether the path was all ours when it was full last.
@@ -110,6 +116,7 @@ impl RateControl {
             datagram_bits: datagram_bytes as f64 * 8.0,
             max_bps: f64::INFINITY,
             floor_bps: 0.0,
+            is_held_up: false,
             history,
             mode: Mode::Train,
             window: TRAIN,
@@ -123,6 +130,7 @@ impl RateControl {
             ebb: Ebb::new(now),
             longer_path: LongerPath::default(),
             rivals: Rivals::new(now),
+            account: Account::default(),
             is_first_round: true,
             is_alone: true,
         };
@@ -167,8 +175,12 @@ impl RateControl {
             None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * steady::EBB_PART,
             None => self.rate_bps,
         };
+        Some(self.within_bounds(rate_bps))
+    }
+
+    fn within_bounds(&self, rate_bps: f64) -> u64 {
         let least_bps = self.floor_bps.max(RATE_MIN_BPS);
-        Some(rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64)
+        rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64
     }
 
     /// How many datagrams may be in flight.
@@ -211,12 +223,18 @@ impl RateControl {
             self.judge_later_train();
         }
         self.longer_path.judge(&mut self.history, self.path_loss.share);
+        // In the start nobody knows yet whose a loss is.
+        let is_known = !matches!(self.mode, Mode::Train | Mode::Start);
+        self.account.note(&self.history, is_known.then_some(self.path_loss.share));
         self.set_rate();
     }
 
     fn set_rate(&mut self) {
         // What the floor has sent is judged as what it was: a window of that size.
-        self.window = self.window.max(self.floor_bps / self.datagram_bits * self.history.rtt());
+        let least = self.floor_bps / self.datagram_bits * self.history.rtt();
+        if self.window < least {
+            (self.window, self.is_held_up) = (least, true);
+        }
         self.rate_bps = self.found_bps().max(self.floor_bps);
     }
 

@@ -177,6 +177,33 @@ fn a_floor_holds_whatever_is_found_and_comes_down_when_it_is_lowered() {
     assert!(used > 0.85 && queue_s < 0.05, "{used}, {queue_s}");
 }
 
+/// What the path loses by itself, and what the queue has no room for.
+#[test]
+fn users_are_told_whose_the_losses_are() {
+    for (loses_every, path_loss) in [(0, 0.0), (10, 0.1), (4, 0.25)] {
+        let (mut path, mut control) = (Path::new(50.0, 40.0, 200.0, loses_every), control(40.0));
+        path.run(&mut control, 6.0);
+        let stats = control.stats();
+        assert_eq!(stats.phase, crate::RatePhase::Steady);
+        assert!((stats.path_loss - path_loss).abs() < 0.03, "{path_loss}: {stats:?}");
+        let told = stats.loss_of_path().expect("thousands were judged");
+        assert!((told - path_loss).abs() < 0.01, "{path_loss}: {stats:?}");
+        assert!(stats.own_loss().is_some_and(|loss| loss < 0.02), "{path_loss}: {stats:?}");
+        assert!(stats.capacity_bps.is_some_and(|bps| (bps as f64 / 50e6 - 1.0).abs() < 0.1), "{stats:?}");
+        // Now a third of what it sends finds the queue full.
+        let (sent, received) = (path.sent, path.received);
+        control.set_floor(75_000_000);
+        path.run(&mut control, 6.0);
+        let now = control.stats();
+        let judged = (now.datagrams_judged - stats.datagrams_judged) as f64;
+        let lost = (now.datagrams_lost_in_queue - stats.datagrams_lost_in_queue) as f64 / judged;
+        let all = 1.0 - (path.received - received) as f64 / (path.sent - sent) as f64;
+        let own = 1.0 - (1.0 - all) / (1.0 - path_loss);
+        assert!(own > 0.2, "nothing was tested: {own}");
+        assert!((lost - own).abs() < 0.05, "{path_loss}: {own}, told {lost}: {now:?}");
+    }
+}
+
 #[test]
 fn a_floor_below_what_is_found_changes_nothing() {
     let filled = |floor_bps| {
@@ -246,6 +273,9 @@ proptest! {
             prop_assert!(control.target_s() >= 0.0);
             prop_assert!((0.0..=0.9).contains(&control.path_loss.share), "{:?}", control.path_loss);
             prop_assert!(control.in_flight_max() > 0);
+            let told = control.stats();
+            prop_assert!(told.datagrams_lost_in_queue <= told.datagrams_lost, "{:?}", told);
+            prop_assert!(told.datagrams_lost <= told.datagrams_judged, "{:?}", told);
             prop_assert!(control.rate_bps().is_none_or(|bps| bps >= floor_bps), "{:?}", control);
             if let Some(mbps) = max_mbps {
                 prop_assert!(control.rate_bps().is_some_and(|bps| bps <= mbps * 1_000_000));

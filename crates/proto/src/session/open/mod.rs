@@ -177,6 +177,10 @@ impl Open {
     /// Figures of what is open, or was until the session ended.
     pub(super) fn add_stats(&self, config: &Config, stats: &mut Stats) {
         stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
+        if let Some(control) = &self.rate_control {
+            stats.rate_bps = self.within_cap(control.steady_bps());
+            stats.rate_control = Some(control.stats());
+        }
         if let Some(guarded_bps) = self.guarded_bps(config) {
             stats.breaker = self.breaker.state();
             if self.breaker.is_limiting() {

@@ -56,6 +56,11 @@ impl Open {
         own.into_iter().chain(cap_bps(self.peer_rate_max_bps)).min()
     }
 
+    /// This rate, or the peer's cap if that is less.
+    pub(super) fn within_cap(&self, rate_bps: u64) -> u64 {
+        cap_bps(self.peer_rate_max_bps).map_or(rate_bps, |cap| cap.min(rate_bps))
+    }
+
     /// The rate which the breaker guards: one that is kept whatever becomes of the path. Of an automatic one, whose controller does
     /// the breaker's work (\[auto-9\]), that is the least. `None` without one.
     pub(super) fn guarded_bps(&self, config: &Config) -> Option<u64> {
