@@ -80,11 +80,19 @@ pub struct PathArgs {
     /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit; `auto` for what the path has room for, sharing it as
     /// one flow of TCP does (auto:high as two, auto:low for what others leave); or `line` for as fast as interface
     /// and peer take it, without circuit breaker (it starves others on a shared path) [default: 100mbit]
-    #[arg(long)]
+    #[arg(long, value_name = "RATE|auto|line")]
     pub rate: Option<RateArg>,
     /// With `--rate auto`: never more than this
-    #[arg(long, value_parser = units::rate)]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub max_rate: Option<u64>,
+    /// With `--rate auto`: never less than this by its own estimate. The other side's --max-receive-rate and the circuit breaker
+    /// stand above it
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub min_rate: Option<u64>,
+    /// The most that each peer may send to this side, whatever its own rate; declared to it when it connects [default: no
+    /// limit]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "insecure_classic")]
+    pub max_receive_rate: Option<u64>,
     /// What carries the datagrams, the same on both sides: udp, or raw-ip for IP itself (protocol 253; raw-ip:254 for the
     /// other experimental number), which works on Linux only, needs the capability CAP_NET_RAW (root, or setcap
     /// cap_net_raw+ep on the program) and seldom passes address translation
@@ -398,8 +406,11 @@ impl PathArgs {
                 format!("rate {} (circuit breaker {breaker})", units::human_rate(rate_bps as f64))
             }
             Some(RateArg::Auto(_)) => {
-                let most = self.max_rate.map(|bps| format!(", at most {}", units::human_rate(bps as f64)));
-                format!("rate: {}{}, found while it sends", self.rate(), most.unwrap_or_default())
+                let bound = |words, bps: Option<u64>| {
+                    bps.map_or_else(String::new, |bps| format!(", {words} {}", units::human_rate(bps as f64)))
+                };
+                let (least, most) = (bound("at least", self.min_rate), bound("at most", self.max_rate));
+                format!("rate: {}{least}{most}, found while it sends", self.rate())
             }
             Some(RateArg::Line) => "rate: line, as fast as interface and peer take it (circuit breaker off)".to_owned(),
         }

@@ -19,12 +19,12 @@ use serde_json::json;
 use crate::admission::Ways;
 use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
 use crate::contact::{Contact, Next};
-use crate::output;
 use crate::seal::Seal;
 use crate::transport::{
-    Acceptor, DataDatagrams, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
+    Acceptor, DataDatagrams, FoundRate, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
 };
 use crate::units::RateArg;
+use crate::{output, units};
 
 /// Says on standard error what the user should know before anything runs: rate, parameters and carrier, unless a program reads
 /// along, and in any case that nothing protects the connection, if that was asked for.
@@ -219,14 +219,23 @@ fn plain_config(args: &PathArgs) -> anyhow::Result<Config> {
 /// The rate of the command line holds in either profile: classic, too, is paced unless told otherwise.
 fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> {
     let rate = args.rate();
-    if args.max_rate.is_some() && !matches!(rate, RateArg::Auto(_)) {
-        bail!("--max-rate limits --rate auto, and the rate is {rate}: leave it out, or give --rate auto");
+    for (flag, bound) in [("--max-rate", args.max_rate), ("--min-rate", args.min_rate)] {
+        if bound.is_some() && !matches!(rate, RateArg::Auto(_)) {
+            bail!("{flag} bounds --rate auto, and the rate is {rate}: leave it out, or give --rate auto");
+        }
+    }
+    if let (Some(least), Some(most)) = (args.min_rate, args.max_rate)
+        && least > most
+    {
+        let (least, most) = (units::human_rate(least as f64), units::human_rate(most as f64));
+        bail!("--min-rate {least} is more than --max-rate {most}: lower the one or raise the other");
     }
     config.rate = match rate {
         RateArg::Bps(rate_bps) => Rate::Fixed { rate_bps },
         RateArg::Line => Rate::Line,
-        RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate },
+        RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate, min_bps: args.min_rate },
     };
+    config.receive_rate_max_bps = args.max_receive_rate.unwrap_or_default();
     Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
 
@@ -276,6 +285,8 @@ impl Transport for Stream {
         Some(PathSample {
             loss: PathSample::evident_loss(stats.loss, stats.sent.source),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
+            queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
+            found: stats.rate_control.as_ref().map(FoundRate::from),
             datagrams_sent: stats.segments_sent,
             data_datagrams: DataDatagrams {
                 source: stats.sent.source,

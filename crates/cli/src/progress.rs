@@ -236,8 +236,12 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
         _ => {}
     }
     // Receivers send acknowledgements only, whose figures say nothing about the transfer.
-    if let Some(loss) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()).and_then(|path| path.loss) {
-        text += &format!("  loss {:.1} %", 100.0 * loss);
+    if let Some(path) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()) {
+        // What an automatic rate has found says less than the rate at which the file goes, which is there already.
+        let losses = path.found.and_then(|found| found.losses());
+        for figure in [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten() {
+            text += &format!("  {figure}");
+        }
     }
     if snapshot.silence >= SILENCE_SHOWN {
         text += &format!("  {}", output::nothing_heard(snapshot.silence));
@@ -289,7 +293,7 @@ fn summary(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{DataDatagrams, Wasted};
+    use crate::transport::{DataDatagrams, FoundRate, Wasted};
 
     const fn path() -> PathSample {
         PathSample {
@@ -301,6 +305,8 @@ mod tests {
             ip_bytes_sent: 1_100_000,
             bytes_acknowledged: 1_000_000,
             carried_rate_bps: None,
+            queue_ms: Some(3.21),
+            found: None,
         }
     }
 
@@ -328,6 +334,15 @@ mod tests {
         assert_eq!(message(&early, None), "1.00 MB of 2.00 MB");
         let silent = Snapshot { silence: Duration::from_millis(5900), ..half_way() };
         assert!(message(&silent, None).ends_with("  nothing heard for 5 s"));
+        let found = Some(FoundRate {
+            datagrams_judged: 500,
+            datagrams_lost: 30,
+            datagrams_lost_in_queue: 5,
+            ..FoundRate::default()
+        });
+        let automatic = Snapshot { path: Some(PathSample { found, ..path() }), ..half_way() };
+        let line = "1.00 MB of 2.00 MB  8.00 Mbit/s  1.0 s left  queue 3.2 ms  loss 5.0 % + 1.0 % own";
+        assert_eq!(message(&automatic, rate(2000)), line);
         let sent = Snapshot { done_bytes: 2_000_000, ..half_way() };
         assert!(message(&sent, rate(2000)).contains("confirming"));
         let receiver = Snapshot { total_bytes: None, ..half_way() };

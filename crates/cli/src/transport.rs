@@ -1,5 +1,6 @@
 //! What the commands need of a connection: bytes both ways, and figures about the path.
 
+mod found;
 #[cfg(test)]
 pub(crate) mod memory;
 
@@ -14,6 +15,7 @@ use dfcp::ParameterError;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+pub use self::found::{FoundRate, Losses, Phase};
 use crate::seal::Seal;
 use crate::units;
 
@@ -31,6 +33,10 @@ pub struct PathSample {
     pub loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
+    /// How long this end's datagrams wait on their way, ms, whoever fills the queue; `None` while it is unknown.
+    pub queue_ms: Option<f64>,
+    /// What the automatic rate has found; `None` with another one.
+    pub found: Option<FoundRate>,
     /// Datagrams sent by this end, of every kind.
     pub datagrams_sent: u64,
     /// Data datagrams among them, by reason.
@@ -137,6 +143,8 @@ impl PathSample {
         Self {
             loss: self.loss,
             rtt_ms: self.rtt_ms,
+            queue_ms: self.queue_ms,
+            found: self.found.map(|found| found.since(&earlier.found.unwrap_or_default())),
             datagrams_sent: self.datagrams_sent.saturating_sub(earlier.datagrams_sent),
             data_datagrams: DataDatagrams {
                 source: sent.source.saturating_sub(before.source),
@@ -155,10 +163,26 @@ impl PathSample {
         }
     }
 
-    /// Loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
+    /// Rate found, queue, loss, overhead and waste for people, as far as they are known: `loss 9.9 %`, ...
     pub fn describe(&self) -> Vec<String> {
-        let loss = self.loss.map(|loss| format!("loss {:.1} %", 100.0 * loss));
-        loss.into_iter().chain(self.describe_surplus()).collect()
+        let losses = self.found.and_then(|found| found.losses());
+        let known = [self.found.map(|found| found.describe()), self.describe_queue(), self.describe_loss(losses)];
+        known.into_iter().flatten().chain(self.describe_surplus()).collect()
+    }
+
+    /// The queue for people; where the rate is not automatic, nobody asked for it.
+    pub fn describe_queue(&self) -> Option<String> {
+        let queue_ms = self.queue_ms.filter(|_| self.found.is_some())?;
+        Some(format!("queue {queue_ms:.1} ms"))
+    }
+
+    /// The loss for people: the path's own and the sender's where it is known which is which.
+    pub fn describe_loss(&self, losses: Option<Losses>) -> Option<String> {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        match losses {
+            Some(losses) => Some(format!("loss {} + {} own", percent(losses.path), percent(losses.own))),
+            None => self.loss.map(|loss| format!("loss {}", percent(loss))),
+        }
     }
 
     /// Overhead and waste for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
@@ -176,8 +200,10 @@ impl PathSample {
     /// found.
     pub fn advice(&self) -> Option<String> {
         let rate_bps = self.carried_rate_bps?;
+        // An automatic rate is never faster than the path for long unless it was told to be.
+        let flag = if self.found.is_some() { "--min-rate" } else { "--rate" };
         Some(format!(
-            "the sender was faster than the path, which carries about {}; --rate {} there wastes less",
+            "the sender was faster than the path, which carries about {}; {flag} {} there wastes less",
             units::human_rate(rate_bps as f64),
             units::rate_argument(rate_bps)
         ))
@@ -377,6 +403,8 @@ mod tests {
         let path = PathSample { carried_rate_bps: Some(4_963_000), ..PathSample::default() };
         let advice = path.advice().unwrap();
         assert!(advice.contains("4.96 Mbit/s") && advice.contains("--rate 4.9mbit"), "{advice}");
+        let advice = PathSample { found: Some(FoundRate::default()), ..path }.advice().unwrap();
+        assert!(advice.contains("; --min-rate 4.9mbit"), "{advice}");
     }
 
     #[test]
@@ -390,6 +418,13 @@ mod tests {
             ip_bytes_sent: 9 * by,
             bytes_acknowledged: 10 * by,
             carried_rate_bps: None,
+            queue_ms: None,
+            found: Some(FoundRate {
+                datagrams_judged: 11 * by,
+                datagrams_lost: 2 * by,
+                datagrams_lost_in_queue: by,
+                ..FoundRate::default()
+            }),
         };
         assert_eq!(counted(7).since(&counted(5)), PathSample { loss: Some(7.0), ..counted(2) });
         assert_eq!(counted(5).since(&counted(7)), PathSample { loss: Some(5.0), ..counted(0) });

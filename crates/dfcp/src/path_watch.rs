@@ -26,7 +26,7 @@ use crate::limits;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct PathEstimates {
-    /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
+    /// The rate at which data leave now, bits of IP packets per second: the configured or found one, or less where the peer or the
     /// circuit breaker holds it down. `None` at line rate.
     pub rate_bps: Option<u64>,
     /// Bits per second which the peer says arrive there.

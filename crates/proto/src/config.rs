@@ -69,6 +69,9 @@ pub enum Rate {
         policy: Policy,
         /// Never more than this, bits of IP packets per second; `None` is no limit.
         max_bps: Option<u64>,
+        /// Never less than this by its own estimate, bits of IP packets per second; `None` is no such floor. The peer's cap and the
+        /// circuit breaker stand above it.
+        min_bps: Option<u64>,
     },
 }
 
@@ -382,14 +385,28 @@ impl Config {
     }
 }
 
+/// The rates that can be paced, bits per second.
+const RATE_BPS: (u64, u64) = (1_000, 1_000_000_000_000);
+
 impl Rate {
+    /// An automatic rate without bounds of its own.
+    #[must_use]
+    pub fn auto(policy: Policy) -> Self {
+        Self::Auto { policy, max_bps: None, min_bps: None }
+    }
+
     /// Checks that the rate is one that can be paced, and that `profile` has it.
     pub(crate) fn validate_in(self, profile: Profile) -> Result<(), ConfigError> {
         match self {
             Self::Auto { .. } if profile == Profile::Classic => Err(ConfigError::AutomaticRateOfClassic),
-            Self::Line | Self::Auto { max_bps: None, .. } => Ok(()),
-            Self::Fixed { rate_bps } => in_range("rate_bps", rate_bps, 1_000, 1_000_000_000_000),
-            Self::Auto { max_bps: Some(max_bps), .. } => in_range("max_bps", max_bps, 1_000, 1_000_000_000_000),
+            Self::Line => Ok(()),
+            Self::Fixed { rate_bps } => in_range("rate_bps", rate_bps, RATE_BPS.0, RATE_BPS.1),
+            Self::Auto { max_bps, min_bps, .. } => {
+                if let Some(max_bps) = max_bps {
+                    in_range("max_bps", max_bps, RATE_BPS.0, RATE_BPS.1)?;
+                }
+                min_bps.map_or(Ok(()), |it| in_range("min_bps", it, RATE_BPS.0, max_bps.unwrap_or(RATE_BPS.1)))
+            }
         }
     }
 }

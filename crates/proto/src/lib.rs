@@ -42,7 +42,7 @@ pub use shared::events::Event;
 pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
-pub use stats::{BreakerState, ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
+pub use stats::{BreakerState, RateControlStats, RatePhase, ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
 
 #[cfg(test)]
 mod limits_tests;

@@ -71,8 +71,11 @@ pub struct Stats {
     /// Bits per second which the peer says arrive there.
     pub arrival_rate_bps: u64,
     /// The rate at which data leave now, bits of IP packets per second: the configured one, or less where the peer or the
-    /// circuit breaker holds it down. Zero at line rate.
+    /// circuit breaker holds it down; of an automatic rate the one it has found, without the moments at which it sends faster or
+    /// slower to learn something. Zero at line rate.
     pub rate_bps: u64,
+    /// What an automatic rate has found; `None` with another one, and before the handshake is done.
+    pub rate_control: Option<RateControlStats>,
     /// What the circuit breaker is at.
     pub breaker: BreakerState,
     /// The rate the circuit breaker allows now; zero when it imposes none.
@@ -84,6 +87,79 @@ pub struct Stats {
     pub breaker_tests: u32,
     /// Datagrams numbered by the peer and never seen here. A modern peer skips about one number in 128, which counts, too.
     pub datagrams_missing: u64,
+}
+
+/// What an automatic rate has found (`spec/protocol.md`, "Automatic rate").
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{RatePhase, Stats};
+///
+/// /// One line for a user who asks why it is not faster.
+/// fn remark(stats: &Stats) -> Option<String> {
+///     let found = stats.rate_control?;
+///     Some(match (found.phase, found.own_loss()) {
+///         (RatePhase::Compete, _) => "others fill the queue, and take as much as they give us".to_owned(),
+///         (_, Some(loss)) => format!("{:.1} Mbit/s, of which {:.1} % find a full queue", found.rate_bps as f64 / 1e6, 100.0 * loss),
+///         (_, None) => "too little was sent to say".to_owned(),
+///     })
+/// }
+/// assert_eq!(remark(&Stats::default()), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct RateControlStats {
+    /// What it is at.
+    pub phase: RatePhase,
+    /// The rate found, bits of IP packets per second, within the bounds of [`Rate::Auto`](crate::Rate::Auto); what the peer's cap makes of it
+    /// is [`Stats::rate_bps`].
+    pub rate_bps: u64,
+    /// What the bottleneck carries as a whole, others' traffic included, bits of IP packets per second, as the latest trains of datagrams
+    /// say; `None` while unknown.
+    pub capacity_bps: Option<u64>,
+    /// The queueing delay which it aims at; that which there is, is [`Stats::queue`].
+    #[cfg_attr(feature = "serde", serde(rename = "target_queue_ms", with = "crate::serde_with::milliseconds"))]
+    pub target_queue: Duration,
+    /// The loss that it takes for the path's own, which does not lower the rate, 0 to 0.9: a careful figure. What the path lost is better told
+    /// by the counts below.
+    pub path_loss: f64,
+    /// Datagrams of which it has judged whose losses were. What is lost in the start is judged after it, except its first datagrams.
+    pub datagrams_judged: u64,
+    /// Datagrams among them which were lost, for whatever reason.
+    pub datagrams_lost: u64,
+    /// Datagrams among these which found a queue full, as far as that exceeds chance: an estimate. The flow has done that itself, alone or
+    /// together with others.
+    pub datagrams_lost_in_queue: u64,
+}
+
+impl RateControlStats {
+    /// The share of what was sent that the path lost by itself, 0 to 1; `None` before anything was judged.
+    #[must_use]
+    pub fn loss_of_path(&self) -> Option<f64> {
+        let lost = self.datagrams_lost.saturating_sub(self.datagrams_lost_in_queue);
+        (self.datagrams_judged > 0).then(|| lost as f64 / self.datagrams_judged as f64)
+    }
+
+    /// The share of what was sent that found a queue full, 0 to 1; `None` before anything was judged.
+    #[must_use]
+    pub fn own_loss(&self) -> Option<f64> {
+        (self.datagrams_judged > 0).then(|| self.datagrams_lost_in_queue as f64 / self.datagrams_judged as f64)
+    }
+}
+
+/// What an automatic rate is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum RatePhase {
+    /// It learns what the path carries.
+    #[default]
+    Start,
+    /// The rate goes by the queueing delay which it causes.
+    Steady,
+    /// Flows which do not yield fill the queue: it behaves as one of them.
+    Compete,
 }
 
 /// What the circuit breaker is at (`spec/protocol.md`, "Circuit breaker").

@@ -16,9 +16,16 @@ const RATE_BPS: u64 = 50 * MBIT;
 const PAYLOAD: f64 = 1_420.0 / 1_460.0;
 
 fn auto(policy: Policy) -> Transport {
-    let rate = Rate::Auto { policy, max_bps: None };
-    let config = Config::danger_unsealed().with_rate(rate).with_content(Content::Elided);
-    Transport::Dfcp(Box::new(DfcpConfig::both(config)))
+    dfcp(Config::danger_unsealed().with_rate(Rate::auto(policy)))
+}
+
+fn at_least(mbps: u64) -> Config {
+    let rate = Rate::Auto { policy: Policy::Fair, max_bps: None, min_bps: Some(mbps * MBIT) };
+    Config::danger_unsealed().with_rate(rate)
+}
+
+fn dfcp(config: Config) -> Transport {
+    Transport::Dfcp(Box::new(DfcpConfig::both(config.with_content(Content::Elided))))
 }
 
 /// With a buffer of `bdp` bandwidth-delay products.
@@ -123,6 +130,31 @@ fn ten_automatic_rates_share_the_path_and_keep_its_queue_short() {
         println!("every {every_ms} ms: Jain {:.2} early, {:.2} late", early.jain(), late.jain());
         assert!(late.jain() > 0.9, "every {every_ms} ms: {:?}", late.mbps);
     }
+}
+
+/// Four times what the path takes: without the breaker, three quarters are lost for as long as it runs.
+#[test]
+fn the_breaker_stands_above_a_least_rate_which_the_path_does_not_take() {
+    let rtt = Duration::from_millis(50);
+    let dropped = |breaker| {
+        let config = at_least(200).with_breaker(breaker);
+        run(path(rtt, 1.0, 0.0), vec![Flow::new(dfcp(config), rtt, None)], 30, 50).dropped
+    };
+    let (with, without) = (dropped(true), dropped(false));
+    assert!(with < 0.15 && without > 0.7, "dropped {with} with the breaker, {without} without");
+}
+
+#[test]
+fn a_least_rate_which_the_path_takes_is_no_more_than_that() {
+    let rtt = Duration::from_millis(100);
+    let got = run(path(rtt, 1.0, 0.0), vec![Flow::new(dfcp(at_least(20)), rtt, None)], 2, 8);
+    assert!(got.used(0.0) > 0.95 && got.queue_ms < 5.0, "{}, {} ms", got.used(0.0), got.queue_ms);
+    let flows = vec![
+        Flow::new(dfcp(at_least(30)), rtt, None),
+        Flow::new(Transport::Tcp(tcp::Config::modern(tcp::Congestion::Cubic)), rtt, None),
+    ];
+    let got = run(path(rtt, 1.0, 0.0), flows, 5, 35);
+    assert!(got.mbps[0] > 0.9 * 30.0 * PAYLOAD, "{:?}", got.mbps);
 }
 
 #[test]

@@ -51,6 +51,16 @@ fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
 }
 
+/// A least rate draws its own credit, as a fixed rate would, and not that of whatever reports make a sender find.
+#[test]
+fn a_least_rate_draws_no_more_than_a_fixed_one() {
+    for (least_bps, counted_bps) in [(300_000_000, 300_000_000), (20_000_000, 100_000_000)] {
+        let drawn = drawn_at(Lie::LossyAtLeastRate, least_bps);
+        assert_eq!((drawn.error.as_ref(), drawn.rate_bps), (None, counted_bps), "{drawn:?}");
+        assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
+    }
+}
+
 /// Here one block is as much as six seconds, and the credit for it leaves nothing for a trickle on top.
 #[test]
 fn a_long_block_and_the_trickle_draw_no_more_than_the_block() {

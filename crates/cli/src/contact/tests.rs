@@ -58,6 +58,8 @@ async fn insecure_connections_have_no_contact() {
     let path = |insecure_classic| PathArgs {
         rate: None,
         max_rate: None,
+        min_rate: None,
+        max_receive_rate: None,
         carrier: CarrierArg::Udp,
         mtu: MTU_DEFAULT_BYTES,
         cipher: None,

@@ -110,18 +110,24 @@ async fn no_datagram_is_larger_than_the_path_takes_whichever_side_knows() {
 }
 
 #[test]
-fn a_greatest_rate_without_an_automatic_one_is_refused() {
+fn bounds_without_an_automatic_rate_are_refused() {
     let given = |args: &[&str]| with_settings(Config::danger_unsealed(), &path(args)).map(|config| config.rate);
-    for args in [
-        &["--max-rate", "5mbit"][..],
-        &["--rate", "9mbit", "--max-rate", "5mbit"],
-        &["--rate", "line", "--max-rate", "1"],
-    ] {
-        let refusal = given(args).expect_err("nothing would keep to it").to_string();
-        assert!(refusal.contains("--max-rate") && refusal.contains("--rate auto"), "{refusal}");
+    for flag in ["--max-rate", "--min-rate"] {
+        for args in [&["--rate", "9mbit", flag, "5mbit"][..], &["--rate", "line", flag, "1"]] {
+            let refusal = given(args).expect_err("nothing would keep to it").to_string();
+            assert!(refusal.contains(flag) && refusal.contains("--rate auto"), "{refusal}");
+        }
     }
-    let rate = given(&["--rate", "auto:low", "--max-rate", "5mbit"]).unwrap();
-    assert_eq!(rate, Rate::Auto { policy: Policy::Low, max_bps: Some(5_000_000) });
+    let refusal = given(&["--rate", "auto", "--min-rate", "6mbit", "--max-rate", "5mbit"]).unwrap_err().to_string();
+    assert!(refusal.contains("--min-rate 6.00 Mbit/s is more than --max-rate 5.00 Mbit/s"), "{refusal}");
+    let rate = given(&["--rate", "auto:low", "--max-rate", "5mbit", "--min-rate", "1mbit"]).unwrap();
+    assert_eq!(rate, Rate::Auto { policy: Policy::Low, max_bps: Some(5_000_000), min_bps: Some(1_000_000) });
+}
+
+#[test]
+fn what_a_peer_may_send_is_declared() {
+    let declared = |args: &[&str]| with_settings(Config::danger_unsealed(), &path(args)).unwrap().receive_rate_max_bps;
+    assert_eq!((declared(&[]), declared(&["--max-receive-rate", "7mbit"])), (0, 7_000_000));
 }
 
 #[test]

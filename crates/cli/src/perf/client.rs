@@ -128,11 +128,16 @@ async fn await_raw<T: Transport>(reader: &mut BufReader<Handle<T>>) -> Result<()
 fn summary(peer: &str, request: &Request, measured: &Measured, intervals: &[Measured]) -> serde_json::Value {
     let intervals: Vec<_> = intervals
         .iter()
-        .map(|part| json!({ "bytes": part.bytes, "seconds": part.seconds, "goodput_bps": part.goodput_bps(), "path": part.path }))
+        .map(|part| {
+            json!({
+                "bytes": part.bytes, "seconds": part.seconds, "goodput_bps": part.goodput_bps(), "path": part.path,
+                "losses": part.losses,
+            })
+        })
         .collect();
     json!({
         "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "bytes": measured.bytes, "seconds": measured.seconds,
-        "goodput_bps": measured.goodput_bps(), "path": measured.path,
+        "goodput_bps": measured.goodput_bps(), "path": measured.path, "losses": measured.losses,
         "overhead": measured.path.and_then(|path| path.overhead()),
         "waste": measured.path.and_then(|path| path.waste()), "intervals": intervals,
     })

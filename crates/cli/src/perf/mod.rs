@@ -21,7 +21,7 @@ use crate::output;
 use crate::progress::SILENCE_SHOWN;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_frame;
-use crate::transport::{Handle, PathSample, Streams, Transport};
+use crate::transport::{FoundRate, Handle, Losses, PathSample, Streams, Transport};
 
 /// A measurement, so far or at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -32,6 +32,8 @@ pub struct Measured {
     pub seconds: f64,
     /// What the sending side knows of the path; at the end, of the whole connection.
     pub path: Option<PathSample>,
+    /// Whose the losses of this time were, as an automatic rate has judged them.
+    pub losses: Option<Losses>,
     /// Since the peer was last heard, while the measurement runs.
     #[serde(skip)]
     pub silence: Duration,
@@ -48,8 +50,19 @@ impl Measured {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             seconds: (self.seconds - earlier.seconds).max(0.0),
+            losses: self.found().and_then(|now| now.since(&earlier.found().unwrap_or_default()).losses()),
             ..*self
         }
+    }
+
+    fn found(&self) -> Option<FoundRate> {
+        self.path.and_then(|path| path.found)
+    }
+
+    /// All of it, to its end.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { losses: self.found().and_then(|found| found.losses()), ..self }
     }
 
     /// For people: amount, goodput and what the path looks like; with everything sent in `total`, at the end.
@@ -58,8 +71,10 @@ impl Measured {
         let mut text = format!("{amount:>7}  {:>11}", crate::units::human_rate(self.goodput_bps()));
         if let Some(path) = self.path {
             let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
-            let loss = path.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.1} %", 100.0 * loss));
-            text += &format!("  rtt {rtt}  loss {loss}");
+            let loss = path.describe_loss(self.losses).unwrap_or_else(|| "loss –".to_owned());
+            let found = [path.found.map(|found| found.describe()), path.describe_queue()];
+            let [rate, queue] = found.map(|figure| figure.map_or_else(String::new, |figure| format!("  {figure}")));
+            text += &format!("{rate}  rtt {rtt}{queue}  {loss}");
             if total {
                 path.describe_surplus().iter().for_each(|figure| text += &format!("  {figure}"));
             }

@@ -63,7 +63,7 @@ pub async fn sink<T: Transport>(
         }
     };
     let path = tally.lock().path;
-    Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() })
+    Ok(Measured { bytes: count.bytes, seconds: count.seconds(), path, ..Measured::default() }.whole())
 }
 
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ async fn report<T: Transport>(
             }
             return Ok(count);
         }
-        on_count(&Measured { bytes: count.bytes, seconds: count.seconds(), path, silence });
+        on_count(&Measured { bytes: count.bytes, seconds: count.seconds(), path, silence, ..Measured::default() });
     }
 }
 

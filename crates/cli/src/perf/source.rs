@@ -75,7 +75,7 @@ pub async fn source<T: Transport>(
     if !matches!(timeout(PERF_TAIL_MAX, close).await, Ok(Ok(_))) {
         tracing::debug!("the connection was not closed in order");
     }
-    Ok(Measured { path: handle.path_sample(), ..counted })
+    Ok(Measured { path: handle.path_sample(), ..counted }.whole())
 }
 
 /// What the two directions tell each other.

@@ -18,7 +18,7 @@ use crate::args::Parameters;
 use crate::limits::PERF_AHEAD_BYTES_MIN;
 use crate::transfer::error::TransferError;
 use crate::transfer::receive::refuse;
-use crate::transport::{DataDatagrams, PathSample, Transport, Wasted};
+use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 
 mod parameters;
 mod streams;
@@ -347,6 +347,22 @@ fn lines_say_what_is_known() {
     let known = Measured { path: Some(path), ..unknown };
     assert_eq!(known.describe(true), "3.00 MB  12.0 Mbit/s  rtt 50.0 ms  loss 10.0 %  overhead 25.0 %  waste 0.4 %");
     assert!(!known.describe(false).contains("waste"));
+    let found = |lost| {
+        Some(FoundRate {
+            phase: Phase::Steady,
+            rate_bps: 12_500_000,
+            datagrams_judged: 10 * lost,
+            datagrams_lost: 3 * lost,
+            datagrams_lost_in_queue: lost,
+            ..FoundRate::default()
+        })
+    };
+    let at = |lost| Measured { path: Some(PathSample { queue_ms: Some(3.21), found: found(lost), ..path }), ..known };
+    let line = "3.00 MB  12.0 Mbit/s  rate 12.5 Mbit/s  rtt 50.0 ms  queue 3.2 ms  loss 20.0 % + 10.0 % own";
+    assert_eq!(at(7).whole().describe(false), line);
+    let part = Measured { bytes: 3_000_000, ..at(70).since(&Measured { seconds: 1.0, ..at(70) }) };
+    assert_eq!(part.losses, None, "nothing was judged meanwhile");
+    assert_eq!(at(70).since(&at(7)).losses, Some(Losses { path: 0.2, own: 0.1 }));
     let little = PathSample { ip_bytes_sent: 5, bytes_acknowledged: 4, ..path };
     assert!(!Measured { path: Some(little), ..known }.describe(true).contains("overhead"));
 }
@@ -391,6 +407,8 @@ proptest! {
         rtt_ms in proptest::option::of(Just(12.5)),
         numbers: [u64; 10],
         carried_rate_bps in proptest::option::of(1_u64..),
+        queue_ms in proptest::option::of(Just(3.25)),
+        found in proptest::option::of((0_u32..3, any::<[u64; 4]>(), proptest::option::of(1_u64..))),
     ) {
         let [source, repair, proactive, probe, dependent, late, refused, datagrams_sent, ip_bytes_sent, bytes_acknowledged] = numbers;
         let path = PathSample {
@@ -402,13 +420,24 @@ proptest! {
             ip_bytes_sent,
             bytes_acknowledged,
             carried_rate_bps,
+            queue_ms,
+            found: found.map(|(phase, [rate_bps, datagrams_judged, datagrams_lost, datagrams_lost_in_queue], capacity_bps)| FoundRate {
+                phase: Phase::from_number(phase).unwrap(),
+                rate_bps,
+                capacity_bps,
+                target_queue_ms: 1.5,
+                path_loss: 0.125,
+                datagrams_judged,
+                datagrams_lost,
+                datagrams_lost_in_queue,
+            }),
         };
         let mut out = Vec::new();
         encode_path(&path, &mut out);
         let decoded = decode_path(&out[HEADER_BYTES..]).unwrap();
         prop_assert_eq!(decoded, path);
         // Nonsense from a peer is shown as some share, and overflows nothing.
-        let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.describe(true);
+        let _shown = Measured { bytes: 1, seconds: 1.0, path: Some(decoded), ..Measured::default() }.whole().describe(true);
         prop_assert_eq!(decoded.advice().is_some(), carried_rate_bps.is_some());
         prop_assert!(decoded.waste().is_none_or(|waste| (0.0..=1.0).contains(&waste.share)));
     }

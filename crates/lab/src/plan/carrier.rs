@@ -418,7 +418,7 @@ impl Carrier {
         let rate = match pace {
             Pace::Line => Rate::Line,
             Pace::Share => Rate::Fixed { rate_bps: share_bps },
-            Pace::Auto(policy) => Rate::Auto { policy, max_bps: None },
+            Pace::Auto(policy) => Rate::auto(policy),
             Pace::Mbps(mbps) => Rate::Fixed { rate_bps: (mbps * 1e6).round() as u64 },
         };
         let epsilon = self.epsilon(loss);

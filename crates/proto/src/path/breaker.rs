@@ -244,6 +244,14 @@ impl Breaker {
         self.tests
     }
 
+    /// What is sent now is not at the configured rate, so it is no sign for or against that.
+    pub(crate) fn pass_over(&mut self) {
+        self.last = None;
+        if matches!(self.state, State::Armed { high: Some(_) } | State::Trying(_)) {
+            self.state = State::Armed { high: None };
+        }
+    }
+
     /// Takes in the sender's latest knowledge. Called with every report.
     pub(crate) fn observe(&mut self, now: Snapshot, rtt: Duration, configured_bps: u64) {
         let Some(last) = self.last else {

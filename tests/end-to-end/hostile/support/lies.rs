@@ -68,6 +68,8 @@ pub enum Lie {
     LossyAtLineRate,
     /// The same to a sender with an automatic rate.
     LossyAtAutomaticRate,
+    /// The same to one with an automatic rate which is never less than what is asked for.
+    LossyAtLeastRate,
     /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
     LongBlocks,
     /// Every 90 ms a report of a guessed low number; what arrives is ignored.
@@ -82,7 +84,7 @@ pub enum Lie {
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::HeldBack,
         Self::Lossy,
         Self::LossyFromElsewhere,
@@ -90,6 +92,7 @@ impl Lie {
         Self::LossyAndMoving,
         Self::LossyAtLineRate,
         Self::LossyAtAutomaticRate,
+        Self::LossyAtLeastRate,
         Self::LongBlocks,
         Self::Blind,
         Self::BlindFromElsewhere,
@@ -118,7 +121,10 @@ impl Lie {
     fn rates(self, rate_bps: u64) -> (Rate, u64) {
         match self {
             Self::LossyAtLineRate => (Rate::Line, u64::MAX),
-            Self::LossyAtAutomaticRate => (Rate::Auto { policy: Policy::High, max_bps: None }, u64::MAX),
+            Self::LossyAtAutomaticRate => (Rate::auto(Policy::High), u64::MAX),
+            Self::LossyAtLeastRate => {
+                (Rate::Auto { policy: Policy::High, max_bps: None, min_bps: Some(rate_bps) }, u64::MAX)
+            }
             _ => (Rate::Fixed { rate_bps }, 0),
         }
     }
@@ -134,6 +140,7 @@ impl fmt::Display for Lie {
             Self::LossyAndMoving => "70 % lost, another address every 5 s",
             Self::LossyAtLineRate => "70 % lost, line rate, cap of 2^64 - 1",
             Self::LossyAtAutomaticRate => "70 % lost, automatic rate, cap of 2^64 - 1",
+            Self::LossyAtLeastRate => "70 % lost, automatic with a least rate",
             Self::LongBlocks => "75 % lost, honest until K = 256",
             Self::Blind => "blind reports of low numbers",
             Self::BlindFromElsewhere => "blind reports, from another address",
@@ -192,7 +199,7 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
     let (rate, rate_max_bps) = lie.rates(rate_bps);
     let rate_bps = match rate {
         Rate::Line => CREDIT_LINE_RATE_BPS,
-        Rate::Auto { .. } => CREDIT_AUTO_RATE_BPS,
+        Rate::Auto { min_bps, .. } => CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()),
         Rate::Fixed { .. } => rate_bps,
     };
     let config = Config::sealed(PeerKey::Any).with_rate(rate);

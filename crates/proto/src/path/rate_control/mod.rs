@@ -5,6 +5,7 @@
 //! happens: what is lost while the queue is short is the path's own, and does not count. Short trains tell the capacity of
 //! the path and so the own share of it; a smaller share waits for more queue, which makes shares equal.
 //!
+//! * [`account`]: what users are told.
 //! * [`history`]: what reports say of arrivals: delays, losses, rates between two of our datagrams.
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
@@ -16,6 +17,7 @@
 //!
 //! Floating-point numbers are added, multiplied, divided and rooted alone, which every machine does alike: a seed is a run.
 
+mod account;
 mod capacity;
 mod cubic;
 pub(crate) mod history;
@@ -31,6 +33,7 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 
+use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
@@ -79,6 +82,10 @@ pub(crate) struct RateControl {
     policy: Policy,
     datagram_bits: f64,
     max_bps: f64,
+    /// What the caller says is the least rate, whatever this controller finds; 0 is none.
+    floor_bps: f64,
+    /// The floor has held the window up since the last round: what is lost then is no sign of the path.
+    is_held_up: bool,
     history: History,
     mode: Mode,
     /// Datagrams per least round trip.
@@ -97,6 +104,7 @@ pub(crate) struct RateControl {
     longer_path: LongerPath,
     question: Question,
     rivals: Rivals,
+    account: Account,
     /// Of the start: what came of the first datagrams behind the train.
     first_rounds: Option<Span>,
     /// Of the start: datagrams that arrived per second in its last round.
@@ -115,6 +123,8 @@ impl RateControl {
             policy: Policy::default(),
             datagram_bits: datagram_bytes as f64 * 8.0,
             max_bps: f64::INFINITY,
+            floor_bps: 0.0,
+            is_held_up: false,
             history,
             mode: Mode::Train,
             window: TRAIN,
@@ -129,6 +139,7 @@ impl RateControl {
             longer_path: LongerPath::default(),
             question: Question::new(now),
             rivals: Rivals::new(now),
+            account: Account::default(),
             first_rounds: None,
             start_per_s: 0.0,
             is_alone: true,
@@ -144,6 +155,25 @@ impl RateControl {
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
     }
 
+    /// The rate is never less than this from now on, which does not exceed the greatest.
+    pub(crate) fn set_floor(&mut self, floor_bps: u64) {
+        let floor_bps = floor_bps as f64;
+        if self.floor_bps == floor_bps {
+            return;
+        }
+        // A window which only the old floor held up comes down with it.
+        if self.floor_bps > floor_bps && self.found_bps() <= self.floor_bps {
+            self.window = (self.window * floor_bps / self.floor_bps).max(WINDOW_MIN);
+        }
+        self.floor_bps = floor_bps;
+        self.set_rate();
+    }
+
+    /// Whether the rate is no more than this, by what was found.
+    pub(crate) fn finds_at_most(&self, bps: u64) -> bool {
+        self.found_bps() <= bps as f64
+    }
+
     /// The rate of now; `None` is that of the line, for the datagrams of a train.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
@@ -156,7 +186,12 @@ impl RateControl {
             None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * steady::EBB_PART,
             None => self.rate_bps,
         };
-        Some(rate_bps.clamp(RATE_MIN_BPS, self.max_bps.max(RATE_MIN_BPS)) as u64)
+        Some(self.within_bounds(rate_bps))
+    }
+
+    fn within_bounds(&self, rate_bps: f64) -> u64 {
+        let least_bps = self.floor_bps.max(RATE_MIN_BPS);
+        rate_bps.clamp(least_bps, self.max_bps.max(least_bps)) as u64
     }
 
     /// How many datagrams may be in flight.
@@ -200,13 +235,25 @@ impl RateControl {
             self.judge_later_train();
         }
         self.longer_path.judge(&mut self.history, self.path_loss.share);
+        // In the start nobody knows yet whose a loss is.
+        let is_known = !matches!(self.mode, Mode::Train | Mode::Start);
+        self.account.note(&self.history, is_known.then_some(self.path_loss.share));
         self.set_rate();
     }
 
     fn set_rate(&mut self) {
+        // What the floor has sent is judged as what it was: a window of that size.
+        let least = self.floor_bps / self.datagram_bits * self.history.rtt();
+        if self.window < least {
+            (self.window, self.is_held_up) = (least, true);
+        }
+        self.rate_bps = self.found_bps().max(self.floor_bps);
+    }
+
+    fn found_bps(&self) -> f64 {
         let rtt_s = self.history.rtt();
         let queue_s = self.history.queue_lately((rtt_s / 8.0).max(0.002));
-        self.rate_bps = self.window / (rtt_s + queue_s) * self.datagram_bits;
+        self.window / (rtt_s + queue_s) * self.datagram_bits
     }
 
     /// What is sent from now on is judged when `part` of a window has been.

@@ -118,7 +118,8 @@ impl RateControl {
             self.rivals.low_since = now;
         }
         let is_clear = now.since(self.rivals.low_since).as_secs_f64() > CLEAR_ROUND_TRIPS * rtt_s;
-        if is_clear || self.rivals.events >= EVENTS_MAX {
+        // The policy may have become one that yields.
+        if is_clear || self.rivals.events >= EVENTS_MAX || self.policy == Policy::Low {
             self.stop_competing(now, rtt_s / (rtt_s + queue_s));
         }
     }

@@ -72,7 +72,8 @@ impl RateControl {
         let all = self.judged.and_then(|judged| self.history.since(judged)).unwrap_or(seen);
         self.judged = self.history.last();
         let target_s = self.target_s();
-        let sees_queue = self.path_loss.learn(&self.history, self.capacity.per_s());
+        let is_held_up = std::mem::take(&mut self.is_held_up);
+        let sees_queue = is_held_up || self.path_loss.learn(&self.history, self.capacity.per_s());
         let doubt = self.doubt(self.path_loss.share, all.sent);
         let (excess, is_excess) = self.path_loss.excess(all.loss, doubt);
         self.path_loss.fall(all.loss, doubt);
@@ -103,7 +104,9 @@ impl RateControl {
         self.bound_window();
         self.path_loss.note_base(&self.history);
         let rates_per_s = (self.per_s(), self.capacity.per_s());
-        self.longer_path.note(&self.history, seen, target_s, self.sent, rates_per_s);
+        if !is_held_up {
+            self.longer_path.note(&self.history, seen, target_s, self.sent, rates_per_s);
+        }
         if self.policy != Policy::Low && !is_limited && self.ask(now, seen.queue_least_s) {
             return;
         }

@@ -160,6 +160,76 @@ fn a_limit_holds_for_trains_too_and_may_change() {
 }
 
 #[test]
+fn a_floor_holds_whatever_is_found_and_comes_down_when_it_is_lowered() {
+    let mut path = Path::new(2.0, 40.0, 20.0, 0);
+    let mut control = control(40.0);
+    control.set_floor(10_000_000);
+    for _ in 0..50 {
+        path.run(&mut control, 0.1);
+        assert!(control.rate_bps().is_none_or(|bps| bps >= 10_000_000), "{control:?}");
+    }
+    assert!(control.finds_at_most(10_000_000), "{control:?}");
+    control.set_floor(5_000_000);
+    assert!(control.rate_bps().is_some_and(|bps| bps == 5_000_000), "{control:?}");
+    control.set_floor(0);
+    path.run(&mut control, 4.0);
+    let (used, queue_s) = path.run(&mut control, 2.0);
+    assert!(used > 0.85 && queue_s < 0.05, "{used}, {queue_s}");
+}
+
+/// What the path loses by itself, and what the queue has no room for.
+#[test]
+fn users_are_told_whose_the_losses_are() {
+    for (loses_every, path_loss) in [(0, 0.0), (10, 0.1), (4, 0.25)] {
+        let (mut path, mut control) = (Path::new(50.0, 40.0, 200.0, loses_every), control(40.0));
+        path.run(&mut control, 6.0);
+        let stats = control.stats();
+        assert_eq!(stats.phase, crate::RatePhase::Steady);
+        assert!((stats.path_loss - path_loss).abs() < 0.03, "{path_loss}: {stats:?}");
+        let told = stats.loss_of_path().expect("thousands were judged");
+        assert!((told - path_loss).abs() < 0.01, "{path_loss}: {stats:?}");
+        assert!(stats.own_loss().is_some_and(|loss| loss < 0.02), "{path_loss}: {stats:?}");
+        assert!(stats.capacity_bps.is_some_and(|bps| (bps as f64 / 50e6 - 1.0).abs() < 0.1), "{stats:?}");
+        // Now a third of what it sends finds the queue full.
+        let (sent, received) = (path.sent, path.received);
+        control.set_floor(75_000_000);
+        path.run(&mut control, 6.0);
+        let now = control.stats();
+        let judged = (now.datagrams_judged - stats.datagrams_judged) as f64;
+        let lost = (now.datagrams_lost_in_queue - stats.datagrams_lost_in_queue) as f64 / judged;
+        let all = 1.0 - (path.received - received) as f64 / (path.sent - sent) as f64;
+        let own = 1.0 - (1.0 - all) / (1.0 - path_loss);
+        assert!(own > 0.2, "nothing was tested: {own}");
+        assert!((lost - own).abs() < 0.05, "{path_loss}: {own}, told {lost}: {now:?}");
+    }
+}
+
+#[test]
+fn a_floor_below_what_is_found_changes_nothing() {
+    let filled = |floor_bps| {
+        let (mut path, mut control) = (Path::new(50.0, 40.0, 200.0, 10), control(40.0));
+        control.set_floor(floor_bps);
+        path.run(&mut control, 5.0);
+        (path.sent, path.received, control.rate_bps())
+    };
+    assert_eq!(filled(0), filled(1_000_000));
+}
+
+#[test]
+fn a_policy_that_yields_ends_competing_at_once() {
+    let mut path = Path::new(50.0, 40.0, 200.0, 0);
+    let mut control = control(40.0);
+    path.run(&mut control, 3.0);
+    for policy in [Policy::Fair, Policy::Low] {
+        control.mode = Mode::Compete;
+        control.rivals = Rivals::new(Path::at(path.now_s));
+        control.set_policy(policy, None);
+        path.run(&mut control, 0.02);
+        assert_eq!(control.mode == Mode::Compete, policy == Policy::Fair, "{policy:?}");
+    }
+}
+
+#[test]
 fn without_anything_to_send_nothing_grows() {
     let mut control = control(50.0);
     let mut path = Path::new(50.0, 50.0, 200.0, 0);
@@ -185,9 +255,12 @@ proptest! {
         reports in prop::collection::vec(
             (0_u64..2_000_000, 0_u64..5_000, 0_u64..5_000, any::<u32>(), 0_u64..3_000_000, any::<bool>()), 1..400),
         max_mbps in prop::option::of(1_u64..1_000),
+        least in prop::option::of(0.0..=1.0),
     ) {
         let mut control = control(30.0);
         control.set_policy(Policy::High, max_mbps.map(|mbps| mbps * 1_000_000));
+        let floor_bps = least.map_or(0, |part: f64| (part * max_mbps.unwrap_or(300) as f64 * 1e6) as u64);
+        control.set_floor(floor_bps);
         let (mut now_us, mut sent) = (0, 0);
         for (later_us, more, received, arrived_us, rtt_us, is_limited) in reports {
             now_us += later_us;
@@ -200,6 +273,10 @@ proptest! {
             prop_assert!(control.target_s() >= 0.0);
             prop_assert!((0.0..=0.9).contains(&control.path_loss.share), "{:?}", control.path_loss);
             prop_assert!(control.in_flight_max() > 0);
+            let told = control.stats();
+            prop_assert!(told.datagrams_lost_in_queue <= told.datagrams_lost, "{:?}", told);
+            prop_assert!(told.datagrams_lost <= told.datagrams_judged, "{:?}", told);
+            prop_assert!(control.rate_bps().is_none_or(|bps| bps >= floor_bps), "{:?}", control);
             if let Some(mbps) = max_mbps {
                 prop_assert!(control.rate_bps().is_some_and(|bps| bps <= mbps * 1_000_000));
             }

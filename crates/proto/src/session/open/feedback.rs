@@ -44,9 +44,12 @@ impl Open {
 
     pub(super) fn feed_breaker(&mut self, now: Time, common: &Common, bytes: u64) {
         let is_credit_short = self.spending(common) != Spending::Freely;
-        let is_on = self.breaker_is_on(&common.config);
-        let Some(reported) = common.streams.send.flight.reported().filter(|_| is_on) else { return };
-        let Some(rate_bps) = self.configured_bps(&common.config) else { return };
+        let Some(rate_bps) = self.guarded_bps(&common.config) else { return };
+        let Some(reported) = common.streams.send.flight.reported() else { return };
+        if !self.is_at_guarded(rate_bps) {
+            self.breaker.pass_over();
+            return;
+        }
         self.reported_bytes = self.reported_bytes.max(bytes.min(common.counters.bytes_sent));
         let overhead = reported.received * u64::from(common.overhead_bytes);
         let numbers = &common.link.numbers;

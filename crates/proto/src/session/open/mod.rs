@@ -177,13 +177,15 @@ impl Open {
     /// Figures of what is open, or was until the session ended.
     pub(super) fn add_stats(&self, config: &Config, stats: &mut Stats) {
         stats.rate_bps = self.pacer.rate_bps().unwrap_or_default();
-        if self.breaker_is_on(config) {
+        if let Some(control) = &self.rate_control {
+            stats.rate_bps = self.within_cap(control.steady_bps());
+            stats.rate_control = Some(control.stats());
+        }
+        if let Some(guarded_bps) = self.guarded_bps(config) {
             stats.breaker = self.breaker.state();
             if self.breaker.is_limiting() {
-                let configured_bps = self.configured_bps(config);
-                stats.breaker_rate_bps = self.pacer.rate_bps().unwrap_or_default();
-                stats.carried_rate_bps =
-                    configured_bps.and_then(|bps| self.breaker.carried_bps(bps)).unwrap_or_default();
+                stats.breaker_rate_bps = self.breaker.allowed_bps(guarded_bps);
+                stats.carried_rate_bps = self.breaker.carried_bps(guarded_bps).unwrap_or_default();
             }
         }
         stats.breaker_tests = self.breaker.tests();

@@ -11,7 +11,7 @@ impl Open {
     /// The configured rate is another.
     pub(in crate::session) fn choose_rate(&mut self, now: Time, common: &Common) {
         let config = &common.config;
-        if let Rate::Auto { policy, max_bps } = config.rate {
+        if let Rate::Auto { policy, max_bps, .. } = config.rate {
             let control = self.rate_control.get_or_insert_with(|| {
                 let datagram_bytes = u64::from(common.symbol_size)
                     + u64::from(common.overhead_bytes)
@@ -29,8 +29,16 @@ impl Open {
 
     /// The rate follows its owner, the peer's cap and the breaker.
     pub(in crate::session) fn update_rate(&mut self, config: &Config) {
+        if let Some(control) = &mut self.rate_control {
+            // The breaker stands above the least rate, and above nothing else of an automatic one ([auto-9], [auto-10]).
+            control.set_floor(
+                guarded_bps(config, self.peer_rate_max_bps).map_or(0, |least_bps| {
+                    if config.breaker { self.breaker.allowed_bps(least_bps) } else { least_bps }
+                }),
+            );
+        }
         let mut rate = self.configured_bps(config);
-        if let Some(configured) = rate.filter(|_| self.breaker_is_on(config)) {
+        if let Some(configured) = rate.filter(|_| config.breaker && matches!(config.rate, Rate::Fixed { .. })) {
             rate = Some(self.breaker.allowed_bps(configured));
         }
         if rate != self.pacer.rate_bps() {
@@ -45,12 +53,37 @@ impl Open {
             Rate::Fixed { rate_bps } => Some(rate_bps),
             Rate::Auto { .. } => self.rate_control.as_ref().and_then(|control| control.rate_bps()),
         };
-        let cap = (self.peer_rate_max_bps > 0).then_some(self.peer_rate_max_bps);
-        own.into_iter().chain(cap).min()
+        own.into_iter().chain(cap_bps(self.peer_rate_max_bps)).min()
     }
 
-    /// The controller of an automatic rate does the breaker's work (\[auto-9\]).
-    pub(super) fn breaker_is_on(&self, config: &Config) -> bool {
-        config.breaker && matches!(config.rate, Rate::Fixed { .. })
+    /// This rate, or the peer's cap if that is less.
+    pub(super) fn within_cap(&self, rate_bps: u64) -> u64 {
+        cap_bps(self.peer_rate_max_bps).map_or(rate_bps, |cap| cap.min(rate_bps))
     }
+
+    /// The rate which the breaker guards: one that is kept whatever becomes of the path. Of an automatic one, whose controller does
+    /// the breaker's work (\[auto-9\]), that is the least. `None` without one.
+    pub(super) fn guarded_bps(&self, config: &Config) -> Option<u64> {
+        guarded_bps(config, self.peer_rate_max_bps).filter(|_| config.breaker)
+    }
+
+    /// Whether what is sent now is sent at the rate which the breaker guards, or what it has made of that.
+    pub(super) fn is_at_guarded(&self, guarded_bps: u64) -> bool {
+        self.rate_control.as_ref().is_none_or(|control| control.finds_at_most(guarded_bps))
+    }
+}
+
+/// The configured rate that is kept whatever becomes of the path, as far as the peer's cap permits it.
+fn guarded_bps(config: &Config, peer_rate_max_bps: u64) -> Option<u64> {
+    let own = match config.rate {
+        Rate::Line => None,
+        Rate::Fixed { rate_bps } => Some(rate_bps),
+        Rate::Auto { min_bps, .. } => min_bps,
+    };
+    own.map(|own| cap_bps(peer_rate_max_bps).map_or(own, |cap| cap.min(own)))
+}
+
+/// The cap of a peer that has declared this; 0 is none.
+fn cap_bps(peer_rate_max_bps: u64) -> Option<u64> {
+    (peer_rate_max_bps > 0).then_some(peer_rate_max_bps)
 }

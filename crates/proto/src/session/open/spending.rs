@@ -26,7 +26,10 @@ impl Open {
         let own = match config.rate {
             Rate::Line => limits::CREDIT_LINE_RATE_BPS,
             Rate::Fixed { rate_bps } => rate_bps,
-            Rate::Auto { max_bps, .. } => limits::CREDIT_AUTO_RATE_BPS.min(max_bps.unwrap_or(u64::MAX)),
+            Rate::Auto { max_bps, min_bps, .. } => {
+                // What is found may be a peer's lie; what the caller wants at least is not.
+                limits::CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()).min(max_bps.unwrap_or(u64::MAX))
+            }
         };
         match self.peer_rate_max_bps {
             0 => own,
@@ -89,6 +92,10 @@ mod tests {
     use crate::session::opening::{Agreed, Opening};
     use crate::shared::{Ports, Role};
 
+    fn automatic(max_bps: Option<u64>, min_bps: Option<u64>) -> Rate {
+        Rate::Auto { policy: Policy::High, max_bps, min_bps }
+    }
+
     #[test]
     fn no_rate_cap_of_the_peers_raises_the_credit() {
         let spent = |rate, cap_bps, megabytes: u64| {
@@ -111,8 +118,11 @@ mod tests {
             (Rate::Line, 100_000_000, 25),
             (Rate::Fixed { rate_bps: 40_000_000 }, u64::MAX, 10),
             // Nor does what an automatic rate has found, by reports which may be lies.
-            (Rate::Auto { policy: Policy::Fair, max_bps: None }, u64::MAX, 25),
-            (Rate::Auto { policy: Policy::High, max_bps: Some(40_000_000) }, u64::MAX, 10),
+            (Rate::auto(Policy::Fair), u64::MAX, 25),
+            (automatic(Some(40_000_000), None), u64::MAX, 10),
+            (automatic(None, Some(200_000_000)), u64::MAX, 50),
+            (automatic(None, Some(1_000_000)), u64::MAX, 25),
+            (automatic(Some(40_000_000), Some(30_000_000)), 4_000_000, 1),
             (Rate::Fixed { rate_bps: 40_000_000 }, 4_000_000, 1),
         ] {
             assert!(!spent(rate, cap_bps, megabytes - 1), "{rate:?}, {cap_bps}");

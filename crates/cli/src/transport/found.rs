@@ -1,0 +1,115 @@
+//! What an automatic rate has found, for people and programs.
+
+use dfcp::{RateControlStats, RatePhase};
+use serde::Serialize;
+
+use crate::units;
+
+/// What an automatic rate has found up to one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct FoundRate {
+    /// What it is at.
+    pub phase: Phase,
+    /// The rate, bit/s of IP packets.
+    pub rate_bps: u64,
+    /// What the bottleneck carries as a whole, others' traffic included, bit/s of IP packets; `None` while unknown.
+    pub capacity_bps: Option<u64>,
+    /// The queueing delay which it aims at, ms.
+    pub target_queue_ms: f64,
+    /// The loss that the rate takes for the path's own, 0 to 1.
+    pub path_loss: f64,
+    /// Datagrams of which it is known whose losses were, since the beginning.
+    pub datagrams_judged: u64,
+    /// Datagrams among them which were lost, for whatever reason.
+    pub datagrams_lost: u64,
+    /// Datagrams among these which found a queue full: the sender's own doing, alone or together with others.
+    pub datagrams_lost_in_queue: u64,
+}
+
+/// What an automatic rate is at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It learns what the path carries.
+    #[default]
+    Start,
+    /// It goes by the queueing delay which it causes.
+    Steady,
+    /// Others fill the queue, and it is one of them.
+    Compete,
+}
+
+impl Phase {
+    /// In the order of their numbers on the wire.
+    const ALL: [Self; 3] = [Self::Start, Self::Steady, Self::Compete];
+
+    /// Its number on the wire.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// From its number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.number() == number)
+    }
+}
+
+impl From<&RateControlStats> for FoundRate {
+    fn from(stats: &RateControlStats) -> Self {
+        Self {
+            phase: match stats.phase {
+                RatePhase::Start => Phase::Start,
+                RatePhase::Compete => Phase::Compete,
+                // What else there will be is a kind of running.
+                _ => Phase::Steady,
+            },
+            rate_bps: stats.rate_bps,
+            capacity_bps: stats.capacity_bps,
+            target_queue_ms: stats.target_queue.as_secs_f64() * 1e3,
+            path_loss: stats.path_loss,
+            datagrams_judged: stats.datagrams_judged,
+            datagrams_lost: stats.datagrams_lost,
+            datagrams_lost_in_queue: stats.datagrams_lost_in_queue,
+        }
+    }
+}
+
+/// Whose the losses were, as shares of what was sent, 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Losses {
+    /// The path's own.
+    pub path: f64,
+    /// What found a queue full: the sender's own doing, alone or together with others.
+    pub own: f64,
+}
+
+impl FoundRate {
+    /// Whose the losses were; `None` before anything was judged.
+    #[must_use]
+    pub fn losses(&self) -> Option<Losses> {
+        let share = |datagrams: u64| (datagrams as f64 / self.datagrams_judged as f64).min(1.0);
+        let of_path = self.datagrams_lost.saturating_sub(self.datagrams_lost_in_queue);
+        let losses = || Losses { path: share(of_path), own: share(self.datagrams_lost_in_queue) };
+        (self.datagrams_judged > 0).then(losses)
+    }
+
+    /// With what was judged since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            datagrams_judged: self.datagrams_judged.saturating_sub(earlier.datagrams_judged),
+            datagrams_lost: self.datagrams_lost.saturating_sub(earlier.datagrams_lost),
+            datagrams_lost_in_queue: self.datagrams_lost_in_queue.saturating_sub(earlier.datagrams_lost_in_queue),
+            ..*self
+        }
+    }
+
+    /// For people: `rate 48.2 Mbit/s`, and that it competes if it does.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let competes = if self.phase == Phase::Compete { " (competing)" } else { "" };
+        format!("rate {}{competes}", units::human_rate(self.rate_bps as f64))
+    }
+}
