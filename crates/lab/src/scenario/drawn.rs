@@ -3,9 +3,6 @@
 use super::random::Draw;
 use super::{ChangeSpec, Scenario, WalkSpec};
 
-/// More changes than that no run has: 10 000 s in steps of 10 ms.
-const CHANGES_MAX: u64 = 1_000_000;
-
 impl Scenario {
     /// The scenario as the run with this seed makes it: flows start and walk as drawn. Drawn again, it stays.
     #[must_use]
@@ -16,7 +13,9 @@ impl Scenario {
         for flow in &mut drawn.flows {
             let later = self.spread.start_rtts * random.unit();
             let longer = self.spread.rtt * random.even((-1.0, 1.0));
-            flow.start_ns += (later * flow.rtt_ns as f64).round() as u64;
+            let later_ns = (later * flow.rtt_ns as f64).round() as u64;
+            flow.start_ns += later_ns;
+            flow.stop_ns = flow.stop_ns.map(|stop_ns| stop_ns + later_ns);
             flow.rtt_ns = (flow.rtt_ns as f64 * (1.0 + longer)).round() as u64;
         }
         for walk in &self.walks {
@@ -31,7 +30,7 @@ impl Scenario {
         let (low, high) = walk.within;
         let rate_bps = self.links.get(walk.link).map_or(0, |link| link.rate_bps) as f64;
         let mut share = high;
-        let count = (self.duration_ns / walk.every_ns.max(1)).min(CHANGES_MAX);
+        let count = self.duration_ns / walk.every_ns.max(1);
         let step = |number: u64| {
             share += walk.step * random.even((-1.0, 1.0));
             if share > high {

@@ -15,6 +15,8 @@ const PACKET_BYTES: f64 = 1500.0;
 const FLOWS_MAX: u32 = 10_000;
 const LINKS_MAX: usize = 1_000;
 const DURATION_S_MAX: f64 = 1e5;
+/// Steps of a walk: 10 000 s in steps of 10 ms.
+const STEPS_MAX: u64 = 1_000_000;
 /// A clock which is off by more is broken.
 const CLOCK_PPM_MAX: i32 = 10_000;
 
@@ -92,6 +94,9 @@ fn add_walks(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
             return Err("the rate of a policer does not change; remove [[walks]]".to_owned());
         }
         let every_ns = ns(positive("every_ms", walk.every_ms, 1e6)? / 1e3).max(1);
+        if scenario.duration_ns / every_ns > STEPS_MAX {
+            return Err(format!("every_ms is {}, which makes more than {STEPS_MAX} steps in the run", walk.every_ms));
+        }
         scenario.walks.push(WalkSpec { link, every_ns, within, step: not_negative("step", walk.step, 1e3)? });
     }
     Ok(())

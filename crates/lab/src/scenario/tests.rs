@@ -166,6 +166,9 @@ fn a_walk_keeps_within_its_bounds_and_goes_everywhere() {
     assert!(rates.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 10_000_000));
     assert!(*rates.iter().min().unwrap() < 12_000_000 && *rates.iter().max().unwrap() > 48_000_000);
     assert!(scenario(&plan.replace("highest = 1", "highest = 0.1")).unwrap_err().contains("change places"));
+    assert!(
+        scenario(&plan.replace("every_ms = 10", "every_ms = 0.001")).unwrap_err().contains("more than 1000000 steps")
+    );
 }
 
 #[test]
