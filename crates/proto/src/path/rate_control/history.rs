@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use dfcp_time::Time;
 
+use super::clock_drift::ClockDrift;
 use crate::limits::RATE_MARKS_MAX;
 use crate::path::windowed::{WindowedMax, WindowedMin};
 
@@ -67,6 +68,7 @@ pub(super) struct History {
     /// The first arrival by the peer's clock, and how long after it the newest was, in microseconds.
     origin_us: Option<u32>,
     newest_us: i64,
+    clock_drift: ClockDrift,
     base_s: WindowedMin<f64, MEMORY_PARTS>,
     rtt_s: WindowedMin<f64, MEMORY_PARTS>,
     smoothed_rtt_s: Option<f64>,
@@ -100,6 +102,24 @@ impl History {
         self.smoothed_rtt_s = Some(self.smoothed_rtt_s.map_or(rtt_s, |smoothed| smoothed + (rtt_s - smoothed) / 8.0));
     }
 
+    /// The newest datagram that a report tells of: when it was sent and arrived, and the round trip.
+    pub(super) fn on_clock(&mut self, now: Time, rtt_s: f64, mark: &Mark) {
+        let Some(delay_s) = self.raw_delay_s(mark) else { return };
+        self.clock_drift.note(now.as_ns() as f64 / 1e9, rtt_s, delay_s);
+    }
+
+    /// As the clocks show it; `None` before the first mark.
+    fn raw_delay_s(&self, mark: &Mark) -> Option<f64> {
+        let arrived_s = self.arrived_us(mark, self.origin_us?) as f64 / 1e6;
+        Some(arrived_s - mark.sent_at.as_ns() as f64 / 1e9)
+    }
+
+    /// The clock's numbers wrap; each is the nearest to the newest.
+    fn arrived_us(&self, mark: &Mark, origin_us: u32) -> i64 {
+        let newest_us = (self.newest_us as u32).wrapping_add(origin_us);
+        self.newest_us + i64::from(mark.arrived_us.wrapping_sub(newest_us).cast_signed())
+    }
+
     /// Takes in the marks of a report, oldest first.
     pub(super) fn on_marks(&mut self, marks: &[Mark], path_loss: f64) {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -123,16 +143,14 @@ impl History {
 
     fn point(&mut self, mark: &Mark) -> Option<Point> {
         let origin_us = *self.origin_us.get_or_insert(mark.arrived_us);
-        // The clock's numbers wrap; each is the nearest to the newest.
-        let newest_us = (self.newest_us as u32).wrapping_add(origin_us);
-        let arrived_us = self.newest_us + i64::from(mark.arrived_us.wrapping_sub(newest_us).cast_signed());
+        let arrived_us = self.arrived_us(mark, origin_us);
         self.newest_us = self.newest_us.max(arrived_us);
         let arrived_s = arrived_us as f64 / 1e6;
         let point = Point {
             sent: mark.sent as f64,
             received: mark.received as f64,
             arrived_s,
-            delay_s: arrived_s - mark.sent_at.as_ns() as f64 / 1e9,
+            delay_s: arrived_s - mark.sent_at.as_ns() as f64 / 1e9 - self.clock_drift.sum_s(),
         };
         let is_next =
             |last: &Point| point.sent > last.sent && point.received >= last.received && arrived_s >= last.arrived_s;

@@ -7,6 +7,7 @@
 //!
 //! * [`account`]: what users are told.
 //! * [`history`]: what reports say of arrivals: delays, losses, rates between two of our datagrams.
+//! * [`clock_drift`]: how much faster the peer's clock is.
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
 //! * [`target`]: the queueing delay that the window goes by.
@@ -19,6 +20,7 @@
 
 mod account;
 mod capacity;
+mod clock_drift;
 mod cubic;
 pub(crate) mod history;
 mod longer_path;
@@ -215,11 +217,17 @@ impl RateControl {
         self.history.set_forgets(self.mode != Mode::Compete && !self.question.is_open());
         if let Some(rtt) = rtt {
             self.history.on_rtt(now, rtt.as_secs_f64());
+            if let Some(newest) = marks.last() {
+                self.history.on_clock(now, rtt.as_secs_f64(), newest);
+            }
         }
         self.history.on_marks(marks, self.path_loss.share);
         let Some(last) = self.history.last() else { return };
         if last.delay_s < self.history.base() + 0.25 * self.target_s() {
             self.ebb.low_at = now;
+        }
+        if self.mode == Mode::Run && !is_limited {
+            self.follow_fall();
         }
         match self.mode {
             Mode::Train => self.judge_train(),

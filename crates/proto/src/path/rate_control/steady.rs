@@ -26,6 +26,10 @@ const ALONE_SHARE: f64 = 0.8;
 const CAPACITY_EXCEEDED: f64 = 1.25;
 /// A step down of more than this makes losses from before it no matter.
 const FALL_STEP: f64 = -0.05;
+/// The path carries less if the queue exceeds its target by this, and so little of the rate arrives.
+const FELL_QUEUE_PART: f64 = 0.25;
+const FELL_QUEUE_S: f64 = 0.005;
+const FELL_RATE_PART: f64 = 0.5;
 /// An ebb: half the rate for half a window. It is due once the base was not seen for this long.
 pub(super) const EBB_PART: f64 = 0.5;
 const EBB_WINDOW_PART: f64 = 0.5;
@@ -118,6 +122,21 @@ impl RateControl {
             self.send_later_train(now, is_idle);
         }
         self.begin_round(ROUND_PART);
+    }
+
+    /// A path that was ours carries far less than before: what arrives is the new window at once. A round of the old one would take too long.
+    pub(super) fn follow_fall(&mut self) {
+        let (rtt_s, own) = (self.history.rtt(), 1.0 - self.path_loss.share);
+        let queue_s = self.history.queue_lately(rtt_s);
+        if !self.is_alone || queue_s < self.target_s() + FELL_QUEUE_PART * rtt_s + FELL_QUEUE_S {
+            return;
+        }
+        let arrives_per_s = self.history.rate_lately(rtt_s + queue_s) / own;
+        if arrives_per_s > 0.0 && arrives_per_s < FELL_RATE_PART * self.per_s() * rtt_s / (rtt_s + queue_s) {
+            self.window = (arrives_per_s * rtt_s).max(WINDOW_MIN);
+            self.judged = None;
+            self.begin_round(ROUND_PART);
+        }
     }
 
     fn take_step(&mut self, seen: Span, target_s: f64, (is_idle, is_limited): (bool, bool)) {
