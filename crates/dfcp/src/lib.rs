@@ -33,8 +33,7 @@
 //! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; what is
 //! lost of one holds up no other.
 //!
-//! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed): set it to what the path can carry, or to
-//! [`Rate::Auto`], which discovers that.
+//! A sender **finds the rate** which the path has room for, and follows it ([`Rate::Auto`]), unless it is given one ([`Rate::Fixed`]).
 //!
 //! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!

@@ -174,7 +174,7 @@ pub struct Config {
     pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
-    /// How fast the sender may send. Default: 100 Mbit/s for modern, `Line` for classic.
+    /// How fast the sender may send. Default: `Auto` by policy *fair* and without bounds for modern, `Line` for classic.
     pub rate: Rate,
     /// Whether persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit
     /// breaker"). Default on; has no effect when the rate is `Line`, nor in classic.
@@ -237,7 +237,7 @@ impl Config {
             profile: Profile::Modern,
             security: Security::Sealed(Credentials::default()),
             schedule: Schedule::Adaptive,
-            rate: Rate::Fixed { rate_bps: 100_000_000 },
+            rate: Rate::auto(Policy::Fair),
             breaker: true,
             traffic: Traffic::Bulk,
             symbol_size: 1420,

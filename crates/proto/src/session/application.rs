@@ -112,7 +112,7 @@ impl Session {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
         if let Phase::Open(open) = &mut self.phase {
-            open.choose_rate(self.common.last_heard.max(self.common.last_sent), &self.common);
+            open.choose_rate(&self.common.config);
         }
         Ok(())
     }

@@ -163,6 +163,11 @@ impl RateControl {
         self.found_bps() <= bps as f64
     }
 
+    /// Whether less than the first train was sent.
+    pub(crate) fn has_not_begun(&self) -> bool {
+        self.mode == Mode::Train && self.capacity.is_train(self.sent)
+    }
+
     /// The rate of now; `None` is that of the line, for the datagrams of a train.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;
