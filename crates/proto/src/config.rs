@@ -11,6 +11,7 @@ use dfcp_wire::handshake::Offer;
 
 use crate::error::ConfigError;
 use crate::limits;
+use crate::path::hint::PathHint;
 use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 use crate::shared::parameters::ClassicSettings;
@@ -224,6 +225,10 @@ pub struct Config {
     pub overhead_bytes: u32,
     /// Classic only: the parameters of thesis table 3.2.
     pub classic: ClassicSettings,
+    /// What is known of the path, for an automatic rate to begin with; it is verified. Default `None`: an
+    /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub path_hint: Option<PathHint>,
     /// Whether symbols have bytes. Default: they do.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
@@ -252,6 +257,7 @@ impl Config {
             time_wait: Duration::from_secs(32),
             overhead_bytes: 28,
             classic: ClassicSettings::default(),
+            path_hint: None,
             content: Content::Real,
         }
     }

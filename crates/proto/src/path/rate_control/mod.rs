@@ -40,6 +40,7 @@ use self::rivals::Rivals;
 use self::steady::Ebb;
 use self::target::Target;
 use crate::config::Policy;
+use crate::path::hint::{PathHint, ProvenRate};
 
 /// The least window, in datagrams, and the least rate.
 const WINDOW_MIN: f64 = 1.0;
@@ -99,6 +100,9 @@ pub(crate) struct RateControl {
     longer_path: LongerPath,
     rivals: Rivals,
     account: Account,
+    proven: ProvenRate,
+    /// Datagrams behind the first train which must be known before it is judged.
+    behind_min: f64,
     /// Of the start.
     is_first_round: bool,
     /// Whether the path was all ours when it was full last.
@@ -131,11 +135,34 @@ impl RateControl {
             longer_path: LongerPath::default(),
             rivals: Rivals::new(now),
             account: Account::default(),
+            proven: ProvenRate::new(now),
+            behind_min: 0.0,
             is_first_round: true,
             is_alone: true,
         };
         control.set_rate();
         control
+    }
+
+    /// An earlier connection has found this rate on what may be the same path (\[auto-12\]): half of it until the first train is judged.
+    pub(crate) fn expect(&mut self, rate_bps: u64) {
+        let window = start::HINT_PART * rate_bps as f64 / self.datagram_bits * self.history.rtt();
+        if window > self.window {
+            self.window = window;
+            self.behind_min = start::HINT_BEHIND;
+            self.set_rate();
+        }
+    }
+
+    /// The peer has newly proven to have decoded these bytes.
+    pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
+        self.proven.on_proven(now, bytes);
+    }
+
+    /// What is known for the next connection on the path, no more than what was proven.
+    pub(crate) fn hint(&self) -> Option<PathHint> {
+        let rate_bps = self.steady_bps().min(self.proven.best_bps);
+        (rate_bps > 0).then(|| PathHint { rate_bps, rtt: Duration::from_secs_f64(self.history.rtt().clamp(0.0, 1e3)) })
     }
 
     /// What it is to be like from now on.

@@ -23,6 +23,10 @@ const BEYOND: f64 = 1.2;
 const ENOUGH_PART: f64 = 0.84;
 /// It falls to what arrived, and not below this part.
 const FALL_MIN: f64 = 0.3;
+/// A hint counts for this part, and only when so many datagrams behind the train are known is that judged: its queue drains more slowly
+/// behind it then.
+pub(super) const HINT_PART: f64 = 0.5;
+pub(super) const HINT_BEHIND: f64 = 2.0 * TRAIN;
 /// A train that lost by this much more than what followed found a full queue.
 const TRAIN_LOSS_MORE: f64 = 0.2;
 

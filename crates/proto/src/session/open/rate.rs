@@ -4,6 +4,7 @@ use dfcp_time::Time;
 
 use crate::config::{Config, Rate};
 use crate::limits;
+use crate::path::hint::PathHint;
 use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::open::Open;
@@ -32,7 +33,14 @@ impl Open {
             + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64;
         let numbers = &common.link.numbers;
         let sent = numbers.sent_before(numbers.end());
-        let mut control = Box::new(RateControl::new(now, datagram_bytes, common.rtt.smoothed(), sent));
+        let rtt = common.rtt.smoothed();
+        // What was remembered is of the path with which the connection began.
+        let may_be_known = common.rtt.is_known() && common.link.paths.changes() == 0;
+        let hint = common.config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
+        let mut control = Box::new(RateControl::new(now, datagram_bytes, rtt, sent));
+        if let Some(hint) = hint {
+            control.expect(hint.rate_bps);
+        }
         control.set_policy(policy, max_bps);
         self.rate_control = Some(control);
         self.update_rate(&common.config);
@@ -75,6 +83,11 @@ impl Open {
             },
         };
         own.into_iter().chain(cap_bps(self.peer_rate_max_bps)).min()
+    }
+
+    /// What was found of the path, as far as it is proven.
+    pub(in crate::session) fn path_hint(&self) -> Option<PathHint> {
+        self.rate_control.as_ref()?.hint()
     }
 
     /// This rate, or the peer's cap if that is less.
