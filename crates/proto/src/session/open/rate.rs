@@ -21,11 +21,12 @@ impl Open {
         self.update_rate(config);
     }
 
-    /// Data are about to be sent (\[auto-11\]). A connection which never has two datagrams on their way, of which a server may have many, needs no
-    /// controller.
-    pub(super) fn begin_rate_control(&mut self, now: Time, common: &Common) {
+    /// A symbol of a block of `k` is about to be sent (\[auto-11\]). A connection which never has two datagrams on their way, of which a server
+    /// may have many, needs no controller.
+    pub(super) fn begin_rate_control(&mut self, now: Time, common: &Common, k: u16) {
         let Rate::Auto { policy, max_bps, .. } = common.config.rate else { return };
-        if self.rate_control.is_some() || common.streams.send.flight.len() == 0 {
+        let is_alone = k == 1 && common.streams.send.flight.len() == 0;
+        if self.rate_control.is_some() || is_alone {
             return;
         }
         let datagram_bytes = u64::from(common.symbol_size)

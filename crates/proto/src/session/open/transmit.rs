@@ -273,7 +273,7 @@ impl Open {
             self.is_limited = true;
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
-        self.begin_rate_control(now, common);
+        self.begin_rate_control(now, common, symbol.info.k);
         let send = &mut common.streams.send;
         let data = segment::Data {
             stream: symbol.stream,
