@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use dfcp::Policy;
 use dfcp_framing::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 use dfcp_secure::Cipher;
 
@@ -21,9 +22,6 @@ use crate::limits::{
 };
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
-
-/// What a rate is when none is given, bit/s of IP packets: safe on most paths, and said whenever it is used.
-pub const RATE_DEFAULT_BPS: u64 = 100_000_000;
 
 /// Move data over lossy and long paths.
 #[derive(Debug, Parser)]
@@ -77,9 +75,10 @@ pub enum CarrierArg {
 /// How to use the path; the same for every command that opens or accepts connections.
 #[derive(Debug, Clone, Args)]
 pub struct PathArgs {
-    /// Rate to send at, in bits of IP packets per second: 20mbit, 1.5gbit; `auto` for what the path has room for, sharing it as
-    /// one flow of TCP does (auto:high as two, auto:low for what others leave); or `line` for as fast as interface
-    /// and peer take it, without circuit breaker (it starves others on a shared path) [default: 100mbit]
+    /// Rate to send at: `auto` for what the path has room for, sharing it as one flow of TCP does (auto:high as two, auto:low
+    /// for what others leave); 20mbit, 1.5gbit, .. for that many bits of IP packets per second; or `line` for as fast as
+    /// interface and peer take it, without circuit breaker (it starves others on a shared path) [default: auto; line with
+    /// --insecure-classic, which has no automatic rate]
     #[arg(long, value_name = "RATE|auto|line")]
     pub rate: Option<RateArg>,
     /// With `--rate auto`: never more than this
@@ -125,6 +124,7 @@ pub struct PathArgs {
 #[command(after_help = "\
 Examples:
   dfcp send film.mkv photos/ there.example:4433 --code -
+  dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
   tar c photos | dfcp send - there.example:4433 --name photos.tar
   sudo dfcp send --carrier raw-ip film.mkv 192.0.2.7:4433
@@ -169,6 +169,7 @@ pub struct SendArgs {
 #[command(after_help = "\
 Examples:
   dfcp receive --listen 4433 --output incoming
+  dfcp receive --listen 4433 --output incoming --max-receive-rate 200mbit
   dfcp receive --listen there.example:4433 --output incoming --once --json --code
   sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
 
@@ -250,13 +251,13 @@ pub enum PerfSide {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf server --listen 5201 --rate 500mbit
+  dfcp perf server --listen 5201 --rate auto:low --max-rate 500mbit --max-receive-rate 500mbit
   dfcp perf server --listen 5201 --allow-any
   sudo dfcp perf server --listen 5201 --carrier raw-ip
   dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
 
-What it sends (clients with --reverse) never exceeds its own --rate, whatever a client asks for. Access control works as for \
-`dfcp receive`.
+How fast it sends (to clients with --reverse), and by which policy, its own --rate and --max-rate say, whatever a client asks for; \
+what clients send is bounded by --max-receive-rate. Access control works as for `dfcp receive`.
 
 With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
 --set decoding=0. With --set coding=0 it can only send: clients give --reverse --set decoding=0.")]
@@ -288,14 +289,16 @@ pub struct PerfServerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
+  dfcp perf client there.example:5201 --duration 10 --code -
+  dfcp perf client there.example:5201 --rate auto:high --min-rate 20mbit
   dfcp perf client 192.0.2.7:5201 --reverse --json
   dfcp perf client 192.0.2.7:5201 --streams 16 --rate 200mbit
   sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
   dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
 
 Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
-datagrams sent which arrived and were not needed.
+datagrams sent which arrived and were not needed. Of an automatic rate, the rate found is shown, the queueing delay on the way, and \
+the loss: the path's own, and what found a queue full, which is the sender's own doing, alone or together with others.
 
 With --set coding=0 (the first block's segments serve for all) or --set decoding=0, the receiving side counts data without \
 decoding it, whichever side that is. With --reverse, coding=0 is for the server, and the figures of the path are shown there only.")]
@@ -384,10 +387,9 @@ impl PathArgs {
         }
     }
 
-    /// The rate to use. A token bucket is a limit of its own: without `--rate`, nothing else limits.
+    /// The rate to use. Classic has no automatic one, and its token bucket is a limit of its own.
     pub fn rate(&self) -> RateArg {
-        let default = if self.parameters.has_bucket() { RateArg::Line } else { RateArg::Bps(RATE_DEFAULT_BPS) };
-        self.rate.unwrap_or(default)
+        self.rate.unwrap_or(if self.insecure_classic { RateArg::Line } else { RateArg::Auto(Policy::Fair) })
     }
 
     /// The rate and whether a breaker guards it, for people.
@@ -397,22 +399,18 @@ impl PathArgs {
         if let Some(bucket) = self.parameters.describe_bucket() {
             return format!("rate {}, {bucket} (circuit breaker {breaker})", self.rate());
         }
-        match self.rate {
-            None => {
-                let rate = units::human_rate(RATE_DEFAULT_BPS as f64);
-                format!("rate {rate} (default; --rate to change, circuit breaker {breaker})")
-            }
-            Some(RateArg::Bps(rate_bps)) => {
+        match self.rate() {
+            RateArg::Bps(rate_bps) => {
                 format!("rate {} (circuit breaker {breaker})", units::human_rate(rate_bps as f64))
             }
-            Some(RateArg::Auto(_)) => {
+            RateArg::Auto(_) => {
                 let bound = |words, bps: Option<u64>| {
                     bps.map_or_else(String::new, |bps| format!(", {words} {}", units::human_rate(bps as f64)))
                 };
                 let (least, most) = (bound("at least", self.min_rate), bound("at most", self.max_rate));
                 format!("rate: {}{least}{most}, found while it sends", self.rate())
             }
-            Some(RateArg::Line) => "rate: line, as fast as interface and peer take it (circuit breaker off)".to_owned(),
+            RateArg::Line => "rate: line, as fast as interface and peer take it (circuit breaker off)".to_owned(),
         }
     }
 }

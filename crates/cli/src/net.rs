@@ -286,7 +286,8 @@ impl Transport for Stream {
             loss: PathSample::evident_loss(stats.loss, stats.sent.source),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
             queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
-            found: stats.rate_control.as_ref().map(FoundRate::from),
+            // The peer's cap holds for what is found, too.
+            found: stats.rate_control.map(|it| FoundRate { rate_bps: stats.rate_bps, ..FoundRate::from(&it) }),
             datagrams_sent: stats.segments_sent,
             data_datagrams: DataDatagrams {
                 source: stats.sent.source,

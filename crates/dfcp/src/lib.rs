@@ -33,8 +33,7 @@
 //! **Many streams.** A [`Session`] is a connection in which both sides open streams, both ways or one-way, without a round trip; what is
 //! lost of one holds up no other.
 //!
-//! A sender keeps to the **rate it is given** ([`Rate`]; 100 Mbit/s unless changed): set it to what the path can carry, or to
-//! [`Rate::Auto`], which discovers that.
+//! A sender **finds the rate** which the path has room for, and follows it ([`Rate::Auto`]), unless it is given one ([`Rate::Fixed`]).
 //!
 //! An application that can adapt asks for what is known of the path: [`Stream::watch_path`].
 //!
@@ -89,9 +88,9 @@ mod stream;
 pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
-    Cookies, Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, Pattern, PeerKey,
-    Policy, PreSharedKey, Priority, Profile, PublicKey, Rate, RateControlStats, RatePhase, ReceivedSymbols, Schedule,
-    Security, SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
+    Cookies, Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, PathHint, Pattern,
+    PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate, RateControlStats, RatePhase, ReceivedSymbols,
+    Schedule, Security, SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, StreamError};

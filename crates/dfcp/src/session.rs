@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, StreamKind, Traffic};
+use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, PathHint, Rate, State, Stats, StreamKind, Traffic};
 use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
@@ -170,6 +170,13 @@ impl Session {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared().stats()
+    }
+
+    /// What its automatic rate has found of the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there; `None`
+    /// before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself what connections opened on it have found, once they are over.
+    #[must_use]
+    pub fn path_hint(&self) -> Option<PathHint> {
+        self.shared().path_hint()
     }
 
     /// Watches what is known of the path, as [`Stream::watch_path`] does.

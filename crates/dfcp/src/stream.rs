@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use dfcp_proto::{
-    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, Priority, Rate, State, Stats, Traffic,
+    Config, ConfigError, ConnectionError, Identity, Parameter, ParameterError, PathHint, Priority, Rate, State, Stats,
+    Traffic,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
@@ -190,6 +191,13 @@ impl Stream {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared().stats()
+    }
+
+    /// What its automatic rate has found of the path, for [`Config::path_hint`](crate::Config::path_hint) of the next connection there; `None`
+    /// before that is proven. An [`Endpoint`](crate::Endpoint) remembers by itself what connections opened on it have found, once they are over.
+    #[must_use]
+    pub fn path_hint(&self) -> Option<PathHint> {
+        self.shared().path_hint()
     }
 
     /// Watches what is known of the path: rate, round-trip time and loss, for applications which adapt to it.

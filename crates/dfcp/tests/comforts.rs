@@ -152,3 +152,27 @@ fn the_blocking_twin_knows_identities_watches_and_endpoints() {
     caller.wait_idle();
     assert_eq!((caller.stats().connections, watch.changed()), (0, None));
 }
+
+/// However long that takes on this machine.
+#[tokio::test]
+async fn what_was_found_of_a_path_is_told_once_it_is_proven() {
+    let key = dfcp::generate_key().unwrap();
+    let public = key.public();
+    let cap_bps = 40_000_000;
+    let server = Config::server(key).with_receive_rate_max_bps(cap_bps);
+    let listener = Listener::bind(local(), server).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (client, accepted) = tokio::join!(Stream::connect(address, Config::client(public)), listener.accept());
+    let (mut client, mut accepted) = (client.unwrap(), accepted.unwrap());
+    assert_eq!(client.path_hint(), None);
+    let reading = tokio::spawn(async move { tokio::io::copy(&mut accepted, &mut tokio::io::sink()).await });
+    let hint = loop {
+        client.write_all(&[7; 50_000]).await.unwrap();
+        if let Some(hint) = client.path_hint() {
+            break hint;
+        }
+    };
+    assert!(hint.rate_bps > 0 && hint.rate_bps <= cap_bps + cap_bps / 10, "no more than was proven: {hint:?}");
+    drop(client);
+    let _ended = reading.await;
+}

@@ -11,6 +11,7 @@ use dfcp_wire::handshake::Offer;
 
 use crate::error::ConfigError;
 use crate::limits;
+use crate::path::hint::PathHint;
 use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
 use crate::shared::parameters::ClassicSettings;
@@ -174,7 +175,7 @@ pub struct Config {
     pub security: Security,
     /// How the sender decides what to send next. Default: `Adaptive` for modern, `Flood` for classic.
     pub schedule: Schedule,
-    /// How fast the sender may send. Default: 100 Mbit/s for modern, `Line` for classic.
+    /// How fast the sender may send. Default: `Auto` by policy *fair* and without bounds for modern, `Line` for classic.
     pub rate: Rate,
     /// Whether persistent heavy loss makes the sender test if it is the cause (`spec/protocol.md`, "Circuit
     /// breaker"). Default on; has no effect when the rate is `Line`, nor in classic.
@@ -224,6 +225,10 @@ pub struct Config {
     pub overhead_bytes: u32,
     /// Classic only: the parameters of thesis table 3.2.
     pub classic: ClassicSettings,
+    /// What is known of the path, for an automatic rate to begin with; it is verified. Default `None`: an
+    /// [`Endpoint`](crate::Endpoint) which opens a connection takes what it remembers of an earlier one with the same host.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub path_hint: Option<PathHint>,
     /// Whether symbols have bytes. Default: they do.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
@@ -237,7 +242,7 @@ impl Config {
             profile: Profile::Modern,
             security: Security::Sealed(Credentials::default()),
             schedule: Schedule::Adaptive,
-            rate: Rate::Fixed { rate_bps: 100_000_000 },
+            rate: Rate::auto(Policy::Fair),
             breaker: true,
             traffic: Traffic::Bulk,
             symbol_size: 1420,
@@ -252,6 +257,7 @@ impl Config {
             time_wait: Duration::from_secs(32),
             overhead_bytes: 28,
             classic: ClassicSettings::default(),
+            path_hint: None,
             content: Content::Real,
         }
     }

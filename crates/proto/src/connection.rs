@@ -10,6 +10,7 @@ use dfcp_wire::classic::StateWords;
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::path::hint::PathHint;
 use crate::session::Session;
 use crate::session::handshake::Opener;
 use crate::session::protection::Identity;
@@ -310,6 +311,15 @@ impl Connection {
     #[must_use]
     pub fn last_heard(&self) -> Time {
         of_either!(&self.0, it => it.last_heard())
+    }
+
+    /// What its automatic rate has found of the path, for the next connection there ([`Config::path_hint`]); `None` before that is proven.
+    #[must_use]
+    pub fn path_hint(&self) -> Option<PathHint> {
+        match &self.0 {
+            Inner::Classic(_) => None,
+            Inner::Modern(session) => session.path_hint(),
+        }
     }
 
     /// Counters and estimates.

@@ -96,6 +96,15 @@ pub const QUEUE_MEMORY_PARTS: usize = 6;
 /// Marks of arrivals which the controller of a rate remembers: those of two round trips and more.
 pub const RATE_MARKS_MAX: usize = 512;
 
+/// Peers to which an endpoint remembers the paths, and for how long (`spec/protocol.md` \[auto-12\]). The oldest gives way.
+pub const PATHS_REMEMBERED_MAX: usize = 64;
+
+/// See [`PATHS_REMEMBERED_MAX`].
+pub const PATH_MEMORY_TIME: Duration = Duration::from_secs(600);
+
+/// What is remembered of a path is no more than was proven within this time.
+pub const PROVEN_RATE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A queue that would take longer is no queue: the peer's clock was set.
 pub const QUEUE_DELAY_MAX: Duration = Duration::from_secs(60);
 

@@ -74,7 +74,8 @@ pub struct Stats {
     /// circuit breaker holds it down; of an automatic rate the one it has found, without the moments at which it sends faster or
     /// slower to learn something. Zero at line rate.
     pub rate_bps: u64,
-    /// What an automatic rate has found; `None` with another one, and before the handshake is done.
+    /// What an automatic rate has found; `None` with another one, and while too few data have been sent
+    /// to begin.
     pub rate_control: Option<RateControlStats>,
     /// What the circuit breaker is at.
     pub breaker: BreakerState,

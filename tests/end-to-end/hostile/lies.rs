@@ -51,6 +51,14 @@ fn an_automatic_rate_draws_no_more_than_a_fixed_one() {
     assert!(drawn.beyond_s() > 0.1, "nothing was tested: {drawn:?}");
 }
 
+/// What a peer has earned by an honest connection is no credit for the next one: as much as before any first report.
+#[test]
+fn a_remembered_rate_draws_no_more_than_a_mebibyte() {
+    let drawn = drawn_at(Lie::SilentAtRememberedRate, 0);
+    assert!(drawn.drawn_bytes > 500_000, "the memory was not used, so nothing was tested: {drawn:?}");
+    assert!(drawn.drawn_bytes <= (1 << 20) + 100_000, "{drawn:?}");
+}
+
 /// A least rate draws its own credit, as a fixed rate would, and not that of whatever reports make a sender find.
 #[test]
 fn a_least_rate_draws_no_more_than_a_fixed_one() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, ConnectionError, State};
+use dfcp_proto::{Config, ConnectionError, Rate, State};
 use dfcp_testkit::{
     DelayLine, Job, Links, LinksConfig, Node, Packet, Pattern, Testbed, client_address, raw, rewrites, rewritten,
     seed32, server_address,
@@ -14,9 +14,11 @@ use dfcp_wire::Flags;
 
 /// Unsealed ends 5 ms apart which send each other this many bytes.
 fn testbed(seed: u64, bytes: u64) -> Testbed<DelayLine> {
-    let mut testbed = Testbed::new(seed, Config::danger_unsealed());
+    // The delay line has no limit of its own.
+    let config = || Config::danger_unsealed().with_rate(Rate::Fixed { rate_bps: 100_000_000 });
+    let mut testbed = Testbed::new(seed, config());
     (testbed.client.job, testbed.server.job) = (Job::send(bytes), Job::send(bytes));
-    testbed.connect(Config::danger_unsealed()).unwrap();
+    testbed.connect(config()).unwrap();
     testbed
 }
 

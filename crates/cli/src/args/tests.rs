@@ -55,7 +55,7 @@ fn packets_have_1500_bytes_unless_told_otherwise() {
 }
 
 #[test]
-fn a_token_bucket_takes_the_place_of_the_default_rate() {
+fn a_token_bucket_is_a_limit_of_its_own() {
     let parse = |more: &[&str]| {
         let cli = Cli::try_parse_from([&["dfcp", "perf", "client", "host:1", "--insecure-classic"], more].concat());
         let Command::Perf(PerfArgs { side: PerfSide::Client(mut client) }) = cli.unwrap().command else {
@@ -69,7 +69,26 @@ fn a_token_bucket_takes_the_place_of_the_default_rate() {
     assert!(rate == RateArg::Line && said.contains("rate line, limited by the token bucket to 105 Mbit/s"), "{said}");
     let (rate, said) = parse(&[&tokens[..], &["--rate", "20mbit"]].concat());
     assert!(rate == RateArg::Bps(20_000_000) && said.contains("rate 20.0 Mbit/s, limited by"), "{said}");
-    assert_eq!(parse(&["--set", "redundancy=70000"]).0, RateArg::Bps(RATE_DEFAULT_BPS));
+    let (rate, said) = parse(&["--set", "redundancy=70000"]);
+    assert!(rate == RateArg::Line && said.contains("rate: line"), "{said}");
+}
+
+#[test]
+fn the_rate_is_automatic_unless_told_otherwise() {
+    let parse = |more: &[&str]| {
+        let cli = Cli::try_parse_from([&["dfcp", "send", "a", "host:1"], more].concat())?;
+        let Command::Send(send) = cli.command else { panic!("not send") };
+        Ok::<_, clap::Error>((send.path.rate(), send.path.describe_rate()))
+    };
+    let said = |more: &[&str]| parse(more).unwrap().1;
+    assert_eq!(parse(&[]).unwrap().0, RateArg::Auto(Policy::Fair));
+    assert_eq!(said(&[]), "rate: auto, found while it sends");
+    let bounds = ["--rate", "auto:low", "--min-rate", "1mbit", "--max-rate", "50mbit"];
+    assert_eq!(said(&bounds), "rate: auto:low, at least 1.00 Mbit/s, at most 50.0 Mbit/s, found while it sends");
+    assert_eq!(said(&["--rate", "20mbit"]), "rate 20.0 Mbit/s (circuit breaker on)");
+    assert_eq!(parse(&["--insecure-classic"]).unwrap().0, RateArg::Line);
+    assert!(parse(&["--max-receive-rate", "5mbit", "--insecure-classic"]).is_err(), "classic declares nothing");
+    assert!(parse(&["--max-receive-rate", "fast"]).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path as FilePath;
 
 use anyhow::Context;
-use dfcp::{Config, Listener, PeerKey, Rate, Stream};
+use dfcp::{Config, Listener, PeerKey, Policy, Rate, Stream};
 use tokio::io::AsyncWriteExt;
 
 use super::path::Path;
@@ -15,17 +15,31 @@ use crate::transport::{Transport as _, Waste};
 /// Bandwidth-delay products that buffers must hold to run at full rate at heavy loss.
 const BUFFER_BDPS: u64 = 8;
 
-/// The library of this workspace, modern profile, told the path's rate.
+/// The library of this workspace, modern profile.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dfcp;
+pub(super) enum Dfcp {
+    /// Told the path's rate.
+    Told,
+    /// Finds it.
+    Auto,
+}
 
-fn config(path: &Path) -> Config {
+fn config(rate: Rate, path: &Path) -> Config {
     // Both ends are this process; QUIC's certificate is not checked for anything either.
-    let mut config = Config::client(PeerKey::Any).with_rate(Rate::Fixed { rate_bps: path.rate_bps });
+    let mut config = Config::client(PeerKey::Any).with_rate(rate);
     let buffer_bytes = BUFFER_BDPS * path.bdp_bytes();
     config.send_buffer_bytes = config.send_buffer_bytes.max(buffer_bytes);
     config.receive_memory_bytes = config.receive_memory_bytes.max(buffer_bytes);
     config
+}
+
+impl Dfcp {
+    fn rate(self, path: &Path) -> Rate {
+        match self {
+            Self::Told => Rate::Fixed { rate_bps: path.rate_bps },
+            Self::Auto => Rate::auto(Policy::Fair),
+        }
+    }
 }
 
 impl Peer for Dfcp {
@@ -34,11 +48,14 @@ impl Peer for Dfcp {
     type Sender = Stream;
 
     fn transport(&self) -> Transport {
-        Transport::Dfcp
+        match self {
+            Self::Told => Transport::Dfcp,
+            Self::Auto => Transport::DfcpAuto,
+        }
     }
 
     fn listen(&self, path: &Path) -> anyhow::Result<(SocketAddr, Listener)> {
-        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), config(path))
+        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), config(self.rate(path), path))
             .context("cannot listen on 127.0.0.1 for DFCP, check that UDP is allowed there")?;
         let addr = listener.local_addr().context("cannot tell where DFCP listens")?;
         Ok((addr, listener))
@@ -51,7 +68,8 @@ impl Peer for Dfcp {
     }
 
     async fn send(&self, to: SocketAddr, path: &Path, file: &FilePath) -> anyhow::Result<Stream> {
-        let mut stream = Stream::connect(to, config(path)).await.context("cannot connect over DFCP")?;
+        let mut stream =
+            Stream::connect(to, config(self.rate(path), path)).await.context("cannot connect over DFCP")?;
         feed(file, &mut stream).await?;
         stream.shutdown().await.context("cannot confirm over DFCP")?;
         Ok(stream)

@@ -33,7 +33,7 @@ Examples:
   dfcp demo
   dfcp demo --size 8MB --loss 0,5,20 --rate 50mbit --rtt 200ms --output results
 
-Needs no privileges and no other machine; without arguments it takes less than two minutes. DFCP sends the whole file; \
+Needs no privileges and no other machine; without arguments it takes about two minutes. DFCP sends the whole file; \
 QUIC is cut at --limit, because at heavy loss it would need minutes or hours. Exit code 0 means: every DFCP transfer was \
 completed and every byte that arrived, by whatever transport, was verified.")]
 pub struct DemoArgs {
@@ -154,7 +154,8 @@ impl DemoArgs {
     ) -> anyhow::Result<RunResult> {
         let progress = |arrived_bytes| bar.set_position(arrived_bytes);
         match transport {
-            Transport::Dfcp => transfer::transfer(&Dfcp, path, source, self.dfcp_limit(path), progress).await,
+            Transport::Dfcp => transfer::transfer(&Dfcp::Told, path, source, self.dfcp_limit(path), progress).await,
+            Transport::DfcpAuto => transfer::transfer(&Dfcp::Auto, path, source, self.dfcp_limit(path), progress).await,
             #[cfg(feature = "quic")]
             Transport::QuicBbr => {
                 transfer::transfer(&Quic::new(Controller::Bbr)?, path, source, self.limit, progress).await
@@ -176,7 +177,7 @@ fn verdict(results: &[RunResult]) -> anyhow::Result<()> {
     for result in results {
         let what = format!("{} at {} loss", result.transport.label(), units::human_percent(result.path.loss));
         anyhow::ensure!(result.hash_ok, "{what} delivered something that was not sent");
-        if result.transport != Transport::Dfcp || result.is_verified() {
+        if !result.transport.is_dfcp() || result.is_verified() {
             continue;
         }
         match &result.ending {

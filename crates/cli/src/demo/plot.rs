@@ -13,7 +13,7 @@ pub(super) fn chart(results: &[RunResult]) -> String {
     let names: Vec<String> = groups.iter().map(|group| human_percent(group[0].path.loss)).collect();
     let runs = Transport::ALL.iter().map(|&transport| {
         let goodput = |run: &RunResult| (run.transport == transport).then(|| run.goodput_bps());
-        let role = if transport == Transport::Dfcp { Role::Dfcp } else { Role::Rival };
+        let role = if transport.is_dfcp() { Role::Dfcp } else { Role::Rival };
         series(transport.label(), role, &groups, |group| group.iter().find_map(goodput))
     });
     let ceiling = series("ceiling of the path", Role::Rival, &groups, |group| {

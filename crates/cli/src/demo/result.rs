@@ -11,9 +11,12 @@ use crate::units::{human_bytes, human_percent, human_rate};
 /// What carried the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Transport {
-    /// This workspace's.
+    /// This workspace's, told the path's rate.
     #[serde(rename = "dfcp")]
     Dfcp,
+    /// This workspace's, with its automatic rate.
+    #[serde(rename = "dfcp-auto")]
+    DfcpAuto,
     /// quinn with BBR.
     #[cfg(feature = "quic")]
     #[serde(rename = "quic-bbr")]
@@ -28,16 +31,23 @@ impl Transport {
     /// In the order in which they run and are shown.
     pub(super) const ALL: &[Self] = &[
         Self::Dfcp,
+        Self::DfcpAuto,
         #[cfg(feature = "quic")]
         Self::QuicBbr,
         #[cfg(feature = "quic")]
         Self::QuicCubic,
     ];
 
+    /// Whether it is this workspace's.
+    pub(super) const fn is_dfcp(self) -> bool {
+        matches!(self, Self::Dfcp | Self::DfcpAuto)
+    }
+
     /// Its name for people.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Dfcp => "DFCP",
+            Self::DfcpAuto => "DFCP auto",
             #[cfg(feature = "quic")]
             Self::QuicBbr => "QUIC BBR",
             #[cfg(feature = "quic")]
@@ -230,7 +240,7 @@ pub(super) fn notes(results: &[RunResult]) -> String {
         "waste: data datagrams which arrived and were not needed, of all sent; part of the overhead. QUIC does not tell."
             .to_owned(),
         "time: from connect to the sender's confirmation of the last byte.".to_owned(),
-        "DFCP is told the path's rate; QUIC (quinn) has to find it, with flow-control windows too large to matter."
+        "DFCP is told the path's rate; DFCP auto and QUIC (quinn, with flow-control windows too large to matter) find it."
             .to_owned(),
         "Both encrypt and authenticate. quinn calls its BBR (version 1) experimental.".to_owned(),
     ];

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use dfcp_proto::{
-    Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, Read, State, Stats, StreamId,
+    Connection, ConnectionError, Event, Handle, Identity, Parameter, ParameterError, PathHint, Read, State, Stats,
+    StreamId,
 };
 use dfcp_time::Time;
 use tokio::io::ReadBuf;
@@ -445,6 +446,10 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         self.lock().connection.stats()
+    }
+
+    pub(crate) fn path_hint(&self) -> Option<PathHint> {
+        self.lock().connection.path_hint()
     }
 
     /// Watches the path from now on. Of a connection which is over there is nothing but the last estimates.

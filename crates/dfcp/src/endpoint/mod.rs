@@ -395,6 +395,7 @@ impl EndpointShared {
 
     /// A connection is over.
     fn forget(&self, connection: &Arc<Shared>) {
+        let hint = connection.path_hint();
         let mut table = self.table();
         let slot = table.connections.get_mut(connection.handle.index());
         // Its handle may be another's by now, if it had been forgotten before.
@@ -402,6 +403,9 @@ impl EndpointShared {
             return;
         };
         *slot = None;
+        if let Some(hint) = hint {
+            table.proto.remember_path(self.clock.now(), connection.handle, hint);
+        }
         table.proto.forget(connection.handle);
         let is_idle = table.proto.is_empty();
         drop(table);

@@ -6,6 +6,7 @@ use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
+use crate::path::hint::PathHint;
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
 use crate::shared::parameters::ClassicSettings;
 
@@ -41,6 +42,7 @@ impl Config {
         with_time_wait sets time_wait: Duration;
         with_overhead_bytes sets overhead_bytes: u32;
         with_classic sets classic: ClassicSettings;
+        with_path_hint sets path_hint: Option<PathHint>;
         with_content sets content: Content;
     }
 

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::connection::{Connection, UnsealedSyn};
 use crate::endpoint::half_open::{HalfOpens, Syn};
 use crate::limits;
+use crate::path::hint::{PathHint, PathMemory};
 use crate::session::handshake::Opener;
 use crate::shared::Ports;
 use crate::shared::memory::{MemoryBudget, MemoryReservation};
@@ -122,6 +123,8 @@ pub struct Endpoint {
     /// The memory of blocks which are done with.
     spare: SpareBlocks,
     refused: u64,
+    /// What connections opened here have found.
+    paths: PathMemory,
 }
 
 impl Endpoint {
@@ -153,6 +156,7 @@ impl Endpoint {
             memory,
             spare: SpareBlocks::default(),
             refused: 0,
+            paths: PathMemory::default(),
         }
     }
 
@@ -172,9 +176,10 @@ impl Endpoint {
         &mut self,
         now: Time,
         remote: SocketAddr,
-        config: Config,
+        mut config: Config,
     ) -> Result<(Handle, Connection), ConnectError> {
         config.validate()?;
+        config.path_hint = config.path_hint.or_else(|| self.paths.hint(now, remote.ip()));
         if self.entries.len() >= limits::CONNECTIONS_MAX {
             return Err(ConnectError::TooManyConnections);
         }
@@ -433,6 +438,14 @@ impl Endpoint {
         if let Some(entry) = self.entries.get_mut(handle.0) {
             self.half_open -= usize::from(std::mem::take(&mut entry.half_open));
             entry.connecting = false;
+        }
+    }
+
+    /// What a connection which is over, [`Connection::path_hint`], has found of its path: the next one that is opened to the same host begins
+    /// with it (\[auto-12\]). To be called before [`forget`](Self::forget). What an accepted one has found is not kept.
+    pub fn remember_path(&mut self, now: Time, handle: Handle, hint: PathHint) {
+        if let Some(entry) = self.entries.get(handle.0).filter(|entry| !entry.accepted) {
+            self.paths.remember(now, entry.remote.ip(), hint);
         }
     }
 

@@ -155,3 +155,21 @@ fn two_that_call_each_other_meet() {
         assert_eq!([host.states(0), host.states(1)], [[State::Established], [State::Established]]);
     }
 }
+
+/// What peers that call us may have earned is not kept: anybody can call.
+#[test]
+fn paths_of_connections_opened_here_are_remembered_and_no_others() {
+    let mut host = Host::new(vec![listener(5, sealed(), 1), Endpoint::on_raw_ip(6, None, [2; 32])]);
+    host.connect(1, 5, sealed());
+    host.run(STEPS_MAX);
+    let hint = PathHint { rate_bps: 80_000_000, rtt: std::time::Duration::from_millis(3) };
+    for (node, expected) in [(0, None), (1, Some(hint))] {
+        let node = &mut host.nodes[node];
+        let handle = node.connections[0].0;
+        node.endpoint.remember_path(host.now, handle, hint);
+        node.endpoint.forget(handle);
+        assert_eq!(node.endpoint.paths.hint(host.now, at(0).ip()), expected);
+    }
+    let (_, connection) = host.nodes[1].endpoint.connect(host.now, at(5), sealed()).unwrap();
+    assert!(format!("{connection:?}").contains(&format!("{hint:?}")), "it begins with it");
+}

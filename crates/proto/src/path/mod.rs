@@ -4,6 +4,7 @@ pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod credit;
 pub(crate) mod flight;
+pub(crate) mod hint;
 pub(crate) mod in_flight;
 pub(crate) mod loss;
 pub(crate) mod numbers;

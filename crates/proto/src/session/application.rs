@@ -8,6 +8,7 @@ use dfcp_wire::{Profile, StreamId};
 
 use crate::config::{Rate, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::path::hint::PathHint;
 use crate::session::common::Common;
 use crate::session::open::Open;
 use crate::session::protection::Identity;
@@ -112,7 +113,7 @@ impl Session {
         rate.validate_in(Profile::Modern)?;
         Arc::make_mut(&mut self.common.config).rate = rate;
         if let Phase::Open(open) = &mut self.phase {
-            open.choose_rate(self.common.last_heard.max(self.common.last_sent), &self.common);
+            open.choose_rate(&self.common.config);
         }
         Ok(())
     }
@@ -179,6 +180,12 @@ impl Session {
             open.add_stats(&self.common.config, &mut stats);
         }
         stats
+    }
+
+    /// What its automatic rate has found of the path.
+    #[must_use]
+    pub fn path_hint(&self) -> Option<PathHint> {
+        self.was_open()?.path_hint()
     }
 
     /// What is open, or was until the session ended.

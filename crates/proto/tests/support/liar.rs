@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dfcp_proto::{
-    Accept, Config, ConnectionError, Event, Handle, Opener, PeerMisbehaved, StreamEvent, StreamId, StreamKind,
+    Accept, Config, ConnectionError, Event, Handle, Opener, PeerMisbehaved, Rate, StreamEvent, StreamId, StreamKind,
     StreamLimits, Streams,
 };
 use dfcp_wire::BlockInfo;
@@ -42,7 +42,9 @@ impl Liar {
     /// It may open `limit` streams of each kind, and all together have this much memory.
     pub(crate) fn with(limit: u32, memory_bytes_max: u64) -> Self {
         let streams = StreamLimits { bidirectional: limit, one_way: limit };
-        let config = Config { streams, ..Config::danger_unsealed() };
+        // What it says of arrivals is beside the point here.
+        let rate = Rate::Fixed { rate_bps: 100_000_000 };
+        let config = Config { streams, rate, ..Config::danger_unsealed() };
         let mut server = Server::new(Accept { memory_bytes_max: Some(memory_bytes_max), ..config.into() });
         let mut rogue = Rogue::new(1);
         assert!(rogue.open(&mut server));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::limits::{CREDIT_AUTO_RATE_BPS, CREDIT_LINE_RATE_BPS, LOSS_BELIEVED_MAX, SYMBOLS_PER_BLOCK_FACTOR};
-use dfcp_proto::{Config, PeerKey, Policy, Rate};
+use dfcp_proto::{Config, PathHint, PeerKey, Policy, Rate};
 use dfcp_testkit::raw::{self, Header};
 use dfcp_testkit::{Packet, server_address};
 use dfcp_time::Time;
@@ -23,6 +23,9 @@ use crate::world::{World, stranger};
 
 /// How long each lie goes on.
 const LIE: Duration = Duration::from_secs(60);
+
+/// The round trip of what the sender remembers of the path, that of the handshake here.
+const HINT_RTT: Duration = Duration::from_millis(5);
 
 /// How often a liar reports.
 const REPORT_INTERVAL_MS: u64 = 90;
@@ -70,6 +73,8 @@ pub enum Lie {
     LossyAtAutomaticRate,
     /// The same to one with an automatic rate which is never less than what is asked for.
     LossyAtLeastRate,
+    /// Silence, from a peer to which an earlier connection with an automatic rate has found a hundred times as much.
+    SilentAtRememberedRate,
     /// Honest on a path that loses three quarters, until blocks are as long as they get; from then on none is decoded.
     LongBlocks,
     /// Every 90 ms a report of a guessed low number; what arrives is ignored.
@@ -84,7 +89,7 @@ pub enum Lie {
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::HeldBack,
         Self::Lossy,
         Self::LossyFromElsewhere,
@@ -93,6 +98,7 @@ impl Lie {
         Self::LossyAtLineRate,
         Self::LossyAtAutomaticRate,
         Self::LossyAtLeastRate,
+        Self::SilentAtRememberedRate,
         Self::LongBlocks,
         Self::Blind,
         Self::BlindFromElsewhere,
@@ -121,7 +127,7 @@ impl Lie {
     fn rates(self, rate_bps: u64) -> (Rate, u64) {
         match self {
             Self::LossyAtLineRate => (Rate::Line, u64::MAX),
-            Self::LossyAtAutomaticRate => (Rate::auto(Policy::High), u64::MAX),
+            Self::LossyAtAutomaticRate | Self::SilentAtRememberedRate => (Rate::auto(Policy::High), u64::MAX),
             Self::LossyAtLeastRate => {
                 (Rate::Auto { policy: Policy::High, max_bps: None, min_bps: Some(rate_bps) }, u64::MAX)
             }
@@ -141,6 +147,7 @@ impl fmt::Display for Lie {
             Self::LossyAtLineRate => "70 % lost, line rate, cap of 2^64 - 1",
             Self::LossyAtAutomaticRate => "70 % lost, automatic rate, cap of 2^64 - 1",
             Self::LossyAtLeastRate => "70 % lost, automatic with a least rate",
+            Self::SilentAtRememberedRate => "silence, automatic, 10 Gbit/s remembered",
             Self::LongBlocks => "75 % lost, honest until K = 256",
             Self::Blind => "blind reports of low numbers",
             Self::BlindFromElsewhere => "blind reports, from another address",
@@ -202,15 +209,19 @@ pub fn tell(lie: Lie, rate_bps: u64) -> Result<Drawn> {
         Rate::Auto { min_bps, .. } => CREDIT_AUTO_RATE_BPS.max(min_bps.unwrap_or_default()),
         Rate::Fixed { .. } => rate_bps,
     };
-    let config = Config::sealed(PeerKey::Any).with_rate(rate);
+    // Whatever the peer may have earned before.
+    let hint = PathHint { rate_bps: 10_000_000_000, rtt: HINT_RTT };
+    let config = Config::sealed(PeerKey::Any).with_rate(rate).with_path_hint(Some(hint));
     if lie == Lie::NineSecondsLate {
         return late_but_honest(lie, rate_bps, config);
     }
     let (mut talk, third) = Talk::unproven(1, config, &Offer { rate_max_bps, ..MODEST })?;
     let end = talk.world.now + LIE;
     let mut liar = Liar::new(lie, rate_bps);
-    if lie == Lie::HeldBack {
-        talk.run_for(9_000, silent);
+    if matches!(lie, Lie::HeldBack | Lie::SilentAtRememberedRate) {
+        if lie == Lie::HeldBack {
+            talk.run_for(9_000, silent);
+        }
         talk.say(third);
         talk.run(end, silent);
         return Ok(liar.drawn(&talk));

@@ -142,6 +142,10 @@ impl Capacity {
 impl RateControl {
     /// The first train has arrived once something that was sent behind it has.
     pub(super) fn judge_train(&mut self) {
+        if self.history.last().is_none_or(|last| last.sent < self.capacity.end + self.behind_min) {
+            return;
+        }
+        self.behind_min = 0.0;
         let Some(behind) = self.history.span(self.capacity.end, f64::INFINITY) else { return };
         let seen = self.history.span(self.capacity.from, self.capacity.end);
         let loss = self.loss_since_train();

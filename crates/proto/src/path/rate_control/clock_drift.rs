@@ -1,4 +1,4 @@
-//! How much faster the peer's clock is than ours (\[auto-11\]). A one-way delay, which is by both clocks, grows with that; a round trip, which is
+//! How much faster the peer's clock is than ours (\[auto-13\]). A one-way delay, which is by both clocks, grows with that; a round trip, which is
 //! by ours alone, does not. What the way back adds changes too, but not steadily.
 
 use std::collections::VecDeque;

@@ -45,6 +45,7 @@ use self::rivals::Rivals;
 use self::steady::Ebb;
 use self::target::Target;
 use crate::config::Policy;
+use crate::path::hint::{PathHint, ProvenRate};
 
 /// The least window, in datagrams, and the least rate.
 const WINDOW_MIN: f64 = 1.0;
@@ -111,6 +112,9 @@ pub(crate) struct RateControl {
     first_rounds: Option<Span>,
     /// Of the start: datagrams that arrived per second in its last round.
     start_per_s: f64,
+    proven: ProvenRate,
+    /// Datagrams behind the first train which must be known before it is judged.
+    behind_min: f64,
     /// Whether the path was all ours when it was full last.
     is_alone: bool,
 }
@@ -144,10 +148,33 @@ impl RateControl {
             account: Account::default(),
             first_rounds: None,
             start_per_s: 0.0,
+            proven: ProvenRate::new(now),
+            behind_min: 0.0,
             is_alone: true,
         };
         control.set_rate();
         control
+    }
+
+    /// An earlier connection has found this rate on what may be the same path (\[auto-12\]): half of it until the first train is judged.
+    pub(crate) fn expect(&mut self, rate_bps: u64) {
+        let window = start::HINT_PART * rate_bps as f64 / self.datagram_bits * self.history.rtt();
+        if window > self.window {
+            self.window = window;
+            self.behind_min = start::HINT_BEHIND;
+            self.set_rate();
+        }
+    }
+
+    /// The peer has newly proven to have decoded these bytes.
+    pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
+        self.proven.on_proven(now, bytes);
+    }
+
+    /// What is known for the next connection on the path, no more than what was proven.
+    pub(crate) fn hint(&self) -> Option<PathHint> {
+        let rate_bps = self.steady_bps().min(self.proven.best_bps);
+        (rate_bps > 0).then(|| PathHint { rate_bps, rtt: Duration::from_secs_f64(self.history.rtt().clamp(0.0, 1e3)) })
     }
 
     /// What it is to be like from now on.
@@ -174,6 +201,11 @@ impl RateControl {
     /// Whether the rate is no more than this, by what was found.
     pub(crate) fn finds_at_most(&self, bps: u64) -> bool {
         self.found_bps() <= bps as f64
+    }
+
+    /// Whether less than the first train was sent.
+    pub(crate) fn has_not_begun(&self) -> bool {
+        self.mode == Mode::Train && self.capacity.is_train(self.sent)
     }
 
     /// The rate of now; `None` is that of the line, for the datagrams of a train.

@@ -29,6 +29,10 @@ const LEARNT_DATAGRAMS: f64 = 48.0;
 /// Where the capacity is not known, it has been found when as many datagrams or more arrive only this much faster at twice the rate.
 const STALL_DATAGRAMS: f64 = 64.0;
 const STALL_GROWTH: f64 = 1.3;
+/// A hint counts for this part, and only when so many datagrams behind the train are known is that judged: its queue drains more slowly
+/// behind it then.
+pub(super) const HINT_PART: f64 = 0.5;
+pub(super) const HINT_BEHIND: f64 = 2.0 * TRAIN;
 /// A train that lost by this much more than what followed found a full queue.
 const TRAIN_LOSS_MORE: f64 = 0.2;
 

@@ -68,6 +68,10 @@ impl Path {
         }
     }
 
+    fn in_flight(&self, control: &RateControl) -> usize {
+        (self.sent - control.history.last().map_or(0, |last| last.sent as u64)) as usize
+    }
+
     /// Lets a controller send for `seconds`; returns the share of the bottleneck which arrived, and the mean queue in seconds.
     fn run(&mut self, control: &mut RateControl, seconds: f64) -> (f64, f64) {
         let (end_s, received, sent) = (self.now_s + seconds, self.received, self.sent);
@@ -80,6 +84,8 @@ impl Path {
                 let (_, mark) = self.on_their_way.pop_front().expect("there is one");
                 let rtt = Duration::from_secs_f64(self.now_s - mark.sent_at.as_ns() as f64 / 1e9);
                 control.on_report(Self::at(self.now_s), Some(rtt), &[mark], false);
+            } else if self.in_flight(control) >= control.in_flight_max() && !self.on_their_way.is_empty() {
+                next_s = known;
             } else {
                 self.send();
                 control.on_sent(self.sent);
@@ -202,6 +208,54 @@ fn users_are_told_whose_the_losses_are() {
         assert!(own > 0.2, "nothing was tested: {own}");
         assert!((lost - own).abs() < 0.05, "{path_loss}: {own}, told {lost}: {now:?}");
     }
+}
+
+/// What was sent and lost by `seconds`, on a path of `mbps` of which another rate is expected.
+fn begun(mbps: f64, expected_mbps: u64, seconds: f64) -> (Path, RateControl) {
+    let mut path = Path::new(mbps, 100.0, mbps * 100.0 / 12.0, 0);
+    let mut control = control(100.0);
+    control.expect(expected_mbps * 1_000_000);
+    path.run(&mut control, seconds);
+    (path, control)
+}
+
+#[test]
+fn a_hint_that_holds_saves_a_round_trip() {
+    let [with, without] =
+        [50, 0].map(|expected_mbps| begun(50.0, expected_mbps, 0.3).0.received as f64 / (0.3 * 4_167.0));
+    assert!(with > without + 0.1, "{with} of the path with a hint, {without} without");
+    let (mut path, mut control) = begun(50.0, 50, 0.5);
+    assert!(!control.path_loss.is_busy, "its own train looks like nobody else's queue");
+    let (used, queue_s) = path.run(&mut control, 1.0);
+    assert!(used > 0.9 && queue_s < 0.02, "{used}, {queue_s} s");
+}
+
+/// The path is a hundred times slower than what is remembered of it.
+#[test]
+fn a_stale_hint_costs_no_more_than_a_round_trip_at_half_of_it() {
+    let (mut path, mut control) = begun(0.5, 50, 4.0);
+    let lost = path.sent - path.received;
+    let round_trip = 0.1 * 50e6 / 8.0 / DATAGRAM_BYTES as f64;
+    assert!((lost as f64) < 0.65 * round_trip + FLIGHT_DATAGRAMS, "{lost} of a round trip of {round_trip}");
+    assert!(lost > 20, "nothing was tested: {lost}");
+    path.run(&mut control, 6.0);
+    let (sent, received) = (path.sent, path.received);
+    path.run(&mut control, 10.0);
+    let lost = 1.0 - (path.received - received) as f64 / (path.sent - sent) as f64;
+    assert!(lost < 0.2, "{lost} of what is sent is lost later");
+}
+
+#[test]
+fn no_hint_exceeds_what_was_proven() {
+    let (mut path, mut control) = begun(50.0, 0, 1.0);
+    assert_eq!(control.hint(), None, "nothing was proven");
+    for step in 1..=30 {
+        path.run(&mut control, 0.1);
+        control.on_proven(Path::at(1.0 + f64::from(step) / 10.0), 12_500);
+    }
+    assert!(control.rate_bps().is_none_or(|bps| bps > 40_000_000), "{control:?}");
+    let hint = control.hint().expect("a part of it was proven");
+    assert!((900_000..1_200_000).contains(&hint.rate_bps), "{hint:?}");
 }
 
 #[test]

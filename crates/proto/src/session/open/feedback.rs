@@ -37,6 +37,9 @@ impl Open {
         if let Some(control) = &mut self.rate_control {
             control.on_report(now, sample, marks.as_slice(), self.is_limited);
             self.is_limited = false;
+            if common.streams.send.is_drained() {
+                self.forget_vain_start();
+            }
             self.update_rate(&common.config);
         }
         self.credit.on_report(sample);

@@ -47,7 +47,7 @@ pub(super) struct Open {
     pub(super) reporter: Reporter,
     reading: ReadingTime,
     pacer: Pacer,
-    /// With an automatic rate.
+    /// With an automatic rate, since data first followed others.
     rate_control: Option<Box<RateControl>>,
     /// The application had nothing to send since the last report.
     is_limited: bool,
@@ -101,7 +101,7 @@ impl Open {
             sender_asked_at: Time::ZERO,
             reported_bytes: 0,
         };
-        open.choose_rate(now, common);
+        open.choose_rate(&common.config);
         common.events.push(EventKind::Connected);
         common.events.push(EventKind::Writable);
         open

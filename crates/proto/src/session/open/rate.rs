@@ -3,28 +3,55 @@
 use dfcp_time::Time;
 
 use crate::config::{Config, Rate};
+use crate::limits;
+use crate::path::hint::PathHint;
 use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::open::Open;
 
 impl Open {
     /// The configured rate is another.
-    pub(in crate::session) fn choose_rate(&mut self, now: Time, common: &Common) {
-        let config = &common.config;
-        if let Rate::Auto { policy, max_bps, .. } = config.rate {
-            let control = self.rate_control.get_or_insert_with(|| {
-                let datagram_bytes = u64::from(common.symbol_size)
-                    + u64::from(common.overhead_bytes)
-                    + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64;
-                let numbers = &common.link.numbers;
-                let sent = numbers.sent_before(numbers.end());
-                Box::new(RateControl::new(now, datagram_bytes, common.rtt.smoothed(), sent))
-            });
-            control.set_policy(policy, max_bps);
-        } else {
-            self.rate_control = None;
+    pub(in crate::session) fn choose_rate(&mut self, config: &Config) {
+        match (config.rate, &mut self.rate_control) {
+            (Rate::Auto { policy, max_bps, .. }, Some(control)) => control.set_policy(policy, max_bps),
+            // Begun with the first data that follow others.
+            (Rate::Auto { .. }, None) => {}
+            (Rate::Line | Rate::Fixed { .. }, control) => *control = None,
         }
         self.update_rate(config);
+    }
+
+    /// A symbol of a block of `k` is about to be sent (\[auto-11\]). A connection which never has two datagrams on their way, of which a server
+    /// may have many, needs no controller.
+    pub(super) fn begin_rate_control(&mut self, now: Time, common: &Common, k: u16) {
+        let Rate::Auto { policy, max_bps, .. } = common.config.rate else { return };
+        let is_alone = k == 1 && common.streams.send.flight.len() == 0;
+        if self.rate_control.is_some() || is_alone {
+            return;
+        }
+        let datagram_bytes = u64::from(common.symbol_size)
+            + u64::from(common.overhead_bytes)
+            + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64;
+        let numbers = &common.link.numbers;
+        let sent = numbers.sent_before(numbers.end());
+        let rtt = common.rtt.smoothed();
+        // What was remembered is of the path with which the connection began.
+        let may_be_known = common.rtt.is_known() && common.link.paths.changes() == 0;
+        let hint = common.config.path_hint.filter(|hint| may_be_known && hint.matches(rtt));
+        let mut control = Box::new(RateControl::new(now, datagram_bytes, rtt, sent));
+        if let Some(hint) = hint {
+            control.expect(hint.rate_bps);
+        }
+        control.set_policy(policy, max_bps);
+        self.rate_control = Some(control);
+        self.update_rate(&common.config);
+    }
+
+    /// All is acknowledged: a controller whose first train was not even complete has learnt nothing.
+    pub(super) fn forget_vain_start(&mut self) {
+        if self.rate_control.as_ref().is_some_and(|control| control.has_not_begun()) {
+            self.rate_control = None;
+        }
     }
 
     /// The rate follows its owner, the peer's cap and the breaker.
@@ -51,9 +78,17 @@ impl Open {
         let own = match config.rate {
             Rate::Line => None,
             Rate::Fixed { rate_bps } => Some(rate_bps),
-            Rate::Auto { .. } => self.rate_control.as_ref().and_then(|control| control.rate_bps()),
+            Rate::Auto { max_bps, .. } => match &self.rate_control {
+                Some(control) => control.rate_bps(),
+                None => Some(max_bps.unwrap_or(u64::MAX).min(limits::CREDIT_AUTO_RATE_BPS)),
+            },
         };
         own.into_iter().chain(cap_bps(self.peer_rate_max_bps)).min()
+    }
+
+    /// What was found of the path, as far as it is proven.
+    pub(in crate::session) fn path_hint(&self) -> Option<PathHint> {
+        self.rate_control.as_ref()?.hint()
     }
 
     /// This rate, or the peer's cap if that is less.

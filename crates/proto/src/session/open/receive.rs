@@ -79,7 +79,7 @@ impl Open {
         self.credit.on_new_path();
         common.streams.send.flight.on_new_path();
         self.rate_control = None;
-        self.choose_rate(now, common);
+        self.choose_rate(&common.config);
         self.may_send = true;
         self.reporter.on_own_news(now);
         Ok(())

@@ -56,7 +56,11 @@ impl Open {
         let symbols = proven.symbols - before.symbols;
         if symbols > 0 {
             let symbol_bytes = proven.symbol_bytes - before.symbol_bytes;
-            self.credit.on_proven(now, symbol_bytes + symbols * data_overhead_bytes(common));
+            let bytes = symbol_bytes + symbols * data_overhead_bytes(common);
+            self.credit.on_proven(now, bytes);
+            if let Some(control) = &mut self.rate_control {
+                control.on_proven(now, bytes);
+            }
         }
     }
 }

@@ -273,6 +273,8 @@ impl Open {
             self.is_limited = true;
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
+        self.begin_rate_control(now, common, symbol.info.k);
+        let send = &mut common.streams.send;
         let data = segment::Data {
             stream: symbol.stream,
             block_id: symbol.block_id,

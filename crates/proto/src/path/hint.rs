@@ -1,0 +1,132 @@
+//! What one connection has found of a path, for the next one there (\[auto-12\]).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits::{PATH_MEMORY_TIME, PATHS_REMEMBERED_MAX, PROVEN_RATE_INTERVAL};
+
+/// What an automatic rate has found on a path. The next connection there starts at half of it for one round trip, if its
+/// handshake takes as long, and at its usual start as soon as its own first train says less.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use std::time::Duration;
+///
+/// use dfcp::{Config, PathHint};
+///
+/// let hint = PathHint { rate_bps: 80_000_000, rtt: Duration::from_millis(40) };
+/// assert!(Config::modern().with_path_hint(Some(hint)).validate().is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathHint {
+    /// Bits of IP packets per second: no more than was proven to be decoded in a second.
+    pub rate_bps: u64,
+    /// The least round trip.
+    pub rtt: Duration,
+}
+
+/// By this part, and this time, the round trip of the handshake may differ from the one remembered.
+const RTT_PART: f64 = 0.25;
+const RTT_SLACK: Duration = Duration::from_millis(1);
+
+impl PathHint {
+    /// Whether a path with this round trip may be the same.
+    pub(crate) fn matches(&self, rtt: Duration) -> bool {
+        rtt.abs_diff(self.rtt) <= self.rtt.mul_f64(RTT_PART) + RTT_SLACK
+    }
+}
+
+/// The best rate that a peer has proven to decode over a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProvenRate {
+    since: Time,
+    bytes: u64,
+    pub(crate) best_bps: u64,
+}
+
+impl ProvenRate {
+    pub(crate) fn new(now: Time) -> Self {
+        Self { since: now, bytes: 0, best_bps: 0 }
+    }
+
+    /// So many bytes were newly proven.
+    pub(crate) fn on_proven(&mut self, now: Time, bytes: u64) {
+        self.bytes += bytes;
+        let elapsed = now.since(self.since);
+        if elapsed >= PROVEN_RATE_INTERVAL {
+            self.best_bps = self.best_bps.max((self.bytes as f64 * 8.0 / elapsed.as_secs_f64()) as u64);
+            (self.since, self.bytes) = (now, 0);
+        }
+    }
+}
+
+/// What was found lately on the paths to some peers, by their addresses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathMemory {
+    /// Oldest first.
+    paths: Vec<(IpAddr, Time, PathHint)>,
+}
+
+impl PathMemory {
+    /// A connection with `peer` is over.
+    pub(crate) fn remember(&mut self, now: Time, peer: IpAddr, hint: PathHint) {
+        self.paths.retain(|(ip, ..)| *ip != peer);
+        if self.paths.len() == PATHS_REMEMBERED_MAX {
+            self.paths.remove(0);
+        }
+        self.paths.push((peer, now, hint));
+    }
+
+    /// What is known of the path to `peer`, unless that is too long ago.
+    pub(crate) fn hint(&self, now: Time, peer: IpAddr) -> Option<PathHint> {
+        let (_, at, hint) = self.paths.iter().find(|(ip, ..)| *ip == peer)?;
+        (now.since(*at) < PATH_MEMORY_TIME).then_some(*hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HINT: PathHint = PathHint { rate_bps: 1_000_000, rtt: Duration::from_millis(40) };
+
+    fn peer(number: usize) -> IpAddr {
+        IpAddr::from((number as u32).to_be_bytes())
+    }
+
+    #[test]
+    fn a_memory_is_bounded_and_fades() {
+        let (mut memory, now) = (PathMemory::default(), Time::from_s(1));
+        for number in 0..=PATHS_REMEMBERED_MAX {
+            memory.remember(now, peer(number), HINT);
+        }
+        assert_eq!(memory.paths.len(), PATHS_REMEMBERED_MAX);
+        assert_eq!((memory.hint(now, peer(0)), memory.hint(now, peer(1))), (None, Some(HINT)));
+        let newer = PathHint { rate_bps: 7_000, ..HINT };
+        memory.remember(now + Duration::from_secs(60), peer(1), newer);
+        let late = now + PATH_MEMORY_TIME;
+        assert_eq!((memory.hint(late, peer(2)), memory.hint(late, peer(1))), (None, Some(newer)));
+    }
+
+    #[test]
+    fn another_round_trip_is_another_path() {
+        for (ms, expected) in [(20, false), (31, true), (40, true), (50, true), (60, false), (400, false)] {
+            assert_eq!(HINT.matches(Duration::from_millis(ms)), expected, "{ms}");
+        }
+    }
+
+    /// All at once, after a long wait, is no rate.
+    #[test]
+    fn only_what_was_proven_over_a_second_counts() {
+        let at = |ms: u64| Time::from_s(1) + Duration::from_millis(ms);
+        let mut proven = ProvenRate::new(at(0));
+        proven.on_proven(at(999), 1_000_000);
+        assert_eq!(proven.best_bps, 0);
+        proven.on_proven(at(2_000), 1_000_000);
+        assert_eq!(proven.best_bps, 8_000_000);
+        proven.on_proven(at(9_000), 1_000_000);
+        assert_eq!(proven.best_bps, 8_000_000);
+    }
+}
