@@ -133,6 +133,14 @@ impl RateControl {
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
     }
 
+    /// Datagrams of data have another size: as many bits as before are as many fewer or more of them.
+    pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
+        let factor = self.datagram_bits / (datagram_bytes as f64 * 8.0);
+        self.datagram_bits = datagram_bytes as f64 * 8.0;
+        self.window *= factor;
+        self.capacity.scale(factor);
+    }
+
     /// The rate of now; `None` is that of the line, for the datagrams of a train.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;

@@ -13,9 +13,7 @@ impl Open {
         let config = &common.config;
         if let Rate::Auto { policy, max_bps } = config.rate {
             let control = self.rate_control.get_or_insert_with(|| {
-                let datagram_bytes = u64::from(common.symbol_size)
-                    + u64::from(common.overhead_bytes)
-                    + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64;
+                let datagram_bytes = u64::from(self.packet_size.bytes());
                 let numbers = &common.link.numbers;
                 let sent = numbers.sent_before(numbers.end());
                 Box::new(RateControl::new(now, datagram_bytes, common.rtt.smoothed(), sent))
