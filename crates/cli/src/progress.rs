@@ -301,6 +301,7 @@ mod tests {
             ip_bytes_sent: 1_100_000,
             bytes_acknowledged: 1_000_000,
             carried_rate_bps: None,
+            packet_bytes: None,
         }
     }
 

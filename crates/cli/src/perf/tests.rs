@@ -402,6 +402,7 @@ proptest! {
             ip_bytes_sent,
             bytes_acknowledged,
             carried_rate_bps,
+            packet_bytes: None,
         };
         let mut out = Vec::new();
         encode_path(&path, &mut out);

@@ -51,6 +51,7 @@ pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
             ip_bytes_sent: number()?,
             bytes_acknowledged: number()?,
             carried_rate_bps: Some(number()?).filter(|&rate_bps| rate_bps > 0),
+            packet_bytes: None,
         };
         fields.0.is_empty().then_some(sample)
     };

@@ -1,4 +1,4 @@
-//! Packet size discovery: DPLPMTUD (RFC 8899) on a session (`spec/protocol.md` §10.1).
+//! Packet size discovery: DPLPMTUD (RFC 8899) on a session (`spec/protocol.md` §10.1, \[size-1\]).
 //!
 //! Sizes are bytes of IP packets. The phases are those of RFC 8899 §5.2. What tells a path which is too narrow from one that loses
 //! at random is never a count of losses alone: a probe that was lost is compared with what smaller packets lose at the same time.
@@ -18,13 +18,13 @@ use crate::limits;
 /// The size which every path is taken to carry (RFC 8200; RFC 8899 BASE_PLPMTU for IPv6).
 pub(crate) const BASE_BYTES: u16 = 1280;
 
-/// Sizes which links and tunnels have: PPPoE, 6in4, WireGuard, and what operators of tunnels like to set. Tried before others.
+/// Sizes which links and tunnels have (\[size-2\]): PPPoE, 6in4, WireGuard, and what operators of tunnels like to set. Tried before others.
 const COMMON_BYTES: [u16; 4] = [1492, 1480, 1420, 1400];
 
 /// A search ends when what passes and what does not are no further apart.
 const RESOLUTION_BYTES: u16 = 16;
 
-/// The probability with which a size that passes may be taken for one that does not.
+/// The probability with which a size that passes may be taken for one that does not (\[size-3\]).
 const MISTAKE_MAX: f64 = 1e-5;
 
 /// A size has not failed with fewer probes, however few packets the path loses (RFC 8899 MAX_PROBES).
@@ -43,7 +43,7 @@ const UNANSWERED_MAX: u32 = 16;
 const SPACING_MIN: Duration = Duration::from_millis(5);
 
 /// Probes take at most one in this many bytes of the packets which larger ones could replace, and of the sender's rate: whoever sends
-/// little needs no larger packets.
+/// little needs no larger packets (\[size-4\]).
 const PROBE_SHARE: u32 = 8;
 
 /// What is known of the path, when a verdict is due.
@@ -220,7 +220,7 @@ impl PacketSize {
         }
     }
 
-    /// The peer has got the probe that was sent as datagram `echo`. Whatever it says of others changes nothing.
+    /// The peer has got the probe that was sent as datagram `echo`. Whatever it says of others changes nothing (\[size-8\]).
     pub(crate) fn on_answer(&mut self, now: Time, echo: u32) {
         match &mut self.phase {
             Phase::Base(pair) => {
@@ -286,7 +286,7 @@ impl PacketSize {
 
 impl Validation {
     /// Whether small probes are answered and large ones are not, and that is no chance: if both met the same losses, whatever these
-    /// are, all answers would be to small ones with this probability (Fisher's exact test).
+    /// are, all answers would be to small ones with this probability (Fisher's exact test, \[size-7\]).
     fn is_black_hole(&self) -> bool {
         // Only those which left before a small one that has come.
         let large = f64::from(self.large.unanswered_before(self.small.newest_answered()));

@@ -1,5 +1,7 @@
 //! Packet size discovery in an open session: what probes measure, and what follows from it for blocks and reports.
 
+use std::time::Duration;
+
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Segment};
 use dfcp_wire::{DatagramBuffer, STREAM_ID_BYTES};
@@ -18,6 +20,10 @@ const KNOWN_DATAGRAMS: u64 = 32;
 
 /// Packets that are shorter than permitted by less have no room for more: larger ones would serve.
 const NEARLY_FULL_BYTES: u16 = 128;
+
+/// So much longer than an answer takes, packets above the base size must be unheard of: a receiver which does not know the round trip
+/// reports every 10 ms, and at 50 % loss fifteen of its reports in a row are not lost by chance.
+const REPORTS_LOST: Duration = Duration::from_millis(150);
 
 /// Standard errors by which an estimate of loss is raised: a size that passes must not fail.
 const DOUBT: f64 = 1.5;
@@ -55,6 +61,7 @@ impl Open {
         let before = self.packet_size.bytes();
         change(&mut self.packet_size);
         if self.packet_size.bytes() != before {
+            self.large_packets.on_size_changed(common.streams.send.flight.len());
             common.streams.send.set_packet_symbol_size(now, symbol_bytes(&self.packet_size, common));
             if let Some(control) = &mut self.rate_control {
                 control.set_datagram_bytes(self.packet_size.bytes().into());
@@ -109,7 +116,7 @@ impl Open {
             return Some(Time::ZERO);
         }
         let (since, probes) = common.streams.send.flight.unheard_since()?;
-        let patience = common.rtt.probe_timeout(common.rtt.report_interval());
+        let patience = common.rtt.probe_timeout(common.rtt.report_interval()) + REPORTS_LOST;
         self.large_packets.are_unheard(probes).then(|| since + patience)
     }
 
@@ -145,7 +152,7 @@ impl Open {
         let length = common.link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
         let time_ns = (ip_bytes * 8_000_000_000).checked_div(self.pacer.rate_bps().unwrap_or(0)).unwrap_or(0);
-        let datagram_time = std::time::Duration::from_nanos(time_ns);
+        let datagram_time = Duration::from_nanos(time_ns);
         self.packet_size.on_probe_sent(now, bytes, number, Pace { srtt: common.rtt.smoothed(), datagram_time });
         self.credit.on_sent(now, ip_bytes);
         Ok(Some(SizeProbe { length }))

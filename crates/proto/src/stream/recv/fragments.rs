@@ -1,4 +1,4 @@
-//! Parts of encoding symbols, until all of a symbol are there (`spec/wire-format.md` §5).
+//! Parts of encoding symbols, until all of a symbol are there (`spec/wire-format.md` §5, \[stream-11\]).
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,6 @@ pub(super) enum Added {
     Kept,
     /// It was there.
     Duplicate,
-    /// There is no memory for it.
-    Refused,
     /// It contradicts another part of the same symbol.
     Inconsistent,
     /// It was the last one: the symbol.
@@ -36,6 +34,7 @@ struct Incomplete {
     count: u8,
     /// A bit for each part that is there.
     have: u8,
+    is_paid: bool,
     bytes: Vec<u8>,
 }
 
@@ -58,11 +57,10 @@ impl Fragments {
     ) -> Added {
         let is_same = |it: &Incomplete| (it.stream, it.block_id, it.esi) == (data.stream, data.block_id, data.esi);
         let symbols = &mut **self.symbols.get_or_insert_default();
-        let index = match symbols.iter().position(is_same) {
-            Some(index) => index,
-            None if begin(symbols, memory, data, symbol_bytes) => symbols.len() - 1,
-            None => return Added::Refused,
-        };
+        let index = symbols.iter().position(is_same).unwrap_or_else(|| {
+            begin(symbols, memory, data, symbol_bytes);
+            symbols.len() - 1
+        });
         let symbol = &mut symbols[index];
         if symbol.block != data.block || symbol.count != data.fragment.count() {
             return Added::Inconsistent;
@@ -78,12 +76,14 @@ impl Fragments {
         if symbol.have.count_ones() < u32::from(symbol.count) {
             return Added::Kept;
         }
-        let Some(symbol) = symbols.remove(index) else { return Added::Refused };
+        let whole = symbols.remove(index).map(|symbol| {
+            give_back(memory, &symbol);
+            symbol.bytes
+        });
         if symbols.is_empty() {
             self.symbols = None;
         }
-        memory.give_back(cost_bytes(&symbol));
-        Added::Whole(symbol.bytes)
+        Added::Whole(whole.unwrap_or_default())
     }
 
     /// Parts of the block, or of the whole stream, are of no use any more.
@@ -92,7 +92,7 @@ impl Fragments {
         symbols.retain(|symbol| {
             let is_kept = symbol.stream != stream || block_id.is_some_and(|id| id != symbol.block_id);
             if !is_kept {
-                memory.give_back(cost_bytes(symbol));
+                give_back(memory, symbol);
             }
             is_kept
         });
@@ -102,22 +102,25 @@ impl Fragments {
     }
 }
 
-/// Pays for a symbol of which the first part has come.
-fn begin(symbols: &mut VecDeque<Incomplete>, memory: &mut ReceiveMemory, data: &Data, symbol_bytes: usize) -> bool {
+/// Makes room for a symbol of which the first part has come, and pays for it. Where there is no memory, one symbol of the session has
+/// it nevertheless, the newest: so the block needed next can always be decoded.
+fn begin(symbols: &mut VecDeque<Incomplete>, memory: &mut ReceiveMemory, data: &Data, symbol_bytes: usize) {
     if symbols.len() == SYMBOLS_IN_PARTS_MAX
         && let Some(oldest) = symbols.pop_front()
     {
-        memory.give_back(cost_bytes(&oldest));
+        give_back(memory, &oldest);
+    }
+    let is_paid = memory.pay(symbol_bytes as u64 + SYMBOL_STATE_BYTES);
+    if !is_paid {
+        symbols.retain(|symbol| symbol.is_paid);
     }
     let &Data { stream, block_id, esi, block, fragment } = data;
-    if !memory.pay(symbol_bytes as u64 + SYMBOL_STATE_BYTES) {
-        return false;
-    }
-    let bytes = vec![0; symbol_bytes];
-    symbols.push_back(Incomplete { stream, block_id, esi, block, count: fragment.count(), have: 0, bytes });
-    true
+    let (count, bytes) = (fragment.count(), vec![0; symbol_bytes]);
+    symbols.push_back(Incomplete { stream, block_id, esi, block, count, have: 0, is_paid, bytes });
 }
 
-fn cost_bytes(symbol: &Incomplete) -> u64 {
-    symbol.bytes.len() as u64 + SYMBOL_STATE_BYTES
+fn give_back(memory: &mut ReceiveMemory, symbol: &Incomplete) {
+    if symbol.is_paid {
+        memory.give_back(symbol.bytes.len() as u64 + SYMBOL_STATE_BYTES);
+    }
 }

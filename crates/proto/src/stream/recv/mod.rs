@@ -193,10 +193,6 @@ impl RecvStream {
                 common.symbols.duplicate += 1;
                 Ok(false)
             }
-            Added::Refused => {
-                common.symbols.refused += 1;
-                Err(PushError::Dropped(Dropped::NoMemory))
-            }
             Added::Inconsistent => Err(inconsistent),
             Added::Whole(symbol) => self.push_whole(common, &Data { fragment: Fragment::WHOLE, ..*data }, &symbol),
         }

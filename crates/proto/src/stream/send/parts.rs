@@ -1,4 +1,4 @@
-//! A symbol which is longer than packets are now, and leaves in parts: its block was cut when they were longer.
+//! A symbol which is longer than packets are now, and leaves in parts: its block was cut when they were longer (\[size-5\]).
 
 use dfcp_wire::{FRAGMENTS_MAX, Fragment};
 
