@@ -97,8 +97,8 @@ pub struct PathArgs {
     /// cap_net_raw+ep on the program) and seldom passes address translation
     #[arg(long, value_name = "udp|raw-ip", default_value = "udp", value_parser = carrier)]
     pub carrier: CarrierArg,
-    /// Largest IP packet of data, 1280 to 1500 bytes, for paths on which longer ones are lost (tunnels, PPPoE); one side's
-    /// is enough for both directions
+    /// Largest IP packet of data, 1280 to 1500 bytes: an upper bound, of one side for both directions. What the path carries
+    /// (tunnels, PPPoE) is found out without it
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,

@@ -303,6 +303,7 @@ impl Transport for Stream {
             ip_bytes_sent: stats.bytes_sent + headers,
             bytes_acknowledged: stats.stream_bytes_acknowledged,
             carried_rate_bps: (stats.carried_rate_bps > 0).then_some(stats.carried_rate_bps),
+            packet_bytes: (stats.packet_bytes > 0).then_some(stats.packet_bytes),
         })
     }
 

@@ -307,6 +307,7 @@ mod tests {
             carried_rate_bps: None,
             queue_ms: Some(3.21),
             found: None,
+            packet_bytes: None,
         }
     }
 

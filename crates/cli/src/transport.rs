@@ -51,6 +51,8 @@ pub struct PathSample {
     /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more; see
     /// [`PathSample::advice`].
     pub carried_rate_bps: Option<u64>,
+    /// Bytes of the largest IP packets which this end sends data in; not told to the other end.
+    pub packet_bytes: Option<u16>,
 }
 
 /// Data datagrams sent, by reason.
@@ -160,6 +162,7 @@ impl PathSample {
             ip_bytes_sent: self.ip_bytes_sent.saturating_sub(earlier.ip_bytes_sent),
             bytes_acknowledged: self.bytes_acknowledged.saturating_sub(earlier.bytes_acknowledged),
             carried_rate_bps: self.carried_rate_bps,
+            packet_bytes: self.packet_bytes,
         }
     }
 
@@ -425,6 +428,7 @@ mod tests {
                 datagrams_lost_in_queue: by,
                 ..FoundRate::default()
             }),
+            packet_bytes: None,
         };
         assert_eq!(counted(7).since(&counted(5)), PathSample { loss: Some(7.0), ..counted(2) });
         assert_eq!(counted(5).since(&counted(7)), PathSample { loss: Some(5.0), ..counted(0) });

@@ -39,6 +39,8 @@ pub struct PathEstimates {
     pub queue: Option<Duration>,
     /// The share of the datagrams that the path loses, 0 to 1. Without evidence, 0.05.
     pub loss: f64,
+    /// Bytes of the largest IP packets which data are sent in now, as packet size discovery has found so far. Zero in classic.
+    pub packet_bytes: u16,
     /// What the circuit breaker is at: while it is `Testing`, the rate is halved for a second and says nothing about the path.
     pub breaker: BreakerState,
 }
@@ -57,6 +59,7 @@ impl From<&Stats> for PathEstimates {
             rtt: (!stats.rtt.is_zero()).then_some(stats.rtt),
             queue: stats.queue,
             loss: stats.loss,
+            packet_bytes: stats.packet_bytes,
             breaker: stats.breaker,
         }
     }

@@ -183,9 +183,13 @@ pub struct Config {
     /// The kind of data. Default: `Bulk`.
     pub traffic: Traffic,
     /// The largest symbol we send and accept, bytes; the smaller of both ends' is used. Default 1420, which makes an
-    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; use 1404 over IPv6, or 1184 where a path takes no more than
-    /// 1280. Modern only: classic segments always carry 1420.
+    /// IPv4 packet of 1492 bytes sealed and 1476 unsealed; 1404 is as much over IPv6. It is an upper bound where
+    /// `packet_size_discovery` is on. Modern only: classic segments always carry 1420.
     pub symbol_size: u16,
+    /// Whether a session begins with packets of 1280 bytes, and finds out by probes how large ones the path carries, up to
+    /// `symbol_size` (`spec/protocol.md`, "Packet size"). Both ends must have it on. Default on; off, all packets are as large as
+    /// `symbol_size` makes them, and a path which does not carry them carries nothing. Modern only.
+    pub packet_size_discovery: bool,
     /// Blocks in the sending and receiving windows (thesis table 3.2, *Window size*). Default `None`: one for each 16 KiB of
     /// `send_buffer_bytes` or of `receive_memory_bytes`, whichever is larger, from 4096 to 16 384; classic 128.
     pub window_blocks: Option<u32>,
@@ -246,6 +250,7 @@ impl Config {
             breaker: true,
             traffic: Traffic::Bulk,
             symbol_size: 1420,
+            packet_size_discovery: true,
             window_blocks: None,
             send_buffer_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_memory_bytes: limits::MEMORY_BYTES_DEFAULT,

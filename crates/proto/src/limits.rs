@@ -124,6 +124,13 @@ pub const REDUNDANCY_BYTES: (u64, u64) = {
 /// Neighbour graphs a classic connection caches; each takes about 20 KiB.
 pub const CLASSIC_GRAPHS_MAX: usize = 1_024;
 
+/// The longest time between two probes of a packet size while data wait.
+pub const PROBE_SPACING_MAX: Duration = Duration::from_secs(1);
+
+/// Encoding symbols of which a session keeps parts until the others come (`spec/wire-format.md` §5). A sender sends the parts of
+/// a symbol one behind the other.
+pub const SYMBOLS_IN_PARTS_MAX: usize = 32;
+
 /// The loss rate which a sender believes at most when it repairs without being asked, when it limits what is in flight,
 /// and when it lends what the oldest block may take: beyond it, a lying peer would multiply traffic.
 pub const LOSS_BELIEVED_MAX: f64 = 0.75;

@@ -86,6 +86,10 @@ pub struct Stats {
     pub carried_rate_bps: u64,
     /// How often the circuit breaker tested the path.
     pub breaker_tests: u32,
+    /// Bytes of the largest IP packets which data are sent in now: what packet size discovery has found so far. Zero in classic.
+    pub packet_bytes: u16,
+    /// How often packets of the size before were found to pass no more.
+    pub black_holes: u16,
     /// Datagrams numbered by the peer and never seen here. A modern peer skips about one number in 128, which counts, too.
     pub datagrams_missing: u64,
 }

@@ -117,7 +117,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario {
             bottleneck: lossy(bottleneck(20 * MBIT, 50)),
             bytes: Some(1_000_000),
-            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0x6345_CAA5_DFD2_E826)
+            ..base("modern, loss, 1 MB", Carrier::Modern(Content::Elided), 0xC1A7_F1B6_D123_9777)
         },
         Scenario {
             bottleneck: drr(20 * MBIT, 50),

@@ -1,5 +1,7 @@
 //! The lowest bits of S2 in a data segment: which part of its encoding symbol the payload is.
 
+use core::ops::Range;
+
 use crate::DecodeError;
 use crate::sizes::FRAGMENTS_MAX;
 
@@ -42,6 +44,15 @@ impl Fragment {
         self.0 == 0
     }
 
+    /// Where the part lies in a symbol of `symbol_bytes`: parts have equal lengths, except the last, which has the rest.
+    #[must_use]
+    #[inline]
+    pub fn range(self, symbol_bytes: usize) -> Range<usize> {
+        let part_bytes = symbol_bytes.div_ceil(self.count() as usize);
+        let (start, end) = (part_bytes * self.index() as usize, part_bytes * (self.index() as usize + 1));
+        start.min(symbol_bytes)..end.min(symbol_bytes)
+    }
+
     /// The lowest bits of S2.
     pub(crate) const fn to_s2(self) -> u32 {
         self.0 as u32
@@ -79,6 +90,9 @@ mod tests {
             }
         }
         assert_eq!(read, 1 + 2 + 3 + 4);
+        let parts = |bytes| [0, 1, 2].map(|index| Fragment::new(index, 3).unwrap().range(bytes));
+        assert_eq!(parts(1_424), [0..475, 475..950, 950..1_424]);
+        assert_eq!((parts(4), Fragment::WHOLE.range(9)), ([0..2, 2..4, 4..4], 0..9));
         assert_eq!(Fragment::new(0, 1), Some(Fragment::WHOLE));
         assert_eq!([Fragment::new(0, 0), Fragment::new(4, 5), Fragment::new(0, 5)], [None; 3]);
     }

@@ -431,6 +431,7 @@ proptest! {
                 datagrams_lost,
                 datagrams_lost_in_queue,
             }),
+            packet_bytes: None,
         };
         let mut out = Vec::new();
         encode_path(&path, &mut out);

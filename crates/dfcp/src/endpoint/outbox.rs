@@ -75,7 +75,7 @@ pub(crate) struct Outbox {
     /// Nothing can follow.
     closed: bool,
     /// The datagram behind `end` which belongs to the next batch.
-    carried: Option<(Route, usize)>,
+    carried: Option<(Route, usize, bool)>,
     /// The connections whose datagrams these are. Each is told if the system refuses the batch.
     senders: Vec<Arc<Shared>>,
     limit: BatchLimit,
@@ -121,22 +121,23 @@ impl Outbox {
                 self.release();
                 return Filled { something, is_full: false };
             };
-            self.add(Route { src_ip, destination: datagram.remote }, datagram.length);
+            let route = Route { src_ip, destination: datagram.remote };
+            self.add(route, datagram.length, datagram.is_alone);
             something = true;
         }
     }
 
     /// Takes in the datagram which has been written behind the end.
-    fn add(&mut self, route: Route, length: usize) {
+    fn add(&mut self, route: Route, length: usize, is_alone: bool) {
         if self.segments == 0 {
             (self.route, self.segment_size) = (route, length);
-        } else if length > self.segment_size || route != self.route {
-            (self.carried, self.closed) = (Some((route, length)), true);
+        } else if is_alone || length > self.segment_size || route != self.route {
+            (self.carried, self.closed) = (Some((route, length, is_alone)), true);
             return;
         }
         self.end += length;
         self.segments += 1;
-        self.closed = length < self.segment_size;
+        self.closed = is_alone || length < self.segment_size;
     }
 
     /// Records that `sender` has added datagrams, so that it learns of a refusal.
@@ -152,6 +153,8 @@ impl Outbox {
         match sent {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Blocked,
+            // Too long for the interface: to packet size discovery a loss like any other.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) => {}
             Err(error) => {
                 tracing::debug!(%error, to = %self.route.destination, "the system refused to send");
                 self.senders.iter().take(gone).for_each(|sender| sender.refused(&error));
@@ -205,11 +208,11 @@ impl Outbox {
     fn open_next(&mut self) {
         let behind = self.end;
         (self.start, self.end, self.segments, self.closed) = (0, 0, 0, false);
-        if let Some((route, length)) = self.carried.take()
+        if let Some((route, length, is_alone)) = self.carried.take()
             && let Some(buffer) = &mut self.buffer
         {
             buffer.copy_within(behind..behind + length, 0);
-            self.add(route, length);
+            self.add(route, length, is_alone);
         }
         self.release();
     }
@@ -231,6 +234,9 @@ mod tests {
 
     const DRY: Filled = Filled { something: true, is_full: false };
     const FULL: Filled = Filled { something: true, is_full: true };
+
+    /// A datagram of this length is a probe.
+    const ALONE: usize = 1_472;
 
     fn at(port: u16) -> SocketAddr {
         ([192, 0, 2, 1], port).into()
@@ -255,7 +261,7 @@ mod tests {
             }
             let (length, port) = datagrams.remove(0);
             out[..length].fill((length % 251) as u8);
-            Some(Datagram { length, remote: at(port), elided_bytes: 0 })
+            Some(Datagram { length, remote: at(port), elided_bytes: 0, is_alone: length == ALONE })
         })
     }
 
@@ -286,6 +292,19 @@ mod tests {
         assert_eq!(add(&mut outbox, 64, None, &mut datagrams), DRY);
         assert!(outbox.buffer.as_ref().unwrap()[..2_000].iter().all(|&byte| byte == (1_000 % 251) as u8));
         assert_eq!(sent(&mut outbox), (2_000, 1_000, 1));
+    }
+
+    /// What the interface does not take must not be refused together with others, nor cost the socket its GSO.
+    #[test]
+    fn a_probe_leaves_alone_wherever_it_comes() {
+        let mut outbox = Outbox::new();
+        let mut datagrams = vec![(1_472, 1), (1_000, 1), (1_000, 1), (1_472, 1), (1_472, 1), (400, 1)];
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (1_472, 1_472, 1));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (2_000, 1_000, 1));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (1_472, 1_472, 1), "the one carried over");
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (1_472, 1_472, 1));
+        assert_eq!(fill(&mut outbox, 64, &mut datagrams), (400, 400, 1));
+        assert!(outbox.is_empty());
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl ClassicConnection {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += counted_bytes;
         self.last_sent = now;
-        Some(Transmit { length, remote: self.remote, elided_bytes })
+        Some(Transmit { length, remote: self.remote, elided_bytes, is_alone: false })
     }
 
     fn reset_segment(&mut self) -> Option<Segment> {

@@ -33,6 +33,7 @@ impl Config {
         with_breaker sets breaker: bool;
         with_traffic sets traffic: Traffic;
         with_symbol_size sets symbol_size: u16;
+        with_packet_size_discovery sets packet_size_discovery: bool;
         with_send_buffer_bytes sets send_buffer_bytes: u64;
         with_receive_memory_bytes sets receive_memory_bytes: u64;
         with_streams sets streams: StreamLimits;

@@ -250,7 +250,7 @@ impl HalfOpens {
         let proof = match (&mut half_open.waits, header) {
             (Waits::Third(third), Unverified::Clear(header)) => read_third(third, &self.keys, header, datagram),
             (Waits::Datagram(Some(established)), Unverified::Sealed(header)) => {
-                opens(established, half_open.cipher, header, datagram)
+                opens(established, (half_open.cipher, half_open.features), header, datagram)
             }
             _ => Proof::None,
         };
@@ -331,11 +331,12 @@ fn read_third(third: &mut dfcp_secure::HalfOpen, keys: &ResponderKeys, header: &
     }
 }
 
-fn opens(established: &Established, cipher: Cipher, header: &Sealed, datagram: &[u8]) -> Proof {
+fn opens(established: &Established, (cipher, features): (Cipher, Features), header: &Sealed, datagram: &[u8]) -> Proof {
     let mut copy = datagram.to_vec();
     let Ok((head, sealed)) = header.split(&mut copy) else { return Proof::None };
     // The first datagrams are of the first epoch. What is no segment proves nothing, although it is authentic: it must change nothing.
-    if header.epoch() != KeyEpoch::of(0) || !header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment)) {
+    let is_segment = || header.opened(head, &[]).is_ok_and(|it| is_permitted(&it.segment, features));
+    if header.epoch() != KeyEpoch::of(0) || !is_segment() {
         return Proof::None;
     }
     if established.opens(cipher, header.number().into(), head, sealed) { Proof::Datagram } else { Proof::Failed }

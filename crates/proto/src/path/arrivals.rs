@@ -117,6 +117,9 @@ impl Arrivals {
         if self.marks.len() == REORDER_MARKS_MAX {
             self.marks.pop_front();
         }
+        if self.marks.capacity() == 0 {
+            self.marks.reserve_exact(1);
+        }
         self.marks.push_back(mark);
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Reported {
     /// The report's own datagram number.
     number: u64,
     /// The highest of our numbers that it names.
-    highest: u64,
+    pub(crate) highest: u64,
     /// Datagrams sent up to that one.
     pub(crate) passed: u64,
     /// Datagrams that had arrived.
@@ -95,6 +95,11 @@ impl Flight {
         self.last_sent = sent.at;
         self.probes = self.probes.saturating_add(u32::from(is_probe));
         self.in_flight.push(sent);
+    }
+
+    /// A part of a symbol has been sent, and not the last.
+    pub(crate) fn on_part_sent(&mut self, now: Time) {
+        self.last_sent = now;
     }
 
     /// A data datagram of the peer has come: the peer is there, and only its reports are lost. (A report that says nothing new is no
@@ -247,6 +252,11 @@ impl Flight {
             Spending::Trickle { not_before } => at.max(not_before),
             Spending::Freely | Spending::Needed | Spending::OldestBlock => at,
         }
+    }
+
+    /// Since when nothing has been heard of what is in flight, and probes sent meanwhile; nothing if nothing is.
+    pub(crate) fn unheard_since(&self) -> Option<(Time, u32)> {
+        Some((self.in_flight.oldest_sent_at()?.max(self.last_report_at), self.probes))
     }
 
     // ---- what is known ----

@@ -38,6 +38,10 @@ impl InFlight {
     }
 
     pub(crate) fn push(&mut self, sent: Sent) {
+        if self.sent.capacity() == 0 {
+            // Many connections never have more under way.
+            self.sent.reserve_exact(1);
+        }
         self.sent.push_back(sent);
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod in_flight;
 pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;
+pub(crate) mod packet_size;
 pub(crate) mod queue_delay;
 pub(crate) mod rate_control;
 pub(crate) mod receiver_flow_control;

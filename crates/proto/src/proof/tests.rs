@@ -162,7 +162,7 @@ impl Pair {
         };
         pair.write(1_000); // cut anew when the handshake is done
         let agreed = symbol_size.saturating_sub(pair.random.random_range(0..2) * 16).max(64);
-        pair.sender.establish(now, agreed, window_blocks, memory_bytes);
+        pair.sender.establish(now, (agreed, usize::MAX), window_blocks, memory_bytes);
         pair.receiver.set_symbol_size(agreed);
         pair
     }

@@ -98,7 +98,7 @@ impl Common {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
-        Transmit { length, remote, elided_bytes }
+        Transmit { length, remote, elided_bytes, is_alone: false }
     }
 
     /// The size of the IP packet of a datagram of ours.
@@ -110,7 +110,8 @@ impl Common {
     pub(super) fn elided_bytes(&self, segment: &Segment) -> usize {
         match segment {
             Segment::Data(data) if self.config.content == Content::Elided => {
-                data.block.length_bytes.div_ceil(u32::from(data.block.k)) as usize
+                let symbol_bytes = data.block.length_bytes.div_ceil(u32::from(data.block.k));
+                data.fragment.range(symbol_bytes as usize).len()
             }
             _ => 0,
         }

@@ -8,6 +8,7 @@ use dfcp_wire::handshake::Offer;
 use dfcp_wire::segment::{Segment, SynOptions};
 use dfcp_wire::{Features, StreamLimits, SymbolSize, VERSION};
 
+use crate::config::Config;
 use crate::limits;
 use crate::proof::SECRET_BYTES;
 use crate::shared::retransmit::{RetransmitSchedule, RetransmitTimer};
@@ -25,25 +26,29 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
     (if sealed { payload_bytes - SECRET_BYTES } else { payload_bytes }) as u16
 }
 
-/// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
-pub(crate) const FEATURES: Features = Features::ARRIVAL_CLOCK;
+/// What packet size discovery needs: probes, and parts of symbols where the path becomes narrower.
+pub(crate) const DISCOVERY: Features = Features::PATH_PROBES.union(Features::FRAGMENTS);
 
-/// The options of a modern SYN, which offers [`FEATURES`], and of the SYNACK of an unsealed one, which chooses of them.
+/// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
+pub(crate) const fn features(config: &Config) -> Features {
+    if config.packet_size_discovery { Features::ARRIVAL_CLOCK.union(DISCOVERY) } else { Features::ARRIVAL_CLOCK }
+}
+
+/// The options of a modern SYN, which offers [`features`], and of the SYNACK of an unsealed one, which chooses of them.
 pub(crate) fn syn_options(symbol_size: u16, features: Features) -> SynOptions {
     let symbol_size = SymbolSize::nearest(symbol_size);
     SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size, features }
 }
 
 /// Whether a SYNACK chooses nothing that we have not offered (\[open-18\]).
-pub(crate) const fn are_offered(features: Features) -> bool {
-    FEATURES.contains(features)
+pub(crate) const fn are_offered(chosen: Features, config: &Config) -> bool {
+    features(config).contains(chosen)
 }
 
-/// Whether a segment is of no feature, or of one that the session has chosen (\[open-40\]). No feature which we choose has
-/// segments of its own.
+/// Whether a segment is of no feature, or of those that the session has `chosen` (\[open-40\]).
 #[inline]
-pub(crate) const fn is_permitted(segment: &Segment) -> bool {
-    FEATURES.contains(segment.needs())
+pub(crate) const fn is_permitted(segment: &Segment, chosen: Features) -> bool {
+    chosen.contains(segment.needs())
 }
 
 /// The symbol size of a SYN or SYNACK with these options, if it asks for what we speak (\[open-15\]).

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::random::SeekableRng;
 use crate::security::{Credentials, PeerKey};
 use crate::session::common::Common;
-use crate::session::handshake::{FEATURES, PeerLimits, SYMBOL_SIZE_MIN, are_offered, symbol_size_max, syn_options};
+use crate::session::handshake::{PeerLimits, SYMBOL_SIZE_MIN, are_offered, features, symbol_size_max, syn_options};
 use crate::session::opening::{Agreed, Opening, Stage};
 use crate::session::protection::Protection;
 use crate::session::{End, Stop};
@@ -61,7 +61,7 @@ impl Call {
     ) -> Result<Self, ConfigError> {
         let (seed, key_seed) = (random.bytes(), random.bytes());
         let keys: InitiatorKeys = credentials.initiator_keys(|| StaticKey::from_seed(&key_seed))?;
-        let prologue = prologue(&syn_options(config.symbol_size, FEATURES).to_bytes(), local_id);
+        let prologue = prologue(&syn_options(config.symbol_size, features(config)).to_bytes(), local_id);
         let mut noise = Initiator::new(keys, &prologue, seed).map_err(|_| ConfigError::Handshake)?;
         let ciphers: Vec<u8> = credentials.ciphers.list().into_iter().map(Cipher::id).collect();
         let payload = Payload { ciphers: Some(&ciphers), ..Payload::default() }.with_offer(offer);
@@ -95,7 +95,7 @@ impl Call {
     /// Reads the second message, the answer to a SYN which offered symbols of this size.
     fn answer(
         &mut self,
-        credentials: &Credentials,
+        (config, credentials): (&Config, &Credentials),
         symbol_size: u16,
         payload: &Payload<'_>,
     ) -> Result<Answer, AnswerError> {
@@ -113,7 +113,7 @@ impl Call {
         };
         let (pattern, peer) = (self.noise.pattern(), self.noise.peer());
         let is_admitted = credentials.admits(pattern, peer.as_ref());
-        let answer = if is_admitted { accepted(credentials, symbol_size, &plain[..length]) } else { None };
+        let answer = if is_admitted { accepted((config, credentials), symbol_size, &plain[..length]) } else { None };
         if let Some(answer) = answer {
             // Last, as there is no way back over a message that was written.
             let third = self.third().map_err(|_| AnswerError::Final(ConnectionError::CipherFailed))?;
@@ -142,12 +142,12 @@ impl Call {
 }
 
 /// What the payload of the second message says.
-fn accepted(credentials: &Credentials, offered_size: u16, plain: &[u8]) -> Option<Answer> {
+fn accepted((config, credentials): (&Config, &Credentials), offered_size: u16, plain: &[u8]) -> Option<Answer> {
     let inner = Payload::decode(plain).ok()?;
     let &[cipher] = inner.ciphers? else { return None };
     let cipher = Cipher::from_id(cipher).filter(|cipher| credentials.ciphers.list().contains(cipher))?;
     let (peer_id, offer, echo) = (inner.connection_id?, inner.offer().ok()?, inner.echo?);
-    let features = inner.features.filter(|&features| are_offered(features))?;
+    let features = inner.features.filter(|&features| are_offered(features, config))?;
     let symbol_size = inner.symbol_size?;
     if !(SYMBOL_SIZE_MIN..=offered_size.min(symbol_size_max(true))).contains(&symbol_size) {
         return None;
@@ -209,7 +209,7 @@ impl Opening {
             return Ok(None);
         }
         let Some(credentials) = common.config.credentials() else { return Err(Dropped::Unexpected.into()) };
-        match call.answer(credentials, common.symbol_size, &payload) {
+        match call.answer((&common.config, credentials), common.symbol_size, &payload) {
             Ok(answer) => self.agree(now, common, answer).map(Some),
             Err(AnswerError::Ignored) => Err(Dropped::Forged.into()),
             Err(AnswerError::Doubtful(why)) => {

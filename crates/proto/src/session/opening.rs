@@ -11,7 +11,7 @@ use dfcp_wire::{DatagramBuffer, Features};
 use crate::error::{ConnectionError, Dropped};
 use crate::session::common::Common;
 use crate::session::handshake::{
-    FEATURES, Handshake, Opener, PeerLimits, are_offered, offered_symbol_size, syn_options,
+    Handshake, Opener, PeerLimits, are_offered, features, offered_symbol_size, syn_options,
 };
 use crate::session::link::EmitError;
 use crate::session::noise::Call;
@@ -100,7 +100,8 @@ impl Opening {
         }
         common.link.peer_id = Some(parameters.connection_id);
         common.symbol_size = common.symbol_size.min(symbol_size);
-        common.features = syn.options.map_or(Features::NONE, |offer| offer.features.intersection(FEATURES));
+        common.features =
+            syn.options.map_or(Features::NONE, |offer| offer.features.intersection(features(&common.config)));
         if common.link.arrivals.received() == 0 {
             common.link.arrivals.observe(now, syn.number.into(), bytes);
         }
@@ -126,7 +127,7 @@ impl Opening {
         if common.role == Role::Acceptor {
             return Err(Dropped::Unexpected.into());
         }
-        let is_choice = options.is_none_or(|options| are_offered(options.features));
+        let is_choice = options.is_none_or(|options| are_offered(options.features, &common.config));
         let answer = Some(Opener { options, number, payload }).filter(|_| is_choice);
         let (parameters, symbol_size) =
             answer.ok_or(Dropped::Unexpected).and_then(|answer| modern_parameters(&answer)).map_err(|error| {
@@ -212,9 +213,10 @@ impl Opening {
         if !self.handshake.is_due(now) {
             return Ok(None);
         }
+        let offer = features(&common.config);
         let options = |features| Some(syn_options(common.symbol_size, features));
         let segment = match self.stage {
-            Stage::Called | Stage::Sealed(_) => Segment::Syn(Syn { options: options(FEATURES) }),
+            Stage::Called | Stage::Sealed(_) => Segment::Syn(Syn { options: options(offer) }),
             Stage::Answered(_) => {
                 Segment::SynAck(SynAck { echo: self.handshake.echo(), options: options(common.features) })
             }

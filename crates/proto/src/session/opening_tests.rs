@@ -142,7 +142,7 @@ fn what_an_unsealed_peer_waits_is_no_round_trip_time() {
 /// [state-1]: neither is the acceptor's peer proven by what it has no use for, nor does that count as received.
 #[test]
 fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
-    let (mut acceptor, address) = called_unsealed();
+    let (mut acceptor, address) = called_unsealed(false);
     let ack = |ack, payload: &[u8]| numbered(Segment::Ack(ack), address, 7, payload);
     let changed = |place: usize, value| {
         let mut datagram = ack(Ack::KeepAlive { stream: StreamId::FIRST }, &[]);
@@ -156,7 +156,7 @@ fn what_an_unsealed_connection_has_no_use_for_changes_nothing() {
     let coverage = Coverage::One(MessageInfo { k: 1, length_bytes: 3 });
     let message = Message { id: 0, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: 1 };
     let useless = [
-        // [open-40]: of features which nobody has offered.
+        // [open-40]: of features which nobody has offered, or our peer has not.
         numbered(Segment::Message(message), address, 7, &[1, 2, 3]),
         numbered(fragment, address, 7, &[1, 2, 3]),
         ack(Ack::PathProbe, &[0; 1000]),
@@ -237,8 +237,9 @@ fn a_peer_that_may_open_no_streams_and_names_one_ends_the_session() {
 }
 
 /// A session without seals that a SYN has opened, and where its peer's segments go.
-fn called_unsealed() -> (Session, Address) {
-    let (config, ports) = (Arc::new(Config::danger_unsealed()), Ports { local: 4_000, remote: 9 });
+fn called_unsealed(discovers: bool) -> (Session, Address) {
+    let config = Config::danger_unsealed().with_packet_size_discovery(discovers);
+    let (config, ports) = (Arc::new(config), Ports { local: 4_000, remote: 9 });
     let mut initiator = Session::initiate(start(), Arc::clone(&config), ports, at_server(), [3; 32]).unwrap();
     let syn = sent(&mut initiator, start()).remove(0);
     let mut server = crate::endpoint::Endpoint::new(9, Some(Config::danger_unsealed().into()), [4; 32]);
@@ -251,7 +252,7 @@ fn called_unsealed() -> (Session, Address) {
 
 /// The same whose peer has answered, and may open no streams.
 fn opened_unsealed() -> (Session, Address) {
-    let (mut acceptor, address) = called_unsealed();
+    let (mut acceptor, address) = called_unsealed(true);
     take(&mut acceptor, start(), numbered(Segment::Ack(Ack::OfSynAck { echo: 0 }), address, 1, &[]));
     assert_eq!(acceptor.state(), State::Established);
     // Something was sent which a report can name.

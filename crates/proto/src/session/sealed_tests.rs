@@ -336,7 +336,7 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
 #[test]
 fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
     let [(_, client, server), ..] = ways();
-    let mut world = World::new(client, server);
+    let mut world = World::new(client.with_packet_size_discovery(false), server);
     world.transfer(50_000);
     let (now, address) = (world.now + STEP, Address::Connection(world.servers[0].local_id()));
     // S1: there is no ACK 11, and 8 and 9 are of a feature which nobody has chosen ([open-40]).

@@ -22,7 +22,7 @@ impl Session {
             // Only keys give these a meaning ([path-1]): anybody can write them.
             return Err(Dropped::Unexpected.into());
         }
-        if !is_permitted(&segment) {
+        if !is_permitted(&segment, common.features) {
             return Err(Dropped::Unexpected.into());
         }
         let expanded = common.link.arrivals.expand(number);

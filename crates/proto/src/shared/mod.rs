@@ -64,6 +64,9 @@ pub struct Transmit {
     pub remote: SocketAddr,
     /// As many bytes more count as sent ([`Content::Elided`](crate::Content::Elided)); otherwise 0.
     pub elided_bytes: u32,
+    /// Whether it must not be given to the system together with others, which would be refused with it: a probe whose size the
+    /// path may not carry.
+    pub is_alone: bool,
 }
 
 /// A data segment which has been written.

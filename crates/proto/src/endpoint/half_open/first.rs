@@ -14,7 +14,7 @@ use crate::endpoint::accept::Cookies;
 use crate::endpoint::address::address_bytes;
 use crate::endpoint::rate_limit::share_of;
 use crate::limits;
-use crate::session::handshake::{FEATURES, symbol_size_max};
+use crate::session::handshake::{features, symbol_size_max};
 use crate::session::noise::prologue;
 
 /// The payload of a second message: an id and an offer, and a cipher, a symbol size, an echo and features.
@@ -185,7 +185,8 @@ impl HalfOpens {
         let cipher = credentials.ciphers.choose(ciphers).ok_or(Verdict::Refuse(ResetReason::Unspecified))?;
         let offered = syn.options.map_or(config.symbol_size, |options| options.symbol_size.bytes());
         let symbol_size = config.symbol_size.min(offered).min(symbol_size_max(true));
-        let features = syn.options.map_or(Features::NONE, |options| options.features.intersection(FEATURES));
+        let offered = syn.options.map_or(Features::NONE, |options| options.features);
+        let features = offered.intersection(features(config));
         Ok(Agreed { responder, offer, cipher, symbol_size, features })
     }
 

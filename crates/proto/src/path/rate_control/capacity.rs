@@ -40,6 +40,8 @@ pub(super) struct Capacity {
     /// The train: the datagrams after the first `from` up to number `end`.
     from: f64,
     end: f64,
+    /// What its rates are to be multiplied by, as datagrams have had another size since.
+    train_factor: f64,
     is_repeated: bool,
     /// The newest mark when it was repeated.
     before: Option<Point>,
@@ -73,6 +75,7 @@ impl Capacity {
             per_s: 0.0,
             from: sent,
             end: sent + TRAIN,
+            train_factor: 1.0,
             is_repeated: false,
             before: None,
             is_clear: false,
@@ -80,6 +83,13 @@ impl Capacity {
             first_passed_per_s: 0.0,
             first_loss: 0.0,
         }
+    }
+
+    /// Datagrams become longer, by which fewer of them pass: `factor` times as many.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.per_s *= factor;
+        self.first_passed_per_s *= factor;
+        self.train_factor *= factor;
     }
 
     /// Datagrams per second; 0 while unknown.
@@ -101,14 +111,14 @@ impl Capacity {
         if seen.map_or(loss, |train| train.loss) > FULL_LOSS && !self.is_repeated {
             // By chance, or because the path is full: the next one tells.
             self.is_repeated = true;
-            (self.from, self.end) = (sent, sent + TRAIN);
+            self.begin_train(sent, TRAIN);
             return FirstTrain::Again;
         }
         if let Some(train) = seen.filter(Self::suffices) {
             // What was lost elsewhere took its time on the bottleneck; what found its queue full did not. As long as it is not
             // known which, the lower of both.
-            self.per_s = train.arrivals_per_s;
-            self.first_passed_per_s = train.passed_per_s;
+            self.per_s = train.arrivals_per_s * self.train_factor;
+            self.first_passed_per_s = train.passed_per_s * self.train_factor;
             self.first_loss = train.loss;
             return FirstTrain::Known(train);
         }
@@ -118,8 +128,12 @@ impl Capacity {
         if is_lost || length >= TRAIN_MAX {
             return FirstTrain::Unknown { is_lost };
         }
-        (self.from, self.end) = (sent, sent + length * TRAIN_GROWTH);
+        self.begin_train(sent, length * TRAIN_GROWTH);
         FirstTrain::TooFast { datagrams: length * TRAIN_GROWTH }
+    }
+
+    fn begin_train(&mut self, sent: f64, datagrams: f64) {
+        (self.from, self.end, self.train_factor) = (sent, sent + datagrams, 1.0);
     }
 
     /// The loss of the first train was the path's own, give or take `chance`: its lost datagrams took their time on the
@@ -206,7 +220,7 @@ impl RateControl {
         }
         let spread = JITTERS * self.history.jitter_s * capacity.per_s;
         let length = LATER_TRAIN.max(spread.min(WINDOW_PART_MAX * self.window).min(LATER_TRAIN_MAX));
-        (capacity.from, capacity.end) = (self.sent, self.sent + length.floor());
+        capacity.begin_train(self.sent, length.floor());
         capacity.is_clear = is_clear;
         capacity.due = Some(now + Duration::from_secs_f64((PAUSE_ROUND_TRIPS * self.history.rtt()).max(PAUSE_S)));
     }
@@ -220,6 +234,7 @@ impl RateControl {
         let Some(train) = self.history.span(from, end).filter(Capacity::suffices) else { return };
         let has_dropped = train.loss > self.path_loss.share + self.doubt(self.path_loss.share, train.sent);
         let found = if has_dropped { train.arrivals_per_s / (1.0 - self.path_loss.share) } else { train.passed_per_s };
+        let found = found * self.capacity.train_factor;
         let most = RISE_MAX * self.capacity.per_s.max(self.per_s());
         let weight = if self.capacity.is_clear { WEIGHT_CLEAR } else { WEIGHT };
         self.capacity.per_s += weight * (found.min(most) - self.capacity.per_s);

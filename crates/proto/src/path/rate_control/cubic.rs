@@ -24,6 +24,12 @@ impl VirtualCubic {
         Self { window, window_max: window, slow_start_end, reno: window, elapsed_s: 0.0, plateau_s: 0.0 }
     }
 
+    pub(super) fn scale(&mut self, factor: f64) {
+        for window in [&mut self.window, &mut self.window_max, &mut self.slow_start_end, &mut self.reno] {
+            *window *= factor;
+        }
+    }
+
     pub(super) fn window(&self) -> f64 {
         self.window
     }

@@ -41,6 +41,11 @@ impl LongerPath {
         self.pulse.filter(|pulse| (pulse.from..pulse.end).contains(&sent)).map(|pulse| pulse.per_s)
     }
 
+    /// What was sent lately is not comparable with what will be.
+    pub(super) fn forget_pulse(&mut self) {
+        (self.pulse, self.rounds) = (None, 0);
+    }
+
     /// A round was `seen`, with a target of `target_s` and a window of `per_s`.
     pub(super) fn note(&mut self, history: &History, seen: Span, target_s: f64, sent: f64, rates_per_s: (f64, f64)) {
         let (per_s, capacity_per_s) = rates_per_s;

@@ -208,6 +208,26 @@ impl RateControl {
         self.mode == Mode::Train && self.capacity.is_train(self.sent)
     }
 
+    /// Datagrams of data have another size: as many bits as before are as many fewer or more of them, and what was sent of the old
+    /// size tells nothing of rates in datagrams any longer.
+    pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
+        let factor = self.datagram_bits / (datagram_bytes as f64 * 8.0);
+        self.datagram_bits = datagram_bytes as f64 * 8.0;
+        self.window *= factor;
+        self.start_per_s *= factor;
+        self.capacity.scale(factor);
+        self.question.scale(factor);
+        self.rivals.scale(factor);
+        self.longer_path.forget_pulse();
+        self.judged = None;
+        match self.mode {
+            Mode::Train => {}
+            Mode::Start => self.begin_round(start::ROUND_PART),
+            Mode::Run => self.begin_round(steady::ROUND_PART),
+            Mode::Ebb | Mode::Push | Mode::Compete => self.round.from = self.sent,
+        }
+    }
+
     /// The rate of now; `None` is that of the line, for the datagrams of a train.
     pub(crate) fn rate_bps(&self) -> Option<u64> {
         let is_train = self.capacity.is_train(self.sent) && self.mode != Mode::Ebb;

@@ -69,6 +69,11 @@ impl Question {
         Self { rounds: 0, since: now, may_ask_at: now, later_s: PATIENCE_S, suspicion: 0, push }
     }
 
+    /// Windows are counted in other datagrams.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.push.window *= factor;
+    }
+
     /// Others are suspected of filling the queue.
     pub(super) fn is_open(&self) -> bool {
         self.suspicion > 0

@@ -78,6 +78,11 @@ impl Rivals {
         }
     }
 
+    /// Windows are counted in other datagrams.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.cubic.scale(factor);
+    }
+
     pub(super) fn on_report(&mut self, now: Time) {
         self.last_report = now;
     }

@@ -8,7 +8,7 @@ use super::path_loss::PATH_LOSS_MAX;
 use super::{Mode, RateControl, WINDOW_MIN, steady};
 
 /// A round is this part of a window.
-const ROUND_PART: f64 = 0.25;
+pub(super) const ROUND_PART: f64 = 0.25;
 /// The path is full when the least delay exceeds the target by this part of a round trip, when more is sent than it takes, or
 /// when this much more is lost than the first round lost.
 const FULL_LEAST_PART: f64 = 0.05;

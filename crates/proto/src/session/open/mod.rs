@@ -2,6 +2,7 @@
 //! pacer, breaker, credit, closing).
 
 mod feedback;
+mod packet_size;
 mod rate;
 mod reading;
 mod receive;
@@ -22,6 +23,8 @@ use crate::limits::{KEEP_ALIVE_MIN, SHORT_PATH_RTT_MAX};
 use crate::path::breaker::Breaker;
 use crate::path::credit::Credit;
 use crate::path::pacing::Pacer;
+use crate::path::packet_size::PacketSize;
+use crate::path::packet_size::black_hole::LargePackets;
 use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::handshake::Handshake;
@@ -52,6 +55,10 @@ pub(super) struct Open {
     /// The application had nothing to send since the last report.
     is_limited: bool,
     breaker: Breaker,
+    packet_size: PacketSize,
+    large_packets: LargePackets,
+    /// The number of the peer's probe of a packet size which is to be answered.
+    size_answer: Option<u32>,
     /// What the peer has yet to prove.
     credit: Credit,
     /// The rate it permits us; 0 is any.
@@ -77,7 +84,9 @@ impl Open {
             Some(idle) => keep_alive.min(idle / 3).max(KEEP_ALIVE_MIN),
             None => keep_alive,
         });
-        common.streams.send.establish(now, common.symbol_size, peer.window_blocks, peer.memory_bytes);
+        let packet_size = packet_size::packet_size(now, common);
+        let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
+        common.streams.send.establish(now, symbol_sizes, peer.window_blocks, peer.memory_bytes);
         common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
         common.streams.on_peer_limits(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
@@ -92,6 +101,9 @@ impl Open {
             rate_control: None,
             is_limited: false,
             breaker: Breaker::new(),
+            packet_size,
+            large_packets: LargePackets::default(),
+            size_answer: None,
             credit: Credit::default(),
             peer_rate_max_bps: peer.rate_max_bps,
             keep_alive,
@@ -189,6 +201,8 @@ impl Open {
             }
         }
         stats.breaker_tests = self.breaker.tests();
+        stats.packet_bytes = self.packet_size.bytes();
+        stats.black_holes = self.packet_size.black_holes();
     }
 }
 

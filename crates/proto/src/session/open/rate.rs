@@ -29,9 +29,7 @@ impl Open {
         if self.rate_control.is_some() || is_alone {
             return;
         }
-        let datagram_bytes = u64::from(common.symbol_size)
-            + u64::from(common.overhead_bytes)
-            + dfcp_wire::overhead_bytes(common.link.is_sealed) as u64;
+        let datagram_bytes = u64::from(self.packet_size.bytes());
         let numbers = &common.link.numbers;
         let sent = numbers.sent_before(numbers.end());
         let rtt = common.rtt.smoothed();

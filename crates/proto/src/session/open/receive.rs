@@ -46,7 +46,7 @@ impl Open {
         }
         let length = keys.open(number, head, sealed).map_err(|error| unopened(&error))?;
         let Received { segment, payload, .. } = header.opened(head, sealed.get(..length).unwrap_or_default())?;
-        if !is_permitted(&segment) {
+        if !is_permitted(&segment, common.features) {
             return Err(Dropped::Unexpected.into());
         }
         let newest = link.arrivals.is_newest(number);
@@ -78,6 +78,7 @@ impl Open {
         common.rtt.guess(sample);
         self.credit.on_new_path();
         common.streams.send.flight.on_new_path();
+        self.on_new_path_size(now, common);
         self.rate_control = None;
         self.choose_rate(&common.config);
         self.may_send = true;
@@ -165,18 +166,20 @@ impl Open {
         let was_drained = streams.send.is_drained();
         streams.check_records(&records)?;
         let proven = ProvenSymbols::now(common);
+        let reported = common.streams.send.flight.reported().map_or((0, 0), |before| (before.passed, before.received));
         let (numbers, rtt) = (&common.link.numbers, &common.rtt);
         let heard = common.streams.send.on_report(now, number, (&report, &records), numbers, rtt);
         let heard = heard.map_err(PushError::Misbehaved)?;
         common.counters.acks_received += 1;
         self.may_send = true;
-        if let Heard::News { rtt_sample, marks } = heard {
+        if let Heard::News { rtt_sample, marks, large_passed } = heard {
             // FIN cannot be acknowledged before the last block is decoded, however long that takes. What was overtaken
             // on its way shows nothing.
             if !was_drained {
                 self.closing.progress(now);
             }
             self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
+            self.on_sizes_reported(now, common, large_passed, reported);
             self.pay_off(now, common, proven);
             self.feed_breaker(now, common, report.bytes_received);
             common.streams.on_peer_limits(report.streams);
@@ -209,11 +212,9 @@ impl Open {
                 common.streams.take_ack(now, ack, number)?;
                 self.may_send = true;
             }
-            Ack::PathChallenge { .. }
-            | Ack::PathResponse { .. }
-            | Ack::PathProbe
-            | Ack::OfPathProbe { .. }
-            | Ack::Noise => {
+            Ack::PathProbe => self.on_size_probe(number),
+            Ack::OfPathProbe { echo } => self.on_size_answer(now, common, echo),
+            Ack::PathChallenge { .. } | Ack::PathResponse { .. } | Ack::Noise => {
                 return Err(Dropped::Unexpected.into());
             }
         }

@@ -21,12 +21,14 @@ impl Open {
         earliest([
             (self.idle_at(common), Timer::Idle),
             (self.handshake.next_timeout(), Timer::Handshake),
-            (owes_answer.then_some(now), Timer::Answer),
+            ((owes_answer || self.size_answer.is_some()).then_some(now), Timer::Answer),
             (common.streams.recv.answer_at(), Timer::Answer),
             (self.closing.next_timeout(), Timer::Closing),
             (self.report_due_at(common), Timer::Report),
             (self.keep_alive_at(common), Timer::KeepAlive),
             (self.data_at(now, common), Timer::Data),
+            (self.size_probe_at(common), Timer::Data),
+            (self.suspect_at(common), Timer::Data),
             (common.link.paths.due_at(), Timer::Path),
         ])
     }

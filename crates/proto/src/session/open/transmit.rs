@@ -6,7 +6,7 @@ use dfcp_time::Time;
 use dfcp_wire::feedback::{Report, ReportWriter};
 use dfcp_wire::handshake::Payload;
 use dfcp_wire::segment::{self, Ack, Fin, ReportHeader, Segment, SynAck};
-use dfcp_wire::{DatagramBuffer, Features, Fragment, StreamId};
+use dfcp_wire::{DatagramBuffer, Features, StreamId};
 
 use crate::limits;
 use crate::path::arrivals::MarksForReport;
@@ -15,6 +15,7 @@ use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
+use crate::session::open::packet_size::symbol_bytes;
 use crate::session::paths::PathMessage;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
@@ -56,9 +57,14 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Transmit>, EmitError> {
+        self.watch_packet_size(now, common);
         let mut remote = common.link.paths.active();
         let (length, data) = if let Some(control) = self.control(now, common, &mut remote) {
             (self.write_control(now, common, &control, out)?, None)
+        } else if let Some(probe) = self.size_probe(now, common, out)? {
+            self.pacer.sent(now, common.ip_bytes(probe.length, 0));
+            let sent = common.on_sent(now, probe.length, None, remote);
+            return Ok(Some(Transmit { is_alone: true, ..sent }));
         } else if let Some(data) = self.data_segment(now, common, out)? {
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
@@ -69,7 +75,7 @@ impl Open {
         match data {
             Some(data) => self.pacer.sent(now, common.ip_bytes(length, data.elided_bytes)),
             None => {
-                let datagram_bytes = u64::from(common.symbol_size) + u64::from(common.overhead_bytes);
+                let datagram_bytes = u64::from(self.packet_size.bytes());
                 self.pacer.sent_control(now, common.ip_bytes(length, 0), datagram_bytes);
             }
         }
@@ -83,6 +89,7 @@ impl Open {
         let first = self.handshake_segment(now, common).map(Control::Handshake);
         first
             .or_else(|| path_segment(now, common, remote).map(Control::Bare))
+            .or_else(|| self.next_size_answer().map(Control::Bare))
             .or_else(|| self.report(now, common))
             .or_else(|| self.fin_ack_segment(common).map(Control::Bare))
             .or_else(|| self.fin_segment(now, common).map(Control::Bare))
@@ -135,7 +142,7 @@ impl Open {
         out: &mut DatagramBuffer,
     ) -> Result<usize, EmitError> {
         let mut numbered = common.link.begin(&Segment::Report(header), out);
-        let room = usize::from(common.symbol_size).max(limits::REPORT_ROOM_BYTES_MIN);
+        let room = symbol_bytes(&self.packet_size, common).max(limits::REPORT_ROOM_BYTES_MIN);
         let mut writer = ReportWriter::new(numbered.draft.payload_up_to(room), report)?;
         if let Some(clock) = clock {
             clock.write(&mut writer);
@@ -280,7 +287,7 @@ impl Open {
             block_id: symbol.block_id,
             esi: symbol.esi,
             block: symbol.info,
-            fragment: Fragment::WHOLE,
+            fragment: symbol.fragment,
         };
         let mut numbered = common.link.begin(&Segment::Data(data), out);
         if !send.write_symbol(symbol, numbered.draft.payload(symbol.payload_bytes)?) {
@@ -289,7 +296,9 @@ impl Open {
         send.on_sent(now, symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        self.credit.on_sent(now, common.ip_bytes(length, elided_bytes));
+        let ip_bytes = common.ip_bytes(length, elided_bytes);
+        self.credit.on_sent(now, ip_bytes);
+        self.note_size(ip_bytes);
         let numbers = &common.link.numbers;
         if let Some(control) = &mut self.rate_control
             && control.on_sent(numbers.sent_before(numbers.end()))

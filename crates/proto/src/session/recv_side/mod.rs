@@ -211,6 +211,7 @@ impl RecvSide {
         self.open_halves -= usize::from(half.stream.has_open_blocks());
         self.common.memory.on_delivered_change(half.stream.delivered_bytes(&self.common), 0);
         half.stream.close(&mut self.common);
+        self.common.fragments.forget(&mut self.common.memory, id, None);
         let bytes = self.opening_bytes();
         self.common.memory.give_back(bytes);
     }

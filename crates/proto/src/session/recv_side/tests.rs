@@ -656,3 +656,112 @@ proptest! {
         prop_assert_eq!(budget.used_bytes(), 0);
     }
 }
+
+// ---- parts of symbols ----
+
+/// Part `index` of `count` of a symbol as [`symbol`] has them.
+fn part(of: (Data, Vec<u8>), index: u8, count: u8) -> (Data, Vec<u8>) {
+    let (data, payload) = of;
+    let fragment = dfcp_wire::Fragment::new(index, count).unwrap();
+    (Data { fragment, ..data }, payload[fragment.range(payload.len())].to_vec())
+}
+
+#[test]
+fn parts_in_any_order_make_the_symbol_and_count_once() {
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let mut side = side();
+        let pushed = order.map(|index| push(&mut side, part(symbol(StreamId::FIRST, 0, 0, 1, true), index, 3)));
+        assert_eq!(pushed, [Ok(false), Ok(false), Ok(true)]);
+        assert_eq!((side.symbols().useful, side.symbols().distinct()), (1, 1));
+        assert_eq!(read_all(&mut side, StreamId::FIRST), (SYMBOL_BYTES, Ok(Read::End)));
+        assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 0, 1, true), 1, 3)), Ok(false));
+        assert_eq!(side.symbols().late, 1, "each part of a decoded block is late");
+    }
+}
+
+#[test]
+fn a_part_which_comes_twice_or_never_makes_no_symbol() {
+    let mut side = side();
+    for _ in 0..3 {
+        assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 0, 2, false), 0, 2)), Ok(false));
+    }
+    assert_eq!((side.symbols().useful, side.symbols().duplicate), (0, 2));
+    assert_eq!(push(&mut side, symbol(StreamId::FIRST, 0, 1, 2, false)), Ok(false));
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 0, 2, false), 1, 2)), Ok(true));
+}
+
+/// [stream-11]: parts that contradict each other, their block, or the lengths that follow from it.
+#[test]
+fn parts_which_do_not_fit_are_misbehaviour() {
+    let first = || part(symbol(StreamId::FIRST, 0, 0, 4, false), 0, 2);
+    let with = |change: fn(&mut (Data, Vec<u8>))| {
+        let mut changed = first();
+        change(&mut changed);
+        changed
+    };
+    let contradictions = [
+        part(symbol(StreamId::FIRST, 0, 0, 4, false), 1, 3),
+        part(symbol(StreamId::FIRST, 0, 0, 5, false), 1, 2),
+        with(|(_, payload)| payload.push(0)),
+        with(|(_, payload)| payload.truncate(49)),
+        with(|(_, payload)| payload.clear()),
+        with(|(data, _)| data.block.k = 256),
+        with(|(data, _)| data.block.length_bytes = 3), // four symbols of a byte have no second half
+    ];
+    for contradiction in contradictions {
+        let mut side = side();
+        assert_eq!(push(&mut side, first()), Ok(false));
+        assert_eq!(misbehaved(push(&mut side, contradiction)), PeerMisbehaved::InconsistentBlock { block_id: 0 });
+    }
+    let mut side = side();
+    assert_eq!(push(&mut side, symbol(StreamId::FIRST, 0, 1, 5, false)), Ok(false));
+    assert_eq!(misbehaved(push(&mut side, first())), PeerMisbehaved::InconsistentBlock { block_id: 0 });
+}
+
+/// A peer that begins symbols without end and completes none.
+#[test]
+fn symbols_in_parts_take_bounded_memory_and_the_newest_can_always_be_completed() {
+    let budget = MemoryBudget::new(1_000_000);
+    let mut side = side();
+    side.charge_to(MemoryReservation::open(&budget, 0).unwrap());
+    let before = budget.used_bytes();
+    for esi in 0..100_000 {
+        assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 1 + esi % 50, esi, 4, false), 0, 2)), Ok(false));
+        let most = limits::SYMBOLS_IN_PARTS_MAX as u64 * (SYMBOL_BYTES as u64 + 200);
+        assert!(budget.used_bytes() - before <= most, "{}", budget.used_bytes());
+    }
+    assert_eq!((side.symbols().distinct(), side.has_open_blocks()), (0, false), "they open no block");
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 7, 1, false), 0, 2)), Ok(false));
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 7, 1, false), 1, 2)), Ok(true));
+    drop(side);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+/// [window-2]: the block needed next has a place when all that is shared is taken, also in parts.
+#[test]
+fn without_memory_one_symbol_in_parts_is_kept() {
+    let budget = MemoryBudget::new(1_000);
+    let mut greedy = MemoryReservation::open(&budget, 0).unwrap();
+    while greedy.take(1) {}
+    let mut side = side();
+    let mut own = MemoryReservation::open(&budget, 0).unwrap();
+    while own.take(1) {}
+    side.charge_to(own);
+    for esi in 0..50 {
+        assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, esi, 1, false), 0, 2)), Ok(false));
+    }
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 48, 1, false), 1, 2)), Ok(false), "it had to make room");
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 48, 1, false), 0, 2)), Ok(true));
+}
+
+/// What waits of a stream goes with it.
+#[test]
+fn parts_of_a_decoded_block_are_given_back() {
+    let budget = MemoryBudget::new(1_000_000);
+    let mut side = side();
+    side.charge_to(MemoryReservation::open(&budget, 0).unwrap());
+    assert_eq!(push(&mut side, part(symbol(StreamId::FIRST, 0, 5, 1, false), 0, 2)), Ok(false));
+    let waiting = budget.used_bytes();
+    assert_eq!(push_block(&mut side, StreamId::FIRST, 0, false), Ok(true));
+    assert!(budget.used_bytes() < waiting, "{} {waiting}", budget.used_bytes());
+}

@@ -22,6 +22,7 @@ use crate::path::flight::Flight;
 use crate::path::in_flight::Sent;
 use crate::path::rtt::RttEstimator;
 use crate::stats::WastedSymbols;
+use crate::stream::send::parts::Parts;
 use crate::stream::send::shared::SendShared;
 use crate::stream::send::symbol::{Reason, Symbol};
 use crate::stream::send::{SendContext, SendStream};
@@ -57,6 +58,8 @@ pub(crate) struct SendSide {
     /// The number of the newest datagram of the peer's that told of what it has.
     told_by: Option<u64>,
     waste: WasteCounters,
+    /// A symbol of which not all parts have been sent.
+    parts: Option<Box<Parts>>,
 }
 
 /// What the peer has reported as waste, in all.
@@ -99,16 +102,35 @@ impl SendSide {
             gone: Vec::new(),
             told_by: None,
             waste: WasteCounters::default(),
+            parts: None,
         }
     }
 
-    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
-    pub(crate) fn establish(&mut self, now: Time, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
+    /// The handshake is done: the peer takes symbols of `symbol_size` and the given window; packets have room for
+    /// `packet_symbol_size`.
+    pub(crate) fn establish(
+        &mut self,
+        now: Time,
+        (symbol_size, packet_symbol_size): (u16, usize),
+        window_blocks: u32,
+        window_bytes: u64,
+    ) {
         self.flight.establish(now);
         self.shared.establish(symbol_size, window_blocks, window_bytes);
+        self.shared.set_packet_symbol_size(packet_symbol_size);
+        self.shared.set_base();
         for (id, stream) in self.streams.iter_mut() {
-            stream.establish(now, &self.flight, &self.shared);
+            stream.recut(now, &self.flight, &self.shared);
             self.scheduler.wake(id);
+        }
+    }
+
+    /// Packets have room for symbols of `packet_symbol_size`, secrets excluded: new blocks are cut for that, and symbols of older
+    /// ones leave in parts where they are longer.
+    pub(crate) fn set_packet_symbol_size(&mut self, now: Time, packet_symbol_size: usize) {
+        self.shared.set_packet_symbol_size(packet_symbol_size);
+        for (_, stream) in self.streams.iter_mut() {
+            stream.recut(now, &self.flight, &self.shared);
         }
     }
 
@@ -119,11 +141,27 @@ impl SendSide {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
             return None;
         }
+        if let Some(part) = self.next_part() {
+            return Some(part);
+        }
         self.wake_timed(now);
         self.shared.is_thrifty = spending != Spending::Freely;
         let is_blocked = self.flight.is_blocked(now, rtt);
         let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, rtt, spending)) };
-        due.or_else(|| self.probe(now, rtt, spending))
+        let symbol = due.or_else(|| self.probe(now, rtt, spending))?;
+        match self.shared.parts_of(symbol.symbol_size) {
+            1 => Some(symbol),
+            count => self.parts.insert(Box::new(Parts::new(symbol, count))).next(),
+        }
+    }
+
+    /// The next part of a symbol that has been begun, unless the peer does not need it any more.
+    fn next_part(&mut self) -> Option<Symbol> {
+        let whole = self.parts.as_ref()?.whole;
+        if !self.streams.get(whole.stream).is_some_and(|stream| stream.is_open(whole.block_id)) {
+            self.parts = None;
+        }
+        self.parts.as_ref()?.next()
     }
 
     /// What rounds owe, new blocks, and repair in advance, of the stream whose turn it is.
@@ -219,14 +257,26 @@ impl SendSide {
         probe.into_iter().chain(trickle).chain(timed).filter(|&at| at > asked).min()
     }
 
-    /// `symbol` has been sent as datagram `number`.
-    pub(crate) fn on_sent(&mut self, now: Time, symbol: Symbol, number: u64) {
-        let id = symbol.stream;
+    /// A symbol, or a part of one, has been sent as datagram `number`.
+    pub(crate) fn on_sent(&mut self, now: Time, part: Symbol, number: u64) {
+        let id = part.stream;
+        self.scheduler.on_sent(id, part.symbol_size);
+        let symbol = match &mut self.parts {
+            // A symbol counts when its last part leaves.
+            Some(parts) if !part.fragment.is_whole() => {
+                if !parts.on_sent() {
+                    return self.flight.on_part_sent(now);
+                }
+                let whole = parts.whole;
+                self.parts = None;
+                whole
+            }
+            Some(_) | None => part,
+        };
         let loss = self.flight.loss().high();
         if let Some(stream) = self.streams.get_mut(id) {
             stream.on_sent(now, symbol, loss, &mut self.shared);
         }
-        self.scheduler.on_sent(id, symbol.symbol_size);
         let sent = Sent { number, stream: id, block_id: symbol.block_id, at: now };
         self.flight.on_sent(sent, symbol.reason == Reason::Probe);
         self.tell_if_writable(id);
@@ -234,7 +284,14 @@ impl SendSide {
 
     /// Writes the symbol's payload; `out` has room for it, and no more.
     pub(crate) fn write_symbol(&mut self, symbol: Symbol, out: &mut [u8]) -> bool {
-        self.streams.get_mut(symbol.stream).is_some_and(|stream| stream.write_symbol(symbol, out))
+        let stream = self.streams.get_mut(symbol.stream);
+        match &mut self.parts {
+            Some(parts) if !symbol.fragment.is_whole() => {
+                let whole = parts.whole;
+                parts.write(|out| stream.is_some_and(|stream| stream.write_symbol(whole, out)), out)
+            }
+            Some(_) | None => stream.is_some_and(|stream| stream.write_symbol(symbol, out)),
+        }
     }
 
     /// What a stream has to say of its end at `now`.

@@ -25,6 +25,8 @@ pub(crate) enum Heard {
         rtt_sample: Option<Duration>,
         /// What it tells of arrivals.
         marks: ReportedMarks,
+        /// Datagrams whose fate it tells with symbols that do not fit the least packets.
+        large_passed: u64,
     },
 }
 
@@ -53,10 +55,13 @@ impl SendSide {
         }
         let marks = self.flight.on_clock(now, named, (report, records), numbers);
         self.passed.clear();
-        let (streams, passed) = (&mut self.streams, &mut self.passed);
+        let mut large_passed = 0;
+        let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
             if let Some(stream) = streams.get_mut(sent.stream) {
-                stream.on_fate(sent.block_id);
+                // Of an acknowledged block it may have been a large one that arrived.
+                let is_large = stream.on_fate(sent.block_id).is_none_or(|bytes| shared.is_above_base(bytes));
+                large_passed += u64::from(is_large);
                 // Each once, or what the peer has not seen of a stream would count as often as its datagrams alternate with others'.
                 if !std::mem::replace(&mut stream.listed_in.passed, true) {
                     passed.push(sent.stream);
@@ -70,7 +75,7 @@ impl SendSide {
         self.check_counts(listed, numbers.sent_before(numbers.end()))?;
         self.wake_waiting();
         self.forget_if_idle();
-        Ok(Heard::News { rtt_sample: sample, marks })
+        Ok(Heard::News { rtt_sample: sample, marks, large_passed })
     }
 
     /// Whether a report names as needed next, in any stream, what another has said to be there.
@@ -196,7 +201,7 @@ impl SendSide {
 
     /// What the same report says of the queue in front of the receiver.
     pub(crate) fn on_queue(&mut self, now: Time, queue: QueueReport) {
-        self.flight.on_queue(now, self.shared.symbol_size, queue);
+        self.flight.on_queue(now, self.shared.packet_symbol_size(), queue);
     }
 }
 

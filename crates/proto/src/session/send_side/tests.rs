@@ -85,7 +85,7 @@ impl SendSide {
 /// A sender which has written `blocks` full blocks and sent all that may go out at once; and how many datagrams.
 fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, 1420, 100, 1 << 30);
+    sender.establish(NOW, (1420, 1420), 100, 1 << 30);
     sender.first_mut().start_at(first_id);
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
@@ -100,7 +100,7 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
 fn arrive(sender: &mut SendSide, highest: u64) {
     let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
-    sender.flight.all_arrived(highest, |sent| first.on_fate(sent.block_id));
+    sender.flight.all_arrived(highest, |sent| _ = first.on_fate(sent.block_id));
 }
 
 fn report(highest: u64, received: u64) -> Report {
@@ -360,7 +360,7 @@ fn past_its_ceiling_a_block_gets_on_as_fast_as_its_symbols_arrive() {
 #[test]
 fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     let mut sender = with_config(&Config::danger_unsealed().with_send_buffer_bytes(1 << 30));
-    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
     let data = vec![1; 1 << 20];
     let written: usize = (0..10).map(|_| sender.write_first(&data)).sum();
     assert_eq!(written as u64, limits::UNSENT_BYTES_MAX);
@@ -379,7 +379,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
 #[test]
 fn what_is_written_near_is_what_may_be_in_flight() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     assert_eq!(sender.write_first(&data) as u64, limits::UNSENT_SHALLOW_BYTES_MAX);
@@ -418,7 +418,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
 fn what_is_allowed_is_written_in_whole_blocks() {
     const BLOCK_BYTES: usize = 45 * 1420;
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
     sender.set_send_buffering(SendBuffering::Shallow);
     let data = vec![1; 1 << 20];
     let write = |sender: &mut SendSide| {
@@ -457,7 +457,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
 #[test]
 fn who_writes_near_fills_blocks() {
     let mut sender = with_config(&Config::danger_unsealed());
-    sender.establish(NOW, 1420, 16_384, 1 << 30);
+    sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
     sender.set_send_buffering(SendBuffering::Shallow);
     (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
@@ -469,7 +469,7 @@ fn who_writes_near_fills_blocks() {
 fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
     let proactive = |more: bool| {
         let mut sender = with_config(&Config::danger_unsealed());
-        sender.establish(NOW, 1420, 16_384, 1 << 30);
+        sender.establish(NOW, (1420, 1420), 16_384, 1 << 30);
         let bytes = if more { limits::UNSENT_BYTES_MAX as usize + 1 } else { sender.first_block_bytes() };
         assert_eq!(sender.write_first(&vec![1; bytes]) < bytes, more);
         if !more {

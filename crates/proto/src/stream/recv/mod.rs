@@ -2,6 +2,7 @@
 
 pub(crate) mod collector;
 mod ending;
+pub(crate) mod fragments;
 pub(crate) mod memory;
 mod reading;
 mod record;
@@ -11,8 +12,8 @@ use std::collections::VecDeque;
 
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::{BlockShape, K_MAX, Pushed};
-use dfcp_wire::BlockInfo;
 use dfcp_wire::segment::Data;
+use dfcp_wire::{BlockInfo, Fragment};
 
 use crate::config::{Config, Content};
 use crate::error::{Dropped, PeerMisbehaved};
@@ -22,6 +23,7 @@ use crate::shared::PushError;
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
 use crate::stream::recv::collector::Collector;
+use crate::stream::recv::fragments::{Added, Fragments};
 use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::{SLOTS_MIN, Slot, counted_bytes, open_bytes};
 use crate::stream::send::shared::own_place_bytes;
@@ -36,6 +38,7 @@ pub(crate) struct RecvCommon {
     proofs: bool,
     window_blocks: u32,
     pub(crate) memory: ReceiveMemory,
+    pub(crate) fragments: Fragments,
     /// Where the memory of blocks comes from, and goes to.
     pub(crate) spare: SpareBlocks,
     pub(crate) symbols: ReceivedSymbols,
@@ -52,6 +55,7 @@ impl RecvCommon {
             proofs,
             window_blocks: config.blocks_in_window(),
             memory: ReceiveMemory::new(config.receive_memory_bytes),
+            fragments: Fragments::default(),
             spare: SpareBlocks::default(),
             symbols: ReceivedSymbols::default(),
             blocks_decoded: 0,
@@ -67,8 +71,8 @@ impl RecvCommon {
         self.symbol_size
     }
 
-    /// The layout of a block of which a symbol came, if its sizes are possible in this session.
-    fn layout(&self, info: BlockInfo, payload_bytes: usize) -> Option<Layout> {
+    /// The layout of a block of which a symbol came, or the part `fragment` of one, if its sizes are possible in this session.
+    fn layout(&self, info: BlockInfo, fragment: Fragment, payload_bytes: usize) -> Option<Layout> {
         let shape = BlockShape::new(info.k.into(), info.length_bytes as usize).ok()?;
         // As few symbols as the session's size permits, or up to four times as many ([stream-2]). The decoder of many small
         // ones costs what it is accounted for.
@@ -76,8 +80,9 @@ impl RecvCommon {
         let most = (least * limits::SYMBOLS_PER_LENGTH_FACTOR).min(K_MAX);
         let layout = Layout::new(shape, self.proofs);
         // Sizes which contradict the payload or the connection's ([stream-3]).
-        let payload_bytes_due = if self.content == Content::Elided { 0 } else { layout.symbol_size() };
-        let fits = payload_bytes == payload_bytes_due && (least..=most).contains(&shape.k());
+        let part_bytes = fragment.range(layout.symbol_size()).len();
+        let payload_bytes_due = if self.content == Content::Elided { 0 } else { part_bytes };
+        let fits = part_bytes > 0 && payload_bytes == payload_bytes_due && (least..=most).contains(&shape.k());
         fits.then_some(layout)
     }
 }
@@ -158,6 +163,42 @@ impl RecvStream {
             common.symbols.late += 1;
             return Ok(false);
         }
+        if !data.fragment.is_whole() {
+            return self.push_part(common, data, payload);
+        }
+        self.push_whole(common, data, payload)
+    }
+
+    /// Takes in a part of a symbol.
+    fn push_part(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
+        let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id: data.block_id });
+        let layout = common.layout(data.block, data.fragment, payload.len()).ok_or(inconsistent)?;
+        let index = (data.block_id - self.first_id) as usize;
+        if index >= common.window_blocks as usize || data.block_id == u32::MAX {
+            common.symbols.refused += 1;
+            return Err(PushError::Dropped(Dropped::OutsideWindow));
+        }
+        match self.slots.get(index) {
+            Some(Slot::Complete { .. }) => {
+                common.symbols.late += 1;
+                return Ok(false);
+            }
+            Some(Slot::Open(_, earlier)) if earlier.data() != layout.data() => return Err(inconsistent),
+            Some(Slot::Open(..) | Slot::Empty) | None => {}
+        }
+        let symbol_bytes = if common.content == Content::Elided { 0 } else { layout.symbol_size() };
+        match common.fragments.add(&mut common.memory, data, payload, symbol_bytes) {
+            Added::Kept => Ok(false),
+            Added::Duplicate => {
+                common.symbols.duplicate += 1;
+                Ok(false)
+            }
+            Added::Inconsistent => Err(inconsistent),
+            Added::Whole(symbol) => self.push_whole(common, &Data { fragment: Fragment::WHOLE, ..*data }, &symbol),
+        }
+    }
+
+    fn push_whole(&mut self, common: &mut RecvCommon, data: &Data, payload: &[u8]) -> Result<bool, PushError> {
         let before = self.shared_bytes(common);
         let result = self.collect(common, data, payload);
         common.memory.on_change(before, self.shared_bytes(common));
@@ -188,6 +229,7 @@ impl RecvStream {
         }
         let complete = collector.is_complete();
         if complete {
+            common.fragments.forget(&mut common.memory, data.stream, Some(block_id));
             self.complete(common, index);
         }
         Ok(complete)
@@ -211,7 +253,7 @@ impl RecvStream {
             return Ok(index);
         }
         let inconsistent = PushError::Misbehaved(PeerMisbehaved::InconsistentBlock { block_id });
-        let layout = common.layout(info, payload_bytes).ok_or(inconsistent)?;
+        let layout = common.layout(info, Fragment::WHOLE, payload_bytes).ok_or(inconsistent)?;
         let coded = layout.coded().map_err(|_| inconsistent)?;
         let bytes = counted_bytes(layout.data());
         if !self.make_room(common, index, layout) {

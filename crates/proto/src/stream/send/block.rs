@@ -7,6 +7,7 @@ use crate::config::Traffic;
 use crate::limits::{SYMBOLS_PER_ARRIVAL, SYMBOLS_PER_BLOCK_FACTOR};
 use crate::path::loss::LossEstimator;
 use crate::proof::Layout;
+use crate::stream::send::parts::symbol_loss;
 use crate::stream::send::plan;
 use crate::stream::send::repair_targets::RepairTargets;
 
@@ -113,15 +114,15 @@ impl SendBlock {
         self.unreported = 0;
     }
 
-    /// Symbols to send for what is missing, in the given round (0 is the first).
-    pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator) -> u32 {
+    /// Symbols to send for what is missing, in the given round (0 is the first), each in so many `parts`.
+    pub(crate) fn round_size(&self, traffic: Traffic, round: u32, loss: &LossEstimator, parts: u8) -> u32 {
         let p = match (traffic, round) {
             (Traffic::LowLatency, _) => loss.high(),
             (Traffic::Bulk, 0 | 1) => loss.low(),
             // Two rounds have not sufficed. If the path has become worse, this block may hold up decoded ones behind it.
             (Traffic::Bulk, _) => loss.now(),
         };
-        plan::round_size(self.missing, p, plan::margin(traffic, round))
+        plan::round_size(self.missing, symbol_loss(p, parts), plan::margin(traffic, round))
     }
 
     /// Symbols that proactive repair would add now, given the loss estimate `p`.

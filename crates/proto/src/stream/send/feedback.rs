@@ -65,13 +65,14 @@ impl SendStream {
         StreamState { stream: self.id, kib_read, ..StreamState::default() }
     }
 
-    /// A report has passed a symbol of this block by: it has arrived or is lost.
-    pub(crate) fn on_fate(&mut self, block_id: u32) {
+    /// A report has passed a symbol of this block by: it has arrived or is lost. Returns the bytes of data in it, unless its
+    /// block is acknowledged.
+    pub(crate) fn on_fate(&mut self, block_id: u32) -> Option<usize> {
         let index = block_id.checked_sub(self.first_id).map(|index| index as usize);
-        if let Some(block) = index.and_then(|index| self.blocks.get_mut(index)) {
-            block.in_flight = block.in_flight.saturating_sub(1);
-            block.unreported += 1;
-        }
+        let block = index.and_then(|index| self.blocks.get_mut(index))?;
+        block.in_flight = block.in_flight.saturating_sub(1);
+        block.unreported += 1;
+        Some(block.layout.data().symbol_size())
     }
 
     /// Takes in what a report, whose proofs are right, says of the stream's blocks.
@@ -219,14 +220,15 @@ impl SendStream {
         listed.symbols += u64::from(block.k() - block.missing);
         listed.served_max += u64::from(block.served_max());
         let id = self.first_id + index as u32;
+        let parts = shared.parts_of(block.layout.symbol_size());
         if block.awaits_round() {
-            block.target = block.round_size(traffic, block.round, loss);
+            block.target = block.round_size(traffic, block.round, loss, parts);
             shared.counters.on_later_round(block.round);
             block.round += 1;
             self.active.insert(id);
         } else if block.target > 0 {
             // Planned while the path lost more, the rest of the round would be sent in vain and delay later blocks.
-            let wanted = block.round_size(traffic, block.round - 1, loss);
+            let wanted = block.round_size(traffic, block.round - 1, loss, parts);
             block.target = block.target.min(wanted.saturating_sub(block.in_flight));
             if block.target == 0 {
                 self.active.remove(id);

@@ -10,6 +10,7 @@ pub(crate) mod block;
 pub(crate) mod counters;
 pub(crate) mod ending;
 pub(crate) mod feedback;
+pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod proofs;
 pub(crate) mod repair_targets;
@@ -23,7 +24,7 @@ use std::collections::VecDeque;
 
 use dfcp_fountain::random_linear::{BlockShape, Encoder};
 use dfcp_time::Time;
-use dfcp_wire::{BlockInfo, StreamId};
+use dfcp_wire::{BlockInfo, Fragment, StreamId};
 
 use crate::config::{Content, Traffic};
 use crate::limits;
@@ -111,7 +112,7 @@ pub(crate) struct SendStream {
 impl SendStream {
     pub(crate) fn new(id: StreamId, traffic: Traffic, shared: &SendShared) -> Self {
         let proofs = Proofs::new(shared.secrets.is_some());
-        let mut source = Source::new(shared.symbol_size, proofs.are_on(), shared.content);
+        let mut source = Source::new(shared.packet_symbol_size(), proofs.are_on(), shared.content);
         source.take_from(shared.spare.clone());
         Self {
             id,
@@ -137,9 +138,9 @@ impl SendStream {
         }
     }
 
-    /// The handshake is done: what was written before was cut for the symbol size and window hoped for.
-    pub(crate) fn establish(&mut self, now: Time, flight: &Flight, shared: &SendShared) {
-        self.source.recut(now, shared.symbol_size, self.block_bytes(flight, shared));
+    /// What was written before was cut for another packet size, or for the symbol size and window hoped for.
+    pub(crate) fn recut(&mut self, now: Time, flight: &Flight, shared: &SendShared) {
+        self.source.recut(now, shared.packet_symbol_size(), self.block_bytes(flight, shared));
     }
 
     /// Memory of blocks comes from where the session's does.
@@ -242,7 +243,8 @@ impl SendStream {
         };
         let symbol_size = block.layout.symbol_size();
         let payload_bytes = if matches!(block.rows, Rows::Elided) { 0 } else { symbol_size };
-        Some(Symbol { stream: self.id, block_id: id, esi: block.next_esi, info, reason, symbol_size, payload_bytes })
+        let (stream, esi, fragment) = (self.id, block.next_esi, Fragment::WHOLE);
+        Some(Symbol { stream, block_id: id, esi, info, reason, fragment, symbol_size, payload_bytes })
     }
 
     /// What its blocks, the peer's application having read some, count in flow control.
@@ -286,7 +288,7 @@ impl SendStream {
             None
         };
         let Some(Cut { laid, data_bytes, end_of_stream }) = cut else { return false };
-        let shape = BlockShape::for_length(data_bytes, shared.symbol_size).ok();
+        let shape = BlockShape::for_length(data_bytes, shared.packet_symbol_size()).ok();
         let coded = shape.and_then(|shape| {
             let layout = Layout::new(shape, self.proofs.are_on());
             Some((layout, self.rows(shared, layout, laid)?))
@@ -297,7 +299,8 @@ impl SendStream {
         };
         let mut block = SendBlock::new(rows, layout, end_of_stream, shared.blocks_begun);
         shared.blocks_begun += 1;
-        block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss());
+        let parts = shared.parts_of(layout.symbol_size());
+        block.target = block.round_size(self.round_traffic(shared), 0, context.flight.loss(), parts);
         block.round = 1;
         self.open_bytes += data_bytes as u64;
         self.change_held(shared, |it| it.cut_cost_bytes += block_cost(data_bytes as u64));
@@ -326,7 +329,7 @@ impl SendStream {
         if shared.content == Content::Elided {
             return Some(Rows::Elided);
         }
-        let mut rows = layout.lay_out(laid, shared.symbol_size);
+        let mut rows = layout.lay_out(laid, shared.packet_symbol_size());
         self.proofs.seal(shared.secrets.as_mut(), layout, &mut rows);
         Encoder::new(shared.kernel, layout.coded().ok()?, rows).ok().map(Rows::Coded)
     }
@@ -339,6 +342,7 @@ impl SendStream {
         let p = context.flight.loss().high();
         while let Some(block) = self.blocks.get_mut(self.proactive_from) {
             let eligible = !is_held_back(block, context) && (!stragglers_only || block.round >= STRAGGLER_ROUNDS);
+            let p = parts::symbol_loss(p, shared.parts_of(block.layout.symbol_size()));
             if eligible && block.proactive_deficit(p, &mut shared.repair_targets) > 0 {
                 return self.symbol(self.first_id + self.proactive_from as u32, Reason::Proactive);
             }
@@ -360,6 +364,7 @@ impl SendStream {
         shared.served_max += u64::from(block.next_esi < block.k());
         block.next_esi = block.next_esi.saturating_add(1);
         block.in_flight += 1;
+        let loss = parts::symbol_loss(loss, shared.parts_of(symbol.symbol_size));
         block.expected_arrivals += plan::expected_arrival(loss) as f32;
         block.last_sent = now;
         match symbol.reason {
@@ -389,6 +394,11 @@ impl SendStream {
     /// What a round is planned for: surplus that saves round trips is left out while credit is short.
     fn round_traffic(&self, shared: &SendShared) -> Traffic {
         if shared.is_thrifty { Traffic::Bulk } else { self.traffic }
+    }
+
+    /// Whether the peer still needs symbols of the block.
+    pub(crate) fn is_open(&self, block_id: u32) -> bool {
+        self.get(block_id).is_some_and(SendBlock::is_open)
     }
 
     fn get(&self, id: u32) -> Option<&SendBlock> {

@@ -87,6 +87,7 @@ mod tests {
                 esi,
                 info,
                 reason: Reason::Round,
+                fragment: dfcp_wire::Fragment::WHOLE,
                 symbol_size: SYMBOL_BYTES,
                 payload_bytes: SYMBOL_BYTES,
             };

@@ -9,6 +9,7 @@ use crate::proof;
 use crate::session::sharing::WriteAllowance;
 use crate::spare::SpareBlocks;
 use crate::stream::send::counters::SendCounters;
+use crate::stream::send::parts;
 use crate::stream::send::proofs::Secrets;
 use crate::stream::send::repair_targets::RepairTargets;
 use crate::stream::send::write_turns::WriteTurns;
@@ -64,8 +65,12 @@ pub(crate) struct SendShared {
     pub(crate) content: Content,
     pub(crate) secrets: Option<Secrets>,
     pub(crate) spare: SpareBlocks,
-    /// Bytes of data in a symbol of a full block.
-    pub(crate) symbol_size: usize,
+    /// The connection's symbol size z: the most bytes of data in a symbol.
+    pub(crate) symbol_size: u16,
+    /// The same of blocks that are cut now: what packets have room for.
+    packet_symbol_size: u16,
+    /// The same in packets of the base size.
+    base_symbol_size: u16,
     pub(crate) window_blocks: u32,
     pub(crate) peer_window_blocks: u32,
     pub(crate) peer_memory: PeerMemory,
@@ -103,7 +108,9 @@ impl SendShared {
         Self {
             kernel,
             content: config.content,
-            symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()),
+            symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()) as u16,
+            packet_symbol_size: proof::data_bytes_max(config.symbol_size, secrets.is_some()) as u16,
+            base_symbol_size: 0,
             secrets,
             spare: SpareBlocks::default(),
             window_blocks: config.blocks_in_window(),
@@ -129,9 +136,36 @@ impl SendShared {
 
     /// The handshake is done: the peer takes symbols of `symbol_size` and the given window.
     pub(crate) fn establish(&mut self, symbol_size: u16, window_blocks: u32, window_bytes: u64) {
-        self.symbol_size = self.symbol_size.min(usize::from(symbol_size));
+        self.symbol_size = self.symbol_size.min(symbol_size);
+        self.set_packet_symbol_size(usize::MAX);
         self.peer_window_blocks = window_blocks.min(limits::WINDOW_BLOCKS_MAX);
         self.peer_memory.bytes = window_bytes;
+    }
+
+    /// Into how many parts an encoding symbol of `symbol_bytes` must be cut now.
+    pub(crate) fn parts_of(&self, symbol_bytes: usize) -> u8 {
+        let secret_bytes = if self.secrets.is_some() { proof::SECRET_BYTES } else { 0 };
+        parts::count(symbol_bytes, self.packet_symbol_size() + secret_bytes)
+    }
+
+    /// Bytes of data in a symbol of a block that is cut now.
+    pub(crate) fn packet_symbol_size(&self) -> usize {
+        self.packet_symbol_size.into()
+    }
+
+    /// Packets have room for symbols of `bytes`, secrets excluded.
+    pub(crate) fn set_packet_symbol_size(&mut self, bytes: usize) {
+        self.packet_symbol_size = bytes.min(self.symbol_size.into()) as u16;
+    }
+
+    /// The least packets, which every path carries, have room for the present symbols.
+    pub(crate) fn set_base(&mut self) {
+        self.base_symbol_size = self.packet_symbol_size;
+    }
+
+    /// Whether packets with symbols of `bytes` of data are above the base size.
+    pub(crate) fn is_above_base(&self, bytes: usize) -> bool {
+        bytes > self.base_symbol_size.into()
     }
 
     /// The newest report tells how much of the peer's memory is ours.
@@ -141,7 +175,7 @@ impl SendShared {
 
     /// Each stream's own place in the peer's memory: one symbol, which the others' blocks cannot take ([window-2]).
     pub(crate) fn own_place_bytes(&self) -> u64 {
-        own_place_bytes(self.symbol_size)
+        own_place_bytes(self.symbol_size.into())
     }
 
     /// Bytes of the send buffer which a stream that has `own` in it may fill.

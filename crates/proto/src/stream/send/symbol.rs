@@ -1,6 +1,6 @@
 //! A modern data segment which is to be sent, and why.
 
-use dfcp_wire::{BlockInfo, StreamId};
+use dfcp_wire::{BlockInfo, Fragment, StreamId};
 
 /// Why a symbol is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,9 @@ pub(crate) struct Symbol {
     pub(crate) esi: u32,
     pub(crate) info: BlockInfo,
     pub(crate) reason: Reason,
-    /// Bytes of the encoding symbol, secret included.
+    /// Which part of the encoding symbol it is.
+    pub(crate) fragment: Fragment,
+    /// Bytes of the part, secret included.
     pub(crate) symbol_size: usize,
     /// As many of them are written; the others are only counted.
     pub(crate) payload_bytes: usize,

@@ -51,7 +51,7 @@ impl SendStream {
     pub(crate) fn space_bytes(&self, flight: &Flight, shared: &SendShared) -> u64 {
         let (waiting, own) = (self.source.waiting_bytes(), self.buffered_bytes());
         // Whatever others have in the buffer, a stream that has nothing in it may write a symbol.
-        let least = shared.buffer.bytes().min(shared.symbol_size as u64).saturating_sub(own);
+        let least = shared.buffer.bytes().min(shared.symbol_size.into()).saturating_sub(own);
         let space =
             shared.buffer_room(own).max(least).min(self.unsent_bytes_max(flight, shared).saturating_sub(waiting));
         match shared.allowance {
@@ -85,7 +85,7 @@ impl SendStream {
                 // A block which cannot be filled waits until it is cut for its age; while one is sent, the next is written.
                 let block_bytes = self.block_bytes(flight, shared) as u64;
                 let most = limits::UNSENT_SHALLOW_BYTES_MAX.max(2 * block_bytes);
-                most.min((flight.room() * shared.symbol_size) as u64).max(block_bytes)
+                most.min((flight.room() * shared.packet_symbol_size()) as u64).max(block_bytes)
             }
         }
     }
@@ -98,8 +98,8 @@ impl SendStream {
         // What several streams have under way at once must fit into the same windows.
         let parts = BLOCKS_PER_WINDOW_MIN * shared.busy_streams.max(1);
         let share = shared.peer_memory.bytes.min(shared.buffer.bytes()) / parts;
-        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / shared.symbol_size;
-        symbols.min(symbols_max).max(1) * shared.symbol_size
+        let symbols_max = usize::try_from(share).unwrap_or(usize::MAX) / shared.packet_symbol_size();
+        symbols.min(symbols_max).max(1) * shared.packet_symbol_size()
     }
 
     pub(crate) fn flush(&mut self) {
@@ -109,7 +109,7 @@ impl SendStream {
     /// Datagrams which wait to be sent, as far as the window permits it; counted no further than past `enough`.
     pub(crate) fn waiting_datagrams(&self, enough: u64, shared: &SendShared) -> u64 {
         let waiting_bytes = if self.next_fits(shared) { self.source.waiting_bytes() } else { 0 };
-        let mut datagrams = waiting_bytes.div_ceil(shared.symbol_size as u64);
+        let mut datagrams = waiting_bytes.div_ceil(shared.packet_symbol_size() as u64);
         for block in self.active.iter().map_while(|id| self.get(id)) {
             if datagrams > enough {
                 break;

@@ -1,0 +1,64 @@
+//! A symbol which is longer than packets are now, and leaves in parts: its block was cut when they were longer (\[size-5\]).
+
+use dfcp_wire::{FRAGMENTS_MAX, Fragment};
+
+use crate::stream::send::symbol::Symbol;
+
+/// Into how many parts a symbol of `symbol_bytes` is cut so that each has at most `payload_bytes_max`.
+pub(crate) fn count(symbol_bytes: usize, payload_bytes_max: usize) -> u8 {
+    (symbol_bytes.div_ceil(payload_bytes_max.max(1)) as u8).clamp(1, FRAGMENTS_MAX)
+}
+
+/// The share of symbols that is lost where a share `loss` of datagrams is and each symbol is in `parts` of them.
+pub(crate) fn symbol_loss(loss: f64, parts: u8) -> f64 {
+    if parts == 1 { loss } else { 1.0 - (1.0 - loss).powi(parts.into()) }
+}
+
+/// A symbol of which some parts have been sent. The others are sent before anything else.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) whole: Symbol,
+    count: u8,
+    next: u8,
+    /// The symbol, once the first part is written.
+    bytes: Vec<u8>,
+}
+
+impl Parts {
+    pub(crate) fn new(whole: Symbol, count: u8) -> Self {
+        Self { whole, count, next: 0, bytes: Vec::new() }
+    }
+
+    /// The part to be sent next.
+    pub(crate) fn next(&self) -> Option<Symbol> {
+        let fragment = Fragment::new(self.next, self.count)?;
+        let symbol_size = fragment.range(self.whole.symbol_size).len();
+        let payload_bytes = if self.whole.payload_bytes == 0 { 0 } else { symbol_size };
+        Some(Symbol { fragment, symbol_size, payload_bytes, ..self.whole })
+    }
+
+    /// It has been sent; whether it was the last.
+    pub(crate) fn on_sent(&mut self) -> bool {
+        self.next += 1;
+        self.next == self.count
+    }
+
+    /// Writes the next part; `encode` writes the symbol.
+    pub(crate) fn write(&mut self, encode: impl FnOnce(&mut [u8]) -> bool, out: &mut [u8]) -> bool {
+        if out.is_empty() {
+            return true;
+        }
+        if self.bytes.is_empty() {
+            self.bytes.resize(self.whole.symbol_size, 0);
+            if !encode(&mut self.bytes) {
+                return false;
+            }
+        }
+        let part = Fragment::new(self.next, self.count).map(|fragment| fragment.range(self.bytes.len()));
+        let Some(part) = part.and_then(|range| self.bytes.get(range)).filter(|part| part.len() == out.len()) else {
+            return false;
+        };
+        out.copy_from_slice(part);
+        true
+    }
+}
