@@ -119,6 +119,11 @@ impl PacketSize {
         size
     }
 
+    /// Packets of at most `max` bytes, which are assumed to pass until they are found not to.
+    pub(crate) fn assumed(max: u16) -> Self {
+        Self { base: max.min(BASE_BYTES), ..Self::fixed(max) }
+    }
+
     /// Packets of this size, for ever: the peer answers no probes, or discovery is off.
     pub(crate) fn fixed(bytes: u16) -> Self {
         let phase = Phase::Complete { raise_at: Time::MAX };
@@ -128,6 +133,11 @@ impl PacketSize {
     /// The size of packets now.
     pub(crate) fn bytes(&self) -> u16 {
         if let Phase::Base(_) = self.phase { self.base } else { self.proven }
+    }
+
+    /// The largest size that is known to pass, also while it is in doubt.
+    pub(crate) fn proven_bytes(&self) -> u16 {
+        self.proven
     }
 
     pub(crate) fn black_holes(&self) -> u16 {

@@ -67,12 +67,6 @@ impl Capacity {
         }
     }
 
-    /// Datagrams become longer, by which fewer of them pass: `factor` times as many.
-    pub(super) fn scale(&mut self, factor: f64) {
-        self.per_s *= factor;
-        self.first_passed_per_s *= factor;
-    }
-
     /// Datagrams per second; 0 while unknown.
     pub(super) fn per_s(&self) -> f64 {
         self.per_s

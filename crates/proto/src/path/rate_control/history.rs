@@ -85,6 +85,11 @@ pub(super) struct History {
 }
 
 impl History {
+    /// What arrived so far is not to be counted any more; delays stay.
+    pub(super) fn forget_points(&mut self) {
+        self.points.clear();
+    }
+
     /// Whether what was seen of the path is forgotten with time.
     pub(super) fn set_forgets(&mut self, forgets: bool) {
         self.forgets = forgets;

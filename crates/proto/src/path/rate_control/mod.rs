@@ -127,18 +127,19 @@ impl RateControl {
         control
     }
 
+    /// Datagrams have another size from now on. What is known of the path is counted in those of the old one, except its delays.
+    pub(crate) fn renew(&mut self, now: Time, datagram_bytes: u64, rtt: Duration, sent: u64) {
+        let mut history = std::mem::take(&mut self.history);
+        history.forget_points();
+        let (policy, max_bps) = (self.policy, self.max_bps);
+        *self = Self { policy, max_bps, history, ..Self::new(now, datagram_bytes, rtt, sent) };
+        self.set_rate();
+    }
+
     /// What it is to be like from now on.
     pub(crate) fn set_policy(&mut self, policy: Policy, max_bps: Option<u64>) {
         self.policy = policy;
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
-    }
-
-    /// Datagrams of data have another size: as many bits as before are as many fewer or more of them.
-    pub(crate) fn set_datagram_bytes(&mut self, datagram_bytes: u64) {
-        let factor = self.datagram_bits / (datagram_bytes as f64 * 8.0);
-        self.datagram_bits = datagram_bytes as f64 * 8.0;
-        self.window *= factor;
-        self.capacity.scale(factor);
     }
 
     /// The rate of now; `None` is that of the line, for the datagrams of a train.

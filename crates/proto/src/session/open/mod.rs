@@ -87,6 +87,7 @@ impl Open {
         let packet_size = packet_size::packet_size(now, common);
         let symbol_sizes = (common.symbol_size, packet_size::symbol_bytes(&packet_size, common));
         common.streams.send.establish(now, symbol_sizes, peer.window_blocks, peer.memory_bytes);
+        common.streams.send.set_base_symbol_size(packet_size::base_symbol_bytes(common));
         common.streams.send.flight.set_reads_clock(common.features.contains(Features::ARRIVAL_CLOCK));
         common.streams.on_peer_limits(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());

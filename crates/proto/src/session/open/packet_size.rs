@@ -6,6 +6,7 @@ use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Segment};
 use dfcp_wire::{DatagramBuffer, STREAM_ID_BYTES};
 
+use crate::config::Rate;
 use crate::path::credit::Spending;
 use crate::path::packet_size::{BASE_BYTES, Pace, PacketSize, PathView};
 use crate::proof;
@@ -25,6 +26,9 @@ const NEARLY_FULL_BYTES: u16 = 128;
 /// reports every 10 ms, and at 50 % loss fifteen of its reports in a row are not lost by chance.
 const REPORTS_LOST: Duration = Duration::from_millis(150);
 
+/// The same with an automatic rate, whose start others' full queue may lose as a whole.
+const QUEUE_FULL: Duration = Duration::from_millis(600);
+
 /// Standard errors by which an estimate of loss is raised: a size that passes must not fail.
 const DOUBT: f64 = 1.5;
 
@@ -37,7 +41,17 @@ pub(super) struct SizeProbe {
 pub(super) fn packet_size(now: Time, common: &Common) -> PacketSize {
     let symbol_bytes = proof::data_bytes_max(common.symbol_size, common.link.is_sealed);
     let bytes = u16::try_from(symbol_bytes + around_symbol_bytes(common)).unwrap_or(u16::MAX);
-    if common.features.contains(DISCOVERY) { PacketSize::new(now, bytes) } else { PacketSize::fixed(bytes) }
+    match common.config.rate {
+        _ if !common.features.contains(DISCOVERY) => PacketSize::fixed(bytes),
+        // It measures the path by datagrams of one size from the first one on.
+        Rate::Auto { .. } => PacketSize::assumed(bytes),
+        Rate::Line | Rate::Fixed { .. } => PacketSize::new(now, bytes),
+    }
+}
+
+/// Bytes of data in a symbol for which packets of the base size have room.
+pub(super) fn base_symbol_bytes(common: &Common) -> usize {
+    usize::from(BASE_BYTES).saturating_sub(around_symbol_bytes(common))
 }
 
 /// Bytes of data in a symbol for which packets of this size have room.
@@ -58,16 +72,20 @@ fn around_payload_bytes(common: &Common) -> usize {
 impl Open {
     /// Lets something change the packet size, and adapts to the new one.
     fn change_packet_size(&mut self, now: Time, common: &mut Common, change: impl FnOnce(&mut PacketSize)) {
-        let before = self.packet_size.bytes();
+        let (before, proven_before) = (self.packet_size.bytes(), self.packet_size.proven_bytes());
         change(&mut self.packet_size);
         if self.packet_size.bytes() != before {
             self.large_packets.on_size_changed(common.streams.send.flight.len());
             common.streams.send.set_packet_symbol_size(now, symbol_bytes(&self.packet_size, common));
+            self.may_send = true;
+        }
+        if self.packet_size.proven_bytes() != proven_before {
+            let numbers = &common.link.numbers;
+            let sent = numbers.sent_before(numbers.end());
             if let Some(control) = &mut self.rate_control {
-                control.set_datagram_bytes(self.packet_size.bytes().into());
+                control.renew(now, self.packet_size.proven_bytes().into(), common.rtt.smoothed(), sent);
             }
             self.update_rate(&common.config);
-            self.may_send = true;
         }
     }
 
@@ -116,7 +134,8 @@ impl Open {
             return Some(Time::ZERO);
         }
         let (since, probes) = common.streams.send.flight.unheard_since()?;
-        let patience = common.rtt.probe_timeout(common.rtt.report_interval()) + REPORTS_LOST;
+        let patience = common.rtt.probe_timeout(common.rtt.report_interval())
+            + if self.rate_control.is_some() { QUEUE_FULL } else { REPORTS_LOST };
         self.large_packets.are_unheard(probes).then(|| since + patience)
     }
 

@@ -13,7 +13,7 @@ impl Open {
         let config = &common.config;
         if let Rate::Auto { policy, max_bps } = config.rate {
             let control = self.rate_control.get_or_insert_with(|| {
-                let datagram_bytes = u64::from(self.packet_size.bytes());
+                let datagram_bytes = u64::from(self.packet_size.proven_bytes());
                 let numbers = &common.link.numbers;
                 let sent = numbers.sent_before(numbers.end());
                 Box::new(RateControl::new(now, datagram_bytes, common.rtt.smoothed(), sent))

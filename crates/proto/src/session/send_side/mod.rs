@@ -118,11 +118,15 @@ impl SendSide {
         self.flight.establish(now);
         self.shared.establish(symbol_size, window_blocks, window_bytes);
         self.shared.set_packet_symbol_size(packet_symbol_size);
-        self.shared.set_base();
         for (id, stream) in self.streams.iter_mut() {
             stream.recut(now, &self.flight, &self.shared);
             self.scheduler.wake(id);
         }
+    }
+
+    /// The least packets, which every path carries, have room for symbols of `bytes`.
+    pub(crate) fn set_base_symbol_size(&mut self, bytes: usize) {
+        self.shared.set_base_symbol_size(bytes);
     }
 
     /// Packets have room for symbols of `packet_symbol_size`, secrets excluded: new blocks are cut for that, and symbols of older

@@ -158,9 +158,9 @@ impl SendShared {
         self.packet_symbol_size = bytes.min(self.symbol_size.into()) as u16;
     }
 
-    /// The least packets, which every path carries, have room for the present symbols.
-    pub(crate) fn set_base(&mut self) {
-        self.base_symbol_size = self.packet_symbol_size;
+    /// The least packets, which every path carries, have room for symbols of `bytes`.
+    pub(crate) fn set_base_symbol_size(&mut self, bytes: usize) {
+        self.base_symbol_size = bytes.min(self.symbol_size.into()) as u16;
     }
 
     /// Whether packets with symbols of `bytes` of data are above the base size.
