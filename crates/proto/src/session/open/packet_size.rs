@@ -59,6 +59,12 @@ pub(super) fn symbol_bytes(size: &PacketSize, common: &Common) -> usize {
     usize::from(size.bytes()).saturating_sub(around_symbol_bytes(common)).max(1)
 }
 
+/// Bytes of data and headers in packets of this size, by which an automatic rate counts: neither stream id nor secret.
+pub(super) fn data_packet_bytes(bytes: u16, common: &Common) -> u64 {
+    let besides = around_symbol_bytes(common) - around_payload_bytes(common);
+    u64::from(bytes).saturating_sub(besides as u64)
+}
+
 /// Bytes of an IP packet besides the data of a symbol, of whatever stream.
 fn around_symbol_bytes(common: &Common) -> usize {
     let secret_bytes = if common.link.is_sealed { proof::SECRET_BYTES } else { 0 };
@@ -83,7 +89,12 @@ impl Open {
             let numbers = &common.link.numbers;
             let sent = numbers.sent_before(numbers.end());
             if let Some(control) = &mut self.rate_control {
-                control.renew(now, self.packet_size.proven_bytes().into(), common.rtt.smoothed(), sent);
+                control.renew(
+                    now,
+                    data_packet_bytes(self.packet_size.proven_bytes(), common),
+                    common.rtt.smoothed(),
+                    sent,
+                );
             }
             self.update_rate(&common.config);
         }

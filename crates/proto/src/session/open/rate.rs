@@ -6,6 +6,7 @@ use crate::config::{Config, Rate};
 use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
 use crate::session::open::Open;
+use crate::session::open::packet_size::data_packet_bytes;
 
 impl Open {
     /// The configured rate is another.
@@ -13,7 +14,7 @@ impl Open {
         let config = &common.config;
         if let Rate::Auto { policy, max_bps } = config.rate {
             let control = self.rate_control.get_or_insert_with(|| {
-                let datagram_bytes = u64::from(self.packet_size.proven_bytes());
+                let datagram_bytes = data_packet_bytes(self.packet_size.proven_bytes(), common);
                 let numbers = &common.link.numbers;
                 let sent = numbers.sent_before(numbers.end());
                 Box::new(RateControl::new(now, datagram_bytes, common.rtt.smoothed(), sent))
