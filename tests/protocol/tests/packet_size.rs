@@ -213,7 +213,9 @@ fn an_automatic_rate_finds_the_size_too() {
     for mtu in [1_280, 1_400, 1_500] {
         let link = LinkConfig::default().with_delay(Duration::from_millis(25)).with_rate_bps(20 * MBIT);
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
-        let mut pair = Pair::over(1, path, (sealed().with_rate(Rate::auto()), Job::send(6_000_000)), (sealed(), Job::send(0))).unwrap();
+        let mut pair =
+            Pair::over(1, path, (sealed().with_rate(Rate::auto()), Job::send(6_000_000)), (sealed(), Job::send(0)))
+                .unwrap();
         limit(&mut pair, move |_| mtu);
         pair.run(Time::from_s(60)).unwrap_or_else(|error| panic!("{mtu}: {error:#}"));
         assert_eq!(usize::from(stats(&pair).packet_bytes), mtu.min(FULL_BYTES.into()), "{mtu}");
