@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dfcp_netem::{LinkConfig, Loss};
-use dfcp_proto::{Config, Rate, Stats};
+use dfcp_proto::{Config, Policy, Rate, Stats};
 use dfcp_protocol_tests::Pair;
 use dfcp_testkit::{Job, LinksConfig, sealed};
 use dfcp_time::Time;
@@ -150,7 +150,8 @@ fn nothing_but_probes_is_larger_than_what_is_proven() {
 #[test]
 fn discovery_can_be_switched_off_by_either_end() {
     for (client, server) in [(false, true), (true, false)] {
-        let config = |discovers| sealed().with_packet_size_discovery(discovers);
+        let rate = Rate::Fixed { rate_bps: 100 * MBIT };
+        let config = |discovers| sealed().with_rate(rate).with_packet_size_discovery(discovers);
         let link = LinkConfig::default().with_delay(Duration::from_millis(5));
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
         let mut pair =
@@ -213,9 +214,13 @@ fn an_automatic_rate_finds_the_size_too() {
     for mtu in [1_280, 1_400, 1_500] {
         let link = LinkConfig::default().with_delay(Duration::from_millis(25)).with_rate_bps(20 * MBIT);
         let path = LinksConfig { forward: link.clone(), backward: link, interface_bps: 1_000 * MBIT };
-        let mut pair =
-            Pair::over(1, path, (sealed().with_rate(Rate::auto()), Job::send(6_000_000)), (sealed(), Job::send(0)))
-                .unwrap();
+        let mut pair = Pair::over(
+            1,
+            path,
+            (sealed().with_rate(Rate::auto(Policy::Fair)), Job::send(6_000_000)),
+            (sealed(), Job::send(0)),
+        )
+        .unwrap();
         limit(&mut pair, move |_| mtu);
         pair.run(Time::from_s(60)).unwrap_or_else(|error| panic!("{mtu}: {error:#}"));
         assert_eq!(usize::from(stats(&pair).packet_bytes), mtu.min(FULL_BYTES.into()), "{mtu}");
