@@ -181,7 +181,8 @@ impl Pair {
     fn send(&mut self) -> usize {
         let mut count = 0;
         while count < 30 {
-            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely) else {
+            let Some(symbol) = self.sender.next_symbol(self.now, &RttEstimator::default(), Spending::Freely, false)
+            else {
                 break;
             };
             let mut payload = vec![0xEE; symbol.symbol_size];

@@ -269,15 +269,11 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Data>, EmitError> {
-        if let Some(control) = &self.rate_control
-            && common.streams.send.flight.len() >= control.in_flight_max()
-        {
-            return Ok(None);
-        }
         let spending = self.spending(common);
         let send = &mut common.streams.send;
-        let Some(symbol) = send.next_symbol(now, &common.rtt, spending) else {
-            self.is_limited = true;
+        let is_full = self.rate_control.as_ref().is_some_and(|control| send.flight.len() >= control.in_flight_max());
+        let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
+            self.is_limited |= !is_full;
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
         self.begin_rate_control(now, common, symbol.info.k);

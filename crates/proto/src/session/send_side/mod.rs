@@ -136,8 +136,15 @@ impl SendSide {
 
     // ---- sending ----
 
-    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]).
-    pub(crate) fn next_symbol(&mut self, now: Time, rtt: &RttEstimator, spending: Spending) -> Option<Symbol> {
+    /// The next symbol to send at `now`, without regard to the rate (`spec/protocol.md` \[plan-3\]). If the path `is_full`, only a probe of silence
+    /// is: without it nobody would ever hear of datagrams that are all lost.
+    pub(crate) fn next_symbol(
+        &mut self,
+        now: Time,
+        rtt: &RttEstimator,
+        spending: Spending,
+        is_full: bool,
+    ) -> Option<Symbol> {
         if matches!(spending, Spending::Trickle { not_before } if now < not_before) {
             return None;
         }
@@ -146,7 +153,7 @@ impl SendSide {
         }
         self.wake_timed(now);
         self.shared.is_thrifty = spending != Spending::Freely;
-        let is_blocked = self.flight.is_blocked(now, rtt);
+        let is_blocked = is_full || self.flight.is_blocked(now, rtt);
         let due = if is_blocked { None } else { self.question(now).or_else(|| self.due_symbol(now, rtt, spending)) };
         let symbol = due.or_else(|| self.probe(now, rtt, spending))?;
         match self.shared.parts_of(symbol.symbol_size) {

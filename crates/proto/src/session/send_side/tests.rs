@@ -90,7 +90,7 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
     let bytes = blocks * sender.first_block_bytes();
     assert_eq!(sender.write_first(&vec![7; bytes]), bytes);
     let (rtt, mut number) = (RttEstimator::default(), 0);
-    while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely).filter(|_| number < 1_000) {
+    while let Some(symbol) = sender.next_symbol(NOW, &rtt, Spending::Freely, false).filter(|_| number < 1_000) {
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -125,7 +125,7 @@ fn when_block_ids_run_out_the_last_blocks_are_still_delivered() {
     let all = Report { wasted: late, ..report(sent - 1, sent) };
     let state = StreamState { next_needed: u32::MAX, blocks_read: u32::MAX - 2, ..StreamState::default() };
     assert_eq!(sample(sender.hear(NOW, 0, &all, Some((state, &[][..])), sent)), Ok(None));
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_none());
+    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_none());
     assert!(sender.is_exhausted());
 }
 
@@ -145,7 +145,7 @@ fn a_report_which_does_not_name_the_stream_settles_datagrams_alone() {
     let (mut sender, sent) = sender(0, 2);
     let heard = sender.hear(NOW, 0, &report(sent - 1, 40), None, sent);
     assert_eq!((sample(heard), sender.flight.len()), (Ok(None), 0));
-    let next = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely);
+    let next = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
     assert!(next.is_none_or(|symbol| symbol.reason == Reason::Proactive), "nobody has said what is missing");
     let unaccounted = sender.hear(NOW, 1, &report(sent - 1, sent), None, sent);
     assert!(matches!(unaccounted, Err(PeerMisbehaved::InconsistentReport { .. })), "two blocks take 90");
@@ -231,7 +231,7 @@ fn past_its_ceiling_a_block_gets_a_symbol_every_ten_milliseconds_at_the_most() {
         let wasted = Wasted { dependent: number as u32, ..Default::default() };
         let report = Report { wasted, ..report(number - 1, number) };
         assert!(sender.hear(now, ms, &report, record(0, &[Run::Empty(1)]), number).is_ok());
-        while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely).filter(|_| number < 5_000) {
+        while let Some(symbol) = sender.next_symbol(now, &rtt, Spending::Freely, false).filter(|_| number < 5_000) {
             sender.on_sent(now, symbol, number);
             number += 1;
         }
@@ -367,7 +367,7 @@ fn what_waits_to_be_sent_is_bounded_and_its_writer_woken() {
     assert!(!sender.first_asks_for_more());
     let mut number = 0;
     while !sender.first_asks_for_more() {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).unwrap();
+        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).unwrap();
         sender.on_sent(NOW, symbol, number);
         number += 1;
     }
@@ -386,7 +386,7 @@ fn what_is_written_near_is_what_may_be_in_flight() {
     sender.flush_first();
     let mut number = 0;
     let mut send = |sender: &mut SendSide| {
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
@@ -433,7 +433,7 @@ fn what_is_allowed_is_written_in_whole_blocks() {
     assert_eq!(write(&mut sender), BLOCK_BYTES);
     assert!(sender.is_under_way() && sender.has_used_allowance());
     let mut number = 0;
-    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
+    while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
         assert!(sender.is_under_way(), "{number} of a block are sent");
         sender.on_sent(NOW, symbol, number);
         number += 1;
@@ -462,7 +462,7 @@ fn who_writes_near_fills_blocks() {
     (0..400).for_each(|_| sender.flight.observe_loss(100, 60));
     assert_eq!(sender.first_block_bytes(), 256 * 1420);
     assert_eq!(sender.write_first(&vec![1; 1 << 20]), 2 * 256 * 1420);
-    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely).is_some());
+    assert!(sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false).is_some());
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn bulk_spends_no_repair_while_its_writer_is_about_to_write_more() {
             sender.shut_down(NOW, StreamId::FIRST);
         }
         let mut number = 0;
-        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely) {
+        while let Some(symbol) = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false) {
             sender.on_sent(NOW, symbol, number);
             number += 1;
         }
@@ -519,7 +519,7 @@ fn a_peer_which_lies_about_its_clock_moves_the_queue_alone() {
     let (mut honest, sent) = sender(0, 2);
     let plain = sample(honest.hear(NOW, 0, &report(9, 10), None, sent));
     let next = |sender: &mut SendSide| {
-        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely);
+        let symbol = sender.next_symbol(NOW, &RttEstimator::default(), Spending::Freely, false);
         symbol.map(|symbol| (symbol.block_id, symbol.esi))
     };
     let honest_next = next(&mut honest);
