@@ -20,6 +20,9 @@ const PATIENCE_ROUND_TRIPS: f64 = 8.0;
 const PUSH_PART: f64 = 0.08;
 const PUSH_S: f64 = 0.003;
 const PUSH_JITTERS: f64 = 3.0;
+/// It is not asked with more than so many windows or datagrams at once: such a capacity is a mistake of clocks, as over loopback.
+const WINDOWS_MAX: f64 = 8.0;
+const DATAGRAMS_MAX: f64 = 1_024.0;
 /// For how many round trips, of which the last one tells; room may be seen earlier.
 const PUSH_ROUND_TRIPS: f64 = 6.0;
 const PUSH_ROUND_TRIPS_MIN: f64 = 3.0;
@@ -135,6 +138,7 @@ impl RateControl {
         if !self.question.is_due(now, is_long || is_small, rtt_s)
             || capacity_per_s <= 0.0
             || queue_s < (NEARLY * target_s).max(longer_s)
+            || longer_s * capacity_per_s > (WINDOWS_MAX * self.window).max(DATAGRAMS_MAX)
         {
             return false;
         }
