@@ -166,6 +166,11 @@ impl PacketSize {
         !matches!(self.phase, Phase::Complete { raise_at: Time::MAX })
     }
 
+    /// Whether so many small probes have no answer that nothing may be getting through, of whatever size.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(&self.phase, Phase::Base(pair) if pair.small.answered() == 0 && pair.small.sent() >= UNANSWERED_MAX)
+    }
+
     /// When the next probe is due, if one is to be sent.
     pub(crate) fn probe_at(&self, loss: Option<f64>) -> Option<Time> {
         match &self.phase {

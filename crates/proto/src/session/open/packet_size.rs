@@ -25,6 +25,9 @@ const NEARLY_FULL_BYTES: u16 = 128;
 /// reports every 10 ms, and at 50 % loss fifteen of its reports in a row are not lost by chance.
 const REPORTS_LOST: Duration = Duration::from_millis(150);
 
+/// So many probes of silence without a report make one.
+const SILENT_PROBES: u32 = 2;
+
 /// Standard errors by which an estimate of loss is raised: a size that passes must not fail.
 const DOUBT: f64 = 1.5;
 
@@ -124,6 +127,11 @@ impl Open {
     /// gets through.
     pub(super) fn size_probe_at(&self, common: &Common) -> Option<Time> {
         if !self.packet_size.may_probe() || common.streams.send.flight.len() == 0 || self.state() == State::TimeWait {
+            return None;
+        }
+        // In silence its own probes ask ([silence-2]); ours go on when something is heard.
+        let unheard = common.streams.send.flight.unheard_since().map_or(0, |(_, probes)| probes);
+        if self.packet_size.is_unanswered() && unheard >= SILENT_PROBES {
             return None;
         }
         // Credit is for what can be proven.
