@@ -118,9 +118,10 @@ impl Open {
         if self.large_packets.are_lost_among_small() {
             return Some(Time::ZERO);
         }
+        // Asked for each datagram: the patience is reckoned for silence alone.
         let (since, probes) = common.streams.send.flight.unheard_since()?;
-        let patience = common.rtt.probe_timeout(common.rtt.report_interval()) + REPORTS_LOST;
-        self.large_packets.are_unheard(probes).then(|| since + patience)
+        let patience = || common.rtt.probe_timeout(common.rtt.report_interval()) + REPORTS_LOST;
+        self.large_packets.are_unheard(probes).then(|| since + patience())
     }
 
     /// When a probe of the packet size is due. Without data under way, nothing needs to be known, and nothing would tell what else
