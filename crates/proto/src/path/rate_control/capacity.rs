@@ -10,18 +10,31 @@ use super::{RateControl, WINDOW_MIN};
 /// Datagrams of the first train, and of later ones.
 pub(super) const TRAIN: f64 = 16.0;
 const LATER_TRAIN: f64 = 8.0;
+/// Small windows send one only as long as they know no capacity: a shorter one, but not below this.
+const LATER_TRAIN_MIN: f64 = 4.0;
 /// Where the first arrives faster than the receiver's clock can tell, the next is longer by this factor, up to a limit.
 const TRAIN_GROWTH: f64 = 8.0;
 const TRAIN_MAX: f64 = 1_024.0;
-/// Later trains are longer where arrivals jitter: by what arrives in three times the jitter, up to these limits.
+/// Later trains are longer where arrivals jitter, by what arrives in three times the jitter, and where reports tell too little of shorter
+/// ones, up to these limits.
 const JITTERS: f64 = 3.0;
 const WINDOW_PART_MAX: f64 = 0.2;
 const LATER_TRAIN_MAX: f64 = 64.0;
 /// A path that loses more of it is full.
 const FULL_LOSS: f64 = 0.7;
+/// Behind it so much of what it promises is sent, and less if the queue falls, by this part of a round trip or these seconds.
+const START_PART: f64 = 0.25;
+const FALLING_START_PART: f64 = 1.0 / 16.0;
+const FALLING_PART: f64 = 0.01;
+const FALLING_S: f64 = 0.001;
 /// Its queue has had the time to drain after this many times what that takes at the load behind it, which counts as no more than this.
 const DRAIN_TIMES: f64 = 1.5;
 const DRAIN_LOAD_MAX: f64 = 0.8;
+/// One that filled it lost its end alone: so many datagrams, this share of those behind the last that is known to have arrived, and this
+/// much more than what followed it.
+const TAIL_LOST_MIN: f64 = 6.0;
+const TAIL_LOSS: f64 = 0.5;
+const TAIL_LOSS_MORE: f64 = 0.2;
 /// Datagrams of it which must have arrived to say anything.
 const ARRIVED_MIN: f64 = 3.0;
 /// A later train is sent once a second or in ten round trips, and at once when the queue is empty.
@@ -50,7 +63,11 @@ pub(super) struct Capacity {
     due: Option<Time>,
     /// Of the first train: datagrams that passed per second, and the share that did not arrive, until it is known why.
     first_passed_per_s: f64,
+    /// Datagrams of the next one.
+    later_train: f64,
     pub(super) first_loss: f64,
+    /// Of how many datagrams of it the fate is known, and the share of them that was lost, its end included.
+    pub(super) first_known: (f64, f64),
 }
 
 /// What the first train says of the path.
@@ -81,7 +98,9 @@ impl Capacity {
             is_clear: false,
             due: None,
             first_passed_per_s: 0.0,
+            later_train: LATER_TRAIN,
             first_loss: 0.0,
+            first_known: (0.0, 0.0),
         }
     }
 
@@ -166,9 +185,11 @@ impl RateControl {
         match self.capacity.on_first(seen, loss, self.sent) {
             FirstTrain::Known(train) => {
                 let Some(is_full) = self.was_full(train, behind) else { return };
+                let (tail_sent, tail_loss) = self.history.tail(self.capacity.end).unwrap_or_default();
+                let known = train.sent + tail_sent;
+                self.capacity.first_known = (known, (train.sent * train.loss + tail_sent * tail_loss) / known);
                 self.path_loss.is_busy = is_full;
-                let half = 0.5 * self.capacity.per_s * self.history.rtt();
-                self.window = if self.path_loss.is_busy { half.min(1.5 * TRAIN) } else { half }.max(WINDOW_MIN);
+                self.window = self.first_window(train).max(WINDOW_MIN);
             }
             FirstTrain::Again => {
                 self.capacity.before = self.history.last();
@@ -185,6 +206,16 @@ impl RateControl {
         }
         self.is_alone = !self.path_loss.is_busy;
         self.begin_start();
+    }
+
+    /// The window behind the first train, if its capacity is known.
+    fn first_window(&self, train: Span) -> f64 {
+        let rtt_s = self.history.rtt();
+        // The train's first datagram waited longer than what came behind it: others fill the path, and are giving way.
+        let is_falling = train.queue_least_s > (FALLING_PART * rtt_s).max(FALLING_S);
+        let part = if is_falling { FALLING_START_PART } else { START_PART };
+        let window = part * self.capacity.per_s * rtt_s;
+        if self.path_loss.is_busy { window.min(1.5 * TRAIN) } else { window }
     }
 
     /// What was lost up to the newest mark of all that was sent, or since a first train was lost.
@@ -207,7 +238,19 @@ impl RateControl {
         if stays && behind.sent < (DRAIN_TIMES * drains_s * behind_per_s).min(TRAIN) {
             return None;
         }
-        Some(stays || train.loss > FULL_LOSS)
+        Some(stays || train.loss > FULL_LOSS || self.lost_its_end(train, behind)?)
+    }
+
+    /// Whether the train filled the queue, which then took none of the rest of it. `None` as long as too little is known of what followed.
+    fn lost_its_end(&self, train: Span, behind: Span) -> Option<bool> {
+        let (sent, loss) = self.history.tail(self.capacity.end).unwrap_or_default();
+        if train.loss > 0.0 || sent * loss < TAIL_LOST_MIN || loss < TAIL_LOSS {
+            return Some(false);
+        }
+        // Delays that differ show others; a burst of losses does not make any.
+        let differs = behind.queue_most_s - behind.queue_least_s > (FALLING_PART * self.history.rtt()).max(FALLING_S);
+        let is_more = loss > behind.loss + TAIL_LOSS_MORE + self.doubt(behind.loss, sent);
+        (behind.sent >= TRAIN).then_some(differs && is_more)
     }
 
     /// Sends a train if one is due.
@@ -215,11 +258,14 @@ impl RateControl {
         let capacity = &mut self.capacity;
         let is_under_way = capacity.from < capacity.end;
         let is_wanted = is_clear && !is_under_way && self.window > 2.0 * LATER_TRAIN;
-        if !is_wanted && capacity.due.is_some_and(|due| now < due) || self.window <= LATER_TRAIN {
+        let is_small = self.window <= LATER_TRAIN && capacity.per_s > 0.0;
+        if !is_wanted && capacity.due.is_some_and(|due| now < due) || is_small {
             return;
         }
         let spread = JITTERS * self.history.jitter_s * capacity.per_s;
-        let length = LATER_TRAIN.max(spread.min(WINDOW_PART_MAX * self.window).min(LATER_TRAIN_MAX));
+        let least = self.window.clamp(LATER_TRAIN_MIN, LATER_TRAIN);
+        let wanted = spread.max(capacity.later_train).min(WINDOW_PART_MAX * self.window).min(LATER_TRAIN_MAX);
+        let length = least.max(wanted);
         capacity.begin_train(self.sent, length.floor());
         capacity.is_clear = is_clear;
         capacity.due = Some(now + Duration::from_secs_f64((PAUSE_ROUND_TRIPS * self.history.rtt()).max(PAUSE_S)));
@@ -231,10 +277,19 @@ impl RateControl {
             return;
         }
         self.capacity.from = end;
-        let Some(train) = self.history.span(from, end).filter(Capacity::suffices) else { return };
+        let Some(train) = self.history.span(from, end).filter(Capacity::suffices) else {
+            // Reports tell of one arrival in some: of a longer train they tell of two.
+            self.capacity.later_train = (2.0 * self.capacity.later_train).min(LATER_TRAIN_MAX);
+            return;
+        };
+        self.capacity.later_train = (0.5 * self.capacity.later_train).max(LATER_TRAIN);
         let has_dropped = train.loss > self.path_loss.share + self.doubt(self.path_loss.share, train.sent);
         let found = if has_dropped { train.arrivals_per_s / (1.0 - self.path_loss.share) } else { train.passed_per_s };
         let found = found * self.capacity.train_factor;
+        if self.capacity.per_s <= 0.0 {
+            self.capacity.per_s = found;
+            return;
+        }
         let most = RISE_MAX * self.capacity.per_s.max(self.per_s());
         let weight = if self.capacity.is_clear { WEIGHT_CLEAR } else { WEIGHT };
         self.capacity.per_s += weight * (found.min(most) - self.capacity.per_s);

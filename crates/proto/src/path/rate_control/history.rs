@@ -243,6 +243,14 @@ impl History {
         self.between(first, begin, end)
     }
 
+    /// What was sent from the newest mark up to `end` to the first one behind it, and the share of it that was lost.
+    pub(super) fn tail(&self, end: f64) -> Option<(f64, f64)> {
+        let behind = self.points.partition_point(|point| point.sent <= end);
+        let (last, next) = (self.points.get(behind.checked_sub(1)?)?, self.points.get(behind)?);
+        let sent = next.sent - last.sent;
+        Some((sent, 1.0 - (next.received - last.received) / sent))
+    }
+
     /// From the mark `first` to the newest.
     pub(super) fn since(&self, first: Point) -> Option<Span> {
         let begin = self.points.partition_point(|point| point.sent < first.sent);

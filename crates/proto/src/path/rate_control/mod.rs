@@ -10,6 +10,7 @@
 //! * [`clock_drift`]: how much faster the peer's clock is.
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
+//! * [`ebb`]: less for a while, to see what is lost and how short the path is then.
 //! * [`target`]: the queueing delay that the window goes by.
 //! * [`path_loss`]: the loss that is not ours.
 //! * [`longer_path`]: whether what looks like a queue is none.
@@ -22,6 +23,7 @@ mod account;
 mod capacity;
 mod clock_drift;
 mod cubic;
+mod ebb;
 pub(crate) mod history;
 mod longer_path;
 mod path_loss;
@@ -37,12 +39,12 @@ use dfcp_time::Time;
 
 use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
+use self::ebb::Ebb;
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
 use self::path_loss::PathLoss;
 use self::question::Question;
 use self::rivals::Rivals;
-use self::steady::Ebb;
 use self::target::Target;
 use crate::config::Policy;
 use crate::path::hint::{PathHint, ProvenRate};
@@ -100,6 +102,7 @@ pub(crate) struct RateControl {
     /// The newest mark when the last round was judged; `None` if the window fell then, because losses from before are those of the
     /// old window.
     judged: Option<Point>,
+    judged_at: Time,
     capacity: Capacity,
     target: Target,
     path_loss: PathLoss,
@@ -138,6 +141,7 @@ impl RateControl {
             sent,
             round: Round { from: sent, end: f64::INFINITY },
             judged: None,
+            judged_at: now,
             capacity: Capacity::new(sent),
             target: Target::default(),
             path_loss: PathLoss::default(),
@@ -237,7 +241,7 @@ impl RateControl {
         let rate_bps = match self.longer_path.pulse_per_s(self.sent) {
             _ if is_train => self.max_bps,
             Some(per_s) => per_s * self.datagram_bits,
-            None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * steady::EBB_PART,
+            None if self.mode == Mode::Ebb && self.sent < self.ebb.end => self.rate_bps * self.ebb.part,
             None => self.rate_bps,
         };
         Some(self.within_bounds(rate_bps))

@@ -18,6 +18,8 @@ const RISE: f64 = 0.3;
 const FALL: f64 = 0.5;
 /// So many answers tell that others are not the cause.
 const SAME_MIN: u32 = 4;
+/// So many round trips without a queue tell it, too.
+const FLAT_ROUND_TRIPS: f64 = 12.0;
 /// What was taken for an empty queue was none if delays fall below it by this: a part of the round trip, and seconds.
 const FELL_PART: f64 = 0.02;
 const FELL_S: f64 = 0.0005;
@@ -34,6 +36,7 @@ pub(super) struct PathLoss {
     /// How often in a row half the rate has lost as much since then, and how much.
     same: u32,
     same_loss: f64,
+    flat_round_trips: f64,
 }
 
 impl PathLoss {
@@ -73,6 +76,16 @@ impl PathLoss {
         let is_own = self.is_busy && self.same >= SAME_MIN;
         self.is_busy &= !is_own;
         is_own
+    }
+
+    /// A path that others fill does not have the same delay all the time: a round of `round_trips` has passed, and one of our trains makes
+    /// `train_s` of it. Returns whether that is so now.
+    pub(super) fn note_flat(&mut self, history: &History, round_trips: f64, train_s: f64) -> bool {
+        let is_flat = history.top() < train_s + (FELL_PART * history.rtt()).max(FELL_S);
+        self.flat_round_trips = if is_flat { self.flat_round_trips + round_trips } else { 0.0 };
+        let is_ours = self.is_busy && self.flat_round_trips > FLAT_ROUND_TRIPS;
+        self.is_busy &= !is_ours;
+        is_ours
     }
 
     /// Whether the path was full without us when we came, as far as is known now.

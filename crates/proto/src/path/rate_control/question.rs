@@ -178,7 +178,7 @@ impl RateControl {
 }
 
 /// From 0 to 1, so that flows which began together do not ask together.
-fn spread(sent: f64) -> f64 {
+pub(super) fn spread(sent: f64) -> f64 {
     ((sent as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f64 / (1_u64 << 24) as f64
 }
 

@@ -5,7 +5,7 @@ use dfcp_time::Time;
 use super::capacity::TRAIN;
 use super::history::Span;
 use super::path_loss::PATH_LOSS_MAX;
-use super::{Mode, RateControl, WINDOW_MIN, steady};
+use super::{Mode, RateControl, WINDOW_MIN, steady, target};
 
 /// A round is this part of a window.
 pub(super) const ROUND_PART: f64 = 0.25;
@@ -16,6 +16,9 @@ const FULL_MOST_PART: f64 = 0.3;
 const OVERLOAD: f64 = 0.1;
 const OVERLOAD_MOST_PART: f64 = 0.01;
 const LOSS_MORE: f64 = 0.1;
+/// What the first round loses beyond the train is its own making if the queue is longer than this part of a round trip or these seconds.
+const LOST_QUEUE_PART: f64 = 0.01;
+const LOST_QUEUE_S: f64 = 0.001;
 /// Of shorter round trips these parts say nothing, seconds.
 const ROUND_TRIP_MIN_S: f64 = 0.02;
 /// It goes up to this part of the train's capacity, doubling, or by a fifth beyond it.
@@ -59,9 +62,11 @@ impl RateControl {
             || seen.queue_most_s > target_s + FULL_MOST_PART * part_s && seen.queue_least_s > 0.1 * rtt_s
             || loses
             || self.capacity.per_s() <= 0.0 && self.stalls(seen);
-        if !is_full && !self.path_loss.is_busy && self.first_rounds.is_none() {
+        let is_ours = self.lost_more_than_train(seen);
+        if !is_full && !is_ours && !self.path_loss.is_busy && self.first_rounds.is_none() {
             self.learn_from_start();
         }
+        let is_full = is_full || self.lost_more_than_train(seen);
         let capacity = self.capacity.per_s() * rtt_s;
         if is_full || self.path_loss.is_busy {
             let arrived = seen.arrivals_per_s / (1.0 - self.path_loss.share) * rtt_s;
@@ -73,13 +78,23 @@ impl RateControl {
             self.begin_round(ROUND_PART);
             return;
         }
-        if self.capacity.per_s() <= 0.0 {
+        if self.capacity.per_s() <= 0.0 && !self.path_loss.is_busy {
             self.capacity.at_least(seen.arrivals_per_s / (1.0 - self.path_loss.share));
         }
         self.judged = None;
         self.mode = Mode::Run;
-        self.ebb.low_at = now;
+        let own = target::share(self.capacity.per_s(), self.per_s());
+        self.is_alone = !self.path_loss.is_busy && own > steady::ALONE_SHARE;
+        self.begin_watching_base(now);
         self.begin_round(steady::ROUND_PART);
+    }
+
+    /// More is lost behind the train than of it, by more than chance, and there is a queue.
+    fn lost_more_than_train(&self, seen: Span) -> bool {
+        let (known, loss) = self.capacity.first_known;
+        let doubt = self.doubt(seen.loss, known) + self.doubt(seen.loss, seen.sent);
+        let queue_s = (LOST_QUEUE_PART * self.history.rtt()).max(LOST_QUEUE_S);
+        self.first_rounds.is_none() && seen.loss > loss + doubt && seen.queue_least_s > queue_s
     }
 
     /// Twice as much is sent, and hardly more arrives.

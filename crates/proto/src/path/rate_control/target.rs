@@ -16,12 +16,14 @@ const SHARE_OF_ALL: f64 = 0.95;
 const SHARE_MIN: f64 = 0.01;
 /// Jitter is no queue. A few times its estimate: links that keep the order of packets hide most of it from what a report spans.
 const JITTERS: f64 = 4.0;
-/// After an overflow: the least target becomes half of what the queue was, which all flows in it have seen alike; the price of a share no
-/// more than a part of that; and how it comes back in each round.
+/// After an overflow: the least target becomes half of the longest queue lately, which all flows in it have seen alike, for so many round
+/// trips; the price of a share no more than a part of that; and how it comes back in each round trip afterwards.
 const LIMIT_PART: f64 = 0.5;
 const LIMIT_MIN_S: f64 = 0.0003;
 const LIMIT_MAX_S: f64 = 1.0;
-const LIMIT_GROWTH: f64 = 1.03;
+const LIMIT_ROUND_TRIPS: f64 = 100.0;
+const LIMIT_GROWTH: f64 = 0.022;
+const LIMIT_GROWTH_MAX: f64 = 0.5;
 const PRICE_LIMIT_PART: f64 = 0.2;
 /// What the low policy waits for, of what others do: it leaves most of the path to them.
 const LOW_PRICE_PART: f64 = 0.1;
@@ -31,11 +33,13 @@ const LOW_PRICE_PART: f64 = 0.1;
 pub(super) struct Target {
     limit_s: f64,
     price_part: f64,
+    /// For how long it is kept.
+    kept_round_trips: f64,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { limit_s: LIMIT_MAX_S, price_part: 1.0 }
+        Self { limit_s: LIMIT_MAX_S, price_part: 1.0, kept_round_trips: 0.0 }
     }
 }
 
@@ -54,14 +58,18 @@ impl Target {
         self.price_part = if policy == Policy::Low { LOW_PRICE_PART } else { 1.0 };
     }
 
-    /// A round has passed.
-    pub(super) fn relax(&mut self) {
-        self.limit_s = (self.limit_s * LIMIT_GROWTH).min(LIMIT_MAX_S);
+    /// So many round trips have passed.
+    pub(super) fn relax(&mut self, round_trips: f64) {
+        let left = round_trips - self.kept_round_trips;
+        self.kept_round_trips = (-left).max(0.0);
+        let growth = 1.0 + (LIMIT_GROWTH * left).clamp(0.0, LIMIT_GROWTH_MAX);
+        self.limit_s = (self.limit_s * growth).min(LIMIT_MAX_S);
     }
 
-    /// The buffer was full at a queueing delay of `queue_s`.
-    pub(super) fn on_overflow(&mut self, queue_s: f64) {
-        self.limit_s = self.limit_s.min((LIMIT_PART * queue_s).max(LIMIT_MIN_S));
+    /// The buffer was full; the longest queueing delay lately is `top_s`, which all flows in it have seen alike.
+    pub(super) fn on_overflow(&mut self, top_s: f64) {
+        self.limit_s = (LIMIT_PART * top_s).max(LIMIT_MIN_S);
+        self.kept_round_trips = LIMIT_ROUND_TRIPS;
     }
 }
 
@@ -97,7 +105,7 @@ mod tests {
         target.on_overflow(0.002);
         let after_s = target.delay_s(&history, 1_000.0, 100.0);
         assert!(after_s < 0.7 * before_s, "{after_s} of {before_s}");
-        (0..300).for_each(|_| target.relax());
+        (0..1_000).for_each(|_| target.relax(0.5));
         assert!((target.delay_s(&history, 1_000.0, 100.0) - before_s).abs() < 1e-9);
     }
 }
