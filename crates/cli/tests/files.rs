@@ -98,11 +98,12 @@ fn what_failed_for_the_same_reason_is_told_once() {
     assert_eq!(fs::read_to_string(site.path("output/tree/a")).unwrap(), "your");
 }
 
-/// Over one stream the large file, which is found first, would be confirmed first.
+/// Over one stream the large file, which is found first, would be confirmed first. It takes seconds longer than the small ones, each of which
+/// is flushed to the disk.
 #[test]
 fn small_files_do_not_wait_for_a_large_one() {
     let site = Site::new();
-    let large = "0123456789".repeat(300_000);
+    let large = "0123456789".repeat(900_000);
     site.write("tree/0", &large);
     for number in 1..=20 {
         site.write(&format!("tree/d/{number}"), &number.to_string().repeat(10_000));

@@ -4,7 +4,7 @@ mod dumbbell;
 
 use std::time::Duration;
 
-use dfcp_netem::{Discipline, Loss};
+use dfcp_netem::{Discipline, LinkConfig, Loss, Policer};
 use dfcp_proto::{Config, Content, Policy, Rate};
 use dfcp_sim::{DfcpConfig, Nobody, Transport, tcp};
 use dfcp_time::Time;
@@ -244,6 +244,20 @@ fn slow_paths_which_lose_much_are_filled() {
         });
         used.sort_by(f64::total_cmp);
         assert!(used[0] > 0.87 && used[1] > 0.88, "{mbps} Mbit/s, {rtt_ms} ms, loss {loss}: {used:?}");
+    }
+}
+
+/// It drops what is too much, and no queue tells of it.
+#[test]
+fn behind_a_policer_it_sends_little_more_than_passes() {
+    for (rtt_ms, bucket_packets, loss) in [(20, 2, 0.0), (20, 20, 0.01), (100, 2, 0.01), (100, 20, 0.0)] {
+        let rtt = Duration::from_millis(rtt_ms);
+        let mut path = Path { access_bps: 1_000 * MBIT, ..path(rtt, 1.0, loss) };
+        let policer = Policer { rate_bps: RATE_BPS, bucket_bytes: bucket_packets * 1_500 };
+        path.bottleneck = LinkConfig { rate_bps: Some(1_000 * MBIT), ..path.bottleneck.with_policer(policer) };
+        let got = run(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], 6, 36);
+        let told = format!("{rtt_ms} ms, {bucket_packets} packets: {} used, {} dropped", got.used(loss), got.dropped);
+        assert!(got.used(loss) > 0.9 && got.dropped < 0.12, "{told}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dfcp_time::Time;
 
 use super::history::Span;
-use super::path_loss::PATH_LOSS_MAX;
+use super::path_loss::{PATH_LOSS_MAX, STANDARD_ERRORS};
 use super::{Mode, RateControl, WINDOW_MIN, question, steady, target};
 
 /// An ebb: half the rate for half a window. It is due once the base was not seen for this long.
@@ -30,14 +30,49 @@ const DECISIVE_SHARE: f64 = 0.3;
 const UNDECIDED_WEIGHT: f64 = 0.25;
 /// A greater loss of the path is verified as often as an ebb is due.
 const VERIFIED_LOSS: f64 = 0.03;
+/// What earlier answers count for.
+const EVIDENCE_KEPT: f64 = 0.8;
 const ASK_PAUSE_ROUND_TRIPS: f64 = 4.0;
 /// A queue below half of this says nothing of where it ends: seconds, or datagrams.
 const TOP_MIN_S: f64 = 0.002;
 const TOP_MIN_DATAGRAMS: f64 = 4.0;
 
+/// What was lost of what was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    sent: f64,
+    lost: f64,
+}
+
+impl Losses {
+    fn add(&mut self, seen: Span) {
+        self.sent = self.sent * EVIDENCE_KEPT + seen.sent;
+        self.lost = self.lost * EVIDENCE_KEPT + seen.sent * seen.loss;
+    }
+
+    fn share(&self) -> f64 {
+        self.lost / self.sent.max(1.0)
+    }
+}
+
+/// What was lost at the full and at half the rate since it was last known whose the losses were: one answer alone is often too little to tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    full: Losses,
+    half: Losses,
+}
+
+impl Evidence {
+    fn add(&mut self, before: Span, seen: Span) {
+        self.full.add(before);
+        self.half.add(seen);
+    }
+}
+
 /// Half the rate for a while.
 #[derive(Debug)]
 pub(super) struct Ebb {
+    evidence: Evidence,
     /// The last datagram of it, and the part of the rate until then.
     pub(super) end: f64,
     pub(super) part: f64,
@@ -45,8 +80,8 @@ pub(super) struct Ebb {
     base_s: f64,
     /// When one is due whether or not the queue was empty.
     drain_at: Option<Time>,
-    /// What was lost before, and of how many datagrams, if that is the question.
-    asked_loss: Option<(f64, f64)>,
+    /// What was seen before, if the question is whose the losses were.
+    asked: Option<Span>,
     pub(super) may_ask_at: Time,
     /// When to see whether what is taken for the path's own loss is not ours.
     verify_at: Time,
@@ -57,11 +92,12 @@ pub(super) struct Ebb {
 impl Ebb {
     pub(super) fn new(now: Time) -> Self {
         Self {
+            evidence: Evidence::default(),
             end: 0.0,
             part: EBB_PART,
             base_s: 0.0,
             drain_at: None,
-            asked_loss: None,
+            asked: None,
             may_ask_at: now,
             verify_at: now,
             low_at: now,
@@ -110,16 +146,16 @@ impl RateControl {
     }
 
     /// Half the rate, to see whether less is lost then, or less to let the queue drain: all flows in it come to that together.
-    pub(super) fn begin_ebb(&mut self, asked_loss: Option<(f64, f64)>) {
+    pub(super) fn begin_ebb(&mut self, asked: Option<Span>) {
         self.mode = Mode::Ebb;
         self.window = self.window.max(WINDOW_MIN);
-        let drains = asked_loss.is_none() && !self.is_alone;
+        let drains = asked.is_none() && !self.is_alone;
         let (part, window_part, least) = if drains {
             (DRAIN_PART, DRAIN_PART, DRAIN_DATAGRAMS_MIN)
         } else {
             (EBB_PART, EBB_WINDOW_PART, EBB_DATAGRAMS_MIN)
         };
-        self.ebb.asked_loss = asked_loss;
+        self.ebb.asked = asked;
         self.ebb.part = part;
         self.ebb.base_s = self.history.base();
         self.ebb.end = self.sent + (self.window * window_part).max(least).floor();
@@ -136,7 +172,7 @@ impl RateControl {
 
     pub(super) fn judge_ebb(&mut self, now: Time) {
         self.mode = Mode::Run;
-        if self.ebb.asked_loss.is_none() {
+        if self.ebb.asked.is_none() {
             let fell_s = self.ebb.base_s - self.history.base();
             self.ebb.drain_at = None;
             if !self.is_alone && fell_s > self.fell_min_s() {
@@ -146,7 +182,7 @@ impl RateControl {
         if let Some(seen) = self.history.span(self.round.from + self.window * EBB_SETTLES_PART, self.ebb.end) {
             self.judged = self.history.last();
             self.ebb.low_at = now;
-            match self.ebb.asked_loss {
+            match self.ebb.asked {
                 Some(before) => self.answer(now, before, seen),
                 None if seen.queue_least_s < self.target_s() => {
                     self.path_loss.share += 0.25 * (seen.loss - self.path_loss.share);
@@ -158,21 +194,35 @@ impl RateControl {
         self.begin_round(steady::ROUND_PART);
     }
 
-    /// `loss` was lost of `sent` datagrams before, and this was `seen` at half the rate.
-    fn answer(&mut self, now: Time, (loss, sent): (f64, f64), seen: Span) {
-        let fall = loss - seen.loss;
+    /// This was seen `before`, and `seen` at half the rate.
+    fn answer(&mut self, now: Time, before: Span, seen: Span) {
+        let loss = before.loss;
+        let evidence = &mut self.ebb.evidence;
+        evidence.add(before, seen);
+        let (full, half) = (evidence.full.share(), evidence.half.share());
+        let fall = full - half;
         // It was asked because much was lost, which may have been chance: both are counted as samples of one loss.
-        let both = (loss * sent + seen.loss * seen.sent) / (sent + seen.sent);
-        let chance = self.doubt(both, sent * seen.sent / (sent + seen.sent));
+        let (full_sent, half_sent) = (evidence.full.sent, evidence.half.sent);
+        let both = (full * full_sent + half * half_sent) / (full_sent + half_sent);
+        let chance = self.doubt(both, full_sent * half_sent / (full_sent + half_sent));
         let datagram_s = if self.capacity.per_s() > 0.0 { 1.0 / self.capacity.per_s() } else { 0.0 };
         let top_min_s = TOP_MIN_S.max(TOP_MIN_DATAGRAMS * datagram_s);
         if fall > EBB_FALL + chance {
-            self.window *= 1.0 - (1.5 * fall).clamp(0.0, 0.4);
-            self.path_loss.share = self.path_loss.share.min(seen.loss);
+            if self.history.top() < top_min_s {
+                self.ceiling.on_exceeded(before.arrivals_per_s / (1.0 - half));
+                self.window = self.window.min(self.ceiling.per_s() * self.history.rtt());
+            } else {
+                self.window *= 1.0 - (1.5 * fall).clamp(0.0, 0.4);
+            }
+            self.path_loss.share = self.path_loss.share.min(half);
+            self.ebb.evidence = Evidence::default();
         } else if !self.path_loss.is_busy && seen.queue_most_s < 0.5 * self.history.top().max(top_min_s) {
             let own = target::share(self.capacity.per_s(), self.per_s());
             let weight = if own < DECISIVE_SHARE { UNDECIDED_WEIGHT } else { 1.0 };
-            self.path_loss.share += weight * ((0.5 * (seen.loss + loss)).min(PATH_LOSS_MAX) - self.path_loss.share);
+            // Where no queue tells, a fall of more than a standard error is partly ours.
+            let is_ours_too = self.ceiling.is_known() && fall * STANDARD_ERRORS > chance;
+            let own_loss = if is_ours_too { half } else { 0.5 * (seen.loss + loss) };
+            self.path_loss.share += weight * (own_loss.min(PATH_LOSS_MAX) - self.path_loss.share);
         } else {
             self.window *= 1.0 - 0.5 * (loss - self.path_loss.share).clamp(0.0, 0.6);
             let doubt = self.doubt(loss, seen.sent);

@@ -17,6 +17,8 @@ const JITTER_MAX_S: f64 = 0.05;
 /// Weight of a report in the jitter, and of an interval in the burstiness of losses.
 const JITTER_WEIGHT: f64 = 0.02;
 const BURST_WEIGHT: f64 = 0.02;
+/// Datagrams over which losses are averaged.
+const MEAN_MEMORY: f64 = 128.0;
 const BURST_MAX: f64 = 6.3;
 /// Datagrams over which the loss with a short queue is remembered.
 const SHORT_MEMORY: f64 = 1_000.0;
@@ -82,6 +84,7 @@ pub(super) struct History {
     /// The variance of losses in intervals between marks, and what it would be if they were independent.
     variance: f64,
     variance_independent: f64,
+    mean_loss: f64,
     short_sent: f64,
     short_lost: f64,
 }
@@ -121,7 +124,7 @@ impl History {
     }
 
     /// Takes in the marks of a report, oldest first.
-    pub(super) fn on_marks(&mut self, marks: &[Mark], path_loss: f64) {
+    pub(super) fn on_marks(&mut self, marks: &[Mark], path_loss: Option<f64>) {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for mark in marks {
             let Some(point) = self.point(mark) else { continue };
@@ -175,15 +178,19 @@ impl History {
         (self.short_sent, (self.short_lost / self.short_sent.max(1.0)).clamp(0.0, 0.9))
     }
 
-    fn note_burstiness(&mut self, point: &Point, path_loss: f64) {
+    /// Among losses of `path_loss`, or of what is lost on average: where no queue tells whose a loss is, what is lost by turns is no burst.
+    fn note_burstiness(&mut self, point: &Point, path_loss: Option<f64>) {
         let Some(last) = self.points.back() else { return };
         let sent = point.sent - last.sent;
-        if path_loss <= 0.0 || point.delay_s - self.base() > self.top() / 2.0 {
+        let lost = sent - (point.received - last.received);
+        self.mean_loss += (sent / MEAN_MEMORY).min(1.0) * (lost / sent - self.mean_loss);
+        let expected = path_loss.unwrap_or(self.mean_loss);
+        if expected <= 0.0 || point.delay_s - self.base() > self.top() / 2.0 {
             return;
         }
-        let excess = sent - (point.received - last.received) - sent * path_loss;
+        let excess = lost - sent * expected;
         self.variance += BURST_WEIGHT * (excess * excess - self.variance);
-        let independent = sent * path_loss * (1.0 - path_loss);
+        let independent = sent * expected * (1.0 - expected);
         self.variance_independent += BURST_WEIGHT * (independent - self.variance_independent);
     }
 

@@ -90,7 +90,7 @@ mod tests {
     fn arrive(history: &mut History, sent: u64, received: u64, sent_ms: f64, delay_ms: f64) {
         let arrived_us = ((sent_ms + delay_ms) * 1e3) as u32;
         let sent_at = Time::from_us((sent_ms * 1e3) as u64);
-        history.on_marks(&[Mark { sent, received, sent_at, arrived_us }], 0.0);
+        history.on_marks(&[Mark { sent, received, sent_at, arrived_us }], Some(0.0));
     }
 
     /// By how much the least delay grows after a pulse of datagrams that all took 60 ms, where 10 ms were the least before; of each

@@ -11,6 +11,7 @@
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
 //! * [`ebb`]: less for a while, to see what is lost and how short the path is then.
+//! * [`ceiling`]: what the path takes where no queue tells.
 //! * [`target`]: the queueing delay that the window goes by.
 //! * [`path_loss`]: the loss that is not ours.
 //! * [`longer_path`]: whether what looks like a queue is none.
@@ -21,6 +22,7 @@
 
 mod account;
 mod capacity;
+mod ceiling;
 mod clock_drift;
 mod cubic;
 mod ebb;
@@ -39,6 +41,7 @@ use dfcp_time::Time;
 
 use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
+use self::ceiling::Ceiling;
 use self::ebb::Ebb;
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
@@ -107,6 +110,7 @@ pub(crate) struct RateControl {
     target: Target,
     path_loss: PathLoss,
     ebb: Ebb,
+    ceiling: Ceiling,
     longer_path: LongerPath,
     question: Question,
     rivals: Rivals,
@@ -146,6 +150,7 @@ impl RateControl {
             target: Target::default(),
             path_loss: PathLoss::default(),
             ebb: Ebb::new(now),
+            ceiling: Ceiling::default(),
             longer_path: LongerPath::default(),
             question: Question::new(now),
             rivals: Rivals::new(now),
@@ -220,6 +225,7 @@ impl RateControl {
         self.window *= factor;
         self.start_per_s *= factor;
         self.capacity.scale(factor);
+        self.ceiling.scale(factor);
         self.question.scale(factor);
         self.rivals.scale(factor);
         self.longer_path.forget_pulse();
@@ -277,7 +283,8 @@ impl RateControl {
                 self.history.on_clock(now, rtt.as_secs_f64(), newest);
             }
         }
-        self.history.on_marks(marks, self.path_loss.share);
+        let path_loss = (!self.ceiling.is_known()).then_some(self.path_loss.share);
+        self.history.on_marks(marks, path_loss);
         let Some(last) = self.history.last() else { return };
         if last.delay_s < self.history.base() + 0.25 * self.target_s() {
             self.ebb.low_at = now;

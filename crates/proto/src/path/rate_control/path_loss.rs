@@ -6,7 +6,7 @@ use super::history::History;
 pub(super) const PATH_LOSS_MAX: f64 = 0.9;
 /// The least loss that chance is reckoned for, and how many standard errors it may make.
 const LOSS_LEAST: f64 = 0.002;
-const STANDARD_ERRORS: f64 = 2.5;
+pub(super) const STANDARD_ERRORS: f64 = 2.5;
 /// By this much more is lost than the path's own before it says something.
 const EXCESS: f64 = 0.02;
 /// A queue has been long enough to tell what is lost in a short one: datagrams, and seconds.

@@ -43,6 +43,7 @@ impl RateControl {
         let round_trips = now.since(self.judged_at).as_secs_f64() / self.history.smoothed_rtt();
         self.judged_at = now;
         self.target.relax(round_trips);
+        self.ceiling.relax(round_trips, self.per_s());
         if is_excess {
             if all.queue_most_s > 0.5 * self.history.top() {
                 self.target.on_overflow(self.history.top());
@@ -51,12 +52,12 @@ impl RateControl {
                 self.window *= 1.0 - excess.clamp(0.0, STEP_MAX);
                 self.judged = None;
             } else if now >= self.ebb.may_ask_at {
-                self.begin_ebb(Some((all.loss, all.sent)));
+                self.begin_ebb(Some(all));
                 return;
             }
         }
         if self.is_loss_to_verify(now, all) {
-            self.begin_ebb(Some((all.loss, all.sent)));
+            self.begin_ebb(Some(all));
             return;
         }
         let is_idle = seen.queue_least_s < 0.5 * target_s
@@ -110,7 +111,10 @@ impl RateControl {
             self.is_alone = target::share(self.capacity.per_s(), self.per_s()) > ALONE_SHARE;
         }
         if is_idle {
-            let room = (CAPACITY_PART * self.capacity.per_s() / self.per_s() - 1.0).max(IDLE_STEP);
+            let capacity_per_s = self.capacity.per_s();
+            let room =
+                if capacity_per_s > 0.0 { CAPACITY_PART * capacity_per_s / self.per_s() - 1.0 } else { f64::INFINITY };
+            let room = room.max(IDLE_STEP);
             step = step.max(room.min(if self.is_alone { IDLE_STEP_MAX } else { IDLE_STEP_MAX_AMONG_OTHERS }));
         }
         if step < 0.0 || !is_limited {
@@ -127,6 +131,6 @@ impl RateControl {
         if self.capacity.per_s() > 0.0 {
             self.window = self.window.min(CAPACITY_EXCEEDED * self.capacity.per_s() * self.history.rtt());
         }
-        self.window = self.window.max(WINDOW_MIN);
+        self.window = self.window.min(self.ceiling.per_s() * self.history.rtt()).max(WINDOW_MIN);
     }
 }
