@@ -247,6 +247,18 @@ fn slow_paths_which_lose_much_are_filled() {
     }
 }
 
+/// A radio that aggregates frames: what waits for the next batch waits in no queue.
+#[test]
+fn batches_are_no_queue() {
+    for rtt_ms in [20, 100] {
+        let rtt = Duration::from_millis(rtt_ms);
+        let mut path = path(rtt, 1.0, 0.0);
+        path.bottleneck = path.bottleneck.with_batch(Duration::from_millis(4));
+        let got = run(path, vec![Flow::new(auto(Policy::Fair), rtt, None)], 4, 24);
+        assert!(got.used(0.0) > 0.95 && got.queue_ms < 8.0, "{rtt_ms} ms: {}, {} ms", got.used(0.0), got.queue_ms);
+    }
+}
+
 /// It drops what is too much, and no queue tells of it.
 #[test]
 fn behind_a_policer_it_sends_little_more_than_passes() {

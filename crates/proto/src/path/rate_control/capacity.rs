@@ -262,7 +262,7 @@ impl RateControl {
         if !is_wanted && capacity.due.is_some_and(|due| now < due) || is_small {
             return;
         }
-        let spread = JITTERS * self.history.jitter_s * capacity.per_s;
+        let spread = JITTERS * self.history.jitter_s() * capacity.per_s;
         let least = self.window.clamp(LATER_TRAIN_MIN, LATER_TRAIN);
         let wanted = spread.max(capacity.later_train).min(WINDOW_PART_MAX * self.window).min(LATER_TRAIN_MAX);
         let length = least.max(wanted);

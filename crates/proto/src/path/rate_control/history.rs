@@ -14,6 +14,7 @@ const MEMORY_PARTS: usize = 5;
 /// What a receiver's own work makes of two arrivals, seconds: not jitter of the path.
 const JITTER_FREE_S: f64 = 0.0005;
 const JITTER_MAX_S: f64 = 0.05;
+const JITTER_CHANGES: f64 = 4.0;
 /// Weight of a report in the jitter, and of an interval in the burstiness of losses.
 const JITTER_WEIGHT: f64 = 0.02;
 const BURST_WEIGHT: f64 = 0.02;
@@ -80,7 +81,10 @@ pub(super) struct History {
     last: Time,
     /// The greatest queueing delay lately, seconds.
     top_s: WindowedMax<f64, MEMORY_PARTS>,
-    pub(super) jitter_s: f64,
+    /// How delays differ within a report, and the least of one from that of the one before, which was the last.
+    spread_s: f64,
+    change_s: f64,
+    least_s: f64,
     /// The variance of losses in intervals between marks, and what it would be if they were independent.
     variance: f64,
     variance_independent: f64,
@@ -139,8 +143,10 @@ impl History {
             self.points.push_back(point);
         }
         if marks.len() > 2 && most > least {
-            let spread_s = (most - least - JITTER_FREE_S).clamp(0.0, JITTER_MAX_S);
-            self.jitter_s += JITTER_WEIGHT * (spread_s - self.jitter_s);
+            let jitter_s = |seconds: f64| (seconds - JITTER_FREE_S).clamp(0.0, JITTER_MAX_S);
+            self.spread_s += JITTER_WEIGHT * (jitter_s(most - least) - self.spread_s);
+            self.change_s += JITTER_WEIGHT * (jitter_s((least - self.least_s).abs()) - self.change_s);
+            self.least_s = least;
         }
     }
 
@@ -192,6 +198,11 @@ impl History {
         self.variance += BURST_WEIGHT * (excess * excess - self.variance);
         let independent = sent * expected * (1.0 - expected);
         self.variance_independent += BURST_WEIGHT * (independent - self.variance_independent);
+    }
+
+    /// How delays differ without a queue, seconds. Where packets arrive in batches, they differ, but the least does not.
+    pub(super) fn jitter_s(&self) -> f64 {
+        self.spread_s.min(JITTER_CHANGES * self.change_s)
     }
 
     /// By how much the standard error of a loss exceeds that of independent ones.

@@ -69,7 +69,7 @@ impl LongerPath {
         self.pulse = None;
         let Some(seen) = history.span(pulse.from, pulse.end) else { return };
         let arrivals_per_s = seen.arrivals_per_s / (1.0 - path_loss);
-        let flat_s = FLAT_S.max(FLAT_ROUND_TRIP_PART * history.rtt()) + history.jitter_s;
+        let flat_s = FLAT_S.max(FLAT_ROUND_TRIP_PART * history.rtt()) + history.jitter_s();
         let is_flat = seen.queue_most_s - seen.queue_least_s < flat_s;
         if seen.sent >= PULSE_DATAGRAMS_MIN && arrivals_per_s > UNDISPERSED * pulse.per_s && is_flat {
             history.set_base(last.delay_s.min(history.base() + seen.queue_least_s));

@@ -131,7 +131,7 @@ impl RateControl {
     pub(super) fn ask(&mut self, now: Time, queue_s: f64) -> bool {
         let (rtt_s, capacity_per_s) = (self.history.rtt(), self.capacity.per_s());
         let target_s = self.target_s();
-        let longer_s = (PUSH_PART * rtt_s).max(PUSH_S).max(PUSH_JITTERS * self.history.jitter_s);
+        let longer_s = (PUSH_PART * rtt_s).max(PUSH_S).max(PUSH_JITTERS * self.history.jitter_s());
         let is_long = queue_s > target_s + HIGH_PART * rtt_s + HIGH_S;
         let is_small = self.per_s() < SMALL_SHARE * capacity_per_s && queue_s > NEARLY * target_s;
         let queue_s = self.history.queue_lately(rtt_s + queue_s);

@@ -13,7 +13,7 @@ use crate::config::Policy;
 /// The queue is short below its target and this part of a round trip.
 const SHORT_PART: f64 = 0.05;
 /// As a new flow of TCP it begins by slow start, but up to this part of what the path holds at most.
-const SLOW_START_PART: f64 = 0.25;
+const SLOW_START_PART: f64 = 0.5;
 /// It does not exceed what arrives by more.
 const DELIVERED_EXCEEDED: f64 = 1.25;
 /// An event is a loss beyond the path's own by this or, on a path without losses, of more datagrams than these; or that the queue

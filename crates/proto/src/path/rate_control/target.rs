@@ -51,7 +51,7 @@ impl Target {
         let least_s = (ROUND_TRIP_PART * rtt_s).max(TARGET_MIN_S).max(datagrams_s);
         let price_s = PRICE_S.min(PRICE_ROUND_TRIP_PART * rtt_s).min(PRICE_LIMIT_PART * self.limit_s);
         let price_s = self.price_part * price_s * price(share(capacity_per_s, per_s) / SHARE_OF_ALL);
-        least_s.min(self.limit_s) + price_s + JITTERS * history.jitter_s
+        least_s.min(self.limit_s) + price_s + JITTERS * history.jitter_s()
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
