@@ -4,7 +4,7 @@ use dfcp_time::Time;
 
 use super::capacity::TRAIN;
 use super::history::Span;
-use super::path_loss::PATH_LOSS_MAX;
+use super::path_loss::{self, PATH_LOSS_MAX};
 use super::{Mode, RateControl, WINDOW_MIN, steady, target};
 
 /// A round is this part of a window.
@@ -19,6 +19,8 @@ const LOSS_MORE: f64 = 0.1;
 /// What the first round loses beyond the train is its own making if the queue is longer than this part of a round trip or these seconds.
 const LOST_QUEUE_PART: f64 = 0.01;
 const LOST_QUEUE_S: f64 = 0.001;
+/// What it loses beyond the path's own looks like bursts, which count for no more than this.
+const BURSTINESS_MAX: f64 = 2.0;
 /// Of shorter round trips these parts say nothing, seconds.
 const ROUND_TRIP_MIN_S: f64 = 0.02;
 /// It goes up to this part of the train's capacity, doubling, or by a fifth beyond it.
@@ -54,7 +56,9 @@ impl RateControl {
         let part_s = rtt_s.max(ROUND_TRIP_MIN_S);
         let target_s = self.target_s();
         let loses = self.first_rounds.is_some_and(|first| {
-            let doubt = self.doubt(first.loss, seen.sent) + self.doubt(first.loss, first.sent);
+            let burstiness = self.history.burstiness().min(BURSTINESS_MAX);
+            let doubt = |sent| path_loss::doubt(first.loss, sent, burstiness);
+            let doubt = doubt(seen.sent) + doubt(first.sent);
             seen.loss > first.loss + LOSS_MORE + doubt
         });
         let is_full = seen.queue_least_s > target_s + FULL_LEAST_PART * part_s
