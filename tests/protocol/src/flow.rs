@@ -21,13 +21,15 @@ use rand_pcg::Pcg64Mcg;
 
 use lanes::Lanes;
 
-/// What a flow is like. Its ends send as fast as the interface takes datagrams.
+/// What a flow is like. Its ends send as fast as the interface takes datagrams, if their rate is that of the line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowConfig {
     /// Whether it is sealed; otherwise it has a CRC.
     pub sealed: bool,
     /// Share of the datagrams which are lost, in both directions and independently, 0 to 1.
     pub loss: f64,
+    /// At which both ends send.
+    pub rate: Rate,
     /// How long a datagram is under way.
     pub delay: Duration,
     /// The interface of the sending end, bits per second.
@@ -48,6 +50,7 @@ impl Default for FlowConfig {
         Self {
             sealed: true,
             loss: 0.0,
+            rate: Rate::Line,
             delay,
             interface_bps,
             seed: 1,
@@ -100,7 +103,7 @@ impl Flow {
         let trust = if config.sealed { Trust::Pinned } else { Trust::Unsealed };
         let (own, accepting) = trust.security();
         let streams = StreamLimits { bidirectional: 0, one_way: config.streams };
-        let modern = |security| Config { streams, ..Config::modern().with_rate(Rate::Line).with_security(security) };
+        let modern = |security| Config { streams, ..Config::modern().with_rate(config.rate).with_security(security) };
         let now = Time::from_s(1);
         let mut caller = Host::new(addresses[0], None, seed32(config.seed, 1));
         caller.connect(now, addresses[1], modern(own))?;

@@ -1,6 +1,7 @@
 //! One datagram's life: two endpoints, a bulk stream at 10 Gbit/s over a path of 1 ms there and back, reports included.
 
 use anyhow::Result;
+use dfcp_proto::{Policy, Rate};
 use dfcp_protocol_tests::{Flow, FlowConfig};
 
 use super::{Case, counted};
@@ -21,10 +22,20 @@ pub(super) const CASES: &[Case] = &[
     case("life-loss10", "the same where one datagram in ten is lost", |n| live(true, 0.1, n)),
     case("life-unsealed", "without seals, and with a CRC", |n| live(false, 0.0, n)),
     case("life-unsealed-loss10", "the same where one datagram in ten is lost", |n| live(false, 0.1, n)),
+    case("life-auto", "sealed, at an automatic rate, which finds the interface's", |n| run(automatic(0.0), n)),
+    case("life-auto-loss10", "the same where one datagram in ten is lost", |n| run(automatic(0.1), n)),
 ];
 
 fn live(sealed: bool, loss: f64, datagrams: u64) -> Result<()> {
-    let mut flow = Flow::open(FlowConfig { sealed, loss, ..FlowConfig::default() })?;
+    run(FlowConfig { sealed, loss, ..FlowConfig::default() }, datagrams)
+}
+
+fn automatic(loss: f64) -> FlowConfig {
+    FlowConfig { loss, rate: Rate::auto(Policy::Fair), ..FlowConfig::default() }
+}
+
+fn run(config: FlowConfig, datagrams: u64) -> Result<()> {
+    let mut flow = Flow::open(config)?;
     flow.run(WARM_UP_DATAGRAMS)?;
     counted(|| flow.run(datagrams))
 }
