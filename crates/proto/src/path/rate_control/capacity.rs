@@ -22,11 +22,13 @@ const WINDOW_PART_MAX: f64 = 0.2;
 const LATER_TRAIN_MAX: f64 = 64.0;
 /// A path that loses more of it is full.
 const FULL_LOSS: f64 = 0.7;
-/// Behind it so much of what it promises is sent, and less if the queue falls, by this part of a round trip or these seconds.
+/// Behind it so much of what it promises is sent: more if delays have been the same since the handshake, within this part of a round
+/// trip or these seconds, and less if they fall.
 const START_PART: f64 = 0.25;
+const FLAT_START_PART: f64 = 0.5;
 const FALLING_START_PART: f64 = 1.0 / 16.0;
-const FALLING_PART: f64 = 0.01;
-const FALLING_S: f64 = 0.001;
+const FLAT_PART: f64 = 0.01;
+const FLAT_S: f64 = 0.001;
 /// Its queue has had the time to drain after this many times what that takes at the load behind it, which counts as no more than this.
 const DRAIN_TIMES: f64 = 1.5;
 const DRAIN_LOAD_MAX: f64 = 0.8;
@@ -189,7 +191,7 @@ impl RateControl {
                 let known = train.sent + tail_sent;
                 self.capacity.first_known = (known, (train.sent * train.loss + tail_sent * tail_loss) / known);
                 self.path_loss.is_busy = is_full;
-                self.window = self.first_window(train).max(WINDOW_MIN);
+                self.window = self.first_window(train, behind).max(WINDOW_MIN);
             }
             FirstTrain::Again => {
                 self.capacity.before = self.history.last();
@@ -209,11 +211,20 @@ impl RateControl {
     }
 
     /// The window behind the first train, if its capacity is known.
-    fn first_window(&self, train: Span) -> f64 {
+    fn first_window(&self, train: Span, behind: Span) -> f64 {
         let rtt_s = self.history.rtt();
+        let flat_s = (FLAT_PART * rtt_s).max(FLAT_S);
         // The train's first datagram waited longer than what came behind it: others fill the path, and are giving way.
-        let is_falling = train.queue_least_s > (FALLING_PART * rtt_s).max(FALLING_S);
-        let part = if is_falling { FALLING_START_PART } else { START_PART };
+        let is_falling = train.queue_least_s > flat_s;
+        let train_s = TRAIN / self.capacity.per_s;
+        let is_flat = self.first_rtt_s - rtt_s < flat_s && behind.queue_most_s < flat_s + train_s;
+        let part = if is_falling {
+            FALLING_START_PART
+        } else if is_flat {
+            FLAT_START_PART
+        } else {
+            START_PART
+        };
         let window = part * self.capacity.per_s * rtt_s;
         if self.path_loss.is_busy { window.min(1.5 * TRAIN) } else { window }
     }
@@ -248,7 +259,7 @@ impl RateControl {
             return Some(false);
         }
         // Delays that differ show others; a burst of losses does not make any.
-        let differs = behind.queue_most_s - behind.queue_least_s > (FALLING_PART * self.history.rtt()).max(FALLING_S);
+        let differs = behind.queue_most_s - behind.queue_least_s > (FLAT_PART * self.history.rtt()).max(FLAT_S);
         let is_more = loss > behind.loss + TAIL_LOSS_MORE + self.doubt(behind.loss, sent);
         (behind.sent >= TRAIN).then_some(differs && is_more)
     }

@@ -121,7 +121,7 @@ impl RateControl {
     }
 
     fn fell_min_s(&self) -> f64 {
-        (FELL_ROUND_TRIP_PART * self.history.rtt()).max(FELL_MIN_S)
+        (FELL_ROUND_TRIP_PART * self.history.rtt()).max(FELL_MIN_S) + self.history.jitter_s()
     }
 
     /// The start is over.

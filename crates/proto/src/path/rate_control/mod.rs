@@ -115,6 +115,8 @@ pub(crate) struct RateControl {
     question: Question,
     rivals: Rivals,
     account: Account,
+    /// Of the start: the round trip of the handshake, seconds.
+    first_rtt_s: f64,
     /// Of the start: what came of the first datagrams behind the train.
     first_rounds: Option<Span>,
     /// Of the start: datagrams that arrived per second in its last round.
@@ -155,6 +157,7 @@ impl RateControl {
             question: Question::new(now),
             rivals: Rivals::new(now),
             account: Account::default(),
+            first_rtt_s: rtt.as_secs_f64(),
             first_rounds: None,
             start_per_s: 0.0,
             proven: ProvenRate::new(now),
