@@ -232,6 +232,16 @@ fn the_low_policy_leaves_the_path_to_others_and_takes_it_alone() {
 }
 
 #[test]
+fn the_high_policy_takes_more_of_what_automatic_rates_share() {
+    let rtt = Duration::from_millis(50);
+    let flows = [Policy::High, Policy::Fair].map(|policy| Flow::new(auto(policy), rtt, None));
+    let got = run(path(rtt, 1.0, 0.0), flows.into(), 5, 35);
+    assert!((1.4..2.6).contains(&(got.mbps[0] / got.mbps[1])), "beside fair: {:?}", got.mbps);
+    let got = run(path(rtt, 1.0, 0.0), vec![Flow::new(auto(Policy::High), rtt, None)], 2, 8);
+    assert!(got.used(0.0) > 0.97 && got.queue_ms < 8.0, "alone: {}, {} ms", got.used(0.0), got.queue_ms);
+}
+
+#[test]
 fn slow_paths_which_lose_much_are_filled() {
     // Rounds have few datagrams there, so that chance alone makes losses differ.
     for (mbps, rtt_ms, loss) in [(5, 10, 0.3), (5, 100, 0.1), (5, 100, 0.5), (1, 50, 0.3)] {

@@ -27,19 +27,23 @@ const LIMIT_GROWTH_MAX: f64 = 0.5;
 const PRICE_LIMIT_PART: f64 = 0.2;
 /// What the low policy waits for, of what others do: it leaves most of the path to them.
 const LOW_PRICE_PART: f64 = 0.1;
+/// The high policy is one flow for so many.
+const HIGH_FLOWS: f64 = 2.0;
 
 /// What overflows have taught of the buffer.
 #[derive(Debug)]
 pub(super) struct Target {
     limit_s: f64,
     price_part: f64,
+    /// For how many it counts.
+    flows: f64,
     /// For how long it is kept.
     kept_round_trips: f64,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { limit_s: LIMIT_MAX_S, price_part: 1.0, kept_round_trips: 0.0 }
+        Self { limit_s: LIMIT_MAX_S, price_part: 1.0, flows: 1.0, kept_round_trips: 0.0 }
     }
 }
 
@@ -50,12 +54,14 @@ impl Target {
         let datagrams_s = if capacity_per_s > 0.0 { DATAGRAMS / capacity_per_s } else { 1.0 / per_s.max(1.0) };
         let least_s = (ROUND_TRIP_PART * rtt_s).max(TARGET_MIN_S).max(datagrams_s);
         let price_s = PRICE_S.min(PRICE_ROUND_TRIP_PART * rtt_s).min(PRICE_LIMIT_PART * self.limit_s);
-        let price_s = self.price_part * price_s * price(share(capacity_per_s, per_s) / SHARE_OF_ALL);
+        let share = share(capacity_per_s, per_s) / (SHARE_OF_ALL * self.flows);
+        let price_s = self.price_part * price_s * price(share);
         least_s.min(self.limit_s) + price_s + JITTERS * history.jitter_s()
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy) {
         self.price_part = if policy == Policy::Low { LOW_PRICE_PART } else { 1.0 };
+        self.flows = if policy == Policy::High { HIGH_FLOWS } else { 1.0 };
     }
 
     /// So many round trips have passed.
