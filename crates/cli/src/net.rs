@@ -284,6 +284,7 @@ impl Transport for Stream {
         let headers = u64::from(self.carrier().overhead_bytes(self.remote_addr())) * stats.segments_sent;
         Some(PathSample {
             loss: PathSample::evident_loss(stats.loss, stats.sent.source),
+            incoming_loss: PathSample::evident_incoming_loss(stats.datagrams_missing, stats.segments_received),
             rtt_ms: (!stats.rtt.is_zero()).then_some(stats.rtt.as_secs_f64() * 1e3),
             queue_ms: stats.queue.map(|queue| queue.as_secs_f64() * 1e3),
             // The peer's cap holds for what is found, too.

@@ -235,18 +235,25 @@ fn message(snapshot: &Snapshot, rate: Option<Rate>) -> String {
         }
         _ => {}
     }
-    // Receivers send acknowledgements only, whose figures say nothing about the transfer.
-    if let Some(path) = snapshot.path.filter(|_| snapshot.total_bytes.is_some()) {
-        // What an automatic rate has found says less than the rate at which the file goes, which is there already.
-        let losses = path.found.and_then(|found| found.losses());
-        for figure in [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten() {
-            text += &format!("  {figure}");
-        }
+    for figure in path_figures(snapshot) {
+        text += &format!("  {figure}");
     }
     if snapshot.silence >= SILENCE_SHOWN {
         text += &format!("  {}", output::nothing_heard(snapshot.silence));
     }
     text
+}
+
+/// What is known of the path. Receivers send acknowledgements only, whose figures say nothing about the transfer: what counts there is what
+/// did not come.
+fn path_figures(snapshot: &Snapshot) -> Vec<String> {
+    let Some(path) = snapshot.path else { return Vec::new() };
+    if snapshot.total_bytes.is_none() {
+        return path.incoming_loss.map(|loss| format!("loss {:.1} %", 100.0 * loss)).into_iter().collect();
+    }
+    // What an automatic rate has found says less than the rate at which the file goes, which is there already.
+    let losses = path.found.and_then(|found| found.losses());
+    [path.describe_queue(), path.describe_loss(losses)].into_iter().flatten().collect()
 }
 
 /// What was sent in vain; nothing at receivers, which send no data.
@@ -297,6 +304,7 @@ mod tests {
 
     const fn path() -> PathSample {
         PathSample {
+            incoming_loss: Some(0.042),
             loss: Some(0.051),
             rtt_ms: None,
             datagrams_sent: 1100,
@@ -347,7 +355,7 @@ mod tests {
         let sent = Snapshot { done_bytes: 2_000_000, ..half_way() };
         assert!(message(&sent, rate(2000)).contains("confirming"));
         let receiver = Snapshot { total_bytes: None, ..half_way() };
-        assert_eq!(message(&receiver, rate(2000)), "1.00 MB  8.00 Mbit/s");
+        assert_eq!(message(&receiver, rate(2000)), "1.00 MB  8.00 Mbit/s  loss 4.2 %");
     }
 
     #[test]

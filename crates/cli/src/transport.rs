@@ -31,6 +31,8 @@ const SURPLUS_EVIDENCE_BYTES: u64 = 1_000_000;
 pub struct PathSample {
     /// The transport's estimate of the loss in this end's sending direction, 0 to 1; see [`PathSample::evident_loss`].
     pub loss: Option<f64>,
+    /// The share of the peer's datagrams that did not come, 0 to 1, give or take 1 %; `None` until there were enough to tell.
+    pub incoming_loss: Option<f64>,
     /// Smoothed round-trip time, ms; `None` before the first measurement.
     pub rtt_ms: Option<f64>,
     /// How long this end's datagrams wait on their way, ms, whoever fills the queue; `None` while it is unknown.
@@ -112,6 +114,13 @@ impl PathSample {
         (source_symbols_sent >= LOSS_EVIDENCE_DATAGRAMS).then_some(estimate)
     }
 
+    /// What did not come of the datagrams which the peer numbered, of which it skips one in 128.
+    pub fn evident_incoming_loss(missing: u64, received: u64) -> Option<f64> {
+        let numbered = missing.saturating_add(received);
+        let lost = missing.saturating_sub(numbered / 128);
+        (numbered >= LOSS_EVIDENCE_DATAGRAMS).then(|| lost as f64 / numbered as f64)
+    }
+
     /// IP bytes sent beyond the stream's acknowledged ones, as a share of those: headers, repair for the loss and waste
     /// together, and while data are under way, those too. `None` until anything was acknowledged.
     pub fn overhead(&self) -> Option<f64> {
@@ -144,6 +153,7 @@ impl PathSample {
         let (wasted, wasted_before) = (self.wasted, earlier.wasted);
         Self {
             loss: self.loss,
+            incoming_loss: self.incoming_loss,
             rtt_ms: self.rtt_ms,
             queue_ms: self.queue_ms,
             found: self.found.map(|found| found.since(&earlier.found.unwrap_or_default())),
@@ -374,6 +384,9 @@ mod tests {
         let sent = DataDatagrams { source: 999, repair: 5000, ..DataDatagrams::default() };
         assert_eq!(PathSample::evident_loss(0.05, sent.source), None);
         assert_eq!(PathSample::evident_loss(0.05, 1000), Some(0.05));
+        assert_eq!(PathSample::evident_incoming_loss(3, 5), None);
+        assert_eq!(PathSample::evident_incoming_loss(10, 1_270), Some(0.0));
+        assert_eq!(PathSample::evident_incoming_loss(138, 1_142), Some(0.1));
         let unheard = PathSample { data_datagrams: sent, ip_bytes_sent: 10_000, ..PathSample::default() };
         assert_eq!((unheard.overhead(), unheard.waste()), (None, None));
         assert!(unheard.describe().is_empty());
@@ -413,6 +426,7 @@ mod tests {
     #[test]
     fn a_part_of_a_connection_is_the_difference_of_its_counters() {
         let counted = |by: u64| PathSample {
+            incoming_loss: None,
             loss: Some(by as f64),
             rtt_ms: None,
             datagrams_sent: by,

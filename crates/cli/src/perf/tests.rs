@@ -232,6 +232,7 @@ impl Transport for Slow {
     fn path_sample(&self) -> Option<PathSample> {
         let bytes_acknowledged = self.state.acknowledged_bytes.load(Ordering::Relaxed);
         Some(PathSample {
+            incoming_loss: None,
             loss: Some(0.0),
             rtt_ms: Some(10.0),
             data_datagrams: DataDatagrams { source: bytes_acknowledged / 1000, ..DataDatagrams::default() },
@@ -336,6 +337,7 @@ fn lines_say_what_is_known() {
     let unknown = Measured { bytes: 3_000_000, seconds: 2.0, path, ..Measured::default() };
     assert_eq!(unknown.describe(true), "3.00 MB  12.0 Mbit/s  rtt –  loss –");
     let path = PathSample {
+        incoming_loss: None,
         loss: Some(0.1),
         rtt_ms: Some(50.04),
         data_datagrams: DataDatagrams { source: 2000, ..DataDatagrams::default() },
@@ -412,6 +414,7 @@ proptest! {
     ) {
         let [source, repair, proactive, probe, dependent, late, refused, datagrams_sent, ip_bytes_sent, bytes_acknowledged] = numbers;
         let path = PathSample {
+            incoming_loss: None,
             loss,
             rtt_ms,
             datagrams_sent,

@@ -68,6 +68,7 @@ pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
         let rtt_us = known(u32::from_be_bytes(fields.array()?));
         let mut number = || fields.array().map(u64::from_be_bytes);
         let mut sample = PathSample {
+            incoming_loss: None,
             loss: loss_ppm.map(|loss_ppm| (loss_ppm / PPM).min(1.0)),
             rtt_ms: rtt_us.map(|rtt_us| rtt_us / 1e3),
             datagrams_sent: number()?,
