@@ -26,6 +26,8 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 /// What a session keeps besides when its streams are gone: how the last of them ended, and queues which are short again. With an idle
 /// session's 5.5 KiB it is less than `CONNECTION_BYTES_MAX`.
 const SLACK_BYTES: u64 = 10 << 10;
+/// What the thread that runs the tests allocates for its own when it comes to it, which on a busy machine is while one attack is measured.
+const HARNESS_BYTES: u64 = 1 << 10;
 
 /// What an attack has cost.
 struct Cost {
@@ -186,7 +188,10 @@ fn streams_take_what_is_promised_and_lies_about_them_cost_what_is_counted() {
         println!(
             "| {what} | {said_bytes} | {kept_bytes} | {counted_bytes} | {drawn_bytes} | {drawn_datagrams} | {took_ms} |"
         );
-        assert!(kept_bytes <= counted_bytes + SLACK_BYTES, "{what}: {kept_bytes} kept, {counted_bytes} counted");
+        assert!(
+            kept_bytes <= counted_bytes + SLACK_BYTES + HARNESS_BYTES,
+            "{what}: {kept_bytes} kept, {counted_bytes} counted"
+        );
         // Two datagrams each millisecond, an answer for each stream, and what opening them said.
         let answers = u64::from(LIMIT) * 1_100;
         assert!(drawn_datagrams <= answers && drawn_bytes <= said_bytes + 200_000, "{what}: {drawn_datagrams}");
