@@ -22,8 +22,8 @@ const WINDOW_PART_MAX: f64 = 0.2;
 const LATER_TRAIN_MAX: f64 = 64.0;
 /// A path that loses more of it is full.
 const FULL_LOSS: f64 = 0.7;
-/// Behind it so much of what it promises is sent: more if delays have been the same since the handshake, within this part of a round
-/// trip or these seconds, and less if they fall.
+/// The first window, as a part of what the train promises: the second part if delays have been flat since the handshake, within this
+/// part of a round trip or these seconds, and the third if they fall.
 const START_PART: f64 = 0.25;
 const FLAT_START_PART: f64 = 0.5;
 const FALLING_START_PART: f64 = 1.0 / 16.0;
@@ -32,8 +32,8 @@ const FLAT_S: f64 = 0.001;
 /// Its queue has had the time to drain after this many times what that takes at the load behind it, which counts as no more than this.
 const DRAIN_TIMES: f64 = 1.5;
 const DRAIN_LOAD_MAX: f64 = 0.8;
-/// One that filled it lost its end alone: so many datagrams, this share of those behind the last that is known to have arrived, and this
-/// much more than what followed it.
+/// A train that filled the queue lost only its end: at least this many datagrams behind the last known arrival, at least this share of
+/// them, and this much more than what followed the train lost.
 const TAIL_LOST_MIN: f64 = 6.0;
 const TAIL_LOSS: f64 = 0.5;
 const TAIL_LOSS_MORE: f64 = 0.2;

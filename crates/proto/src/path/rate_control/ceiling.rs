@@ -1,8 +1,8 @@
 //! A rate beyond which the path drops without a queue (\[auto-15\]), as policers and buffers of a few packets do. No delay tells of it, so
 //! the window goes by what arrived when too much was sent.
 
-/// How fast it rises, as a part of it in each round trip while it is what bounds the window, doubled after so many of them: the
-/// path may have become faster, or chance have made it.
+/// Its growth in each round trip while it bounds the window, and after how many of these the growth doubles: the path may have become
+/// faster, or the ceiling may be a product of chance.
 const GROWTH: f64 = 0.005;
 const GROWTH_DOUBLES_ROUND_TRIPS: f64 = 8.0;
 const GROWTH_MAX: f64 = 0.5;
@@ -37,7 +37,7 @@ impl Ceiling {
         *self = Self { per_s, ..Self::default() };
     }
 
-    /// So many round trips have passed with a window of `per_s`.
+    /// `round_trips` have passed with a window of `per_s`.
     pub(super) fn relax(&mut self, round_trips: f64, per_s: f64) {
         if per_s < REACHED_PART * self.per_s || !self.is_known() {
             return;

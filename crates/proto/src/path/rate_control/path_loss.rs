@@ -18,7 +18,7 @@ const RISE: f64 = 0.3;
 const FALL: f64 = 0.5;
 /// So many answers tell that others are not the cause.
 const SAME_MIN: u32 = 4;
-/// So many round trips without a queue tell it, too.
+/// Round trips without a queue after which the path counts as ours.
 const FLAT_ROUND_TRIPS: f64 = 12.0;
 /// What was taken for an empty queue was none if delays fall below it by this: a part of the round trip, and seconds.
 const FELL_PART: f64 = 0.02;

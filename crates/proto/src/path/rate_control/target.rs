@@ -16,8 +16,8 @@ const SHARE_OF_ALL: f64 = 0.95;
 const SHARE_MIN: f64 = 0.01;
 /// Jitter is no queue. A few times its estimate: links that keep the order of packets hide most of it from what a report spans.
 const JITTERS: f64 = 4.0;
-/// After an overflow: the least target becomes half of the longest queue lately, which all flows in it have seen alike, for so many round
-/// trips; the price of a share no more than a part of that; and how it comes back in each round trip afterwards.
+/// After an overflow the least target is half of the longest recent queue, which all flows in it have measured alike, and the price of a
+/// share is at most a part of that. The limit stays for this number of round trips and grows by this part in each later one.
 const LIMIT_PART: f64 = 0.5;
 const LIMIT_MIN_S: f64 = 0.0003;
 const LIMIT_MAX_S: f64 = 1.0;
@@ -27,7 +27,7 @@ const LIMIT_GROWTH_MAX: f64 = 0.5;
 const PRICE_LIMIT_PART: f64 = 0.2;
 /// What the low policy waits for, of what others do: it leaves most of the path to them.
 const LOW_PRICE_PART: f64 = 0.1;
-/// The high policy is one flow for so many.
+/// The number of flows that the high policy counts as.
 const HIGH_FLOWS: f64 = 2.0;
 
 /// What overflows have taught of the buffer.
@@ -35,9 +35,9 @@ const HIGH_FLOWS: f64 = 2.0;
 pub(super) struct Target {
     limit_s: f64,
     price_part: f64,
-    /// For how many it counts.
+    /// The number of flows that this one counts as.
     flows: f64,
-    /// For how long it is kept.
+    /// Round trips until the limit begins to grow.
     kept_round_trips: f64,
 }
 
@@ -64,7 +64,7 @@ impl Target {
         self.flows = if policy == Policy::High { HIGH_FLOWS } else { 1.0 };
     }
 
-    /// So many round trips have passed.
+    /// `round_trips` have passed.
     pub(super) fn relax(&mut self, round_trips: f64) {
         let left = round_trips - self.kept_round_trips;
         self.kept_round_trips = (-left).max(0.0);
