@@ -118,6 +118,11 @@ impl Capacity {
         self.per_s
     }
 
+    /// Seconds that the bottleneck takes for `datagrams`; 0 while that is unknown.
+    pub(super) fn time_s(&self, datagrams: f64) -> f64 {
+        if self.per_s > 0.0 { datagrams / self.per_s } else { 0.0 }
+    }
+
     /// Whether the next datagram is one of a train.
     pub(super) fn is_train(&self, sent: f64) -> bool {
         sent < self.end
@@ -210,14 +215,18 @@ impl RateControl {
         self.begin_start();
     }
 
+    /// Delays that differ by less are the same.
+    pub(super) fn flat_s(&self) -> f64 {
+        (FLAT_PART * self.history.rtt()).max(FLAT_S)
+    }
+
     /// The window behind the first train, if its capacity is known.
     fn first_window(&self, train: Span, behind: Span) -> f64 {
         let rtt_s = self.history.rtt();
-        let flat_s = (FLAT_PART * rtt_s).max(FLAT_S);
+        let flat_s = self.flat_s();
         // The train's first datagram waited longer than what came behind it: others fill the path, and are giving way.
         let is_falling = train.queue_least_s > flat_s;
-        let train_s = TRAIN / self.capacity.per_s;
-        let is_flat = self.first_rtt_s - rtt_s < flat_s && behind.queue_most_s < flat_s + train_s;
+        let is_flat = self.first_rtt_s - rtt_s < flat_s && behind.queue_most_s < flat_s + self.capacity.time_s(TRAIN);
         let part = if is_falling {
             FALLING_START_PART
         } else if is_flat {
@@ -259,7 +268,7 @@ impl RateControl {
             return Some(false);
         }
         // Delays that differ show others; a burst of losses does not make any.
-        let differs = behind.queue_most_s - behind.queue_least_s > (FLAT_PART * self.history.rtt()).max(FLAT_S);
+        let differs = behind.queue_most_s - behind.queue_least_s > self.flat_s();
         let is_more = loss > behind.loss + TAIL_LOSS_MORE + self.doubt(behind.loss, sent);
         (behind.sent >= TRAIN).then_some(differs && is_more)
     }

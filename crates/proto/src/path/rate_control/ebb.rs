@@ -205,8 +205,7 @@ impl RateControl {
         let (full_sent, half_sent) = (evidence.full.sent, evidence.half.sent);
         let both = (full * full_sent + half * half_sent) / (full_sent + half_sent);
         let chance = self.doubt(both, full_sent * half_sent / (full_sent + half_sent));
-        let datagram_s = if self.capacity.per_s() > 0.0 { 1.0 / self.capacity.per_s() } else { 0.0 };
-        let top_min_s = TOP_MIN_S.max(TOP_MIN_DATAGRAMS * datagram_s);
+        let top_min_s = TOP_MIN_S.max(self.capacity.time_s(TOP_MIN_DATAGRAMS));
         if fall > EBB_FALL + chance {
             if self.history.top() < top_min_s {
                 self.ceiling.on_exceeded(before.arrivals_per_s / (1.0 - half));

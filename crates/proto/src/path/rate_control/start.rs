@@ -16,9 +16,6 @@ const FULL_MOST_PART: f64 = 0.3;
 const OVERLOAD: f64 = 0.1;
 const OVERLOAD_MOST_PART: f64 = 0.01;
 const LOSS_MORE: f64 = 0.1;
-/// What the first round loses beyond the train is its own making if the queue is longer than this part of a round trip or these seconds.
-const LOST_QUEUE_PART: f64 = 0.01;
-const LOST_QUEUE_S: f64 = 0.001;
 /// What it loses beyond the path's own looks like bursts, which count for no more than this.
 const BURSTINESS_MAX: f64 = 2.0;
 /// Of shorter round trips these parts say nothing, seconds.
@@ -65,12 +62,11 @@ impl RateControl {
             || seen.overload > OVERLOAD && seen.queue_most_s > target_s + OVERLOAD_MOST_PART * part_s
             || seen.queue_most_s > target_s + FULL_MOST_PART * part_s && seen.queue_least_s > 0.1 * rtt_s
             || loses
+            || self.lost_more_than_train(seen)
             || self.capacity.per_s() <= 0.0 && self.stalls(seen);
-        let is_ours = self.lost_more_than_train(seen);
-        if !is_full && !is_ours && !self.path_loss.is_busy && self.first_rounds.is_none() {
+        if !is_full && !self.path_loss.is_busy && self.first_rounds.is_none() {
             self.learn_from_start();
         }
-        let is_full = is_full || self.lost_more_than_train(seen);
         let capacity = self.capacity.per_s() * rtt_s;
         if is_full || self.path_loss.is_busy {
             let arrived = seen.arrivals_per_s / (1.0 - self.path_loss.share) * rtt_s;
@@ -97,8 +93,7 @@ impl RateControl {
     fn lost_more_than_train(&self, seen: Span) -> bool {
         let (known, loss) = self.capacity.first_known;
         let doubt = self.doubt(seen.loss, known) + self.doubt(seen.loss, seen.sent);
-        let queue_s = (LOST_QUEUE_PART * self.history.rtt()).max(LOST_QUEUE_S);
-        self.first_rounds.is_none() && seen.loss > loss + doubt && seen.queue_least_s > queue_s
+        self.first_rounds.is_none() && seen.loss > loss + doubt && seen.queue_least_s > self.flat_s()
     }
 
     /// Twice as much is sent, and hardly more arrives.

@@ -69,8 +69,7 @@ impl RateControl {
         }
         self.bound_window();
         self.path_loss.note_base(&self.history);
-        let train_s = if self.capacity.per_s() > 0.0 { TRAIN / self.capacity.per_s() } else { 0.0 };
-        self.is_alone |= self.path_loss.note_flat(&self.history, round_trips, train_s);
+        self.is_alone |= self.path_loss.note_flat(&self.history, round_trips, self.capacity.time_s(TRAIN));
         self.follow_base(now);
         let rates_per_s = (self.per_s(), self.capacity.per_s());
         if !is_held_up {
