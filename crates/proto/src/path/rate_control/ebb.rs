@@ -16,8 +16,8 @@ const EBB_DATAGRAMS_MIN: f64 = 8.0;
 const EBB_SETTLES_PART: f64 = 0.1;
 const EBB_AFTER_S: f64 = 5.0;
 const EBB_AFTER_ROUND_TRIPS: f64 = 40.0;
-/// Among others it shall let the queue drain, which it found when it came and takes for a part of the path: a quarter of the rate for a round
-/// trip, some round trips after the start and again as long as the least delay falls by it, by this part of a round trip or these seconds.
+/// A drain: a flow that joins a queue takes it for a part of the path. Unless the path is all its own, it sends a quarter of the rate for a
+/// round trip, some round trips after the start and again as long as the least delay falls by this part of a round trip or these seconds.
 const DRAIN_PART: f64 = 0.25;
 const DRAIN_DATAGRAMS_MIN: f64 = 3.0;
 const DRAIN_AFTER_ROUND_TRIPS: f64 = 4.0;
@@ -208,8 +208,8 @@ impl RateControl {
         let top_min_s = TOP_MIN_S.max(self.capacity.time_s(TOP_MIN_DATAGRAMS));
         if fall > EBB_FALL + chance {
             if self.history.top() < top_min_s {
-                self.ceiling.on_exceeded(before.arrivals_per_s / (1.0 - half));
-                self.window = self.window.min(self.ceiling.per_s() * self.history.rtt());
+                self.upper_bound.on_exceeded(before.arrivals_per_s / (1.0 - half));
+                self.window = self.window.min(self.upper_bound.per_s() * self.history.rtt());
             } else {
                 self.window *= 1.0 - (1.5 * fall).clamp(0.0, 0.4);
             }
@@ -219,7 +219,7 @@ impl RateControl {
             let own = target::share(self.capacity.per_s(), self.per_s());
             let weight = if own < DECISIVE_SHARE { UNDECIDED_WEIGHT } else { 1.0 };
             // Where no queue tells, a fall of more than a standard error is partly ours.
-            let is_ours_too = self.ceiling.is_known() && fall * STANDARD_ERRORS > chance;
+            let is_ours_too = self.upper_bound.is_known() && fall * STANDARD_ERRORS > chance;
             let own_loss = if is_ours_too { half } else { 0.5 * (seen.loss + loss) };
             self.path_loss.share += weight * (own_loss.min(PATH_LOSS_MAX) - self.path_loss.share);
         } else {

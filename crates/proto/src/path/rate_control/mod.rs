@@ -11,7 +11,7 @@
 //! * [`capacity`]: trains, and what they tell.
 //! * [`start`], [`steady`]: from nothing to the capacity; one round after the other.
 //! * [`ebb`]: less for a while, to see what is lost and how short the path is then.
-//! * [`ceiling`]: what the path takes where no queue tells.
+//! * [`upper_bound`]: what the path takes where no queue tells.
 //! * [`target`]: the queueing delay that the window goes by.
 //! * [`path_loss`]: the loss that is not ours.
 //! * [`longer_path`]: whether what looks like a queue is none.
@@ -22,7 +22,7 @@
 
 mod account;
 mod capacity;
-mod ceiling;
+
 mod clock_drift;
 mod cubic;
 mod ebb;
@@ -34,6 +34,7 @@ mod rivals;
 mod start;
 mod steady;
 mod target;
+mod upper_bound;
 
 use std::time::Duration;
 
@@ -41,7 +42,6 @@ use dfcp_time::Time;
 
 use self::account::Account;
 use self::capacity::{Capacity, TRAIN};
-use self::ceiling::Ceiling;
 use self::ebb::Ebb;
 use self::history::{History, Mark, Point, Span};
 use self::longer_path::LongerPath;
@@ -49,6 +49,7 @@ use self::path_loss::PathLoss;
 use self::question::Question;
 use self::rivals::Rivals;
 use self::target::Target;
+use self::upper_bound::UpperBound;
 use crate::config::Policy;
 use crate::path::hint::{PathHint, ProvenRate};
 
@@ -110,7 +111,7 @@ pub(crate) struct RateControl {
     target: Target,
     path_loss: PathLoss,
     ebb: Ebb,
-    ceiling: Ceiling,
+    upper_bound: UpperBound,
     longer_path: LongerPath,
     question: Question,
     rivals: Rivals,
@@ -152,7 +153,7 @@ impl RateControl {
             target: Target::default(),
             path_loss: PathLoss::default(),
             ebb: Ebb::new(now),
-            ceiling: Ceiling::default(),
+            upper_bound: UpperBound::default(),
             longer_path: LongerPath::default(),
             question: Question::new(now),
             rivals: Rivals::new(now),
@@ -228,7 +229,7 @@ impl RateControl {
         self.window *= factor;
         self.start_per_s *= factor;
         self.capacity.scale(factor);
-        self.ceiling.scale(factor);
+        self.upper_bound.scale(factor);
         self.question.scale(factor);
         self.rivals.scale(factor);
         self.longer_path.forget_pulse();
@@ -286,7 +287,7 @@ impl RateControl {
                 self.history.on_clock(now, rtt.as_secs_f64(), newest);
             }
         }
-        let path_loss = (!self.ceiling.is_known()).then_some(self.path_loss.share);
+        let path_loss = (!self.upper_bound.is_known()).then_some(self.path_loss.share);
         self.history.on_marks(marks, path_loss);
         let Some(last) = self.history.last() else { return };
         if last.delay_s < self.history.base() + 0.25 * self.target_s() {

@@ -43,7 +43,7 @@ impl RateControl {
         let round_trips = now.since(self.judged_at).as_secs_f64() / self.history.smoothed_rtt();
         self.judged_at = now;
         self.target.relax(round_trips);
-        self.ceiling.relax(round_trips, self.per_s());
+        self.upper_bound.relax(round_trips, self.per_s());
         if is_excess {
             if all.queue_most_s > 0.5 * self.history.top() {
                 self.target.on_overflow(self.history.top());
@@ -130,6 +130,6 @@ impl RateControl {
         if self.capacity.per_s() > 0.0 {
             self.window = self.window.min(CAPACITY_EXCEEDED * self.capacity.per_s() * self.history.rtt());
         }
-        self.window = self.window.min(self.ceiling.per_s() * self.history.rtt()).max(WINDOW_MIN);
+        self.window = self.window.min(self.upper_bound.per_s() * self.history.rtt()).max(WINDOW_MIN);
     }
 }

@@ -2,7 +2,7 @@
 //! the window goes by what arrived when too much was sent.
 
 /// Its growth in each round trip while it bounds the window, and after how many of these the growth doubles: the path may have become
-/// faster, or the ceiling may be a product of chance.
+/// faster, or the bound may be a product of chance.
 const GROWTH: f64 = 0.005;
 const GROWTH_DOUBLES_ROUND_TRIPS: f64 = 8.0;
 const GROWTH_MAX: f64 = 0.5;
@@ -11,19 +11,19 @@ const REACHED_PART: f64 = 0.97;
 
 /// Datagrams per second, if there is one.
 #[derive(Debug)]
-pub(super) struct Ceiling {
+pub(super) struct UpperBound {
     per_s: f64,
     growth: f64,
     round_trips: f64,
 }
 
-impl Default for Ceiling {
+impl Default for UpperBound {
     fn default() -> Self {
         Self { per_s: f64::INFINITY, growth: GROWTH, round_trips: 0.0 }
     }
 }
 
-impl Ceiling {
+impl UpperBound {
     pub(super) fn per_s(&self) -> f64 {
         self.per_s
     }
@@ -61,17 +61,17 @@ mod tests {
 
     #[test]
     fn it_rises_slowly_at_first_and_only_where_it_bounds() {
-        let mut ceiling = Ceiling::default();
-        ceiling.relax(100.0, 1e9);
-        assert_eq!(ceiling.per_s(), f64::INFINITY);
-        ceiling.on_exceeded(1_000.0);
-        (0..100).for_each(|_| ceiling.relax(1.0, 900.0));
-        assert_eq!(ceiling.per_s(), 1_000.0);
-        let after = |ceiling: &mut Ceiling, round_trips| {
-            (0..round_trips).for_each(|_| ceiling.relax(1.0, ceiling.per_s()));
-            ceiling.per_s()
+        let mut bound = UpperBound::default();
+        bound.relax(100.0, 1e9);
+        assert_eq!(bound.per_s(), f64::INFINITY);
+        bound.on_exceeded(1_000.0);
+        (0..100).for_each(|_| bound.relax(1.0, 900.0));
+        assert_eq!(bound.per_s(), 1_000.0);
+        let after = |bound: &mut UpperBound, round_trips| {
+            (0..round_trips).for_each(|_| bound.relax(1.0, bound.per_s()));
+            bound.per_s()
         };
-        let (soon, later, late) = (after(&mut ceiling, 8), after(&mut ceiling, 16), after(&mut ceiling, 16));
+        let (soon, later, late) = (after(&mut bound, 8), after(&mut bound, 16), after(&mut bound, 16));
         assert!((1_030.0..1_050.0).contains(&soon) && later < 1_400.0 && late > 1_800.0, "{soon} {later} {late}");
     }
 }
