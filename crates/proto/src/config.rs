@@ -208,6 +208,12 @@ pub struct Config {
     /// none. Each costs at most [`STREAM_BYTES_MAX`](crate::limits::STREAM_BYTES_MAX) while idle. Modern only.
     #[cfg_attr(feature = "serde", serde(with = "crate::serde_with::StreamLimitsFields"))]
     pub streams: StreamLimits,
+    /// Whether messages may be sent and received ([`Connection::messages`](crate::Connection::messages)); both ends must have it on.
+    /// Default off. A receiver holds up to [`MESSAGES_HELD_BYTES_MAX`](crate::limits::MESSAGES_HELD_BYTES_MAX) for them, and as much
+    /// that its application has not taken. Modern only.
+    pub messages: bool,
+    /// The part of the session's rate which messages may take beside streams, in percent, 1 to 100. Default 90.
+    pub message_share_percent: u8,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
@@ -256,6 +262,8 @@ impl Config {
             receive_memory_bytes: limits::MEMORY_BYTES_DEFAULT,
             receive_rate_max_bps: 0,
             streams: StreamLimits { bidirectional: 0, one_way: 0 },
+            messages: false,
+            message_share_percent: 90,
             idle_timeout: Duration::from_secs(30),
             connect_timeout: None,
             keep_alive: Some(Duration::from_secs(10)),
@@ -380,6 +388,7 @@ impl Config {
         {
             in_range(name, streams.into(), 0, limits::STREAMS_MAX.into())?;
         }
+        in_range("message_share_percent", self.message_share_percent.into(), 1, 100)?;
         let idle_ms = u64::try_from(self.idle_timeout.as_millis()).unwrap_or(u64::MAX);
         in_range("idle_timeout in ms", idle_ms, 100, 86_400_000)?;
         if let Some(connect_timeout) = self.connect_timeout {

@@ -13,6 +13,7 @@ use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
 use crate::path::hint::PathHint;
 use crate::session::Session;
 use crate::session::handshake::Opener;
+use crate::session::message_calls::Messages;
 use crate::session::protection::Identity;
 use crate::session::sharing::{Sending, WriteAllowance};
 use crate::session::streams::Streams;
@@ -265,6 +266,14 @@ impl Connection {
     /// The streams of a modern connection beside its first; a classic one has no others.
     pub fn streams(&mut self) -> Option<Streams<'_>> {
         self.modern_mut().map(Streams)
+    }
+}
+
+/// Messages.
+impl Connection {
+    /// The messages of a modern connection; a classic one has none.
+    pub fn messages(&mut self) -> Option<Messages<'_>> {
+        self.modern_mut().map(Messages)
     }
 }
 

@@ -186,6 +186,20 @@ pub enum PeerMisbehaved {
         /// The last block which it names.
         block_id: u32,
     },
+    /// A report of messages which have not been begun.
+    #[error("it reports on message {claimed}, but only {sent} were begun")]
+    ReportOfUnsentMessages {
+        /// The last one it names.
+        claimed: u64,
+        /// How many there were.
+        sent: u64,
+    },
+    /// A report of symbols of messages without the proof that they have arrived.
+    #[error("it reports symbols of messages from {message_id} on which it has not received")]
+    WrongMessageProof {
+        /// The first message which it names.
+        message_id: u32,
+    },
     /// A block whose segments do not agree about its size.
     #[error("the segments of block {block_id} do not belong together")]
     InconsistentBlock {

@@ -57,6 +57,29 @@ pub const SYMBOLS_PER_LENGTH_FACTOR: usize = 4;
 /// What a report has room for at least, bytes, however small the connection's symbols are (`spec/protocol.md` \[report-5\]).
 pub const REPORT_ROOM_BYTES_MIN: usize = 256;
 
+/// Ids of messages which a session remembers: as many as datagram numbers, of which each message takes one at least. So none is delivered
+/// twice (`spec/protocol.md` \[message-8\]).
+pub const MESSAGE_IDS_MAX: usize = 16_384;
+
+/// Bytes which a receiver keeps of messages that are not complete, and of complete ones that others may need.
+pub const MESSAGES_HELD_BYTES_MAX: usize = 4 << 20;
+
+/// Messages that have come in time and wait for the application, and their bytes; the oldest makes room.
+pub const MESSAGES_UNREAD_MAX: usize = 4_096;
+/// See [`MESSAGES_UNREAD_MAX`].
+pub const MESSAGES_UNREAD_BYTES_MAX: usize = 4 << 20;
+
+/// Messages of which nothing has been sent yet, and their bytes.
+pub const MESSAGES_QUEUED_MAX: usize = 4_096;
+/// See [`MESSAGES_QUEUED_MAX`].
+pub const MESSAGES_QUEUED_BYTES_MAX: usize = 4 << 20;
+
+/// Kinds of messages, by deadline and size, for which a sender keeps plans.
+pub const MESSAGE_CLASSES_MAX: usize = 16;
+
+/// Messages which a sender codes together at most.
+pub const MESSAGE_GROUP_MAX: usize = 64;
+
 /// Written bytes of a modern connection from which no block has been cut yet: more would be out of the processor's caches
 /// before they are sent, and in blocks cut for a loss that is past.
 pub const UNSENT_BYTES_MAX: u64 = 2 << 20;
@@ -197,7 +220,7 @@ pub const ECHOES_MAX: usize = 32;
 pub const EMPTY_TAIL_BLOCKS: u32 = 256;
 
 /// Events waiting to be polled: one of each kind.
-pub const EVENTS_MAX: usize = 5;
+pub const EVENTS_MAX: usize = 6;
 
 /// Addresses of a peer which wait to be proven; a further one takes the place of the oldest.
 pub const PATH_CANDIDATES_MAX: usize = 4;

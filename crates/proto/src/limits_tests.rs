@@ -51,7 +51,8 @@ fn a_peer_which_reports_nothing_fills_the_table_of_datagrams_in_flight_and_then_
     let mut in_flight = InFlight::default();
     let mut number = 0;
     while in_flight.len() < ReceiverFlowControl::default().in_flight_max() {
-        in_flight.push(Sent { number, stream: dfcp_wire::StreamId::FIRST, block_id: 0, at: Time::ZERO });
+        let what = Carried::Symbol { stream: dfcp_wire::StreamId::FIRST, block_id: 0 };
+        in_flight.push(Sent { number, what, at: Time::ZERO });
         number += 1;
     }
     assert_eq!(number, limits::IN_FLIGHT_MAX as u64);

@@ -90,8 +90,51 @@ pub struct Stats {
     pub packet_bytes: u16,
     /// How often packets of the size before were found to pass no more.
     pub black_holes: u16,
+    /// Our messages.
+    pub messages_sent: SentMessages,
+    /// The peer's messages.
+    pub messages_received: ReceivedMessages,
     /// Datagrams numbered by the peer and never seen here. A modern peer skips about one number in 128, which counts, too.
     pub datagrams_missing: u64,
+}
+
+/// What has come of the peer's messages (`spec/protocol.md` §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ReceivedMessages {
+    /// Came in time, and the application has them or can.
+    pub in_time: u64,
+    /// Were complete within a second after their lifetime, and not delivered.
+    pub late: u64,
+    /// Came in time, but the application did not take them while there was room.
+    pub unread: u64,
+    /// All others up to the newest of which anything has come: what is still on its way counts until it comes.
+    pub lost: u64,
+    /// Symbols which came for a message that was complete.
+    pub symbols_in_vain: u64,
+}
+
+/// What has become of our messages (`spec/protocol.md` §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SentMessages {
+    /// Handed over by the application.
+    pub accepted: u64,
+    /// Begun.
+    pub begun: u64,
+    /// Not begun before their time was over: more was handed over than there was room for.
+    pub expired_unsent: u64,
+    /// Which the peer has proven to be complete, in time or not.
+    pub complete: u64,
+    /// Datagrams with symbols of messages.
+    pub datagrams: u64,
+    /// Source symbols among them.
+    pub source_symbols: u64,
+    /// How long a loss of one datagram says something of the next, as found; 0 where losses are independent.
+    #[cfg_attr(feature = "serde", serde(rename = "burst_ms", with = "crate::serde_with::milliseconds"))]
+    pub burst: Duration,
 }
 
 /// What an automatic rate has found (`spec/protocol.md`, "Automatic rate").

@@ -79,6 +79,36 @@ impl ReplayWindow {
         }
     }
 
+    /// Which numbers did not come, from `from` down to the end of the window: how many came one after the other, and how many then did not.
+    /// `from` is one that came.
+    pub fn runs_below(&self, from: u64) -> impl Iterator<Item = (u64, u64)> {
+        let end = self.highest.map_or(0, |highest| (highest + 1).saturating_sub(REPLAY_WINDOW_DATAGRAMS));
+        let mut at = from + 1;
+        std::iter::from_fn(move || {
+            let came = self.count_below(at, end, true);
+            let missing = self.count_below(at - came, end, false);
+            at -= came + missing;
+            (came > 0 && missing > 0).then_some((came, missing))
+        })
+    }
+
+    /// How many numbers below `above`, one after the other and none below `end`, were seen, or were not.
+    fn count_below(&self, above: u64, end: u64, seen: bool) -> u64 {
+        let mut at = above;
+        while at > end {
+            let number = at - 1;
+            let word = self.seen[self.word(number)];
+            // The bits from this number down, at the top; ones are those which go on.
+            let bits = (if seen { word } else { !word }) << (63 - number % 64);
+            let alike = u64::from(bits.leading_ones()).min(number % 64 + 1);
+            at -= alike.min(at - end);
+            if alike <= number % 64 {
+                break;
+            }
+        }
+        above - at
+    }
+
     fn word(&self, number: u64) -> usize {
         // The length is a power of two, and this is asked several times for each datagram: no division.
         (number / 64) as usize & (self.seen.len() - 1)
@@ -161,5 +191,28 @@ mod tests {
         assert!(window.commit(u64::MAX));
         assert!(!window.commit(u64::MAX));
         assert!(window.commit(u64::MAX - 1));
+    }
+
+    #[test]
+    fn runs_tell_what_did_not_come() {
+        let mut window = ReplayWindow::new();
+        let lost = |number: u64| number % 7 == 3 || (200..290).contains(&number);
+        (0..20_000).filter(|&number| !lost(number)).for_each(|number| assert!(window.commit(number)));
+        let end = 20_000 - REPLAY_WINDOW_DATAGRAMS;
+        let from = 19_999;
+        let mut at = from + 1;
+        let mut told = BTreeSet::new();
+        for (came, missing) in window.runs_below(from) {
+            at -= came;
+            (at - missing..at).for_each(|number| assert!(told.insert(number)));
+            at -= missing;
+        }
+        let expected: BTreeSet<_> = (end..=from).filter(|&number| lost(number)).collect();
+        assert_eq!(told, expected);
+        let mut short = ReplayWindow::new();
+        [0, 1, 4, 5, 9].into_iter().for_each(|number| assert!(short.commit(number)));
+        assert_eq!(short.runs_below(9).collect::<Vec<_>>(), [(1, 3), (2, 2)]);
+        assert_eq!(short.runs_below(5).collect::<Vec<_>>(), [(2, 2)]);
+        assert_eq!(short.runs_below(1).count(), 0);
     }
 }

@@ -37,6 +37,8 @@ impl Config {
         with_send_buffer_bytes sets send_buffer_bytes: u64;
         with_receive_memory_bytes sets receive_memory_bytes: u64;
         with_streams sets streams: StreamLimits;
+        with_messages sets messages: bool;
+        with_message_share_percent sets message_share_percent: u8;
         with_receive_rate_max_bps sets receive_rate_max_bps: u64;
         with_idle_timeout sets idle_timeout: Duration;
         with_keep_alive sets keep_alive: Option<Duration>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dfcp_secure::ReplayWindow;
 use dfcp_time::Time;
 use dfcp_wire::MARKS_MAX;
-use dfcp_wire::feedback::Mark;
+use dfcp_wire::feedback::{LossRun, Mark};
 
 use crate::limits::{REORDER_DELAY_MAX, REORDER_MARKS_MAX};
 
@@ -37,6 +37,8 @@ pub(crate) struct Arrivals {
     marks: VecDeque<Arrived>,
     /// When the highest datagram arrived which the last report named.
     told_at: Time,
+    /// The newest datagram did not follow the one before it.
+    has_gap: bool,
     /// How late datagrams arrive: numbers younger than this are not reported yet.
     reorder_delay: Duration,
     rate: RateMeter,
@@ -51,6 +53,7 @@ impl Default for Arrivals {
             seen: ReplayWindow::new(),
             marks: VecDeque::new(),
             told_at: Time::ZERO,
+            has_gap: false,
             reorder_delay: Duration::ZERO,
             rate: RateMeter::default(),
         }
@@ -81,6 +84,7 @@ impl Arrivals {
         match self.highest {
             Some((highest, _)) if number <= highest => self.note_late(now, number),
             before => {
+                self.has_gap = before.is_some_and(|(highest, _)| number > highest + 1);
                 if let Some(last) = before {
                     self.mark_end(last, now);
                 }
@@ -92,6 +96,17 @@ impl Arrivals {
         self.bytes += bytes as u64;
         self.rate.observe(now, bytes as u64);
         true
+    }
+
+    /// Whether numbers are missing right before the newest one.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.has_gap
+    }
+
+    /// Which datagrams did not come, from `highest` down.
+    pub(crate) fn loss_runs(&self, highest: u64) -> impl Iterator<Item = LossRun> {
+        let number = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        self.seen.runs_below(highest).map(move |(gap, length)| LossRun { gap: number(gap), length: number(length) })
     }
 
     fn mark_spacing(&self) -> Duration {

@@ -111,7 +111,12 @@ impl Flight {
     /// Nothing that is in flight is of use any more. A lost symbol of a decoded block must not make the peer look silent when
     /// the next block is sent.
     pub(crate) fn forget(&mut self) {
-        self.in_flight.clear();
+        self.in_flight.forget(false);
+    }
+
+    /// The same of messages: the time of all is over.
+    pub(crate) fn forget_messages(&mut self) {
+        self.in_flight.forget(true);
     }
 
     // ---- reports ----

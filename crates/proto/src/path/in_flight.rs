@@ -8,9 +8,17 @@ use dfcp_wire::StreamId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) number: u64,
-    pub(crate) stream: StreamId,
-    pub(crate) block_id: u32,
+    pub(crate) what: Carried,
     pub(crate) at: Time,
+}
+
+/// What a datagram of data carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Carried {
+    /// A symbol of a block.
+    Symbol { stream: StreamId, block_id: u32 },
+    /// A symbol of messages, whose sender knows more of it.
+    Message,
 }
 
 /// Room for this many is kept once there was any: a pause does not cost an allocation, and a burst does not hold memory for ever.
@@ -31,9 +39,9 @@ impl InFlight {
         self.sent.front().map(|sent| sent.at)
     }
 
-    /// Nobody waits for the fate of what is in flight any more.
-    pub(crate) fn clear(&mut self) {
-        self.sent.clear();
+    /// Nobody waits for the fate of the symbols in flight that belong to streams, or of those that belong to messages.
+    pub(crate) fn forget(&mut self, messages: bool) {
+        self.sent.retain(|sent| matches!(sent.what, Carried::Message) != messages);
         self.sent.shrink_to(KEPT_MAX);
     }
 

@@ -173,6 +173,9 @@ impl Session {
         stats.received = streams.recv.symbols();
         stats.blocks_decoded = streams.recv.blocks_decoded();
         stats.stream_bytes_read = streams.recv.bytes_read();
+        if let Some(messages) = &self.common.messages {
+            (stats.messages_sent, stats.messages_received) = (messages.send.stats(), messages.recv.stats());
+        }
         if self.common.rtt.is_known() {
             stats.rtt = self.common.rtt.smoothed();
         }

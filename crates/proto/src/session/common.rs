@@ -14,6 +14,7 @@ use crate::config::{Config, Content};
 use crate::path::rtt::RttEstimator;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
+use crate::session::open::messages::Messages;
 use crate::session::stream_set::StreamSet;
 use crate::shared::counters::Counters;
 use crate::shared::events::Events;
@@ -36,6 +37,8 @@ pub(super) struct Common {
     pub(super) random: SeekableRng<ChaCha20Rng>,
     pub(super) link: Link,
     pub(super) streams: StreamSet,
+    /// In an open session, if both ends have chosen them.
+    pub(super) messages: Option<Box<Messages>>,
     pub(super) rtt: RttEstimator,
     pub(super) last_heard: Time,
     pub(super) last_sent: Time,
@@ -67,6 +70,7 @@ impl Common {
             random,
             link: Link::new(ports, local_id, remote, is_sealed),
             streams: StreamSet::new(&config, role, proofs),
+            messages: None,
             rtt: RttEstimator::default(),
             last_heard: now,
             last_sent: now,

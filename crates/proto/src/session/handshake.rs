@@ -29,9 +29,19 @@ pub(crate) const fn symbol_size_max(sealed: bool) -> u16 {
 /// What packet size discovery needs: probes, and parts of symbols where the path becomes narrower.
 pub(crate) const DISCOVERY: Features = Features::PATH_PROBES.union(Features::FRAGMENTS);
 
+/// What messages need: their segments, and reports that tell which datagrams are lost.
+pub(crate) const MESSAGES: Features = Features::MESSAGES.union(Features::LOSS_RUNS);
+
 /// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
 pub(crate) const fn features(config: &Config) -> Features {
-    if config.packet_size_discovery { Features::ARRIVAL_CLOCK.union(DISCOVERY) } else { Features::ARRIVAL_CLOCK }
+    let mut features = Features::ARRIVAL_CLOCK;
+    if config.packet_size_discovery {
+        features = features.union(DISCOVERY);
+    }
+    if config.messages {
+        features = features.union(MESSAGES);
+    }
+    features
 }
 
 /// The options of a modern SYN, which offers [`features`], and of the SYNACK of an unsealed one, which chooses of them.

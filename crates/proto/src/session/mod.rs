@@ -15,6 +15,7 @@ mod common;
 pub(crate) mod handshake;
 mod link;
 mod memory;
+pub(crate) mod message_calls;
 pub(crate) mod noise;
 mod open;
 mod opening;

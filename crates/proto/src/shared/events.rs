@@ -11,6 +11,8 @@ pub enum Event {
     Connected,
     /// There may be something to read, or the peer's stream has ended.
     Readable,
+    /// There may be a message to take.
+    Message,
     /// There is room to write again.
     Writable,
     /// The peer has every byte written before `shutdown`, and says so.
@@ -24,6 +26,7 @@ pub enum Event {
 pub(crate) enum EventKind {
     Connected,
     Readable,
+    Message,
     Writable,
     Finished,
     Closed,
@@ -35,6 +38,7 @@ impl EventKind {
         match self {
             Self::Connected => Event::Connected,
             Self::Readable => Event::Readable,
+            Self::Message => Event::Message,
             Self::Writable => Event::Writable,
             Self::Finished => Event::Finished,
             Self::Closed => Event::Closed(reason()),
@@ -75,7 +79,7 @@ mod tests {
     use std::collections::VecDeque;
 
     const ALL: [EventKind; EVENTS_MAX] =
-        [EventKind::Connected, EventKind::Readable, EventKind::Writable, EventKind::Finished, EventKind::Closed];
+        [EventKind::Connected, EventKind::Readable, EventKind::Message, EventKind::Writable, EventKind::Finished, EventKind::Closed];
 
     proptest! {
         /// Model: a queue without limit which takes nothing that is in it.

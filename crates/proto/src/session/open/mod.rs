@@ -2,6 +2,7 @@
 //! pacer, breaker, credit, closing).
 
 mod feedback;
+pub(in crate::session) mod messages;
 mod packet_size;
 mod rate;
 mod reading;
@@ -27,7 +28,8 @@ use crate::path::packet_size::PacketSize;
 use crate::path::packet_size::black_hole::LargePackets;
 use crate::path::rate_control::RateControl;
 use crate::session::common::Common;
-use crate::session::handshake::Handshake;
+use crate::session::handshake::{Handshake, MESSAGES};
+use crate::session::open::messages::Messages;
 use crate::session::open::reading::ReadingTime;
 use crate::session::opening::{Agreed, Opening};
 use crate::session::reporter::Reporter;
@@ -91,6 +93,9 @@ impl Open {
         common.streams.on_peer_limits(peer.streams);
         common.link.numbers.skip_some(common.random.bytes());
         common.streams.recv.set_symbol_size(common.symbol_size);
+        if common.features.contains(MESSAGES) {
+            common.messages = Some(Box::new(Messages::new(common)));
+        }
         let mut open = Self {
             handshake: std::mem::take(&mut opening.handshake),
             third,

@@ -107,10 +107,11 @@ impl Open {
     ) -> Result<(), Stop> {
         let result = match segment {
             Segment::Data(data) => self.take_data(now, common, data, payload),
+            Segment::Message(message) => self.take_message(now, common, (message, number), payload),
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
             Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
             Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
-            Segment::Syn(_) | Segment::SynAck(_) | Segment::Message(_) | Segment::Reset(_) => {
+            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => {
                 Err(Dropped::Unexpected.into())
             }
         };
@@ -178,6 +179,7 @@ impl Open {
             if !was_drained {
                 self.closing.progress(now);
             }
+            self.on_message_report(now, common, &report, &records)?;
             self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
             self.on_sizes_reported(now, common, large_passed, reported);
             self.pay_off(now, common, proven);

@@ -4,6 +4,7 @@ use dfcp_time::Time;
 
 use crate::config::{Config, Rate};
 use crate::limits;
+use crate::message::send::Proven;
 use crate::path::credit::Spending;
 use crate::session::common::Common;
 use crate::session::open::Open;
@@ -75,7 +76,11 @@ pub(super) struct ProvenSymbols {
 impl ProvenSymbols {
     pub(super) fn now(common: &Common) -> Self {
         let counters = common.streams.send.counters();
-        Self { symbols: counters.acknowledged_symbols, symbol_bytes: counters.acknowledged_symbol_bytes }
+        let messages = common.messages.as_ref().map_or_else(Proven::default, |messages| messages.proven);
+        Self {
+            symbols: counters.acknowledged_symbols + messages.symbols,
+            symbol_bytes: counters.acknowledged_symbol_bytes + messages.symbol_bytes,
+        }
     }
 }
 

@@ -81,9 +81,10 @@ impl Open {
         if self.may_send {
             return Some(self.pacer.ready_at().max(now));
         }
+        let message = self.message_at(self.sender_asked_at, common);
         // What was due when the sender was asked last and had nothing waits for something else to happen.
         let fresh = common.streams.send.next_timeout(self.sender_asked_at, &common.rtt, self.spending(common));
-        fresh.map(|at| at.max(self.pacer.ready_at()))
+        earlier(fresh, message).map(|at| at.max(self.pacer.ready_at()))
     }
 }
 

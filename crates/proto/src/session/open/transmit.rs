@@ -147,11 +147,12 @@ impl Open {
         if let Some(clock) = clock {
             clock.write(&mut writer);
         }
+        Self::write_message_records(common, report.highest_datagram, &mut writer);
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
         let length = writer.finish();
         numbered.draft.truncate(length);
-        if streams.recv.owes_naming() {
+        if streams.recv.owes_naming() || common.messages.as_ref().is_some_and(|messages| messages.recv.owes_news()) {
             self.reporter.owe_another();
         }
         // The last news of a stream that is done with may just have been told.
@@ -269,6 +270,9 @@ impl Open {
         common: &mut Common,
         out: &mut DatagramBuffer,
     ) -> Result<Option<Data>, EmitError> {
+        if let Some(data) = self.next_message(now, common, out)? {
+            return Ok(Some(data));
+        }
         let spending = self.spending(common);
         let send = &mut common.streams.send;
         let is_full = self.rate_control.as_ref().is_some_and(|control| send.flight.len() >= control.in_flight_max());
@@ -292,7 +296,12 @@ impl Open {
         send.on_sent(now, symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        let ip_bytes = common.ip_bytes(length, elided_bytes);
+        self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes));
+        Ok(Some(Data { length, elided_bytes }))
+    }
+
+    /// A datagram of data of as many IP bytes leaves.
+    pub(super) fn on_data_sent(&mut self, now: Time, common: &Common, ip_bytes: u64) {
         self.credit.on_sent(now, ip_bytes);
         self.note_size(ip_bytes);
         let numbers = &common.link.numbers;
@@ -301,7 +310,6 @@ impl Open {
         {
             self.update_rate(&common.config);
         }
-        Ok(Some(Data { length, elided_bytes }))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
+use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
 use crate::stream::send::shared::KIB_BYTES;
@@ -120,6 +121,11 @@ impl RecvSide {
     /// The size on which both ends have agreed. To be called before there is a stream besides stream 0.
     pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
         self.common.set_symbol_size(symbol_size);
+    }
+
+    /// What pays for what is held.
+    pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
+        &mut self.common.memory
     }
 
     // ---- streams ----

@@ -19,10 +19,11 @@ pub(crate) use self::streams::SendEvent;
 use crate::config::{Config, Traffic};
 use crate::path::credit::Spending;
 use crate::path::flight::Flight;
-use crate::path::in_flight::Sent;
+use crate::path::in_flight::{Carried, Sent};
 use crate::path::rtt::RttEstimator;
 use crate::stats::WastedSymbols;
 use crate::stream::send::parts::Parts;
+use crate::stream::send::proofs::Secrets;
 use crate::stream::send::shared::SendShared;
 use crate::stream::send::symbol::{Reason, Symbol};
 use crate::stream::send::{SendContext, SendStream};
@@ -132,6 +133,16 @@ impl SendSide {
         for (_, stream) in self.streams.iter_mut() {
             stream.recut(now, &self.flight, &self.shared);
         }
+    }
+
+    /// Bytes of data in a symbol that packets have room for.
+    pub(crate) fn packet_symbol_size(&self) -> usize {
+        self.shared.packet_symbol_size()
+    }
+
+    /// The next secret, of which none is drawn twice; 0 without proofs.
+    pub(crate) fn draw_secret(&mut self) -> u32 {
+        self.shared.secrets.as_mut().map_or(0, Secrets::draw)
     }
 
     // ---- sending ----
@@ -284,7 +295,8 @@ impl SendSide {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.on_sent(now, symbol, loss, &mut self.shared);
         }
-        let sent = Sent { number, stream: id, block_id: symbol.block_id, at: now };
+        let what = Carried::Symbol { stream: id, block_id: symbol.block_id };
+        let sent = Sent { number, what, at: now };
         self.flight.on_sent(sent, symbol.reason == Reason::Probe);
         self.tell_if_writable(id);
     }

@@ -9,6 +9,7 @@ use dfcp_wire::{StreamKind, StreamLimits};
 use super::SendSide;
 use crate::error::PeerMisbehaved;
 use crate::path::flight::ReportedMarks;
+use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::path::rtt::RttEstimator;
@@ -58,13 +59,14 @@ impl SendSide {
         let mut large_passed = 0;
         let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
-            if let Some(stream) = streams.get_mut(sent.stream) {
+            let Carried::Symbol { stream: id, block_id } = sent.what else { return };
+            if let Some(stream) = streams.get_mut(id) {
                 // Of an acknowledged block it may have been a large one that arrived.
-                let is_large = stream.on_fate(sent.block_id).is_none_or(|bytes| shared.is_above_base(bytes));
+                let is_large = stream.on_fate(block_id).is_none_or(|bytes| shared.is_above_base(bytes));
                 large_passed += u64::from(is_large);
                 // Each once, or what the peer has not seen of a stream would count as often as its datagrams alternate with others'.
                 if !std::mem::replace(&mut stream.listed_in.passed, true) {
-                    passed.push(sent.stream);
+                    passed.push(id);
                 }
             }
         })?;

@@ -20,6 +20,11 @@ impl Secrets {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self(SeekableRng::new(seed))
     }
+
+    /// The next one.
+    pub(crate) fn draw(&mut self) -> u32 {
+        self.0.with(|secrets| secrets.next_u32())
+    }
 }
 
 impl fmt::Debug for Secrets {

@@ -1,0 +1,176 @@
+//! Ways to code messages together, and what comes of each with a number of repair symbols sent in advance.
+
+use super::chain::{Joint, arrivals};
+use super::rounds::{Outcome, Pace, ROUNDS_MAX, Rounds};
+use super::{Policy, Question};
+
+/// Sizes of groups that are looked at, besides the largest ones that a deadline permits.
+const GROUPS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 64];
+/// No more repair symbols are looked at when fewer than this part of what may be lost is.
+const ENOUGH: f64 = 0.02;
+/// In advance of reports which still can be answered, repair symbols are few.
+const REPAIRS_BEFORE_REPORTS_MAX: usize = 6;
+/// Where losses come in bursts, repair symbols may be spread over these parts of the time that is left.
+const SPREADS: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
+
+/// A size of groups with the time between symbols, for each number of repair symbols.
+pub(super) struct Candidate {
+    group: usize,
+    close_s: f64,
+    repair_gap_s: f64,
+    /// Rounds that can follow.
+    pub(super) rounds: usize,
+    sources: usize,
+    by_repairs: Vec<Advance>,
+}
+
+/// What is known of a group when all has been sent in advance of reports.
+struct Advance {
+    /// Messages lost, if nothing follows.
+    lost: f64,
+    /// The probability of each deficit from 1 on.
+    deficits: Vec<f64>,
+}
+
+/// Each message by itself, and all other ways that are worth looking at.
+pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
+    let mut found = Vec::new();
+    let alone = Candidate::new(question, (1, rounds_after(question, 1)), question.symbol_s, usize::MAX);
+    for (group, rounds) in groups(question) {
+        let close_s = (group - 1) as f64 * question.spacing_s;
+        let rest_s = (question.time_s - close_s).max(0.0);
+        let mut gaps = vec![question.symbol_s];
+        if question.losses.memory_s > 0.0 && rounds == 0 {
+            gaps.extend(SPREADS.map(|part| part * rest_s).into_iter().filter(|&gap_s| gap_s > question.symbol_s));
+        }
+        for repair_gap_s in gaps {
+            // What has its time after the deadline helps nobody.
+            let fitting = if repair_gap_s > 0.0 { (rest_s / repair_gap_s + 1e-9) as usize } else { usize::MAX };
+            found.push(Candidate::new(question, (group, rounds), repair_gap_s, fitting.max(1)));
+        }
+    }
+    (alone, found)
+}
+
+/// The rounds which can follow a group of this size.
+fn rounds_after(question: &Question, group: usize) -> usize {
+    let left_s = question.time_s - (group - 1) as f64 * question.spacing_s;
+    if question.round_s <= 0.0 { 0 } else { ((left_s / question.round_s + 1e-9) as usize).min(ROUNDS_MAX) }
+}
+
+/// Sizes of groups, and the rounds which can follow each.
+fn groups(question: &Question) -> Vec<(usize, usize)> {
+    let fits = |time_s: f64| -> usize {
+        let most = if question.spacing_s > 0.0 { time_s / question.spacing_s + 1e-9 } else { f64::INFINITY };
+        (most.max(0.0) as usize).saturating_add(1).min(question.group_max)
+    };
+    if question.k > 1 {
+        return vec![(1, rounds_after(question, 1))];
+    }
+    let most = fits(question.time_s);
+    let mut sizes: Vec<usize> = GROUPS.into_iter().filter(|&group| group < most).collect();
+    sizes.push(most);
+    let by_rounds = (1..=ROUNDS_MAX).map(|rounds| question.time_s - rounds as f64 * question.round_s);
+    sizes.extend(by_rounds.filter(|&time_s| time_s >= 0.0).map(fits));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.into_iter().map(|group| (group, rounds_after(question, group))).collect()
+}
+
+impl Candidate {
+    fn new(question: &Question, (group, rounds): (usize, usize), repair_gap_s: f64, repairs_max: usize) -> Self {
+        let close_s = (group - 1) as f64 * question.spacing_s;
+        let mut candidate =
+            Self { group, close_s, repair_gap_s, rounds, sources: group * question.k, by_repairs: Vec::new() };
+        candidate.add_repairs(question, repairs_max);
+        candidate
+    }
+
+    fn add_repairs(&mut self, question: &Question, repairs_max: usize) {
+        let most = if self.rounds > 0 { REPAIRS_BEFORE_REPORTS_MAX } else { 3 * self.sources + 24 };
+        let most = most.min(repairs_max);
+        if question.k > 1 {
+            return self.add_repairs_of_one(question, most);
+        }
+        let mut joint = Joint::new(&question.losses, self.sources, question.spacing_s, self.repair_gap_s);
+        for repairs in 0..=most {
+            let mut advance = Advance { lost: 0.0, deficits: vec![0.0; self.sources] };
+            joint.for_each(|lost, arrived, share| {
+                if let Some(deficit) = lost.checked_sub(arrived + 1) {
+                    advance.lost += share * lost as f64;
+                    advance.deficits[deficit] += share;
+                }
+            });
+            let is_enough = advance.lost < ENOUGH * question.lost_max * self.group as f64;
+            self.by_repairs.push(advance);
+            if is_enough || repairs == most {
+                break;
+            }
+            joint.step();
+        }
+    }
+
+    /// Of a message with many symbols it does not matter which are lost.
+    fn add_repairs_of_one(&mut self, question: &Question, most: usize) {
+        let all = arrivals(&question.losses, question.losses.share, self.repair_gap_s, self.sources + most);
+        for arrived in &all[self.sources..] {
+            let deficits: Vec<_> = (0..self.sources).rev().map(|count| arrived[count]).collect();
+            let lost = deficits.iter().sum();
+            self.by_repairs.push(Advance { lost, deficits });
+            if lost < ENOUGH * question.lost_max {
+                break;
+            }
+        }
+    }
+
+    /// Deficits which are worth a table.
+    pub(super) fn deficit_max(&self) -> usize {
+        self.sources
+    }
+
+    pub(super) fn pace(&self, question: &Question) -> Pace {
+        let rest_s = question.time_s - self.close_s - self.rounds as f64 * question.round_s;
+        let is_bursty = question.losses.memory_s > 0.0;
+        let spread_s = if is_bursty { (rest_s / 4.0).min(question.losses.memory_s) } else { 0.0 };
+        Pace { round_s: question.round_s, gap_s: question.symbol_s, last_gap_s: spread_s.max(question.symbol_s) }
+    }
+
+    /// What comes of a message with each number of repair symbols.
+    pub(super) fn outcomes(&self, rounds: &Rounds) -> impl Iterator<Item = (usize, Outcome)> {
+        let (sources, group) = (self.sources as f64, self.group as f64);
+        self.by_repairs.iter().enumerate().map(move |(repairs, advance)| {
+            let sent = sources + repairs as f64;
+            let mut outcome = Outcome { datagrams: sent, lost: advance.lost };
+            if self.rounds > 0 {
+                outcome.lost = 0.0;
+                for (deficit, &share) in (1..).zip(&advance.deficits) {
+                    let then = rounds.outcome(self.rounds, deficit);
+                    outcome.datagrams += share * then.datagrams;
+                    outcome.lost += share * then.lost;
+                }
+            }
+            (repairs, Outcome { datagrams: outcome.datagrams / group, lost: outcome.lost / group })
+        })
+    }
+
+    pub(super) fn policy(
+        &self,
+        question: &Question,
+        repairs: usize,
+        rounds: Rounds,
+        pace: Pace,
+        expected: Outcome,
+    ) -> Policy {
+        // A group that waits for messages which do not come is closed when the next one would have come late.
+        let close_s = (self.close_s + 0.5 * question.spacing_s).min(question.time_s);
+        Policy {
+            group: self.group,
+            close_s,
+            repairs,
+            repair_gap_s: self.repair_gap_s,
+            rounds,
+            last_gap_s: pace.last_gap_s,
+            expected,
+        }
+    }
+}

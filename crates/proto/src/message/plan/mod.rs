@@ -1,0 +1,201 @@
+//! How few datagrams suffice: how many neighbouring messages are coded together, how many repair symbols follow them at once, how far
+//! apart, and what is sent when reports tell of losses (`spec/protocol.md` \[message-10\]).
+//!
+//! Every policy costs datagrams and loses messages. If a lost message had a price, in datagrams, the cheapest policy would be found
+//! by looking at each decision alone, from the last to the first. The price is raised until the policy loses no more than the target permits.
+//! As policies are few, the target lies between two of them, which then take turns.
+//!
+//! * [`chain`]: what becomes of datagrams one after the other.
+//! * [`rounds`]: what is sent when a report has told what is missing.
+//! * [`candidates`]: how messages are coded together, and what is sent before any report.
+
+mod candidates;
+pub(crate) mod chain;
+pub(crate) mod rounds;
+
+use self::candidates::Candidate;
+use self::chain::LossModel;
+use self::rounds::{Outcome, RoundArrivals, Rounds, Unit};
+
+/// A lost message costs no more than this over the share which may be lost: where even that does not reach the target, nothing does
+/// at a price that anybody would pay.
+const PRICE_MAX: f64 = 4.0;
+/// Steps of the search for the price.
+const STEPS: usize = 14;
+
+/// What is to be planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Question {
+    pub(crate) losses: LossModel,
+    /// Source symbols of a message.
+    pub(crate) k: usize,
+    /// From one message to the next, seconds.
+    pub(crate) spacing_s: f64,
+    /// How long after a message was handed over its symbols may still leave.
+    pub(crate) time_s: f64,
+    /// From a symbol's leaving until its fate is known.
+    pub(crate) round_s: f64,
+    /// What a datagram takes at the session's rate.
+    pub(crate) symbol_s: f64,
+    /// The most messages that may be coded together.
+    pub(crate) group_max: usize,
+    /// The share of messages that may be lost.
+    pub(crate) lost_max: f64,
+}
+
+/// A way to send messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    /// Messages that are coded together at most, and how long after the first one its group is closed at the latest.
+    pub(crate) group: usize,
+    pub(crate) close_s: f64,
+    /// Repair symbols at the close, and the time between them.
+    pub(crate) repairs: usize,
+    pub(crate) repair_gap_s: f64,
+    /// What follows reports, and the time between the symbols of the last round.
+    pub(crate) rounds: Rounds,
+    pub(crate) last_gap_s: f64,
+    /// What comes of a message.
+    expected: Outcome,
+}
+
+/// Two policies which take turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) cheap: Policy,
+    pub(crate) safe: Policy,
+    /// The share of groups that take the cheap one.
+    pub(crate) cheap_share: f64,
+}
+
+impl Plan {
+    pub(crate) fn new(question: &Question) -> Self {
+        let (alone, others) = candidates::all(question);
+        let mut search = Search { question, alone: (alone, None), others: others.into_iter().map(|it| (it, None)).collect() };
+        let price_max = PRICE_MAX / question.lost_max;
+        let dear = search.cheapest(price_max);
+        let free = search.cheapest(1e-3);
+        if dear.expected.lost >= question.lost_max || free.expected.lost <= question.lost_max {
+            let policy = if dear.expected.lost >= question.lost_max { dear } else { free };
+            return Self { cheap: policy.clone(), safe: policy, cheap_share: 1.0 };
+        }
+        let (mut low, mut high) = ((1e-3, free), (price_max, dear));
+        for _ in 0..STEPS {
+            let price = (low.0 * high.0).sqrt();
+            let policy = search.cheapest(price);
+            if policy.expected.lost > question.lost_max {
+                low = (price, policy);
+            } else {
+                high = (price, policy);
+            }
+        }
+        let (cheap, safe) = (low.1, high.1);
+        let range = cheap.expected.lost - safe.expected.lost;
+        let cheap_share = if range > 0.0 { (question.lost_max - safe.expected.lost) / range } else { 0.0 };
+        // Shares are of messages, and groups may be of unlike size.
+        let (of_cheap, of_safe) = (cheap_share / cheap.group as f64, (1.0 - cheap_share) / safe.group as f64);
+        Self { cheap_share: of_cheap / (of_cheap + of_safe), cheap, safe }
+    }
+
+    /// Datagrams for each message, and the share of messages lost, on average.
+    #[cfg(test)]
+    fn expected(&self) -> (f64, f64) {
+        let of_cheap = self.cheap_share * self.cheap.group as f64;
+        let of_safe = (1.0 - self.cheap_share) * self.safe.group as f64;
+        let mean = |cheap: f64, safe: f64| (of_cheap * cheap + of_safe * safe) / (of_cheap + of_safe);
+        let (cheap, safe) = (self.cheap.expected, self.safe.expected);
+        (mean(cheap.datagrams, safe.datagrams), mean(cheap.lost, safe.lost))
+    }
+}
+
+/// Looks for the cheapest policy at several prices.
+struct Search<'a> {
+    question: &'a Question,
+    /// Each message by itself, and other ways; with what arrives in the rounds that follow, once that has been computed.
+    alone: (Candidate, Option<RoundArrivals>),
+    others: Vec<(Candidate, Option<RoundArrivals>)>,
+}
+
+impl Search<'_> {
+    fn cheapest(&mut self, price: f64) -> Policy {
+        let mut best = best_of(self.question, &mut self.alone, price);
+        for candidate in &mut self.others {
+            let policy = best_of(self.question, candidate, price);
+            if policy.expected.price(price) < best.expected.price(price) {
+                best = policy;
+            }
+        }
+        best
+    }
+}
+
+/// The best that a candidate can do, by the repair symbols which are sent in advance.
+fn best_of(question: &Question, (candidate, arrived): &mut (Candidate, Option<RoundArrivals>), price: f64) -> Policy {
+    let (deficit_max, pace) = (candidate.deficit_max(), candidate.pace(question));
+    let arrived = arrived.get_or_insert_with(|| RoundArrivals::new(&question.losses, pace, deficit_max));
+    let unit = if question.k > 1 { Unit::One } else { Unit::Each };
+    let rounds = Rounds::new(arrived, unit, price, candidate.rounds, deficit_max);
+    let cost = |it: &(usize, Outcome)| it.1.price(price);
+    let outcomes = candidate.outcomes(&rounds);
+    let best = outcomes.reduce(|best, other| if cost(&other) < cost(&best) { other } else { best });
+    let (repairs, expected) = best.unwrap_or_default();
+    candidate.policy(question, repairs, rounds, pace, expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path of the table: 25 ms there and back each, messages of one symbol.
+    fn question(share: f64, spacing_ms: f64, time_ms: f64) -> Question {
+        Question {
+            losses: LossModel { share, memory_s: 0.0 },
+            k: 1,
+            spacing_s: spacing_ms / 1e3,
+            time_s: time_ms / 1e3,
+            round_s: 0.05,
+            symbol_s: 0.0,
+            group_max: 64,
+            lost_max: 0.001,
+        }
+    }
+
+    /// Known optima for MDS codes without feedback.
+    #[test]
+    fn without_reports_it_finds_the_known_least() {
+        for (spacing_ms, share, known) in
+            [(4.0, 0.01, 1.31), (4.0, 0.05, 1.65), (4.0, 0.2, 2.66), (0.4, 0.01, 1.07), (0.4, 0.05, 1.19), (0.4, 0.2, 1.61)]
+        {
+            let (datagrams, lost) = Plan::new(&question(share, spacing_ms, 10.0)).expected();
+            assert!((datagrams - known).abs() < 0.006, "{spacing_ms} ms, {share}: {datagrams}");
+            assert!(lost < 0.001 + 1e-9, "{lost}");
+        }
+    }
+
+    #[test]
+    fn with_reports_it_sends_little_in_advance() {
+        for (share, most) in [(0.01, 1.0102), (0.05, 1.0527), (0.2, 1.30)] {
+            let (datagrams, lost) = Plan::new(&question(share, 4.0, 130.0)).expected();
+            assert!(datagrams < most && lost < 0.001 + 1e-9, "{share}: {datagrams}, {lost}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_not_paid_for_without_end() {
+        let bursts = Question { losses: LossModel { share: 0.05, memory_s: 0.019 }, ..question(0.05, 4.0, 10.0) };
+        let (datagrams, lost) = Plan::new(&bursts).expected();
+        assert!((0.02..0.035).contains(&lost) && datagrams < 4.0, "{datagrams}, {lost}");
+        let nothing = Question { losses: LossModel { share: 0.0, memory_s: 0.0 }, ..bursts };
+        assert_eq!(Plan::new(&nothing).expected(), (1.0, 0.0));
+        let all = Question { losses: LossModel { share: 1.0, memory_s: 0.0 }, ..bursts };
+        assert!(Plan::new(&all).expected().0 < 30.0);
+    }
+
+    #[test]
+    fn large_messages_are_planned_alone() {
+        let large = Question { k: 200, ..question(0.2, 40.0, 20.0) };
+        let (datagrams, lost) = Plan::new(&large).expected();
+        assert!((255.0..285.0).contains(&datagrams) && lost < 0.001 + 1e-9, "{datagrams}, {lost}");
+        assert_eq!(Plan::new(&large).safe.group, 1);
+    }
+}

@@ -1,0 +1,197 @@
+//! What to send when a report has told how many symbols are missing, and time is left for a number of further reports.
+
+use super::chain::{LossModel, arrivals};
+
+/// Deficits up to this are computed; of larger ones each further symbol costs what it takes on average.
+const DEFICIT_MAX: usize = 32;
+/// Rounds left for which there is a table.
+pub(crate) const ROUNDS_MAX: usize = 4;
+
+/// What it is worth to send.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Datagrams, on average.
+    pub(super) datagrams: f64,
+    /// Messages lost, on average.
+    pub(super) lost: f64,
+}
+
+impl Outcome {
+    pub(super) fn price(self, price: f64) -> f64 {
+        self.datagrams + price * self.lost
+    }
+
+    fn add(&mut self, share: f64, other: Self) {
+        self.datagrams += share * other.datagrams;
+        self.lost += share * other.lost;
+    }
+}
+
+/// What a failure loses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Symbols are of one message: it is lost, whatever is missing of it.
+    One,
+    /// Each missing symbol is a message.
+    Each,
+}
+
+/// How the symbols of a round leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// From a loss to the round which answers it, seconds.
+    pub(super) round_s: f64,
+    /// Between the symbols of a round which another can follow, and of the last one.
+    pub(super) gap_s: f64,
+    pub(super) last_gap_s: f64,
+}
+
+/// How many symbols to send for each deficit, by the rounds that are left with this one.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    /// By rounds left, from 1, and by deficit, from 1.
+    symbols: Vec<Vec<usize>>,
+    outcomes: Vec<Vec<Outcome>>,
+    unit: Unit,
+    per_symbol: f64,
+}
+
+/// The probabilities of arrivals in a round, by the symbols sent: for all but the last round, and for the last.
+pub(super) struct RoundArrivals {
+    more: Vec<Vec<f64>>,
+    last: Vec<Vec<f64>>,
+    per_symbol: f64,
+}
+
+impl RoundArrivals {
+    /// For deficits up to `deficit_max`.
+    pub(super) fn new(model: &LossModel, pace: Pace, deficit_max: usize) -> Self {
+        let first_lost = model.after_loss(pace.round_s);
+        let per_symbol = 1.0 / (1.0 - first_lost.min(0.95));
+        let deficit_max = deficit_max.clamp(1, DEFICIT_MAX);
+        // With half as much again as is needed on average, and some for the last of it, more is never worth its price.
+        let count_max = (deficit_max as f64 * per_symbol * 1.6) as usize + 24;
+        let last = arrivals(model, first_lost, pace.last_gap_s, count_max);
+        let more = if pace.gap_s == pace.last_gap_s || model.memory_s <= 0.0 {
+            last.clone()
+        } else {
+            arrivals(model, first_lost, pace.gap_s, count_max)
+        };
+        Self { more, last, per_symbol }
+    }
+}
+
+impl Rounds {
+    /// The cheapest policy where a lost message costs as much as `price` datagrams, for `rounds` at most and deficits up to
+    /// `deficit_max`.
+    pub(super) fn new(arrived: &RoundArrivals, unit: Unit, price: f64, rounds: usize, deficit_max: usize) -> Self {
+        let deficit_max = deficit_max.clamp(1, DEFICIT_MAX);
+        let given_up: Vec<_> = (1..=deficit_max).map(|deficit| given_up(unit, deficit)).collect();
+        let mut all = Self { symbols: Vec::new(), outcomes: vec![given_up], unit, per_symbol: arrived.per_symbol };
+        for left in 1..=rounds.clamp(1, ROUNDS_MAX) {
+            let arrivals = if left == 1 { &arrived.last } else { &arrived.more };
+            let later = &all.outcomes[left - 1];
+            let best = (1..=deficit_max).map(|deficit| best(arrivals, later, deficit, price));
+            let (symbols, outcomes) = best.unzip();
+            all.symbols.push(symbols);
+            all.outcomes.push(outcomes);
+        }
+        all
+    }
+
+    /// How many symbols to send if `deficit` are missing and `left` rounds can be sent, with this one.
+    pub(crate) fn symbols(&self, left: usize, deficit: usize) -> usize {
+        let Some(of_round) = self.symbols.get(left.min(self.symbols.len()).wrapping_sub(1)) else { return 0 };
+        let Some(at) = deficit.checked_sub(1) else { return 0 };
+        match (of_round.get(at), of_round.last()) {
+            (Some(&symbols), _) => symbols,
+            (None, Some(&most)) => most + ((deficit - of_round.len()) as f64 * self.per_symbol) as usize,
+            (None, None) => 0,
+        }
+    }
+
+    /// What comes of a deficit with which `left` rounds can still be sent.
+    pub(super) fn outcome(&self, left: usize, deficit: usize) -> Outcome {
+        let of_round = &self.outcomes[left.min(self.outcomes.len() - 1)];
+        let Some(at) = deficit.checked_sub(1) else { return Outcome::default() };
+        match of_round.get(at) {
+            Some(&outcome) => outcome,
+            None if left == 0 => given_up(self.unit, deficit),
+            None => {
+                let most = of_round.last().copied().unwrap_or_default();
+                let more = (deficit - of_round.len()) as f64;
+                Outcome { datagrams: most.datagrams + more * self.per_symbol, ..most }
+            }
+        }
+    }
+}
+
+fn given_up(unit: Unit, deficit: usize) -> Outcome {
+    let lost = match unit {
+        Unit::One => 1.0,
+        Unit::Each => deficit as f64,
+    };
+    Outcome { datagrams: 0.0, lost }
+}
+
+/// The best count of symbols for a deficit, and what comes of it.
+fn best(arrivals: &[Vec<f64>], later: &[Outcome], deficit: usize, price: f64) -> (usize, Outcome) {
+    let nothing = later.get(deficit - 1).copied().unwrap_or_default();
+    let mut best = (0, nothing);
+    let mut worse = 0;
+    for (count, arrived) in arrivals.iter().enumerate().skip(1) {
+        let mut outcome = Outcome { datagrams: count as f64, lost: 0.0 };
+        for (arrived, &share) in arrived.iter().enumerate().take(deficit) {
+            if let Some(&rest) = later.get(deficit - arrived - 1) {
+                outcome.add(share, rest);
+            }
+        }
+        if outcome.price(price) < best.1.price(price) {
+            (best, worse) = ((count, outcome), 0);
+        } else if count > deficit {
+            // The sum has one minimum: below the deficit all is lost or late, above it each symbol helps less than the one before.
+            worse += 1;
+            if worse > 3 {
+                break;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEPENDENT: LossModel = LossModel { share: 0.2, memory_s: 0.0 };
+    const PACE: Pace = Pace { round_s: 0.05, gap_s: 0.0, last_gap_s: 0.0 };
+
+    fn rounds(price: f64) -> Rounds {
+        Rounds::new(&RoundArrivals::new(&INDEPENDENT, PACE, 32), Unit::Each, price, 3, 32)
+    }
+
+    #[test]
+    fn the_last_round_sends_as_many_as_their_price_is_worth() {
+        // Of one missing symbol the n-th copy saves 0.8 · 0.2^(n − 1) of a message.
+        for (price, copies) in [(1.0, 0), (2.0, 1), (10.0, 2), (1_000.0, 5)] {
+            assert_eq!(rounds(price).symbols(1, 1), copies, "{price}");
+        }
+    }
+
+    #[test]
+    fn with_rounds_to_come_little_more_is_sent_than_is_missing() {
+        let rounds = rounds(1_000.0);
+        assert_eq!([1, 2, 3].map(|left| rounds.symbols(left, 1)), [5, 1, 1]);
+        assert!(rounds.symbols(3, 10) <= 14 && rounds.symbols(1, 10) >= 17);
+        let outcomes = [1, 2, 3].map(|left| rounds.outcome(left, 10));
+        assert!(outcomes.windows(2).all(|two| two[1].price(1_000.0) < two[0].price(1_000.0)), "{outcomes:?}");
+    }
+
+    #[test]
+    fn large_deficits_cost_what_they_take_on_average() {
+        let rounds = rounds(1_000.0);
+        let (less, more) = (rounds.symbols(2, 32), rounds.symbols(2, 132));
+        assert_eq!(more - less, 125);
+        assert!(rounds.outcome(2, 132).datagrams > 165.0 && rounds.outcome(0, 132).lost > 131.0);
+    }
+}

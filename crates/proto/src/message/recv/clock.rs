@@ -1,0 +1,62 @@
+//! How old a message is when one of its datagrams arrives, without a common clock (`spec/protocol.md` \[message-7\]).
+
+use dfcp_time::{Time, duration_ns};
+
+use crate::limits::{QUEUE_DELAY_MAX, QUEUE_MEMORY, QUEUE_MEMORY_PARTS};
+use crate::path::windowed::WindowedMin;
+
+/// Delays of a peer's datagrams above the least one lately, by the peer's clock and ours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DelayClock {
+    /// The first delay seen, modulo 2³² µs, of which the others are told apart.
+    origin_us: Option<u32>,
+    least_us: WindowedMin<i32, QUEUE_MEMORY_PARTS>,
+}
+
+impl DelayClock {
+    /// A datagram has come that left when the peer's clock showed `clock_us`. By how much it was slower than the fastest lately, in
+    /// microseconds.
+    pub(super) fn on_datagram(&mut self, now: Time, clock_us: u32) -> u32 {
+        let part = now.as_ns() / (duration_ns(QUEUE_MEMORY) / (QUEUE_MEMORY_PARTS as u64 - 1));
+        let delay_us = ((now.as_ns() / 1_000) as u32).wrapping_sub(clock_us);
+        let origin_us = *self.origin_us.get_or_insert(delay_us);
+        let above_us = delay_us.wrapping_sub(origin_us).cast_signed();
+        self.least_us.update(part, above_us);
+        let least_us = self.least_us.get().unwrap_or(above_us);
+        let excess_us = i64::from(above_us).abs_diff(i64::from(least_us));
+        if u128::from(excess_us) > QUEUE_DELAY_MAX.as_micros() {
+            // No queue is that long: the clock was set.
+            *self = Self::default();
+            return self.on_datagram(now, clock_us);
+        }
+        excess_us as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_exceeds_the_least_delay_is_told_whatever_the_clocks() {
+        for origin in [0, 5_000, u32::MAX - 3_000, 1 << 31] {
+            let mut clock = DelayClock::default();
+            let mut arrive = |ms: u64, sent_ms: u32| {
+                clock.on_datagram(Time::from_ms(ms), (sent_ms * 1_000).wrapping_add(origin))
+            };
+            assert_eq!([arrive(100, 0), arrive(104, 1), arrive(103, 2), arrive(200, 80)], [0, 3_000, 1_000, 20_000]);
+            assert_eq!(arrive(300, 205), 0, "faster than all before");
+            assert_eq!(arrive(400, 300), 5_000);
+        }
+    }
+
+    #[test]
+    fn a_path_that_became_longer_is_known_after_the_memory_and_a_clock_that_was_set_at_once() {
+        let mut clock = DelayClock::default();
+        clock.on_datagram(Time::from_s(1), 0);
+        assert_eq!(clock.on_datagram(Time::from_ms(10_050), 9_000_000), 50_000);
+        assert_eq!(clock.on_datagram(Time::from_ms(26_050), 25_000_000), 0);
+        assert_eq!(clock.on_datagram(Time::from_ms(27_000), 1 << 30), 0);
+        assert_eq!(clock.on_datagram(Time::from_ms(28_007), (1 << 30) + 1_000_000), 7_000);
+    }
+}

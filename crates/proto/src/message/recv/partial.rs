@@ -1,0 +1,79 @@
+//! A message of which too few symbols have come.
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::random_linear::{BlockShape, Decoder, Pushed};
+use dfcp_time::Time;
+use dfcp_wire::MESSAGE_SYMBOLS_MAX;
+
+use crate::proof::{Layout, SECRET_BYTES};
+
+/// What has come of it.
+pub(super) struct Partial {
+    layout: Layout,
+    decoder: Decoder,
+    /// A bit for each symbol that has come, as reports have them, up to the last one's byte.
+    bits: Vec<u8>,
+    /// XOR of the secrets of these.
+    secrets: u32,
+    pub(super) until: Time,
+}
+
+impl Partial {
+    /// One of this shape. `None` if it cannot be coded.
+    pub(super) fn new(kernel: Kernel, shape: BlockShape, proofs: bool, until: Time) -> Option<Self> {
+        let layout = Layout::new(shape, proofs);
+        let decoder = Decoder::new(kernel, layout.coded().ok()?);
+        Some(Self { layout, decoder, bits: Vec::new(), secrets: 0, until })
+    }
+
+    /// What one of this shape may come to hold.
+    pub(super) fn bytes_max(shape: BlockShape, proofs: bool) -> usize {
+        2 * shape.k() * Layout::new(shape, proofs).symbol_size() + MESSAGE_SYMBOLS_MAX as usize / 8
+    }
+
+    pub(super) fn shape(&self) -> BlockShape {
+        self.layout.data()
+    }
+
+    pub(super) fn bits(&self) -> &[u8] {
+        &self.bits
+    }
+
+    pub(super) fn secrets(&self) -> u32 {
+        self.secrets
+    }
+
+    /// Takes in a symbol, which has the right length; `false` if it was there before.
+    pub(super) fn push(&mut self, esi: u32, symbol: &[u8]) -> bool {
+        let (byte, bit) = (esi as usize / 8, 0x80 >> (esi % 8));
+        if self.bits.len() <= byte {
+            self.bits.resize(byte + 1, 0);
+        }
+        if self.bits[byte] & bit != 0 || !matches!(self.decoder.push(esi, symbol), Ok(pushed) if pushed != Pushed::Complete) {
+            return false;
+        }
+        self.bits[byte] |= bit;
+        if symbol.len() == self.layout.data().symbol_size() + SECRET_BYTES
+            && let Some(secret) = symbol.last_chunk()
+        {
+            self.secrets ^= u32::from_be_bytes(*secret);
+        }
+        true
+    }
+
+    /// The message and its proof, if it is complete; only once.
+    pub(super) fn take(&mut self) -> Option<(Vec<u8>, u32)> {
+        let rows = self.decoder.take_block()?;
+        let proof = self.layout.proof(&rows);
+        let length = self.layout.data().length_bytes();
+        let mut message = vec![0; length];
+        self.layout.copy(&rows, 0..length, &mut message);
+        Some((message, proof))
+    }
+}
+
+impl std::fmt::Debug for Partial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Partial").field("shape", &self.layout.data()).finish_non_exhaustive()
+    }
+}

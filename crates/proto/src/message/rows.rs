@@ -1,0 +1,98 @@
+//! How messages lie in memory to be coded (`spec/protocol.md` \[message-4\], \[message-5\]).
+//!
+//! A message by itself is coded as a block is: source symbols with secrets behind them. Several are coded together over one *row* for each: what
+//! a receiver must know of a message of which nothing arrived, its bytes, its secret, and zeros up to the length of the longest row.
+
+use dfcp_fountain::random_linear::BlockShape;
+
+use crate::proof::SECRET_BYTES;
+
+/// Bytes of a row before the message's own: its length, when it was handed over by the sender's clock, and its lifetime.
+pub(super) const HEAD_BYTES: usize = 12;
+
+/// By how many bytes the largest symbol of a message is shorter than one of a stream (`spec/wire-format.md` §5).
+const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
+
+/// The most bytes of a message in one symbol, where those of streams have `z`.
+pub(super) const fn symbol_bytes_max(z: usize) -> usize {
+    z.saturating_sub(WORDS_BYTES)
+}
+
+/// The longest message that can be coded together with others.
+pub(super) const fn grouped_bytes_max(z: usize) -> usize {
+    symbol_bytes_max(z).saturating_sub(HEAD_BYTES)
+}
+
+/// The first words of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RowHead {
+    pub(super) length_bytes: u32,
+    /// When the message was handed over, microseconds of the sender's clock, modulo 2³².
+    pub(super) created_us: u32,
+    pub(super) lifetime_us: u32,
+}
+
+impl RowHead {
+    /// Writes a row of `row.len()` bytes: head, the message, `secret` if there are proofs, zeros.
+    pub(super) fn write(self, message: &[u8], secret: Option<u32>, row: &mut [u8]) {
+        row.fill(0);
+        let words = [self.length_bytes, self.created_us, self.lifetime_us];
+        for (place, word) in row.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        let end = HEAD_BYTES + message.len();
+        if let Some(place) = row.get_mut(HEAD_BYTES..end) {
+            place.copy_from_slice(message);
+        }
+        if let (Some(secret), Some(place)) = (secret, row.get_mut(end..end + SECRET_BYTES)) {
+            place.copy_from_slice(&secret.to_be_bytes());
+        }
+    }
+
+    /// Reads a row: its head, the message, and the secret or 0. `None` if it names more bytes than it has.
+    pub(super) fn read(row: &[u8], proofs: bool) -> Option<(Self, &[u8], u32)> {
+        let word = |at: usize| row.get(4 * at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let head = Self { length_bytes: word(0)?, created_us: word(1)?, lifetime_us: word(2)? };
+        let (message, rest) = row.get(HEAD_BYTES..)?.split_at_checked(head.length_bytes as usize)?;
+        let secret = if proofs { u32::from_be_bytes(*rest.first_chunk()?) } else { 0 };
+        Some((head, message, secret))
+    }
+}
+
+/// Bytes of the row of a message of `length_bytes`.
+pub(super) const fn row_bytes(length_bytes: usize, proofs: bool) -> usize {
+    HEAD_BYTES + length_bytes + if proofs { SECRET_BYTES } else { 0 }
+}
+
+/// The shape over which `count` rows of `row_bytes` are coded.
+pub(super) fn group_shape(count: usize, row_bytes: usize) -> Option<BlockShape> {
+    BlockShape::new(count, count.checked_mul(row_bytes)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_row_is_read_as_it_was_written(
+            message in proptest::collection::vec(any::<u8>(), 0..200),
+            words in any::<(u32, u32, u32)>(),
+            (proofs, padding) in (any::<bool>(), 0_usize..20),
+        ) {
+            let head = RowHead { length_bytes: message.len() as u32, created_us: words.0, lifetime_us: words.1 };
+            let mut row = vec![7; row_bytes(message.len(), proofs) + padding];
+            head.write(&message, proofs.then_some(words.2), &mut row);
+            prop_assert_eq!(RowHead::read(&row, proofs), Some((head, &message[..], if proofs { words.2 } else { 0 })));
+        }
+
+        #[test]
+        fn no_row_makes_it_fail(row in proptest::collection::vec(any::<u8>(), 0..64), proofs in any::<bool>()) {
+            if let Some((head, message, _)) = RowHead::read(&row, proofs) {
+                prop_assert_eq!(head.length_bytes as usize, message.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Messages of one kind share a plan: those with the same deadline and target, and as many symbols.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use crate::limits::{MESSAGE_CLASSES_MAX, MESSAGE_GROUP_MAX};
+use crate::message::plan::chain::LossModel;
+use crate::message::plan::{Plan, Policy, Question};
+
+/// A plan is made anew when what it was made for has changed by more than this part, and not more often than every so many milliseconds.
+const CHANGE: f64 = 0.06;
+const PLAN_PAUSE: Duration = Duration::from_millis(50);
+/// Losses are told apart by this much at least.
+const SHARE_CHANGE_MIN: f64 = 0.0003;
+/// The part of the permitted losses that is planned for: estimates err, and a set of just as many symbols as are missing fails once in 256.
+const PLANNED_PART: f64 = 0.8;
+/// A mean of the times between messages forgets over this number of them.
+const SPACING_MEMORY: f64 = 32.0;
+
+/// What tells kinds of messages apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kind {
+    pub(super) within: Duration,
+    pub(super) lost_max: f64,
+    pub(super) k: usize,
+    pub(super) may_be_grouped: bool,
+}
+
+/// What plans depend on besides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Conditions {
+    pub(super) losses: LossModel,
+    pub(super) time_s: f64,
+    pub(super) round_s: f64,
+    pub(super) symbol_s: f64,
+}
+
+/// Messages of one kind.
+#[derive(Debug)]
+pub(super) struct Class {
+    kind: Kind,
+    used_at: Time,
+    spacing_s: f64,
+    plan: Option<Planned>,
+    /// Turns of the cheap policy that are due.
+    turn: f64,
+    /// The unit that takes further messages, by its number.
+    pub(super) open_unit: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Planned {
+    question: Question,
+    at: Time,
+    cheap: Arc<Policy>,
+    safe: Arc<Policy>,
+    cheap_share: f64,
+}
+
+impl Class {
+    fn new(now: Time, kind: Kind) -> Self {
+        Self { kind, used_at: now, spacing_s: kind.within.as_secs_f64(), plan: None, turn: 0.0, open_unit: None }
+    }
+
+    /// A message of the kind was handed over.
+    fn on_message(&mut self, now: Time) {
+        // After a pause the next messages come as those before it did.
+        let most_s = self.kind.within.as_secs_f64();
+        let spacing_s = now.since(self.used_at).as_secs_f64();
+        if spacing_s <= most_s {
+            self.spacing_s += (spacing_s - self.spacing_s) / SPACING_MEMORY;
+        }
+        self.used_at = now;
+    }
+
+    /// The policy of the next unit.
+    pub(super) fn next_policy(&mut self, now: Time, conditions: &Conditions) -> Arc<Policy> {
+        let question = Question {
+            losses: conditions.losses,
+            k: self.kind.k,
+            spacing_s: self.spacing_s,
+            time_s: conditions.time_s,
+            round_s: conditions.round_s,
+            symbol_s: conditions.symbol_s,
+            group_max: if self.kind.may_be_grouped { MESSAGE_GROUP_MAX } else { 1 },
+            lost_max: PLANNED_PART * self.kind.lost_max,
+        };
+        let is_good = |planned: &Planned| now < planned.at + PLAN_PAUSE || is_like(&planned.question, &question);
+        let planned = self.plan.take().filter(is_good).unwrap_or_else(|| {
+            let Plan { cheap, safe, cheap_share } = Plan::new(&question);
+            Planned { question, at: now, cheap: Arc::new(cheap), safe: Arc::new(safe), cheap_share }
+        });
+        let planned = self.plan.insert(planned);
+        self.turn += planned.cheap_share;
+        if self.turn >= 1.0 {
+            self.turn -= 1.0;
+            return Arc::clone(&planned.cheap);
+        }
+        Arc::clone(&planned.safe)
+    }
+}
+
+fn is_like(a: &Question, b: &Question) -> bool {
+    let alike = |a: f64, b: f64, least: f64| (a - b).abs() <= (CHANGE * a.abs().max(b.abs())).max(least);
+    alike(a.losses.share, b.losses.share, SHARE_CHANGE_MIN)
+        && alike(a.losses.memory_s, b.losses.memory_s, 0.2 * a.losses.memory_s)
+        && alike(a.spacing_s, b.spacing_s, 1e-5)
+        && alike(a.time_s, b.time_s, 1e-4)
+        && alike(a.round_s, b.round_s, 1e-4)
+        && alike(a.symbol_s, b.symbol_s, 0.5 * a.symbol_s)
+        && a.group_max == b.group_max
+}
+
+/// All kinds that were used lately.
+#[derive(Debug, Default)]
+pub(super) struct Classes(Vec<Class>);
+
+impl Classes {
+    /// The place of the class of messages of this kind, one of which was handed over; the one unused for longest makes room.
+    pub(super) fn on_message(&mut self, now: Time, kind: Kind) -> usize {
+        let at = match self.0.iter().position(|class| class.kind == kind) {
+            Some(at) => at,
+            None if self.0.len() < MESSAGE_CLASSES_MAX => {
+                self.0.push(Class::new(now, kind));
+                self.0.len() - 1
+            }
+            None => {
+                let oldest = self.0.iter().enumerate().min_by_key(|(_, class)| class.used_at).map_or(0, |(at, _)| at);
+                self.0[oldest] = Class::new(now, kind);
+                oldest
+            }
+        };
+        self.0[at].on_message(now);
+        at
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Class> {
+        self.0.get_mut(at)
+    }
+}

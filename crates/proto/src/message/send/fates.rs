@@ -1,0 +1,112 @@
+//! What became of each datagram with a message's symbol, by the loss runs of reports.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::LOSS_RUNS_MAX;
+use dfcp_wire::feedback::LossRuns;
+
+use super::bursts::Bursts;
+use super::unit::What;
+
+/// A datagram whose fate is unknown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    pub(super) number: u64,
+    pub(super) at: Time,
+    /// The unit by its number.
+    pub(super) unit: u64,
+    pub(super) what: What,
+}
+
+/// Which datagrams a report says did not arrive.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// From the highest down: the lowest number of a run, and the one above its highest.
+    runs: Vec<(u64, u64)>,
+    /// Below this nothing is said.
+    from: u64,
+}
+
+impl Lost {
+    /// What `runs` say, counted down from datagram `highest`.
+    pub(super) fn read(highest: u64, runs: LossRuns<'_>) -> Self {
+        let mut all = Vec::with_capacity(LOSS_RUNS_MAX);
+        let mut above = highest + 1;
+        for run in runs {
+            let end = above.saturating_sub(run.gap.into());
+            let start = end.saturating_sub(run.length.into());
+            all.push((start, end));
+            above = start;
+        }
+        // With fewer runs than a report may have, all others have arrived.
+        let from = if all.len() < LOSS_RUNS_MAX { 0 } else { above };
+        Self { runs: all, from }
+    }
+
+    /// Whether a datagram has arrived; `None` if nothing is said of it.
+    fn has_arrived(&self, number: u64) -> Option<bool> {
+        if number < self.from {
+            return None;
+        }
+        let below = self.runs.partition_point(|&(start, _)| start > number);
+        Some(self.runs.get(below).is_none_or(|&(_, end)| number >= end))
+    }
+}
+
+/// The datagrams under way, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Fates {
+    under_way: VecDeque<UnderWay>,
+    /// The last one whose fate is known: when it left, and whether it was lost.
+    last: Option<(Time, bool)>,
+    pub(super) bursts: Bursts,
+}
+
+impl Fates {
+    pub(super) fn push(&mut self, sent: UnderWay) {
+        self.under_way.push_back(sent);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Takes out the oldest datagram up to `highest`, and whether it has arrived. What a report says nothing of counts as lost: it is
+    /// older than 32 runs of losses.
+    pub(super) fn next(&mut self, highest: u64, lost: &Lost) -> Option<(UnderWay, bool)> {
+        let sent = self.under_way.pop_front_if(|sent| sent.number <= highest)?;
+        let has_arrived = lost.has_arrived(sent.number);
+        if let (Some((at, true)), Some(has_arrived)) = (self.last, has_arrived) {
+            self.bursts.on_loss(sent.at.since(at), !has_arrived);
+        }
+        self.last = has_arrived.map(|has_arrived| (sent.at, !has_arrived));
+        Some((sent, has_arrived.unwrap_or(false)))
+    }
+}
+
+/// How long it takes until the fate of a datagram is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FateTime {
+    mean_s: f64,
+    deviation_s: f64,
+}
+
+impl FateTime {
+    /// It took as long for one that has arrived.
+    pub(super) fn sample(&mut self, took: Duration) {
+        let took_s = took.as_secs_f64();
+        if self.mean_s == 0.0 {
+            (self.mean_s, self.deviation_s) = (took_s, took_s / 8.0);
+            return;
+        }
+        self.deviation_s += ((took_s - self.mean_s).abs() - self.deviation_s) / 32.0;
+        self.mean_s += (took_s - self.mean_s) / 32.0;
+    }
+
+    /// Nearly all take no longer; `before` is what to believe before any.
+    pub(super) fn most(&self, before: Duration) -> Duration {
+        if self.mean_s == 0.0 { before } else { Duration::from_secs_f64(self.mean_s + 2.0 * self.deviation_s) }
+    }
+}

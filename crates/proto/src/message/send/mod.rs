@@ -1,0 +1,474 @@
+//! What is sent of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
+//!
+//! * [`outgoing`]: one message; [`unit`]: those which are planned together; [`classes`]: plans for messages of one kind.
+//! * [`fates`]: what became of each datagram; [`bursts`]: whether losses come together.
+//! * [`ledger`]: what the peer must know to prove what it has.
+
+mod bursts;
+mod classes;
+mod fates;
+mod ledger;
+mod outgoing;
+mod unit;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::random_linear::K_MAX;
+use dfcp_time::Time;
+use dfcp_wire::feedback::{LossRuns, MessageRuns, MessagesState};
+use dfcp_wire::segment::{Message, MessageInfo};
+use dfcp_wire::{MESSAGE_BYTES_MAX, feedback};
+
+use self::classes::{Classes, Conditions, Kind};
+use self::fates::{FateTime, Fates, Lost, UnderWay};
+use self::ledger::Ledger;
+pub(crate) use self::ledger::Proven;
+use self::outgoing::Outgoing;
+use self::unit::{Unit, What};
+use super::plan::chain::LossModel;
+use super::rows::{grouped_bytes_max, symbol_bytes_max};
+use super::{Deadline, MessageError};
+use crate::error::PeerMisbehaved;
+use crate::limits::{MESSAGE_IDS_MAX, MESSAGES_QUEUED_BYTES_MAX, MESSAGES_QUEUED_MAX};
+use crate::stats::SentMessages;
+
+/// A symbol that leaves in the last moment may still wait for others, and for timers.
+const MARGIN: Duration = Duration::from_micros(500);
+/// What is planned for a reliable message as its deadline: time for as many rounds as there are tables for.
+const RELIABLE: Duration = Duration::from_secs(3600);
+
+/// What the session knows of the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathView {
+    /// The least round trip lately, or what the handshake tells.
+    pub(crate) rtt: Duration,
+    pub(crate) smoothed_rtt: Duration,
+    pub(crate) report_interval: Duration,
+    /// How long datagrams wait in queues.
+    pub(crate) queue: Duration,
+    pub(crate) loss: f64,
+    /// What a datagram takes at the session's rate.
+    pub(crate) datagram_time: Duration,
+    /// The most bytes of data in a stream's symbol that packets have room for.
+    pub(crate) symbol_size: usize,
+}
+
+/// A symbol which is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessageSymbol {
+    pub(crate) segment: Message,
+    pub(crate) payload_bytes: usize,
+    unit: u64,
+    what: What,
+    is_source: bool,
+}
+
+/// A message which waits for its turn.
+#[derive(Debug)]
+struct Queued {
+    class: usize,
+    message: Outgoing,
+    is_grouped: bool,
+    created: Time,
+}
+
+/// The sending side of a session's messages.
+#[derive(Debug)]
+pub(crate) struct SendMessages {
+    kernel: Kernel,
+    proofs: bool,
+    queue: VecDeque<Queued>,
+    queued_bytes: usize,
+    classes: Classes,
+    /// Units that are not done, by their numbers; `None` are those which are.
+    units: VecDeque<Option<Unit>>,
+    first_unit: u64,
+    /// Units which owe symbols, and when units must be looked at.
+    owing: Vec<u64>,
+    wakes: BTreeSet<(Time, u64)>,
+    fates: Fates,
+    fate_time: FateTime,
+    ledger: Ledger,
+    stats: SentMessages,
+}
+
+impl SendMessages {
+    pub(crate) fn new(kernel: Kernel, proofs: bool) -> Self {
+        Self {
+            kernel,
+            proofs,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            classes: Classes::default(),
+            units: VecDeque::new(),
+            first_unit: 0,
+            owing: Vec::new(),
+            wakes: BTreeSet::new(),
+            fates: Fates::default(),
+            fate_time: FateTime::default(),
+            ledger: Ledger::new(kernel, proofs),
+            stats: SentMessages::default(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> SentMessages {
+        SentMessages { burst: Duration::from_secs_f64(self.fates.bursts.memory_s()), ..self.stats }
+    }
+
+    /// Whether the fate of a datagram is unknown, or a message waits.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !self.fates.is_empty() || !self.queue.is_empty()
+    }
+
+    // ---- handing over ----
+
+    /// Takes a message; `secret` draws one where there are proofs.
+    ///
+    /// # Errors
+    /// It is too long, or there is no room.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        deadline: Deadline,
+        path: &PathView,
+        mut secret: impl FnMut() -> u32,
+    ) -> Result<(), MessageError> {
+        let symbol_max = symbol_bytes_max(path.symbol_size);
+        let k = bytes.len().div_ceil(symbol_max.max(1)).max(1);
+        if bytes.len() > MESSAGE_BYTES_MAX as usize || k > K_MAX {
+            return Err(MessageError::TooLong { bytes: bytes.len() });
+        }
+        self.drop_expired(now);
+        if self.queue.len() >= MESSAGES_QUEUED_MAX || self.queued_bytes + bytes.len() > MESSAGES_QUEUED_BYTES_MAX {
+            return Err(MessageError::Full);
+        }
+        let is_reliable = deadline.within.is_none();
+        let is_grouped = !is_reliable && bytes.len() <= grouped_bytes_max(path.symbol_size);
+        let within = deadline.within.unwrap_or(RELIABLE);
+        let kind = Kind { within, lost_max: deadline.lost_max(), k, may_be_grouped: is_grouped };
+        let class = self.classes.on_message(now, kind);
+        let (rows, symbol_bytes) = Outgoing::lay_out(bytes, k, self.proofs.then_some(&mut secret));
+        // Half of the least round trip is what no clock can tell ([message-7]).
+        let left = within.saturating_sub(path.rtt / 2);
+        let lifetime_us = match deadline.within {
+            Some(_) => u32::try_from(left.as_micros()).unwrap_or(u32::MAX).min(Message::LIFETIME_UNLIMITED - 1),
+            None => Message::LIFETIME_UNLIMITED,
+        };
+        let send_by = if is_reliable { Time::MAX } else { now + left.saturating_sub(path.queue + MARGIN) };
+        let info = MessageInfo { k: k as u16, length_bytes: bytes.len() as u32 };
+        let message =
+            Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
+        self.queued_bytes += bytes.len();
+        self.stats.accepted += 1;
+        self.queue.push_back(Queued { class, message, is_grouped, created: now });
+        Ok(())
+    }
+
+    /// Messages whose time is over before they were begun.
+    fn drop_expired(&mut self, now: Time) {
+        let (queued_bytes, expired) = (&mut self.queued_bytes, &mut self.stats.expired_unsent);
+        self.queue.retain(|queued| {
+            let is_over = queued.message.is_over(now) || queued.message.lifetime_us == 0;
+            if is_over {
+                *queued_bytes -= queued.message.info.length_bytes as usize;
+                *expired += 1;
+            }
+            !is_over
+        });
+    }
+
+    // ---- sending ----
+
+    /// The next symbol to send at `now`, without regard to the rate.
+    pub(crate) fn next(&mut self, now: Time, path: &PathView) -> Option<MessageSymbol> {
+        self.wake(now, path);
+        loop {
+            if let Some(symbol) = self.next_owed(now) {
+                return Some(symbol);
+            }
+            if !self.begin_next(now, path) {
+                return None;
+            }
+        }
+    }
+
+    /// The symbol of the unit whose message has the least time.
+    fn next_owed(&mut self, now: Time) -> Option<MessageSymbol> {
+        loop {
+            let due = self.owing.iter().filter_map(|&number| {
+                let unit = self.unit(number)?;
+                (unit.next_at <= now).then(|| (unit.urgency(), number))
+            });
+            let (_, number) = due.min()?;
+            let proofs = self.proofs;
+            let unit = self.unit_mut(number)?;
+            let planned = unit.next(now).and_then(|what| Some((what, unit.segment(now, what, proofs)?)));
+            match planned {
+                Some((what, (segment, payload_bytes))) => {
+                    let is_source = matches!(segment.coverage, dfcp_wire::segment::Coverage::One(info) if segment.esi < info.k.into());
+                    return Some(MessageSymbol { segment, payload_bytes, unit: number, what, is_source });
+                }
+                None => self.owing.retain(|&owing| owing != number),
+            }
+        }
+    }
+
+    /// Begins the next message; `false` if there is none, or the peer may not remember the oldest if it is begun.
+    fn begin_next(&mut self, now: Time, path: &PathView) -> bool {
+        self.drop_expired(now);
+        let oldest = self.units.iter().flatten().next().and_then(Unit::first_id);
+        let id = self.ledger.next_id();
+        let is_too_far = oldest.is_some_and(|oldest| id - u64::from(oldest) >= MESSAGE_IDS_MAX as u64 / 2);
+        let Ok(id) = u32::try_from(id) else { return false };
+        if is_too_far {
+            return false;
+        }
+        let Some(Queued { class, mut message, is_grouped, created }) = self.queue.pop_front() else { return false };
+        message.id = id;
+        self.queued_bytes -= message.info.length_bytes as usize;
+        self.ledger.begin(message.secrets(), message.k(), message.symbol_bytes);
+        self.stats.begun += 1;
+        let number = self.unit_for(now, class, is_grouped, &message, created, path);
+        let round = self.round(path);
+        if let Some(unit) = self.unit_mut(number) {
+            let is_last = unit.add(now, message);
+            if is_last {
+                self.close(now, number, class);
+            }
+        }
+        self.owe(number);
+        self.note_wake(now, number, round);
+        true
+    }
+
+    /// The open unit that takes the message, or a new one.
+    fn unit_for(
+        &mut self,
+        now: Time,
+        class_at: usize,
+        is_grouped: bool,
+        message: &Outgoing,
+        created: Time,
+        path: &PathView,
+    ) -> u64 {
+        let open = self.classes.get_mut(class_at).and_then(|class| class.open_unit);
+        if let Some(number) = open.filter(|_| is_grouped)
+            && self.unit(number).is_some_and(|unit| unit.is_open(now))
+        {
+            return number;
+        }
+        let left = if message.is_reliable { RELIABLE } else { message.send_by.since(created) };
+        let conditions = Conditions {
+            losses: LossModel { share: path.loss, memory_s: self.fates.bursts.memory_s() },
+            time_s: left.as_secs_f64(),
+            round_s: self.round(path).as_secs_f64(),
+            symbol_s: path.datagram_time.as_secs_f64(),
+        };
+        let number = self.first_unit + self.units.len() as u64;
+        if let Some(class) = self.classes.get_mut(class_at) {
+            let policy = class.next_policy(now, &conditions);
+            class.open_unit = is_grouped.then_some(number);
+            self.units.push_back(Some(Unit::new(now, policy)));
+        }
+        number
+    }
+
+    fn close(&mut self, now: Time, number: u64, class: usize) {
+        if let Some(unit) = self.unit_mut(number) {
+            unit.close(now);
+        }
+        if let Some(class) = self.classes.get_mut(class)
+            && class.open_unit == Some(number)
+        {
+            class.open_unit = None;
+        }
+    }
+
+    /// Units whose time has come: they are closed, or send what may be their last.
+    fn wake(&mut self, now: Time, path: &PathView) {
+        let round = self.round(path);
+        while let Some(&(at, number)) = self.wakes.first()
+            && at <= now
+        {
+            self.wakes.pop_first();
+            let Some(unit) = self.unit_mut(number) else { continue };
+            if !unit.is_closed() {
+                unit.close(now);
+            } else if !unit.owes() {
+                unit.plan_round(now, round);
+            }
+            self.owe(number);
+            self.settle(now, number, round, Some(at));
+        }
+    }
+
+    /// Writes a symbol's payload; `out` has room for it, and no more.
+    pub(crate) fn write(&mut self, symbol: &MessageSymbol, out: &mut [u8]) -> bool {
+        let (kernel, proofs) = (self.kernel, self.proofs);
+        self.unit_mut(symbol.unit).is_some_and(|unit| unit.write(kernel, symbol.what, proofs, out))
+    }
+
+    /// A symbol has left as datagram `number`.
+    pub(crate) fn on_sent(&mut self, now: Time, symbol: &MessageSymbol, number: u64, path: &PathView) {
+        self.stats.datagrams += 1;
+        self.stats.source_symbols += u64::from(symbol.is_source);
+        let round = self.round(path);
+        if let Some(unit) = self.unit_mut(symbol.unit) {
+            unit.on_sent(now, symbol.what);
+            if !unit.owes() {
+                self.owing.retain(|&owing| owing != symbol.unit);
+                self.note_wake(now, symbol.unit, round);
+            }
+        }
+        self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what });
+    }
+
+    /// When [`next`](Self::next) may have something; `asked` is when it had nothing last.
+    pub(crate) fn next_timeout(&self, asked: Time) -> Option<Time> {
+        let wake = self.wakes.first().map(|&(at, _)| at);
+        let owed = self.owing.iter().filter_map(|&number| Some(self.unit(number)?.next_at)).filter(|&at| at > asked).min();
+        wake.into_iter().chain(owed).min()
+    }
+
+    // ---- reports ----
+
+    /// A report has come that names datagrams up to `highest`, which did not arrive where `runs` say so.
+    pub(crate) fn on_report(&mut self, now: Time, highest: u64, runs: Option<LossRuns<'_>>, path: &PathView) {
+        let Some(runs) = runs else { return };
+        let lost = Lost::read(highest, runs);
+        let round = self.round(path);
+        let mut touched = Vec::new();
+        let mut is_first = true;
+        while let Some((sent, has_arrived)) = self.fates.next(highest, &lost) {
+            if has_arrived && is_first {
+                // The one that waited longest for this report.
+                self.fate_time.sample(now.since(sent.at));
+                is_first = false;
+            }
+            if let Some(unit) = self.unit_mut(sent.unit) {
+                unit.on_fate(sent.what, has_arrived);
+                if touched.last() != Some(&sent.unit) {
+                    touched.push(sent.unit);
+                }
+            }
+        }
+        self.fates.bursts.judge(path.loss);
+        for number in touched {
+            let Some(unit) = self.unit_mut(number) else { continue };
+            if unit.is_known() {
+                unit.plan_round(now, round);
+            }
+            self.owe(number);
+            self.settle(now, number, round, None);
+        }
+    }
+
+    /// Takes in what a report says of messages. Returns what it newly proves.
+    ///
+    /// # Errors
+    /// It says what no correct peer says.
+    pub(crate) fn take_record(
+        &mut self,
+        now: Time,
+        state: MessagesState,
+        runs: &MessageRuns<'_>,
+    ) -> Result<Proven, PeerMisbehaved> {
+        let mut complete = Vec::new();
+        let proven = self.ledger.take(state, runs, |id| complete.push(id))?;
+        self.stats.complete += proven.messages;
+        for id in complete {
+            let holder = self.units.iter_mut().flatten().find(|unit| unit.holds(id));
+            if let Some(unit) = holder {
+                unit.on_proven(id);
+            }
+        }
+        self.forget_done(now);
+        Ok(proven)
+    }
+
+    // ---- units ----
+
+    fn round(&self, path: &PathView) -> Duration {
+        self.fate_time.most(path.smoothed_rtt + path.report_interval)
+    }
+
+    fn unit(&self, number: u64) -> Option<&Unit> {
+        self.units.get(number.checked_sub(self.first_unit)? as usize)?.as_ref()
+    }
+
+    fn unit_mut(&mut self, number: u64) -> Option<&mut Unit> {
+        self.units.get_mut(number.checked_sub(self.first_unit)? as usize)?.as_mut()
+    }
+
+    fn owe(&mut self, number: u64) {
+        let owes = self.unit(number).is_some_and(Unit::owes);
+        if owes && !self.owing.contains(&number) {
+            self.owing.push(number);
+        }
+    }
+
+    /// Lets go of a unit that is done; else it is looked at again in time, later than `after`.
+    fn settle(&mut self, now: Time, number: u64, round: Duration, after: Option<Time>) {
+        if self.unit(number).is_some_and(|unit| unit.is_done(now)) {
+            self.remove(number);
+            return;
+        }
+        let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, round)) else { return };
+        // What has had its last chance is looked at once more, when it is over.
+        let at = if after.is_some_and(|after| at <= after) { at.max(now) + Duration::from_millis(1) } else { at };
+        self.wakes.insert((at, number));
+    }
+
+    fn note_wake(&mut self, now: Time, number: u64, round: Duration) {
+        if let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, round)) {
+            self.wakes.insert((at, number));
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(at) = number.checked_sub(self.first_unit) else { return };
+        if let Some(unit) = self.units.get_mut(at as usize) {
+            *unit = None;
+        }
+        self.owing.retain(|&owing| owing != number);
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.units.front().is_some_and(Option::is_none) {
+            self.units.pop_front();
+            self.first_unit += 1;
+        }
+    }
+
+    fn forget_done(&mut self, now: Time) {
+        for unit in &mut self.units {
+            if unit.as_ref().is_some_and(|unit| unit.is_closed() && unit.is_done(now)) {
+                *unit = None;
+            }
+        }
+        let (units, first) = (&self.units, self.first_unit);
+        self.owing.retain(|&number| {
+            number.checked_sub(first).and_then(|at| units.get(at as usize)).is_some_and(Option::is_some)
+        });
+        self.trim();
+    }
+}
+
+/// The records of a report which speak of messages and losses.
+pub(crate) fn records<'a>(
+    records: &feedback::Records<'a>,
+) -> (Option<LossRuns<'a>>, Option<(MessagesState, MessageRuns<'a>)>) {
+    let (mut losses, mut messages) = (None, None);
+    for record in records.clone() {
+        match record {
+            feedback::Record::LossRuns(runs) => losses = Some(runs),
+            feedback::Record::Messages(state, runs) => messages = Some((state, runs)),
+            _ => {}
+        }
+    }
+    (losses, messages)
+}

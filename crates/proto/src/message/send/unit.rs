@@ -1,0 +1,352 @@
+//! Messages which are planned together: one by itself, or a group of neighbours that repair symbols cover.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dfcp_fountain::kernel::Kernel;
+use dfcp_fountain::random_linear::{Encoder, K_MAX};
+use dfcp_time::Time;
+use dfcp_wire::MESSAGE_SYMBOLS_MAX;
+use dfcp_wire::segment::{Coverage, Message, MessageGroup};
+
+use super::outgoing::Outgoing;
+use crate::message::plan::Policy;
+use crate::message::plan::rounds::ROUNDS_MAX;
+use crate::message::rows::{group_shape, row_bytes};
+
+/// Which symbol of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Symbol `esi` of the message at this place.
+    Own { place: usize, esi: u32 },
+    /// A repair symbol over all messages.
+    Group { esi: u32 },
+}
+
+/// What is known of a message's own symbols.
+#[derive(Debug)]
+struct Progress {
+    message: Outgoing,
+    /// Symbols of its own which have arrived, and whose fate is unknown.
+    arrived: usize,
+    unknown: usize,
+    last_sent: Time,
+    next_esi: u32,
+    /// The peer has proven it.
+    is_proven: bool,
+}
+
+impl Progress {
+    fn is_missing(&self) -> bool {
+        !self.is_proven && self.arrived < self.message.k()
+    }
+}
+
+/// Messages that are planned together.
+#[derive(Debug)]
+pub(super) struct Unit {
+    policy: Arc<Policy>,
+    messages: Vec<Progress>,
+    pub(super) closes_at: Time,
+    is_closed: bool,
+    /// Repair symbols over all that have arrived, and whose fate is unknown.
+    repairs_arrived: usize,
+    repairs_unknown: usize,
+    next_esi: u32,
+    last_sent: Time,
+    owed: VecDeque<What>,
+    pub(super) next_at: Time,
+    gap: Duration,
+    /// What repair symbols are made of, once there are some.
+    rows: Vec<u8>,
+    row_bytes: usize,
+}
+
+impl Unit {
+    pub(super) fn new(now: Time, policy: Arc<Policy>) -> Self {
+        Self {
+            closes_at: now + Duration::from_secs_f64(policy.close_s.clamp(0.0, 1e6)),
+            policy,
+            messages: Vec::new(),
+            is_closed: false,
+            repairs_arrived: 0,
+            repairs_unknown: 0,
+            next_esi: 0,
+            last_sent: now,
+            owed: VecDeque::new(),
+            next_at: now,
+            gap: Duration::ZERO,
+            rows: Vec::new(),
+            row_bytes: 0,
+        }
+    }
+
+    // ---- its messages ----
+
+    /// Whether it takes another message.
+    pub(super) fn is_open(&self, now: Time) -> bool {
+        !self.is_closed && now < self.closes_at
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Takes in a message, whose source symbols are owed. Returns whether it is the last one.
+    pub(super) fn add(&mut self, now: Time, message: Outgoing) -> bool {
+        let place = self.messages.len();
+        self.owed.extend((0..message.k() as u32).map(|esi| What::Own { place, esi }));
+        let next_esi = message.k() as u32;
+        self.messages.push(Progress { message, arrived: 0, unknown: 0, last_sent: now, next_esi, is_proven: false });
+        self.next_at = now;
+        self.gap = Duration::ZERO;
+        self.messages.len() >= self.policy.group.min(K_MAX)
+    }
+
+    fn is_single(&self) -> bool {
+        self.messages.len() == 1
+    }
+
+    pub(super) fn first_id(&self) -> Option<u32> {
+        self.messages.first().map(|progress| progress.message.id)
+    }
+
+    /// Whether this message is one of it.
+    pub(super) fn holds(&self, id: u32) -> bool {
+        let count = self.messages.len() as u32;
+        self.first_id().and_then(|first| id.checked_sub(first)).is_some_and(|place| place < count)
+    }
+
+    /// No message joins it any more: what is sent in advance follows.
+    pub(super) fn close(&mut self, now: Time) {
+        self.is_closed = true;
+        self.next_esi = (self.messages.len() * self.messages.first().map_or(1, |first| first.message.k())) as u32;
+        // Of fewer messages than were expected, as large a part.
+        let repairs = (self.policy.repairs * self.messages.len()).div_ceil(self.policy.group.max(1));
+        self.gap = Duration::from_secs_f64(self.policy.repair_gap_s.clamp(0.0, 1e3));
+        if self.owed.is_empty() {
+            self.next_at = now + self.gap.min(Duration::from_secs(1)).mul_f64(if self.gap > FINE { 1.0 } else { 0.0 });
+        }
+        self.owe(repairs);
+    }
+
+    fn owe(&mut self, symbols: usize) {
+        for _ in 0..symbols {
+            let what = if self.is_single() { self.next_own(0) } else { self.next_group() };
+            self.owed.extend(what);
+        }
+    }
+
+    fn next_own(&mut self, place: usize) -> Option<What> {
+        let progress = self.messages.get_mut(place)?;
+        let esi = progress.next_esi;
+        progress.next_esi += 1;
+        (esi < MESSAGE_SYMBOLS_MAX).then_some(What::Own { place, esi })
+    }
+
+    fn next_group(&mut self) -> Option<What> {
+        let esi = self.next_esi;
+        self.next_esi += 1;
+        (esi < MESSAGE_SYMBOLS_MAX).then_some(What::Group { esi })
+    }
+
+    // ---- what is sent ----
+
+    /// Whether it has a symbol to send now or later.
+    pub(super) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// The next symbol, unless all that it could help has come or is over.
+    pub(super) fn next(&mut self, now: Time) -> Option<What> {
+        while let Some(&what) = self.owed.front() {
+            let is_of_use = match what {
+                What::Own { place, .. } => self.messages.get(place).is_some_and(|it| !it.is_proven && !it.message.is_over(now)),
+                What::Group { .. } => {
+                    // A receiver refuses what is as old as the first message's lifetime.
+                    self.messages.first().is_some_and(|first| !first.message.is_over(now))
+                        && self.messages.iter().any(Progress::is_missing)
+                }
+            };
+            if is_of_use {
+                return Some(what);
+            }
+            self.owed.pop_front();
+        }
+        None
+    }
+
+    /// The deadline of the next symbol: the earliest of what may be missing.
+    pub(super) fn urgency(&self) -> Time {
+        let missing = self.messages.iter().filter(|progress| progress.is_missing());
+        missing.map(|progress| progress.message.send_by).min().unwrap_or(Time::MAX)
+    }
+
+    /// The segment of a symbol, and its payload's bytes.
+    pub(super) fn segment(&mut self, now: Time, what: What, proofs: bool) -> Option<(Message, usize)> {
+        let place = if let What::Own { place, .. } = what { place } else { 0 };
+        let message = &self.messages.get(place)?.message;
+        let clock_us = (now.as_ns() / 1_000) as u32;
+        let age_us = clock_us.wrapping_sub(message.created_us());
+        let (id, lifetime_us) = (message.id, message.lifetime_us);
+        let (esi, coverage, bytes) = match what {
+            What::Own { esi, .. } => (esi, Coverage::One(message.info), message.symbol_bytes),
+            What::Group { esi } => {
+                let lengths = self.messages.iter().map(|it| row_bytes(it.message.info.length_bytes as usize, proofs));
+                self.row_bytes = lengths.max()?;
+                let count = self.messages.len() as u16;
+                (esi, Coverage::Several(MessageGroup { count, source_symbols: count }), self.row_bytes)
+            }
+        };
+        let segment = Message { id, esi, coverage, clock_us, age_us, lifetime_us };
+        segment.check().is_ok().then_some((segment, bytes))
+    }
+
+    /// Writes a symbol's payload.
+    pub(super) fn write(&mut self, kernel: Kernel, what: What, proofs: bool, out: &mut [u8]) -> bool {
+        match what {
+            What::Own { place, esi } => {
+                self.messages.get(place).is_some_and(|progress| progress.message.write_symbol(kernel, esi, out))
+            }
+            What::Group { esi } => {
+                if self.rows.is_empty() {
+                    self.rows.resize(self.messages.len() * self.row_bytes, 0);
+                    for (progress, row) in self.messages.iter().zip(self.rows.chunks_exact_mut(self.row_bytes)) {
+                        progress.message.write_row(proofs, row);
+                    }
+                }
+                let encoder = group_shape(self.messages.len(), self.row_bytes)
+                    .and_then(|shape| Encoder::new(kernel, shape, &self.rows).ok());
+                encoder.is_some_and(|encoder| encoder.write_symbol(esi, out).is_ok())
+            }
+        }
+    }
+
+    /// A symbol has left.
+    pub(super) fn on_sent(&mut self, now: Time, what: What) {
+        self.owed.pop_front();
+        self.last_sent = now;
+        self.next_at = now + self.gap;
+        match what {
+            What::Own { place, .. } => {
+                if let Some(progress) = self.messages.get_mut(place) {
+                    progress.unknown += 1;
+                    progress.last_sent = now;
+                }
+            }
+            What::Group { .. } => self.repairs_unknown += 1,
+        }
+    }
+
+    // ---- what becomes of it ----
+
+    /// The fate of a symbol is known.
+    pub(super) fn on_fate(&mut self, what: What, has_arrived: bool) {
+        let (unknown, arrived) = match what {
+            What::Own { place, .. } => match self.messages.get_mut(place) {
+                Some(progress) => (&mut progress.unknown, &mut progress.arrived),
+                None => return,
+            },
+            What::Group { .. } => (&mut self.repairs_unknown, &mut self.repairs_arrived),
+        };
+        *unknown = unknown.saturating_sub(1);
+        *arrived += usize::from(has_arrived);
+    }
+
+    /// The peer has proven that it has the message.
+    pub(super) fn on_proven(&mut self, id: u32) {
+        if let Some(progress) = self.messages.iter_mut().find(|progress| progress.message.id == id) {
+            progress.is_proven = true;
+        }
+    }
+
+    /// Whether the fate of all that was sent is known, and nothing is owed.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_closed
+            && self.owed.is_empty()
+            && self.repairs_unknown == 0
+            && self.messages.iter().all(|progress| progress.is_proven || progress.unknown == 0)
+    }
+
+    /// Whether nothing more can or need be done for any of its messages.
+    pub(super) fn is_done(&self, now: Time) -> bool {
+        self.messages.iter().all(|progress| progress.is_proven || progress.message.is_over(now))
+    }
+
+    /// The fate of all is known, or it is the last moment to act without: plans what follows. `round` is how long it takes until a
+    /// symbol's fate is known.
+    pub(super) fn plan_round(&mut self, now: Time, round: Duration) {
+        let is_overdue = |sent: Time| now >= sent + round;
+        let repairs_late = self.repairs_unknown > 0 && !is_overdue(self.last_sent);
+        let in_flight = if repairs_late { self.repairs_unknown } else { 0 };
+        let (mut missing, mut is_any_over) = (Vec::new(), false);
+        for (place, progress) in self.messages.iter().enumerate().filter(|(_, progress)| progress.is_missing()) {
+            let is_waited_for = progress.unknown > 0 && !is_overdue(progress.last_sent);
+            if progress.message.is_over(now) {
+                is_any_over = true;
+            } else if !is_waited_for || progress.message.k() > 1 {
+                missing.push(place);
+            }
+        }
+        let Some(&first) = missing.first() else { return };
+        self.next_at = now;
+        if self.is_single() {
+            let Some(progress) = self.messages.first() else { return };
+            let deficit = progress.message.k().saturating_sub(progress.arrived);
+            let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
+            let rounds = self.rounds_left(now, first, round);
+            let symbols = self.policy.rounds.symbols(rounds, deficit).saturating_sub(under_way);
+            self.set_gap(rounds);
+            return self.owe(symbols);
+        }
+        if is_any_over {
+            // Repair symbols over all would have to make up for those, too.
+            for place in missing {
+                let rounds = self.rounds_left(now, place, round);
+                for _ in 0..self.policy.rounds.symbols(rounds, 1) {
+                    let what = self.next_own(place);
+                    self.owed.extend(what);
+                }
+                self.set_gap(rounds);
+            }
+            return;
+        }
+        let deficit = missing.len().saturating_sub(self.repairs_arrived);
+        let rounds = self.rounds_left(now, first, round);
+        let symbols = self.policy.rounds.symbols(rounds, deficit).saturating_sub(in_flight);
+        self.set_gap(rounds);
+        self.owe(symbols);
+    }
+
+    fn set_gap(&mut self, rounds: usize) {
+        let gap_s = if rounds > 1 { 0.0 } else { self.policy.last_gap_s };
+        self.gap = Duration::from_secs_f64(gap_s.clamp(0.0, 1e3));
+    }
+
+    /// How many rounds can be sent for a message, with the one at hand.
+    fn rounds_left(&self, now: Time, place: usize, round: Duration) -> usize {
+        let Some(progress) = self.messages.get(place) else { return 1 };
+        if progress.message.is_reliable {
+            return ROUNDS_MAX;
+        }
+        let left = progress.message.send_by.since(now);
+        1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
+    }
+
+    /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
+    pub(super) fn wake_at(&self, now: Time, round: Duration) -> Option<Time> {
+        if !self.is_closed {
+            return Some(self.closes_at);
+        }
+        let missing = self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
+        let chances = missing.map(|progress| {
+            let patience = progress.last_sent.max(self.last_sent) + round * 4;
+            if progress.message.is_reliable { patience } else { progress.message.send_by }
+        });
+        chances.min()
+    }
+}
+
+/// Below this a gap is nothing but the time that a datagram takes.
+const FINE: Duration = Duration::from_micros(500);

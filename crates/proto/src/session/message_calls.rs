@@ -1,0 +1,50 @@
+//! What the application does with the messages of a session (`spec/protocol.md` §3.2).
+
+use dfcp_time::Time;
+
+use crate::message::{Deadline, MessageError, ReceivedMessage};
+use crate::session::open::messages::Messages as Both;
+use crate::session::{Phase, Session};
+
+/// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
+/// and in time, or not at all.
+#[derive(Debug)]
+pub struct Messages<'a>(pub(crate) &'a mut Session);
+
+impl Messages<'_> {
+    /// Hands a message over, of 0 to 262 144 bytes. As few datagrams are sent for it as make it come in time with the deadline's
+    /// target probability; what misses its deadline is neither sent nor waited for.
+    ///
+    /// # Errors
+    /// [`MessageError::TooLong`]; [`MessageError::Full`] if more wait than there is room for; [`MessageError::NotOpen`] before the
+    /// handshake is done, [`MessageError::Ended`] after the session's end, and [`MessageError::NotTaken`] if not both ends permit messages.
+    pub fn send(&mut self, now: Time, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
+        let Session { common, phase } = &mut *self.0;
+        let open = match phase {
+            Phase::Open(open) => open,
+            Phase::Opening(_) => return Err(MessageError::NotOpen),
+            Phase::Closed(_) => return Err(MessageError::Ended),
+        };
+        let path = open.path_view(common);
+        let Some(messages) = &mut common.messages else { return Err(MessageError::NotTaken) };
+        let streams = &mut common.streams.send;
+        messages.send.send(now, message, deadline, &path, || streams.draw_secret())?;
+        open.may_send = true;
+        Ok(())
+    }
+
+    /// The next message that has come in time, in the order of arrival; [`Event::Message`](crate::Event::Message) tells that there may be one.
+    pub fn receive(&mut self) -> Option<ReceivedMessage> {
+        self.both_mut()?.recv.read()
+    }
+
+    /// Whether both ends permit messages, as far as is known.
+    #[must_use]
+    pub fn are_taken(&self) -> bool {
+        self.0.common.messages.is_some()
+    }
+
+    fn both_mut(&mut self) -> Option<&mut Both> {
+        self.0.common.messages.as_deref_mut()
+    }
+}

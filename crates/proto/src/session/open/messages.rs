@@ -1,0 +1,208 @@
+//! Messages of an open session: before streams, up to their share of the rate (`spec/protocol.md` \[message-11\]).
+
+use std::time::Duration;
+
+use dfcp_time::Time;
+use dfcp_wire::DatagramBuffer;
+use dfcp_wire::feedback::{Records, Report, ReportWriter};
+use dfcp_wire::segment::{Coverage, Message, Segment};
+
+use crate::message::recv::RecvMessages;
+use crate::message::send::{PathView, Proven, SendMessages, records};
+use crate::path::arrivals::expand;
+use crate::path::credit::Spending;
+use crate::path::in_flight::{Carried, Sent};
+use crate::session::common::Common;
+use crate::session::link::EmitError;
+use crate::session::open::Open;
+use crate::shared::events::EventKind;
+use crate::shared::{Data, PushError};
+
+/// What of their share of the rate messages may have saved up.
+const SAVED: Duration = Duration::from_millis(10);
+
+/// Both directions' messages.
+#[derive(Debug)]
+pub(in crate::session) struct Messages {
+    pub(in crate::session) send: SendMessages,
+    pub(in crate::session) recv: RecvMessages,
+    share: Share,
+    /// What the peer has proven to have of them.
+    pub(in crate::session) proven: Proven,
+}
+
+impl Messages {
+    pub(in crate::session) fn new(common: &Common) -> Self {
+        let (kernel, proofs) = (dfcp_fountain::kernel::Kernel::detect(), common.link.is_sealed);
+        Self {
+            send: SendMessages::new(kernel, proofs),
+            recv: RecvMessages::new(kernel, proofs, common.symbol_size.into()),
+            share: Share::default(),
+            proven: Proven::default(),
+        }
+    }
+}
+
+/// What messages may take of the session's rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// Until then they have used up what they may.
+    used_until: Time,
+}
+
+impl Share {
+    /// When the next datagram may leave.
+    fn ready_at(self) -> Time {
+        self.used_until - SAVED
+    }
+
+    /// A datagram of as many bits leaves now, and messages may take `bps`.
+    fn on_sent(&mut self, now: Time, bits: u64, bps: u64) {
+        let took = Duration::from_nanos(bits.saturating_mul(1_000_000_000) / bps.max(1));
+        self.used_until = self.used_until.max(now) + took;
+    }
+}
+
+impl Open {
+    /// What the planning of messages needs to know.
+    pub(in crate::session) fn path_view(&self, common: &Common) -> PathView {
+        let flight = &common.streams.send.flight;
+        let packet_bits = u64::from(self.packet_size.bytes()) * 8;
+        let datagram_ns = self.pacer.rate_bps().map_or(0, |bps| packet_bits * 1_000_000_000 / bps.max(1));
+        PathView {
+            rtt: flight.least_rtt().unwrap_or_else(|| common.rtt.smoothed()),
+            smoothed_rtt: common.rtt.smoothed(),
+            report_interval: common.rtt.report_interval(),
+            queue: flight.queue_delay().unwrap_or_default(),
+            loss: flight.loss().now(),
+            datagram_time: Duration::from_nanos(datagram_ns),
+            symbol_size: common.streams.send.packet_symbol_size(),
+        }
+    }
+
+    /// The next datagram with a message's symbol, if one is due and may be sent.
+    pub(super) fn next_message(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        out: &mut DatagramBuffer,
+    ) -> Result<Option<Data>, EmitError> {
+        if common.messages.is_none() || !self.may_send_message(now, common) {
+            return Ok(None);
+        }
+        let path = self.path_view(common);
+        let Some(messages) = &mut common.messages else { return Ok(None) };
+        let symbol = messages.send.next(now, &path);
+        let flight = &mut common.streams.send.flight;
+        if !messages.send.is_under_way() {
+            flight.forget_messages();
+        }
+        let Some(symbol) = symbol else { return Ok(None) };
+        let is_full = self.rate_control.as_ref().is_some_and(|control| flight.len() >= control.in_flight_max());
+        let is_blocked = is_full || flight.is_blocked(now, &common.rtt);
+        let is_probe = is_blocked && now >= flight.probe_at(&common.rtt, Spending::Freely);
+        if is_blocked && !is_probe {
+            return Ok(None);
+        }
+        let k = match symbol.segment.coverage {
+            Coverage::One(info) => info.k,
+            Coverage::Several(group) => group.source_symbols,
+        };
+        self.begin_rate_control(now, common, k);
+        let Common { link, messages: Some(messages), .. } = common else { return Ok(None) };
+        let mut numbered = link.begin(&Segment::Message(symbol.segment), out);
+        if !messages.send.write(&symbol, numbered.draft.payload(symbol.payload_bytes)?) {
+            return Err(EmitError::Code);
+        }
+        let number = numbered.number;
+        messages.send.on_sent(now, &symbol, number, &path);
+        common.streams.send.flight.on_sent(Sent { number, what: Carried::Message, at: now }, is_probe);
+        let length = link.complete(numbered)?;
+        let ip_bytes = common.ip_bytes(length, 0);
+        if let (Some(bps), Some(messages)) = (self.pacer.rate_bps(), &mut common.messages) {
+            let bps = bps / 100 * u64::from(common.config.message_share_percent);
+            messages.share.on_sent(now, ip_bytes * 8, bps);
+        }
+        self.on_data_sent(now, common, ip_bytes);
+        Ok(Some(Data { length, elided_bytes: 0 }))
+    }
+
+    /// Whether credit and share permit it.
+    fn may_send_message(&self, now: Time, common: &Common) -> bool {
+        let is_ready = common.messages.as_ref().is_some_and(|messages| messages.share.ready_at() <= now);
+        is_ready
+            && match self.spending(common) {
+                Spending::Freely | Spending::Needed => true,
+                // What is proven next may be a block, or a message if there is none.
+                Spending::OldestBlock => common.streams.send.is_idle(),
+                Spending::Trickle { not_before } => common.streams.send.is_idle() && now >= not_before,
+            }
+    }
+
+    /// When a message may be due that was not at `asked`.
+    pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
+        let messages = common.messages.as_ref()?;
+        let at = messages.send.next_timeout(asked)?;
+        let ready = if self.pacer.rate_bps().is_some() { messages.share.ready_at() } else { at };
+        Some(at.max(ready))
+    }
+
+    /// A datagram of a message has come.
+    pub(super) fn take_message(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        (segment, number): (&Message, u64),
+        payload: &[u8],
+    ) -> Result<(), PushError> {
+        common.streams.send.flight.on_data();
+        // The peer may have time for one more round.
+        if common.link.arrivals.has_gap() {
+            self.reporter.on_urgent(now);
+        } else {
+            self.reporter.on_arrival(now);
+        }
+        let Common { messages: Some(messages), streams, events, .. } = common else { return Ok(()) };
+        let was_readable = messages.recv.is_readable();
+        messages.recv.push(now, number, segment, payload, streams.recv.memory())?;
+        if !was_readable && messages.recv.is_readable() {
+            events.push(EventKind::Message);
+        }
+        Ok(())
+    }
+
+    /// Writes what a report says of datagrams that did not come, and of messages.
+    pub(super) fn write_message_records(common: &mut Common, highest: u32, writer: &mut ReportWriter<'_>) {
+        let Common { messages: Some(messages), link, .. } = common else { return };
+        let highest = link.arrivals.expand(highest);
+        // Nothing is written of what has no room.
+        let _written = writer.loss_runs(link.arrivals.loss_runs(highest));
+        let room = writer.room_bytes() / 2;
+        messages.recv.write_record(writer, room);
+    }
+
+    /// Takes in what a report that is news says of messages, and of which datagrams are lost.
+    pub(super) fn on_message_report(
+        &mut self,
+        now: Time,
+        common: &mut Common,
+        report: &Report,
+        all: &Records<'_>,
+    ) -> Result<(), PushError> {
+        if common.messages.is_none() {
+            return Ok(());
+        }
+        let path = self.path_view(common);
+        let highest = expand(report.highest_datagram, common.link.numbers.end());
+        let Some(messages) = &mut common.messages else { return Ok(()) };
+        let (runs, record) = records(all);
+        messages.send.on_report(now, highest, runs, &path);
+        if let Some((state, list)) = record {
+            let proven = messages.send.take_record(now, state, &list).map_err(PushError::Misbehaved)?;
+            messages.proven.symbols += proven.symbols;
+            messages.proven.symbol_bytes += proven.symbol_bytes;
+            messages.proven.messages += proven.messages;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! The table of messages with deadlines: what comes in time, and for how many datagrams.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+use dfcp_proto::{Deadline, Policy, Rate};
+use dfcp_protocol_tests::messages::{Losses, MessagesConfig, run};
+
+/// Prints what comes of messages with deadlines over a path of 100 Mbit/s and 25 ms one way, on a virtual clock.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Messages of each cell.
+    #[arg(long, default_value_t = 20_000)]
+    count: u64,
+    /// Deadlines beyond the one-way delay, ms.
+    #[arg(long, value_delimiter = ',', default_value = "10,60,130")]
+    beyond_ms: Vec<u64>,
+    /// Microseconds from one message to the next.
+    #[arg(long, value_delimiter = ',', default_value = "4000,400")]
+    every_us: Vec<u64>,
+    /// Losses: shares in percent, or `bursts`.
+    #[arg(long, value_delimiter = ',', default_value = "1,5,20,bursts")]
+    losses: Vec<String>,
+    /// Reports are lost, too.
+    #[arg(long)]
+    both_ways: bool,
+    /// At an automatic rate, beside a stream.
+    #[arg(long)]
+    auto: bool,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    println!("every_ms  loss    beyond_ms  missed_%  overhead  expired  p50_ms  p99.9_ms  burst_ms  bulk_mbps");
+    for &every_us in &args.every_us {
+        for losses in &args.losses {
+            for &beyond_ms in &args.beyond_ms {
+                cell(&args, every_us, losses, beyond_ms)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
+    let losses = match name.parse::<f64>() {
+        Ok(percent) => Losses::Independent(percent / 100.0),
+        Err(_) => Losses::Bursts { share: 0.05, mean: Duration::from_micros(5 * every_us) },
+    };
+    let within = Duration::from_millis(25 + beyond_ms);
+    let rate = if args.auto { Rate::auto(Policy::Fair) } else { MessagesConfig::default().rate };
+    let outcome = run(MessagesConfig {
+        losses,
+        both_ways: args.both_ways,
+        rate,
+        bulk: args.auto,
+        every: Duration::from_micros(every_us),
+        deadline: Deadline::within(within),
+        within,
+        count: args.count,
+        seed: args.seed,
+        ..MessagesConfig::default()
+    })?;
+    let at = |share: f64| {
+        let place = (outcome.latencies_us.len() as f64 * share) as usize;
+        outcome.latencies_us.get(place.min(outcome.latencies_us.len().saturating_sub(1))).map_or(0.0, |us| f64::from(*us) / 1e3)
+    };
+    println!(
+        "{:8}  {name:6}  {beyond_ms:9}  {:8.4}  {:8.4}  {:7}  {:6.1}  {:8.1}  {:8.2}  {:9.2}",
+        every_us as f64 / 1e3,
+        100.0 * outcome.missed(),
+        outcome.overhead(),
+        outcome.sender.messages_sent.expired_unsent,
+        at(0.5),
+        at(0.999),
+        outcome.sender.messages_sent.burst.as_secs_f64() * 1e3,
+        outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64() / 1e6,
+    );
+    Ok(())
+}

@@ -1,0 +1,412 @@
+//! Messages with deadlines over one path, on a virtual clock: what comes in time, and what it costs.
+//!
+//! The two ends have clocks of their own, which share neither origin nor, if so asked, pace.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use dfcp_proto::{Config, Connection, Deadline, Event, Rate, Stats};
+use dfcp_testkit::{Host, Received, Trust, seed32};
+use dfcp_time::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// How a path loses datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Losses {
+    /// Each with this probability.
+    Independent(f64),
+    /// All in some times, whatever is sent: this share of the time, in bursts whose length is exponential with this mean.
+    Bursts {
+        /// Share of the time, and of datagrams.
+        share: f64,
+        /// The mean length of a burst.
+        mean: Duration,
+    },
+}
+
+/// What is sent over which path.
+#[derive(Clone, Copy, Debug)]
+pub struct MessagesConfig {
+    /// Of the path in each direction, bits of IP packets per second.
+    pub path_bps: u64,
+    /// One way.
+    pub delay: Duration,
+    /// On the way of data.
+    pub losses: Losses,
+    /// Whether reports are lost like data.
+    pub both_ways: bool,
+    /// At which both ends send.
+    pub rate: Rate,
+    /// Bytes of a message.
+    pub bytes: usize,
+    /// From one message to the next.
+    pub every: Duration,
+    /// Of each message.
+    pub deadline: Deadline,
+    /// The same as a time.
+    pub within: Duration,
+    /// Messages which are not counted at first, by time.
+    pub warm_up: Duration,
+    /// Messages which are counted.
+    pub count: u64,
+    /// A stream of the same session is written to without end.
+    pub bulk: bool,
+    /// By how much the receiver's clock is faster, in parts per million.
+    pub drift_ppm: i64,
+    /// What is lost, and every key.
+    pub seed: u64,
+}
+
+impl Default for MessagesConfig {
+    /// The path of the table: 100 Mbit/s, 25 ms, and one message of 1316 bytes in 4 ms.
+    fn default() -> Self {
+        let within = Duration::from_millis(85);
+        Self {
+            path_bps: 100_000_000,
+            delay: Duration::from_millis(25),
+            losses: Losses::Independent(0.0),
+            both_ways: false,
+            rate: Rate::Fixed { rate_bps: 95_000_000 },
+            bytes: 1_316,
+            every: Duration::from_millis(4),
+            deadline: Deadline::within(within),
+            within,
+            warm_up: Duration::from_secs(10),
+            count: 10_000,
+            bulk: false,
+            drift_ppm: 0,
+            seed: 1,
+        }
+    }
+}
+
+/// What came of the messages that were counted.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Handed over.
+    pub messages: u64,
+    /// Delivered, within the deadline by the one clock that knows.
+    pub in_time: u64,
+    /// Delivered later than that.
+    pub delivered_late: u64,
+    /// Datagrams with symbols of messages.
+    pub datagrams: u64,
+    /// From handing over to delivery, sorted, microseconds.
+    pub latencies_us: Vec<u32>,
+    /// Bytes of the stream beside them that were read.
+    pub bulk_bytes: u64,
+    /// For how long it was counted.
+    pub took: Duration,
+    /// What the ends say at the end.
+    pub sender: Stats,
+    /// See `sender`.
+    pub receiver: Stats,
+}
+
+impl Outcome {
+    /// The share of messages that did not come in time.
+    #[must_use]
+    pub fn missed(&self) -> f64 {
+        1.0 - self.in_time as f64 / self.messages.max(1) as f64
+    }
+
+    /// Datagrams for each message, less one.
+    #[must_use]
+    pub fn overhead(&self) -> f64 {
+        self.datagrams as f64 / self.messages.max(1) as f64 - 1.0
+    }
+}
+
+/// By how much the receiver's clock is ahead at the beginning.
+const CLOCK_AHEAD: Duration = Duration::from_millis(12_345_678);
+/// Headers below a datagram.
+const HEADER_BYTES: u64 = 28;
+/// What has no room in the path's queue is dropped.
+const QUEUE: Duration = Duration::from_millis(50);
+
+/// Runs it.
+///
+/// # Errors
+/// If the two ends do not come to be connected, or deliver what was not sent, or twice.
+pub fn run(config: MessagesConfig) -> Result<Outcome> {
+    World::open(config)?.run()
+}
+
+struct World {
+    config: MessagesConfig,
+    now: Time,
+    sender: Host,
+    receiver: Host,
+    forward: Lane,
+    backward: Lane,
+    /// When each message was handed over; delivered ones are `None`.
+    sent: VecDeque<Option<Time>>,
+    first: u64,
+    next_at: Time,
+    message: Vec<u8>,
+    handed: u64,
+    outcome: Outcome,
+}
+
+impl World {
+    fn open(config: MessagesConfig) -> Result<Self> {
+        let addresses = [(40_000, 1), (9_000, 2)].map(|(port, host)| SocketAddr::from(([192, 0, 2, host], port)));
+        let (own, accepting) = Trust::Pinned.security();
+        let modern = |security| {
+            let modern = Config::modern().with_messages(true).with_rate(config.rate).with_security(security);
+            modern.with_send_buffer_bytes(16 << 20)
+        };
+        let now = Time::from_s(1);
+        let mut sender = Host::new(addresses[0], None, seed32(config.seed, 1));
+        sender.connect(now, addresses[1], modern(own))?;
+        let receiver = Host::new(addresses[1], Some(modern(accepting).into()), seed32(config.seed, 2));
+        let losses = if config.both_ways { config.losses } else { Losses::Independent(0.0) };
+        let mut world = Self {
+            config,
+            now,
+            sender,
+            receiver,
+            forward: Lane::new(config, config.losses, 3),
+            backward: Lane::new(config, losses, 4),
+            sent: VecDeque::new(),
+            first: 0,
+            next_at: Time::MAX,
+            message: vec![0; config.bytes],
+            handed: 0,
+            outcome: Outcome::default(),
+        };
+        while world.receiver.connection().is_none_or(|it| it.next_timeout(now).is_none()) || !world.is_open() {
+            ensure!(world.now < Time::from_s(60), "the two ends were not connected within a minute");
+            world.step()?;
+        }
+        Ok(world)
+    }
+
+    fn is_open(&mut self) -> bool {
+        let is_open = |host: &mut Host| host.connection_mut().and_then(Connection::messages).is_some_and(|it| it.are_taken());
+        is_open(&mut self.sender) && is_open(&mut self.receiver)
+    }
+
+    fn run(mut self) -> Result<Outcome> {
+        self.next_at = self.now;
+        let warm = self.now + self.config.warm_up;
+        while self.now < warm {
+            self.step()?;
+        }
+        let before = self.sender_stats()?;
+        let began = self.now;
+        self.outcome = Outcome::default();
+        self.first += self.sent.len() as u64;
+        self.sent.clear();
+        let first = self.handed;
+        while self.handed < first + self.config.count {
+            self.step()?;
+        }
+        self.next_at = Time::MAX;
+        let end = self.now + self.config.within + Duration::from_secs(1);
+        let after = self.sender_stats()?;
+        let took = self.now.since(began);
+        let bulk_bytes = self.outcome.bulk_bytes;
+        while self.now < end {
+            self.step()?;
+        }
+        let mut outcome = self.outcome.clone();
+        outcome.latencies_us.sort_unstable();
+        Ok(Outcome {
+            messages: self.config.count,
+            datagrams: after.messages_sent.datagrams - before.messages_sent.datagrams,
+            bulk_bytes,
+            took,
+            sender: self.sender_stats()?,
+            receiver: self.receiver.connection().context("no connection")?.stats(),
+            ..outcome
+        })
+    }
+
+    fn sender_stats(&self) -> Result<Stats> {
+        Ok(self.sender.connection().context("the sender has no connection")?.stats())
+    }
+
+    /// The receiver's clock.
+    fn theirs(&self, now: Time) -> Time {
+        let since = now.as_ns() as i128;
+        let drift = since * i128::from(self.config.drift_ppm) / 1_000_000;
+        Time::from_ns((since + drift) as u64) + CLOCK_AHEAD
+    }
+
+    fn ours(&self, theirs: Time) -> Time {
+        let since = theirs.as_ns().saturating_sub(CLOCK_AHEAD.as_nanos() as u64);
+        let ns = i128::from(since) * 1_000_000 / (1_000_000 + i128::from(self.config.drift_ppm));
+        Time::from_ns(ns as u64 + u64::from(self.config.drift_ppm != 0))
+    }
+
+    /// Goes on to the next moment at which something happens.
+    fn step(&mut self) -> Result<()> {
+        let timeouts = [
+            self.sender.next_timeout(self.now),
+            self.receiver.next_timeout(self.theirs(self.now)).map(|at| self.ours(at)),
+        ];
+        let arrivals = [self.forward.next_at(), self.backward.next_at()];
+        let next = timeouts.into_iter().chain(arrivals).flatten().min().unwrap_or(self.next_at).min(self.next_at);
+        self.now = next.max(self.now);
+        let (now, theirs) = (self.now, self.theirs(self.now));
+        if now >= self.next_at {
+            self.hand_over()?;
+        }
+        if self.config.bulk && self.next_at < Time::MAX {
+            self.write_bulk()?;
+        }
+        take(&mut self.sender, now, &mut self.backward, now, &mut self.forward);
+        take(&mut self.receiver, theirs, &mut self.forward, now, &mut self.backward);
+        self.read()?;
+        send(&mut self.sender, now, &mut self.forward, now);
+        send(&mut self.receiver, theirs, &mut self.backward, now);
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        let number = self.first + self.sent.len() as u64;
+        if let Some(place) = self.message.first_chunk_mut() {
+            *place = number.to_le_bytes();
+        }
+        let connection = self.sender.connection_mut().context("the sender has no connection")?;
+        let mut messages = connection.messages().context("it is classic")?;
+        messages.send(self.now, &self.message, self.config.deadline)?;
+        self.sent.push_back(Some(self.now));
+        self.handed += 1;
+        self.next_at += self.config.every;
+        while self.sent.len() > 200_000 {
+            self.sent.pop_front();
+            self.first += 1;
+        }
+        Ok(())
+    }
+
+    fn write_bulk(&mut self) -> Result<()> {
+        let connection = self.sender.connection_mut().context("the sender has no connection")?;
+        while connection.write(self.now, &[7; 65_536])? > 0 {}
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let theirs = self.theirs(self.now);
+        let Some(connection) = self.receiver.connection_mut() else { return Ok(()) };
+        while connection.poll_event().is_some() {}
+        let mut bytes = [0; 65_536];
+        while let Ok(dfcp_proto::Read::Bytes(read)) = connection.read(theirs, &mut bytes) {
+            self.outcome.bulk_bytes += read as u64;
+        }
+        let mut messages = connection.messages().context("it is classic")?;
+        while let Some(message) = messages.receive() {
+            ensure!(message.bytes.len() == self.config.bytes, "a message of {} bytes", message.bytes.len());
+            let number = u64::from_le_bytes(*message.bytes.first_chunk().context("a message without a number")?);
+            // One of those which are not counted.
+            let Some(at) = number.checked_sub(self.first) else { continue };
+            let place = self.sent.get_mut(at as usize).context("a message that was not sent")?;
+            let sent = place.take().context("a message was delivered twice")?;
+            let took = self.now.since(sent);
+            self.outcome.latencies_us.push(took.as_micros() as u32);
+            if took <= self.config.within {
+                self.outcome.in_time += 1;
+            } else {
+                self.outcome.delivered_late += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lets a host take in what has arrived, and serves its timers; `clock` is what it shows.
+fn take(host: &mut Host, clock: Time, from: &mut Lane, now: Time, to: &mut Lane) {
+    let peer = from.sender;
+    while let Some(mut datagram) = from.pop(now) {
+        if let Received::Reply(answer) = host.receive(clock, peer, &mut datagram) {
+            to.push(now, answer);
+        }
+    }
+    if host.next_timeout(clock).is_some_and(|due| due <= clock) {
+        host.handle_timeout(clock);
+    }
+    let handles: Vec<_> = host.connections.keys().copied().collect();
+    for handle in handles {
+        while let Some(event) = host.poll_event(handle) {
+            if event == Event::Message {
+                break;
+            }
+        }
+    }
+}
+
+fn send(host: &mut Host, clock: Time, to: &mut Lane, now: Time) {
+    while let Some(packet) = host.transmit(clock) {
+        to.push(now, packet.bytes);
+    }
+}
+
+/// One direction of the path.
+struct Lane {
+    sender: SocketAddr,
+    under_way: VecDeque<(Time, Vec<u8>)>,
+    bps: u64,
+    delay: Duration,
+    free_at: Time,
+    losses: Losses,
+    random: Pcg64Mcg,
+    is_bad: bool,
+    changes_at: Time,
+}
+
+impl Lane {
+    fn new(config: MessagesConfig, losses: Losses, salt: u64) -> Self {
+        let host = if salt == 3 { (40_000, 1) } else { (9_000, 2) };
+        Self {
+            sender: SocketAddr::from(([192, 0, 2, host.1], host.0)),
+            under_way: VecDeque::new(),
+            bps: config.path_bps,
+            delay: config.delay,
+            free_at: Time::ZERO,
+            losses,
+            random: Pcg64Mcg::seed_from_u64(config.seed.wrapping_mul(8).wrapping_add(salt)),
+            is_bad: true,
+            changes_at: Time::ZERO,
+        }
+    }
+
+    fn push(&mut self, now: Time, datagram: Vec<u8>) {
+        let begins = self.free_at.max(now);
+        if begins.since(now) > QUEUE {
+            return;
+        }
+        let bits = (datagram.len() as u64 + HEADER_BYTES) * 8;
+        self.free_at = begins + Duration::from_nanos(bits * 1_000_000_000 / self.bps);
+        if !self.loses(self.free_at) {
+            self.under_way.push_back((self.free_at + self.delay, datagram));
+        }
+    }
+
+    fn loses(&mut self, at: Time) -> bool {
+        match self.losses {
+            Losses::Independent(share) => share > 0.0 && self.random.random_bool(share),
+            Losses::Bursts { share, mean } => {
+                while self.changes_at <= at {
+                    self.is_bad = !self.is_bad;
+                    let mean_s = mean.as_secs_f64() * if self.is_bad { 1.0 } else { (1.0 - share) / share };
+                    let uniform: f64 = self.random.random_range(f64::MIN_POSITIVE..1.0);
+                    self.changes_at += Duration::from_secs_f64(-mean_s * uniform.ln());
+                }
+                self.is_bad
+            }
+        }
+    }
+
+    fn next_at(&self) -> Option<Time> {
+        self.under_way.front().map(|&(at, _)| at)
+    }
+
+    fn pop(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.under_way.pop_front_if(|&mut (at, _)| at <= now).map(|(_, datagram)| datagram)
+    }
+}
