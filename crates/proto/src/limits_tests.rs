@@ -6,7 +6,7 @@ use dfcp_time::Time;
 
 use crate::limits;
 use crate::path::arrivals::Arrivals;
-use crate::path::in_flight::{InFlight, Sent};
+use crate::path::in_flight::{Carried, InFlight, Sent};
 use crate::path::receiver_flow_control::ReceiverFlowControl;
 use crate::session::handshake::Handshake;
 

@@ -6,7 +6,7 @@
 
 pub(crate) mod plan;
 pub(crate) mod recv;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod send;
 
 use std::time::Duration;

@@ -14,7 +14,7 @@ pub(super) const HEAD_BYTES: usize = 12;
 const WORDS_BYTES: usize = dfcp_wire::MESSAGE_WORDS_BYTES;
 
 /// The most bytes of a message in one symbol, where those of streams have `z`.
-pub(super) const fn symbol_bytes_max(z: usize) -> usize {
+pub(crate) const fn symbol_bytes_max(z: usize) -> usize {
     z.saturating_sub(WORDS_BYTES)
 }
 

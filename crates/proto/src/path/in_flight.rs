@@ -17,8 +17,8 @@ pub(crate) struct Sent {
 pub(crate) enum Carried {
     /// A symbol of a block.
     Symbol { stream: StreamId, block_id: u32 },
-    /// A symbol of messages, whose sender knows more of it.
-    Message,
+    /// A symbol of messages, whose sender knows more of it; in a packet above the base size, or not.
+    Message { is_large: bool },
 }
 
 /// Room for this many is kept once there was any: a pause does not cost an allocation, and a burst does not hold memory for ever.
@@ -41,7 +41,7 @@ impl InFlight {
 
     /// Nobody waits for the fate of the symbols in flight that belong to streams, or of those that belong to messages.
     pub(crate) fn forget(&mut self, messages: bool) {
-        self.sent.retain(|sent| matches!(sent.what, Carried::Message) != messages);
+        self.sent.retain(|sent| matches!(sent.what, Carried::Message { .. }) != messages);
         self.sent.shrink_to(KEPT_MAX);
     }
 

@@ -10,6 +10,11 @@ const GROUPS: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 64];
 const ENOUGH: f64 = 0.02;
 /// In advance of reports which still can be answered, repair symbols are few.
 const REPAIRS_BEFORE_REPORTS_MAX: usize = 6;
+/// What is less probable is left out where rounds follow.
+const NEGLIGIBLE: f64 = 1e-9;
+/// A round takes longer by this part and these seconds than a fate is waited for, and by what its symbols take.
+const ROUND_SLACK: f64 = 1.02;
+const ROUND_SLACK_S: f64 = 0.0005;
 /// Where losses come in bursts, repair symbols may be spread over these parts of the time that is left.
 const SPREADS: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
 
@@ -28,8 +33,8 @@ pub(super) struct Candidate {
 struct Advance {
     /// Messages lost, if nothing follows.
     lost: f64,
-    /// The probability of each deficit from 1 on.
-    deficits: Vec<f64>,
+    /// Deficits, what is at stake with them, and their probability.
+    deficits: Vec<(usize, usize, f64)>,
 }
 
 /// Each message by itself, and all other ways that are worth looking at.
@@ -55,7 +60,9 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
 /// The rounds which can follow a group of this size.
 fn rounds_after(question: &Question, group: usize) -> usize {
     let left_s = question.time_s - (group - 1) as f64 * question.spacing_s;
-    if question.round_s <= 0.0 { 0 } else { ((left_s / question.round_s + 1e-9) as usize).min(ROUNDS_MAX) }
+    let symbols = 1.0 + 1.5 * question.losses.share * (group * question.k) as f64;
+    let round_s = ROUND_SLACK * question.round_s + ROUND_SLACK_S + symbols * question.symbol_s;
+    ((left_s / round_s).max(0.0) as usize).min(ROUNDS_MAX)
 }
 
 /// Sizes of groups, and the rounds which can follow each.
@@ -70,8 +77,8 @@ fn groups(question: &Question) -> Vec<(usize, usize)> {
     let most = fits(question.time_s);
     let mut sizes: Vec<usize> = GROUPS.into_iter().filter(|&group| group < most).collect();
     sizes.push(most);
-    let by_rounds = (1..=ROUNDS_MAX).map(|rounds| question.time_s - rounds as f64 * question.round_s);
-    sizes.extend(by_rounds.filter(|&time_s| time_s >= 0.0).map(fits));
+    // The largest with which each number of rounds can follow.
+    sizes.extend((1..=ROUNDS_MAX).filter_map(|rounds| (1..=most).rev().find(|&size| rounds_after(question, size) >= rounds)));
     sizes.sort_unstable();
     sizes.dedup();
     sizes.into_iter().map(|group| (group, rounds_after(question, group))).collect()
@@ -94,11 +101,13 @@ impl Candidate {
         }
         let mut joint = Joint::new(&question.losses, self.sources, question.spacing_s, self.repair_gap_s);
         for repairs in 0..=most {
-            let mut advance = Advance { lost: 0.0, deficits: vec![0.0; self.sources] };
+            let mut advance = Advance { lost: 0.0, deficits: Vec::new() };
             joint.for_each(|lost, arrived, share| {
-                if let Some(deficit) = lost.checked_sub(arrived + 1) {
+                if lost > arrived {
                     advance.lost += share * lost as f64;
-                    advance.deficits[deficit] += share;
+                    if self.rounds > 0 && share > NEGLIGIBLE {
+                        advance.deficits.push((lost - arrived, lost, share));
+                    }
                 }
             });
             let is_enough = advance.lost < ENOUGH * question.lost_max * self.group as f64;
@@ -114,8 +123,8 @@ impl Candidate {
     fn add_repairs_of_one(&mut self, question: &Question, most: usize) {
         let all = arrivals(&question.losses, question.losses.share, self.repair_gap_s, self.sources + most);
         for arrived in &all[self.sources..] {
-            let deficits: Vec<_> = (0..self.sources).rev().map(|count| arrived[count]).collect();
-            let lost = deficits.iter().sum();
+            let deficits: Vec<_> = (0..self.sources).map(|count| (self.sources - count, 1, arrived[count])).collect();
+            let lost = deficits.iter().map(|&(_, _, share)| share).sum();
             self.by_repairs.push(Advance { lost, deficits });
             if lost < ENOUGH * question.lost_max {
                 break;
@@ -143,8 +152,8 @@ impl Candidate {
             let mut outcome = Outcome { datagrams: sent, lost: advance.lost };
             if self.rounds > 0 {
                 outcome.lost = 0.0;
-                for (deficit, &share) in (1..).zip(&advance.deficits) {
-                    let then = rounds.outcome(self.rounds, deficit);
+                for &(deficit, stake, share) in &advance.deficits {
+                    let then = rounds.outcome(self.rounds, deficit, stake);
                     outcome.datagrams += share * then.datagrams;
                     outcome.lost += share * then.lost;
                 }

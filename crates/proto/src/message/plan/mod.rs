@@ -15,7 +15,7 @@ pub(crate) mod rounds;
 
 use self::candidates::Candidate;
 use self::chain::LossModel;
-use self::rounds::{Outcome, RoundArrivals, Rounds, Unit};
+use self::rounds::{Outcome, RoundArrivals, Rounds};
 
 /// A lost message costs no more than this over the share which may be lost: where even that does not reach the target, nothing does
 /// at a price that anybody would pay.
@@ -133,8 +133,7 @@ impl Search<'_> {
 fn best_of(question: &Question, (candidate, arrived): &mut (Candidate, Option<RoundArrivals>), price: f64) -> Policy {
     let (deficit_max, pace) = (candidate.deficit_max(), candidate.pace(question));
     let arrived = arrived.get_or_insert_with(|| RoundArrivals::new(&question.losses, pace, deficit_max));
-    let unit = if question.k > 1 { Unit::One } else { Unit::Each };
-    let rounds = Rounds::new(arrived, unit, price, candidate.rounds, deficit_max);
+    let rounds = Rounds::new(arrived, question.k > 1, price, candidate.rounds, deficit_max);
     let cost = |it: &(usize, Outcome)| it.1.price(price);
     let outcomes = candidate.outcomes(&rounds);
     let best = outcomes.reduce(|best, other| if cost(&other) < cost(&best) { other } else { best });

@@ -27,15 +27,6 @@ impl Outcome {
     }
 }
 
-/// What a failure loses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Symbols are of one message: it is lost, whatever is missing of it.
-    One,
-    /// Each missing symbol is a message.
-    Each,
-}
-
 /// How the symbols of a round leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
@@ -46,13 +37,18 @@ pub(super) struct Pace {
     pub(super) last_gap_s: f64,
 }
 
+/// What is to be sent, by what is at stake.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds(Vec<OfStake>);
+
 /// How many symbols to send for each deficit, by the rounds that are left with this one.
 #[derive(Clone, Debug)]
-pub(crate) struct Rounds {
+struct OfStake {
+    /// Messages that are lost unless the deficit is made up for.
+    stake: usize,
     /// By rounds left, from 1, and by deficit, from 1.
     symbols: Vec<Vec<usize>>,
     outcomes: Vec<Vec<Outcome>>,
-    unit: Unit,
     per_symbol: f64,
 }
 
@@ -81,13 +77,42 @@ impl RoundArrivals {
     }
 }
 
+/// Stakes for which there are tables; of others the next one above serves.
+const STAKES: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 40];
+
 impl Rounds {
-    /// The cheapest policy where a lost message costs as much as `price` datagrams, for `rounds` at most and deficits up to
-    /// `deficit_max`.
-    pub(super) fn new(arrived: &RoundArrivals, unit: Unit, price: f64, rounds: usize, deficit_max: usize) -> Self {
+    /// The cheapest policy where a lost message costs as much as `price` datagrams, for `rounds` at most. One message of many symbols has
+    /// deficits up to `deficit_max`; of several, which have one symbol each, as many are at stake as are missing.
+    pub(super) fn new(arrived: &RoundArrivals, is_one: bool, price: f64, rounds: usize, deficit_max: usize) -> Self {
+        if is_one {
+            return Self(vec![OfStake::new(arrived, 1, price, rounds, deficit_max)]);
+        }
+        let below = STAKES.into_iter().take_while(|&stake| stake < deficit_max);
+        let above = STAKES.into_iter().find(|&stake| stake >= deficit_max);
+        Self(below.chain(above).map(|stake| OfStake::new(arrived, stake, price, rounds, stake)).collect())
+    }
+
+    fn of(&self, stake: usize) -> Option<&OfStake> {
+        self.0.iter().find(|of| of.stake >= stake).or(self.0.last())
+    }
+
+    /// How many symbols to send if `deficit` are missing, without which `stake` messages are lost, and `left` rounds can be sent, with
+    /// this one.
+    pub(crate) fn symbols(&self, left: usize, deficit: usize, stake: usize) -> usize {
+        self.of(stake).map_or(0, |of| of.symbols(left, deficit))
+    }
+
+    /// What comes of a deficit with which `left` rounds can still be sent.
+    pub(super) fn outcome(&self, left: usize, deficit: usize, stake: usize) -> Outcome {
+        self.of(stake).map_or(Outcome::default(), |of| of.outcome(left, deficit))
+    }
+}
+
+impl OfStake {
+    fn new(arrived: &RoundArrivals, stake: usize, price: f64, rounds: usize, deficit_max: usize) -> Self {
         let deficit_max = deficit_max.clamp(1, DEFICIT_MAX);
-        let given_up: Vec<_> = (1..=deficit_max).map(|deficit| given_up(unit, deficit)).collect();
-        let mut all = Self { symbols: Vec::new(), outcomes: vec![given_up], unit, per_symbol: arrived.per_symbol };
+        let given_up = vec![Outcome { datagrams: 0.0, lost: stake as f64 }; deficit_max];
+        let mut all = Self { stake, symbols: Vec::new(), outcomes: vec![given_up], per_symbol: arrived.per_symbol };
         for left in 1..=rounds.clamp(1, ROUNDS_MAX) {
             let arrivals = if left == 1 { &arrived.last } else { &arrived.more };
             let later = &all.outcomes[left - 1];
@@ -99,8 +124,7 @@ impl Rounds {
         all
     }
 
-    /// How many symbols to send if `deficit` are missing and `left` rounds can be sent, with this one.
-    pub(crate) fn symbols(&self, left: usize, deficit: usize) -> usize {
+    fn symbols(&self, left: usize, deficit: usize) -> usize {
         let Some(of_round) = self.symbols.get(left.min(self.symbols.len()).wrapping_sub(1)) else { return 0 };
         let Some(at) = deficit.checked_sub(1) else { return 0 };
         match (of_round.get(at), of_round.last()) {
@@ -110,28 +134,16 @@ impl Rounds {
         }
     }
 
-    /// What comes of a deficit with which `left` rounds can still be sent.
-    pub(super) fn outcome(&self, left: usize, deficit: usize) -> Outcome {
+    fn outcome(&self, left: usize, deficit: usize) -> Outcome {
         let of_round = &self.outcomes[left.min(self.outcomes.len() - 1)];
         let Some(at) = deficit.checked_sub(1) else { return Outcome::default() };
-        match of_round.get(at) {
-            Some(&outcome) => outcome,
-            None if left == 0 => given_up(self.unit, deficit),
-            None => {
-                let most = of_round.last().copied().unwrap_or_default();
-                let more = (deficit - of_round.len()) as f64;
-                Outcome { datagrams: most.datagrams + more * self.per_symbol, ..most }
-            }
+        if let Some(&outcome) = of_round.get(at) {
+            return outcome;
         }
+        let most = of_round.last().copied().unwrap_or_default();
+        let more = if left == 0 { 0.0 } else { (deficit - of_round.len()) as f64 * self.per_symbol };
+        Outcome { datagrams: most.datagrams + more, ..most }
     }
-}
-
-fn given_up(unit: Unit, deficit: usize) -> Outcome {
-    let lost = match unit {
-        Unit::One => 1.0,
-        Unit::Each => deficit as f64,
-    };
-    Outcome { datagrams: 0.0, lost }
 }
 
 /// The best count of symbols for a deficit, and what comes of it.
@@ -166,32 +178,39 @@ mod tests {
     const INDEPENDENT: LossModel = LossModel { share: 0.2, memory_s: 0.0 };
     const PACE: Pace = Pace { round_s: 0.05, gap_s: 0.0, last_gap_s: 0.0 };
 
-    fn rounds(price: f64) -> Rounds {
-        Rounds::new(&RoundArrivals::new(&INDEPENDENT, PACE, 32), Unit::Each, price, 3, 32)
+    fn rounds(is_one: bool, price: f64) -> Rounds {
+        Rounds::new(&RoundArrivals::new(&INDEPENDENT, PACE, 32), is_one, price, 3, 32)
     }
 
     #[test]
     fn the_last_round_sends_as_many_as_their_price_is_worth() {
         // Of one missing symbol the n-th copy saves 0.8 · 0.2^(n − 1) of a message.
         for (price, copies) in [(1.0, 0), (2.0, 1), (10.0, 2), (1_000.0, 5)] {
-            assert_eq!(rounds(price).symbols(1, 1), copies, "{price}");
+            assert_eq!(rounds(false, price).symbols(1, 1, 1), copies, "{price}");
         }
     }
 
     #[test]
+    fn the_more_is_at_stake_the_more_is_sent() {
+        let rounds = rounds(false, 100.0);
+        let symbols = [2, 4, 12, 30].map(|stake| rounds.symbols(1, 2, stake));
+        assert!(symbols.is_sorted() && symbols[0] < symbols[3], "{symbols:?}");
+    }
+
+    #[test]
     fn with_rounds_to_come_little_more_is_sent_than_is_missing() {
-        let rounds = rounds(1_000.0);
-        assert_eq!([1, 2, 3].map(|left| rounds.symbols(left, 1)), [5, 1, 1]);
-        assert!(rounds.symbols(3, 10) <= 14 && rounds.symbols(1, 10) >= 17);
-        let outcomes = [1, 2, 3].map(|left| rounds.outcome(left, 10));
+        let rounds = rounds(true, 1_000.0);
+        assert_eq!([1, 2, 3].map(|left| rounds.symbols(left, 1, 1)), [5, 1, 1]);
+        assert!(rounds.symbols(3, 10, 1) <= 14 && rounds.symbols(1, 10, 1) >= 17);
+        let outcomes = [1, 2, 3].map(|left| rounds.outcome(left, 10, 1));
         assert!(outcomes.windows(2).all(|two| two[1].price(1_000.0) < two[0].price(1_000.0)), "{outcomes:?}");
     }
 
     #[test]
     fn large_deficits_cost_what_they_take_on_average() {
-        let rounds = rounds(1_000.0);
-        let (less, more) = (rounds.symbols(2, 32), rounds.symbols(2, 132));
+        let rounds = rounds(true, 1_000.0);
+        let (less, more) = (rounds.symbols(2, 32, 1), rounds.symbols(2, 132, 1));
         assert_eq!(more - less, 125);
-        assert!(rounds.outcome(2, 132).datagrams > 165.0 && rounds.outcome(0, 132).lost > 131.0);
+        assert!(rounds.outcome(2, 132, 1).datagrams > 165.0 && rounds.outcome(0, 132, 1) == Outcome { datagrams: 0.0, lost: 1.0 });
     }
 }

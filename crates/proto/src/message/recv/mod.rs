@@ -32,7 +32,7 @@ use crate::stats::ReceivedMessages;
 use crate::stream::recv::memory::ReceiveMemory;
 
 /// What has come of a message is kept for as long after its lifetime, so that it counts as late and not as lost.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(100);
 /// How long what has come of a reliable message is kept after its newest symbol.
 const RELIABLE: Duration = Duration::from_secs(600);
 
@@ -281,9 +281,8 @@ impl RecvMessages {
         if !self.hold(bytes, memory) {
             return Err(Dropped::NoMemory);
         }
-        // Its other messages are younger than the first.
-        let lifetime = Duration::from_micros(segment.lifetime_us.into()).min(GRACE);
-        let until = arrival.until(head(segment, 0)) + lifetime;
+        // Its symbols tell the age of the first message, and end with its time.
+        let until = arrival.until(head(segment, 0));
         let Some(group) = Group::new(self.kernel, segment.id, count, row_bytes, until) else {
             self.let_go(bytes, memory);
             return Err(Dropped::Unexpected);

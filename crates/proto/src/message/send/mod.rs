@@ -295,6 +295,11 @@ impl SendMessages {
         {
             self.wakes.pop_first();
             let Some(unit) = self.unit_mut(number) else { continue };
+            if unit.wake_at(now, round).is_some_and(|at| at > now) {
+                // What it was to be looked at for has come.
+                self.note_wake(now, number, round);
+                continue;
+            }
             if !unit.is_closed() {
                 unit.close(now);
             } else if !unit.owes() {

@@ -164,9 +164,7 @@ impl Unit {
             let is_of_use = match what {
                 What::Own { place, .. } => self.messages.get(place).is_some_and(|it| !it.is_proven && !it.message.is_over(now)),
                 What::Group { .. } => {
-                    // A receiver refuses what is as old as the first message's lifetime.
-                    self.messages.first().is_some_and(|first| !first.message.is_over(now))
-                        && self.messages.iter().any(Progress::is_missing)
+                    self.may_be_repaired_together(now - FINE) && self.messages.iter().any(Progress::is_missing)
                 }
             };
             if is_of_use {
@@ -278,45 +276,43 @@ impl Unit {
     /// symbol's fate is known.
     pub(super) fn plan_round(&mut self, now: Time, round: Duration) {
         let is_overdue = |sent: Time| now >= sent + round;
-        let repairs_late = self.repairs_unknown > 0 && !is_overdue(self.last_sent);
-        let in_flight = if repairs_late { self.repairs_unknown } else { 0 };
-        let (mut missing, mut is_any_over) = (Vec::new(), false);
-        for (place, progress) in self.messages.iter().enumerate().filter(|(_, progress)| progress.is_missing()) {
-            let is_waited_for = progress.unknown > 0 && !is_overdue(progress.last_sent);
-            if progress.message.is_over(now) {
-                is_any_over = true;
-            } else if !is_waited_for || progress.message.k() > 1 {
-                missing.push(place);
-            }
-        }
+        let missing: Vec<usize> = self
+            .messages
+            .iter()
+            .enumerate()
+            .filter(|(_, progress)| progress.is_missing() && !progress.message.is_over(now))
+            .filter(|(_, progress)| progress.unknown == 0 || is_overdue(progress.last_sent) || progress.message.k() > 1)
+            .map(|(place, _)| place)
+            .collect();
         let Some(&first) = missing.first() else { return };
         self.next_at = now;
+        let rounds = self.rounds_left(now, first, round);
+        self.set_gap(rounds);
         if self.is_single() {
             let Some(progress) = self.messages.first() else { return };
             let deficit = progress.message.k().saturating_sub(progress.arrived);
             let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
-            let rounds = self.rounds_left(now, first, round);
-            let symbols = self.policy.rounds.symbols(rounds, deficit).saturating_sub(under_way);
-            self.set_gap(rounds);
-            return self.owe(symbols);
+            return self.owe(self.policy.rounds.symbols(rounds, deficit, 1).saturating_sub(under_way));
         }
-        if is_any_over {
-            // Repair symbols over all would have to make up for those, too.
-            for place in missing {
-                let rounds = self.rounds_left(now, place, round);
-                for _ in 0..self.policy.rounds.symbols(rounds, 1) {
-                    let what = self.next_own(place);
-                    self.owed.extend(what);
-                }
-                self.set_gap(rounds);
+        let under_way = if is_overdue(self.last_sent) { 0 } else { self.repairs_unknown };
+        if self.may_be_repaired_together(now) {
+            let deficit = missing.len().saturating_sub(self.repairs_arrived);
+            return self.owe(self.policy.rounds.symbols(rounds, deficit, missing.len()).saturating_sub(under_way));
+        }
+        for place in missing {
+            let symbols = self.policy.rounds.symbols(self.rounds_left(now, place, round), 1, 1);
+            for _ in under_way..symbols {
+                let what = self.next_own(place);
+                self.owed.extend(what);
             }
-            return;
         }
-        let deficit = missing.len().saturating_sub(self.repairs_arrived);
-        let rounds = self.rounds_left(now, first, round);
-        let symbols = self.policy.rounds.symbols(rounds, deficit).saturating_sub(in_flight);
-        self.set_gap(rounds);
-        self.owe(symbols);
+    }
+
+    /// Whether symbols over all messages serve: not if they had to make up for what is over, too. They tell the age of the first
+    /// message, so that they end with its time.
+    fn may_be_repaired_together(&self, now: Time) -> bool {
+        let first = self.messages.first().is_some_and(|first| !first.message.is_over(now + FINE));
+        first && !self.messages.iter().any(|progress| progress.is_missing() && progress.message.is_over(now))
     }
 
     fn set_gap(&mut self, rounds: usize) {

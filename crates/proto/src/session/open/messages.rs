@@ -8,6 +8,7 @@ use dfcp_wire::feedback::{Records, Report, ReportWriter};
 use dfcp_wire::segment::{Coverage, Message, Segment};
 
 use crate::message::recv::RecvMessages;
+use crate::message::rows;
 use crate::message::send::{PathView, Proven, SendMessages, records};
 use crate::path::arrivals::expand;
 use crate::path::credit::Spending;
@@ -15,6 +16,7 @@ use crate::path::in_flight::{Carried, Sent};
 use crate::session::common::Common;
 use crate::session::link::EmitError;
 use crate::session::open::Open;
+use crate::session::open::packet_size::is_large;
 use crate::shared::events::EventKind;
 use crate::shared::{Data, PushError};
 
@@ -104,9 +106,12 @@ impl Open {
         if is_blocked && !is_probe {
             return Ok(None);
         }
-        let k = match symbol.segment.coverage {
-            Coverage::One(info) => info.k,
-            Coverage::Several(group) => group.source_symbols,
+        let (k, is_cut) = match symbol.segment.coverage {
+            Coverage::One(info) => {
+                let largest = rows::symbol_bytes_max(common.symbol_size.into()).max(1);
+                (info.k, usize::from(info.k) > (info.length_bytes as usize).div_ceil(largest))
+            }
+            Coverage::Several(group) => (group.source_symbols, false),
         };
         self.begin_rate_control(now, common, k);
         let Common { link, messages: Some(messages), .. } = common else { return Ok(None) };
@@ -116,14 +121,15 @@ impl Open {
         }
         let number = numbered.number;
         messages.send.on_sent(now, &symbol, number, &path);
-        common.streams.send.flight.on_sent(Sent { number, what: Carried::Message, at: now }, is_probe);
         let length = link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
+        let what = Carried::Message { is_large: is_large(ip_bytes) };
+        common.streams.send.flight.on_sent(Sent { number, what, at: now }, is_probe);
         if let (Some(bps), Some(messages)) = (self.pacer.rate_bps(), &mut common.messages) {
             let bps = bps / 100 * u64::from(common.config.message_share_percent);
             messages.share.on_sent(now, ip_bytes * 8, bps);
         }
-        self.on_data_sent(now, common, ip_bytes);
+        self.on_data_sent(now, common, ip_bytes, is_cut);
         Ok(Some(Data { length, elided_bytes: 0 }))
     }
 

@@ -80,12 +80,12 @@ impl Open {
         self.large_packets = Default::default();
     }
 
-    /// A datagram of data has been sent.
-    pub(super) fn note_size(&mut self, ip_bytes: u64) {
-        if ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into() {
+    /// A datagram of data has been sent, which would be another in a larger packet if it `is_cut` to fit.
+    pub(super) fn note_size(&mut self, ip_bytes: u64, is_cut: bool) {
+        if is_cut || ip_bytes + u64::from(NEARLY_FULL_BYTES) >= self.packet_size.bytes().into() {
             self.packet_size.on_full_sent(ip_bytes);
         }
-        if ip_bytes > BASE_BYTES.into() {
+        if is_large(ip_bytes) {
             self.large_packets.on_sent();
         }
     }
@@ -181,6 +181,11 @@ impl Open {
     pub(super) fn on_size_answer(&mut self, now: Time, common: &mut Common, echo: u32) {
         self.change_packet_size(now, common, |size| size.on_answer(now, echo));
     }
+}
+
+/// Whether a packet is above the base size.
+pub(super) fn is_large(ip_bytes: u64) -> bool {
+    ip_bytes > BASE_BYTES.into()
 }
 
 /// The share of probes which get no answer although their size passes, with a margin; nothing if too little is known.

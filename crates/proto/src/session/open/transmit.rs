@@ -296,14 +296,14 @@ impl Open {
         send.on_sent(now, symbol, numbered.number);
         let length = common.link.complete(numbered)?;
         let elided_bytes = (symbol.symbol_size - symbol.payload_bytes) as u32;
-        self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes));
+        self.on_data_sent(now, common, common.ip_bytes(length, elided_bytes), false);
         Ok(Some(Data { length, elided_bytes }))
     }
 
-    /// A datagram of data of as many IP bytes leaves.
-    pub(super) fn on_data_sent(&mut self, now: Time, common: &Common, ip_bytes: u64) {
+    /// A datagram of data of as many IP bytes leaves, which was cut to fit into it, or not.
+    pub(super) fn on_data_sent(&mut self, now: Time, common: &Common, ip_bytes: u64, is_cut: bool) {
         self.credit.on_sent(now, ip_bytes);
-        self.note_size(ip_bytes);
+        self.note_size(ip_bytes, is_cut);
         let numbers = &common.link.numbers;
         if let Some(control) = &mut self.rate_control
             && control.on_sent(numbers.sent_before(numbers.end()))

@@ -59,7 +59,13 @@ impl SendSide {
         let mut large_passed = 0;
         let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
-            let Carried::Symbol { stream: id, block_id } = sent.what else { return };
+            let (id, block_id) = match sent.what {
+                Carried::Symbol { stream, block_id } => (stream, block_id),
+                Carried::Message { is_large } => {
+                    large_passed += u64::from(is_large);
+                    return;
+                }
+            };
             if let Some(stream) = streams.get_mut(id) {
                 // Of an acknowledged block it may have been a large one that arrived.
                 let is_large = stream.on_fate(block_id).is_none_or(|bytes| shared.is_above_base(bytes));

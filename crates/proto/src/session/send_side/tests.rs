@@ -4,6 +4,7 @@ use dfcp_wire::DATAGRAM_BYTES_MAX;
 use dfcp_wire::feedback::{self, Report, ReportWriter, Run, StreamState};
 
 use super::*;
+use crate::path::in_flight::Carried;
 use crate::config::SendBuffering;
 use crate::error::PeerMisbehaved;
 use crate::limits;
@@ -100,7 +101,11 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
 /// All datagrams up to `highest` have arrived, and no block is known to be decoded.
 fn arrive(sender: &mut SendSide, highest: u64) {
     let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
-    sender.flight.all_arrived(highest, |sent| _ = first.on_fate(sent.block_id));
+    sender.flight.all_arrived(highest, |sent| {
+        if let Carried::Symbol { block_id, .. } = sent.what {
+            first.on_fate(block_id);
+        }
+    });
 }
 
 fn report(highest: u64, received: u64) -> Report {
