@@ -13,7 +13,7 @@ const REMEMBERED: f64 = 2_048.0;
 const LOSSES_MIN: f64 = 30.0;
 const DOUBT: f64 = 3.0;
 const CORRELATION_MIN: f64 = 0.1;
-const CORRELATION_MAX: f64 = 0.95;
+const CORRELATION_MAX: f64 = 0.99;
 /// No burst that matters to a deadline is longer.
 const MEMORY_MAX_S: f64 = 10.0;
 

@@ -26,7 +26,7 @@ use self::fates::{FateTime, Fates, Lost, UnderWay};
 use self::ledger::Ledger;
 pub(crate) use self::ledger::Proven;
 use self::outgoing::Outgoing;
-use self::unit::{Unit, What};
+use self::unit::{Timing, Unit, What};
 use super::plan::chain::LossModel;
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
@@ -232,7 +232,7 @@ impl SendMessages {
         self.ledger.begin(message.secrets(), message.k(), message.symbol_bytes);
         self.stats.begun += 1;
         let number = self.unit_for(now, class, is_grouped, &message, created, path);
-        let round = self.round(path);
+        let timing = self.timing(path);
         if let Some(unit) = self.unit_mut(number) {
             let is_last = unit.add(now, message);
             if is_last {
@@ -240,7 +240,7 @@ impl SendMessages {
             }
         }
         self.owe(number);
-        self.note_wake(now, number, round);
+        self.note_wake(now, number, timing);
         true
     }
 
@@ -289,24 +289,24 @@ impl SendMessages {
 
     /// Units whose time has come: they are closed, or send what may be their last.
     fn wake(&mut self, now: Time, path: &PathView) {
-        let round = self.round(path);
+        let timing = self.timing(path);
         while let Some(&(at, number)) = self.wakes.first()
             && at <= now
         {
             self.wakes.pop_first();
             let Some(unit) = self.unit_mut(number) else { continue };
-            if unit.wake_at(now, round).is_some_and(|at| at > now) {
+            if unit.wake_at(now, timing).is_some_and(|at| at > now) {
                 // What it was to be looked at for has come.
-                self.note_wake(now, number, round);
+                self.note_wake(now, number, timing);
                 continue;
             }
             if !unit.is_closed() {
                 unit.close(now);
             } else if !unit.owes() {
-                unit.plan_round(now, round);
+                unit.plan_round(now, timing);
             }
             self.owe(number);
-            self.settle(now, number, round, Some(at));
+            self.settle(now, number, timing, Some(at));
         }
     }
 
@@ -320,12 +320,12 @@ impl SendMessages {
     pub(crate) fn on_sent(&mut self, now: Time, symbol: &MessageSymbol, number: u64, path: &PathView) {
         self.stats.datagrams += 1;
         self.stats.source_symbols += u64::from(symbol.is_source);
-        let round = self.round(path);
+        let timing = self.timing(path);
         if let Some(unit) = self.unit_mut(symbol.unit) {
             unit.on_sent(now, symbol.what);
             if !unit.owes() {
                 self.owing.retain(|&owing| owing != symbol.unit);
-                self.note_wake(now, symbol.unit, round);
+                self.note_wake(now, symbol.unit, timing);
             }
         }
         self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what });
@@ -344,7 +344,7 @@ impl SendMessages {
     pub(crate) fn on_report(&mut self, now: Time, highest: u64, runs: Option<LossRuns<'_>>, path: &PathView) {
         let Some(runs) = runs else { return };
         let lost = Lost::read(highest, runs);
-        let round = self.round(path);
+        let timing = self.timing(path);
         let mut touched = Vec::new();
         let mut is_first = true;
         while let Some((sent, has_arrived)) = self.fates.next(highest, &lost) {
@@ -364,10 +364,10 @@ impl SendMessages {
         for number in touched {
             let Some(unit) = self.unit_mut(number) else { continue };
             if unit.is_known() {
-                unit.plan_round(now, round);
+                unit.plan_round(now, timing);
             }
             self.owe(number);
-            self.settle(now, number, round, None);
+            self.settle(now, number, timing, None);
         }
     }
 
@@ -396,6 +396,10 @@ impl SendMessages {
 
     // ---- units ----
 
+    fn timing(&self, path: &PathView) -> Timing {
+        Timing { round: self.round(path), datagram: path.datagram_time }
+    }
+
     fn round(&self, path: &PathView) -> Duration {
         self.fate_time.most(path.smoothed_rtt + path.report_interval)
     }
@@ -416,19 +420,19 @@ impl SendMessages {
     }
 
     /// Lets go of a unit that is done; else it is looked at again in time, later than `after`.
-    fn settle(&mut self, now: Time, number: u64, round: Duration, after: Option<Time>) {
+    fn settle(&mut self, now: Time, number: u64, timing: Timing, after: Option<Time>) {
         if self.unit(number).is_some_and(|unit| unit.is_done(now)) {
             self.remove(number);
             return;
         }
-        let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, round)) else { return };
+        let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, timing)) else { return };
         // What has had its last chance is looked at once more, when it is over.
         let at = if after.is_some_and(|after| at <= after) { at.max(now) + Duration::from_millis(1) } else { at };
         self.wakes.insert((at, number));
     }
 
-    fn note_wake(&mut self, now: Time, number: u64, round: Duration) {
-        if let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, round)) {
+    fn note_wake(&mut self, now: Time, number: u64, timing: Timing) {
+        if let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, timing)) {
             self.wakes.insert((at, number));
         }
     }

@@ -272,9 +272,8 @@ impl Unit {
         self.messages.iter().all(|progress| progress.is_proven || progress.message.is_over(now))
     }
 
-    /// The fate of all is known, or it is the last moment to act without: plans what follows. `round` is how long it takes until a
-    /// symbol's fate is known.
-    pub(super) fn plan_round(&mut self, now: Time, round: Duration) {
+    /// The fate of all is known, or it is the last moment to act without: plans what follows.
+    pub(super) fn plan_round(&mut self, now: Time, Timing { round, .. }: Timing) {
         let is_overdue = |sent: Time| now >= sent + round;
         let missing: Vec<usize> = self
             .messages
@@ -331,17 +330,29 @@ impl Unit {
     }
 
     /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
-    pub(super) fn wake_at(&self, now: Time, round: Duration) -> Option<Time> {
+    pub(super) fn wake_at(&self, now: Time, Timing { round, datagram }: Timing) -> Option<Time> {
         if !self.is_closed {
             return Some(self.closes_at);
         }
-        let missing = self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
-        let chances = missing.map(|progress| {
+        let missing = || self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
+        let count = missing().count();
+        // All that may then be sent has to leave in time.
+        let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;
+        let chances = missing().map(|progress| {
             let patience = progress.last_sent.max(self.last_sent) + round * 4;
-            if progress.message.is_reliable { patience } else { progress.message.send_by }
+            if progress.message.is_reliable { patience } else { progress.message.send_by - lead }
         });
         chances.min()
     }
+}
+
+/// What a unit must know of the path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    /// How long it takes until a symbol's fate is known.
+    pub(super) round: Duration,
+    /// What a datagram takes at the session's rate.
+    pub(super) datagram: Duration,
 }
 
 /// Below this a gap is nothing but the time that a datagram takes.
