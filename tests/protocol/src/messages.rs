@@ -69,7 +69,7 @@ impl Default for MessagesConfig {
             delay: Duration::from_millis(25),
             losses: Losses::Independent(0.0),
             both_ways: false,
-            rate: Rate::Fixed { rate_bps: 95_000_000 },
+            rate: Rate::Fixed { rate_bps: 98_000_000 },
             bytes: 1_316,
             every: Duration::from_millis(4),
             deadline: Deadline::within(within),

@@ -16,7 +16,9 @@ const NEGLIGIBLE: f64 = 1e-9;
 const ROUND_SLACK: f64 = 1.02;
 const ROUND_SLACK_S: f64 = 0.0005;
 /// Where losses come in bursts, repair symbols may be spread over these parts of the time that is left.
-const SPREADS: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
+const SPREADS: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
+/// So much of the time for which they are spread is planned with: what is sent a little later has missed it.
+const SPREAD_PART: f64 = 0.96;
 
 /// A size of groups with the time between symbols, for each number of repair symbols.
 pub(super) struct Candidate {
@@ -43,7 +45,7 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
     let alone = Candidate::new(question, (1, rounds_after(question, 1)), question.symbol_s, usize::MAX);
     for (group, rounds) in groups(question) {
         let close_s = (group - 1) as f64 * question.spacing_s;
-        let rest_s = (question.time_s - close_s).max(0.0);
+        let rest_s = (SPREAD_PART * (question.time_s - close_s)).max(0.0);
         let mut gaps = vec![question.symbol_s];
         if question.losses.memory_s > 0.0 && rounds == 0 {
             gaps.extend(SPREADS.map(|part| part * rest_s).into_iter().filter(|&gap_s| gap_s > question.symbol_s));
@@ -60,9 +62,13 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
 /// The rounds which can follow a group of this size.
 fn rounds_after(question: &Question, group: usize) -> usize {
     let left_s = question.time_s - (group - 1) as f64 * question.spacing_s;
+    ((left_s / round_s(question, group)).max(0.0) as usize).min(ROUNDS_MAX)
+}
+
+/// From one round of a group of this size to the next.
+fn round_s(question: &Question, group: usize) -> f64 {
     let symbols = 1.0 + 1.5 * question.losses.share * (group * question.k) as f64;
-    let round_s = ROUND_SLACK * question.round_s + ROUND_SLACK_S + symbols * question.symbol_s;
-    ((left_s / round_s).max(0.0) as usize).min(ROUNDS_MAX)
+    ROUND_SLACK * question.round_s + ROUND_SLACK_S + symbols * question.symbol_s
 }
 
 /// Sizes of groups, and the rounds which can follow each.
@@ -138,10 +144,12 @@ impl Candidate {
     }
 
     pub(super) fn pace(&self, question: &Question) -> Pace {
-        let rest_s = question.time_s - self.close_s - self.rounds as f64 * question.round_s;
-        let is_bursty = question.losses.memory_s > 0.0;
-        let spread_s = if is_bursty { (rest_s / 4.0).min(question.losses.memory_s) } else { 0.0 };
-        Pace { round_s: question.round_s, gap_s: question.symbol_s, last_gap_s: spread_s.max(question.symbol_s) }
+        let rest_s = (question.time_s - self.close_s - self.rounds as f64 * round_s(question, self.group)).max(0.0);
+        let symbols = 3.0 + if question.losses.memory_s > 0.0 { self.sources as f64 } else { 0.0 };
+        let spread_s = (rest_s / symbols).min(question.losses.memory_s);
+        let last_gap_s = spread_s.max(question.symbol_s);
+        let last_max = if last_gap_s > 0.0 { (rest_s / last_gap_s) as usize + 1 } else { usize::MAX };
+        Pace { round_s: question.round_s, gap_s: question.symbol_s, last_gap_s, last_max }
     }
 
     /// What comes of a message with each number of repair symbols.

@@ -20,6 +20,8 @@ use self::rounds::{Outcome, RoundArrivals, Rounds};
 /// A lost message costs no more than this over the share which may be lost: where even that does not reach the target, nothing does
 /// at a price that anybody would pay.
 const PRICE_MAX: f64 = 4.0;
+/// What a datagram costs for which the session's rate has no room.
+const EXCESS_PRICE: f64 = 1e6;
 /// Steps of the search for the price.
 const STEPS: usize = 14;
 
@@ -37,6 +39,8 @@ pub(crate) struct Question {
     pub(crate) round_s: f64,
     /// What a datagram takes at the session's rate.
     pub(crate) symbol_s: f64,
+    /// How many datagrams for each message the session's rate has room for.
+    pub(crate) datagrams_max: f64,
     /// The most messages that may be coded together.
     pub(crate) group_max: usize,
     /// The share of messages that may be lost.
@@ -121,7 +125,7 @@ impl Search<'_> {
         let mut best = best_of(self.question, &mut self.alone, price);
         for candidate in &mut self.others {
             let policy = best_of(self.question, candidate, price);
-            if policy.expected.price(price) < best.expected.price(price) {
+            if cost(self.question, policy.expected, price) < cost(self.question, best.expected, price) {
                 best = policy;
             }
         }
@@ -129,14 +133,20 @@ impl Search<'_> {
     }
 }
 
+/// What is looked for is the least of this. What the rate has no room for is worse than all that it has room for.
+fn cost(question: &Question, outcome: Outcome, price: f64) -> f64 {
+    let excess = outcome.datagrams - question.datagrams_max;
+    outcome.price(price) + if excess > 0.0 { EXCESS_PRICE * excess } else { 0.0 }
+}
+
 /// The best that a candidate can do, by the repair symbols which are sent in advance.
 fn best_of(question: &Question, (candidate, arrived): &mut (Candidate, Option<RoundArrivals>), price: f64) -> Policy {
     let (deficit_max, pace) = (candidate.deficit_max(), candidate.pace(question));
     let arrived = arrived.get_or_insert_with(|| RoundArrivals::new(&question.losses, pace, deficit_max));
     let rounds = Rounds::new(arrived, question.k > 1, price, candidate.rounds, deficit_max);
-    let cost = |it: &(usize, Outcome)| it.1.price(price);
     let outcomes = candidate.outcomes(&rounds);
-    let best = outcomes.reduce(|best, other| if cost(&other) < cost(&best) { other } else { best });
+    let cost = |outcome: Outcome| cost(question, outcome, price);
+    let best = outcomes.reduce(|best, other| if cost(other.1) < cost(best.1) { other } else { best });
     let (repairs, expected) = best.unwrap_or_default();
     candidate.policy(question, repairs, rounds, pace, expected)
 }
@@ -154,6 +164,7 @@ mod tests {
             time_s: time_ms / 1e3,
             round_s: 0.05,
             symbol_s: 0.0,
+            datagrams_max: f64::INFINITY,
             group_max: 64,
             lost_max: 0.001,
         }
@@ -196,5 +207,24 @@ mod tests {
         let (datagrams, lost) = Plan::new(&large).expected();
         assert!((255.0..285.0).contains(&datagrams) && lost < 0.001 + 1e-9, "{datagrams}, {lost}");
         assert_eq!(Plan::new(&large).safe.group, 1);
+    }
+}
+#[cfg(test)]
+mod show {
+    use super::*;
+    #[test]
+    fn show() {
+        for (spacing_s, memory_s) in [(0.0004, 0.0019), (0.004, 0.019)] {
+            for time_s in [0.0095, 0.0595, 0.1295] {
+                let question = Question { losses: LossModel { share: 0.05, memory_s }, k: 1, spacing_s, time_s, round_s: 0.052, symbol_s: 0.000126, datagrams_max: spacing_s / 0.000126, group_max: 64, lost_max: 0.0008 };
+                let began = std::time::Instant::now();
+                let plan = Plan::new(&question);
+                let took = began.elapsed();
+                for policy in [&plan.cheap, &plan.safe] {
+                    println!("{spacing_s} {time_s} group {} close {:.4} repairs {} gap {:.5} last gap {:.5} expected {:?} n1 {:?}", policy.group, policy.close_s, policy.repairs, policy.repair_gap_s, policy.last_gap_s, policy.expected, [1,2,3,4].map(|left| policy.rounds.symbols(left,1,1)));
+                }
+                println!("    share {} {:?}  took {took:?}", plan.cheap_share, plan.expected());
+            }
+        }
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Pace {
     /// Between the symbols of a round which another can follow, and of the last one.
     pub(super) gap_s: f64,
     pub(super) last_gap_s: f64,
+    /// How many symbols of the last round leave in time.
+    pub(super) last_max: usize,
 }
 
 /// What is to be sent, by what is at stake.
@@ -67,12 +69,8 @@ impl RoundArrivals {
         let deficit_max = deficit_max.clamp(1, DEFICIT_MAX);
         // With half as much again as is needed on average, and some for the last of it, more is never worth its price.
         let count_max = (deficit_max as f64 * per_symbol * 1.6) as usize + 24;
-        let last = arrivals(model, first_lost, pace.last_gap_s, count_max);
-        let more = if pace.gap_s == pace.last_gap_s || model.memory_s <= 0.0 {
-            last.clone()
-        } else {
-            arrivals(model, first_lost, pace.gap_s, count_max)
-        };
+        let last = arrivals(model, first_lost, pace.last_gap_s, count_max.min(pace.last_max));
+        let more = arrivals(model, first_lost, pace.gap_s, count_max);
         Self { more, last, per_symbol }
     }
 }
@@ -176,7 +174,7 @@ mod tests {
     use super::*;
 
     const INDEPENDENT: LossModel = LossModel { share: 0.2, memory_s: 0.0 };
-    const PACE: Pace = Pace { round_s: 0.05, gap_s: 0.0, last_gap_s: 0.0 };
+    const PACE: Pace = Pace { round_s: 0.05, gap_s: 0.0, last_gap_s: 0.0, last_max: usize::MAX };
 
     fn rounds(is_one: bool, price: f64) -> Rounds {
         Rounds::new(&RoundArrivals::new(&INDEPENDENT, PACE, 32), is_one, price, 3, 32)

@@ -1,4 +1,5 @@
-//! Whether losses come in bursts, and how long these are: what the fate of a datagram says of the next one, by the time between them.
+//! How much is lost, whether losses come in bursts, and how long these are: what the fate of a datagram says of the next one, by the time
+//! between them.
 
 use std::time::Duration;
 
@@ -17,12 +18,60 @@ const CORRELATION_MAX: f64 = 0.99;
 /// No burst that matters to a deadline is longer.
 const MEMORY_MAX_S: f64 = 10.0;
 
+/// Datagrams over which the share of losses forgets where losses are independent, and a second one which notices that the path has changed;
+/// and the standard errors by which that must differ.
+const SHARE_MEMORY: f64 = 4_096.0;
+const RECENT_MEMORY: f64 = 256.0;
+const RECENT_DOUBT: f64 = 2.5;
+/// Before anything is known, and how many datagrams' worth of evidence that is.
+const PRIOR_SHARE: f64 = 0.05;
+const PRIOR_DATAGRAMS: f64 = 100.0;
+/// Longer pauses between datagrams say nothing of how densely they are sent.
+const GAP_MAX: Duration = Duration::from_millis(100);
+
 /// What has been seen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Bursts {
     buckets: [Bucket; BUCKETS],
     /// The found memory, seconds.
     memory_s: f64,
+    long: Share,
+    recent: Share,
+    /// The mean time between datagrams, seconds.
+    gap_s: f64,
+}
+
+/// A share of losses which forgets.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    sent: f64,
+    lost: f64,
+}
+
+impl Share {
+    const PRIOR: Self = Self { sent: PRIOR_DATAGRAMS, lost: PRIOR_DATAGRAMS * PRIOR_SHARE };
+
+    fn observe(&mut self, datagrams: f64, is_lost: bool) {
+        let kept = 1.0 - 1.0 / datagrams;
+        self.sent = self.sent * kept + 1.0;
+        self.lost = self.lost * kept + if is_lost { 1.0 } else { 0.0 };
+    }
+
+    fn mean(self) -> f64 {
+        (self.lost / self.sent).clamp(0.0, 1.0)
+    }
+}
+
+impl Default for Bursts {
+    fn default() -> Self {
+        Self {
+            buckets: Default::default(),
+            memory_s: 0.0,
+            long: Share::PRIOR,
+            recent: Share::PRIOR,
+            gap_s: 0.0,
+        }
+    }
 }
 
 /// Datagrams that followed a lost one within some time.
@@ -51,8 +100,33 @@ impl Bursts {
         };
     }
 
-    /// What is known now, where the path loses `share` of all.
-    pub(super) fn judge(&mut self, share: f64) {
+    /// The fate of a datagram is known, which was sent `gap` after the one before.
+    pub(super) fn on_fate(&mut self, gap: Duration, is_lost: bool) {
+        if gap <= GAP_MAX {
+            self.gap_s += (gap.as_secs_f64() - self.gap_s) / 64.0;
+        }
+        // Neighbours in a burst are one piece of evidence.
+        let alike = self.alike();
+        self.long.observe(SHARE_MEMORY * alike, is_lost);
+        self.recent.observe(RECENT_MEMORY * alike, is_lost);
+    }
+
+    /// How many datagrams say as much as one would by itself.
+    fn alike(&self) -> f64 {
+        if self.memory_s > 0.0 && self.gap_s > 0.0 { (1.0 + 2.0 * self.memory_s / self.gap_s).min(64.0) } else { 1.0 }
+    }
+
+    /// The share that is lost.
+    pub(super) fn share(&self) -> f64 {
+        let (long, recent) = (self.long.mean(), self.recent.mean());
+        let spread = recent.max(long) * (1.0 - recent.min(long));
+        let doubt = RECENT_DOUBT * (spread * self.alike() / (2.0 * self.recent.sent)).sqrt();
+        long.clamp(recent - doubt, recent + doubt)
+    }
+
+    /// What is known now.
+    pub(super) fn judge(&mut self) {
+        let share = self.share();
         let (mut sum, mut weight) = (0.0, 0.0);
         for bucket in &self.buckets {
             if let Some(memory_s) = bucket.memory_s(share) {
@@ -65,6 +139,10 @@ impl Bursts {
 
     pub(super) fn memory_s(&self) -> f64 {
         self.memory_s
+    }
+
+    pub(super) fn model(&self) -> LossModel {
+        LossModel { share: self.share(), memory_s: self.memory_s }
     }
 }
 
@@ -111,13 +189,14 @@ mod tests {
         let mut bursts = Bursts::default();
         let mut is_lost = random() < share;
         for _ in 0..datagrams {
+            bursts.on_fate(gap, is_lost);
             let is_next_lost = random() < share * (1.0 - correlation) + if is_lost { correlation } else { 0.0 };
             if is_lost {
                 bursts.on_loss(gap, is_next_lost);
             }
             is_lost = is_next_lost;
         }
-        bursts.judge(share);
+        bursts.judge();
         bursts.memory_s()
     }
 

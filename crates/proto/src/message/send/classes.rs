@@ -84,6 +84,7 @@ impl Class {
             time_s: conditions.time_s,
             round_s: conditions.round_s,
             symbol_s: conditions.symbol_s,
+            datagrams_max: if conditions.symbol_s > 0.0 { self.spacing_s / conditions.symbol_s } else { f64::INFINITY },
             group_max: if self.kind.may_be_grouped { MESSAGE_GROUP_MAX } else { 1 },
             lost_max: PLANNED_PART * self.kind.lost_max,
         };

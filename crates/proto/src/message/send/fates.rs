@@ -81,10 +81,17 @@ impl Fates {
         if let (Some((at, true)), Some(has_arrived)) = (self.last, has_arrived) {
             self.bursts.on_loss(sent.at.since(at), !has_arrived);
         }
+        if let Some(has_arrived) = has_arrived {
+            let gap = self.last.map_or(Duration::MAX, |(at, _)| sent.at.since(at));
+            self.bursts.on_fate(gap, !has_arrived);
+        }
         self.last = has_arrived.map(|has_arrived| (sent.at, !has_arrived));
         Some((sent, has_arrived.unwrap_or(false)))
     }
 }
+
+/// Even where it always takes as long, so much more is no sign of a loss: a report is not sent within 1 ms of another.
+const OVERDUE_MIN: Duration = Duration::from_micros(1_500);
 
 /// How long it takes until the fate of a datagram is known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,8 +112,12 @@ impl FateTime {
         self.mean_s += (took_s - self.mean_s) / 32.0;
     }
 
-    /// Nearly all take no longer; `before` is what to believe before any.
-    pub(super) fn most(&self, before: Duration) -> Duration {
-        if self.mean_s == 0.0 { before } else { Duration::from_secs_f64(self.mean_s + 2.0 * self.deviation_s) }
+    /// Few take longer than the first, and hardly any longer than the second; `before` is what to believe before any.
+    pub(super) fn bounds(&self, before: Duration) -> (Duration, Duration) {
+        if self.mean_s == 0.0 {
+            return (before, before * 2);
+        }
+        let of = |deviations: f64| Duration::from_secs_f64(self.mean_s + deviations * self.deviation_s);
+        (of(2.0), of(4.0) + OVERDUE_MIN)
     }
 }

@@ -27,7 +27,6 @@ use self::ledger::Ledger;
 pub(crate) use self::ledger::Proven;
 use self::outgoing::Outgoing;
 use self::unit::{Timing, Unit, What};
-use super::plan::chain::LossModel;
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
@@ -48,7 +47,6 @@ pub(crate) struct PathView {
     pub(crate) report_interval: Duration,
     /// How long datagrams wait in queues.
     pub(crate) queue: Duration,
-    pub(crate) loss: f64,
     /// What a datagram takes at the session's rate.
     pub(crate) datagram_time: Duration,
     /// The most bytes of data in a stream's symbol that packets have room for.
@@ -262,7 +260,7 @@ impl SendMessages {
         }
         let left = if message.is_reliable { RELIABLE } else { message.send_by.since(created) };
         let conditions = Conditions {
-            losses: LossModel { share: path.loss, memory_s: self.fates.bursts.memory_s() },
+            losses: self.fates.bursts.model(),
             time_s: left.as_secs_f64(),
             round_s: self.round(path).as_secs_f64(),
             symbol_s: path.datagram_time.as_secs_f64(),
@@ -360,7 +358,7 @@ impl SendMessages {
                 }
             }
         }
-        self.fates.bursts.judge(path.loss);
+        self.fates.bursts.judge();
         for number in touched {
             let Some(unit) = self.unit_mut(number) else { continue };
             if unit.is_known() {
@@ -397,11 +395,12 @@ impl SendMessages {
     // ---- units ----
 
     fn timing(&self, path: &PathView) -> Timing {
-        Timing { round: self.round(path), datagram: path.datagram_time }
+        let (round, overdue) = self.fate_time.bounds(path.smoothed_rtt + path.report_interval);
+        Timing { round, overdue, datagram: path.datagram_time }
     }
 
     fn round(&self, path: &PathView) -> Duration {
-        self.fate_time.most(path.smoothed_rtt + path.report_interval)
+        self.timing(path).round
     }
 
     fn unit(&self, number: u64) -> Option<&Unit> {

@@ -125,8 +125,12 @@ impl Unit {
         // Of fewer messages than were expected, as large a part.
         let repairs = (self.policy.repairs * self.messages.len()).div_ceil(self.policy.group.max(1));
         self.gap = Duration::from_secs_f64(self.policy.repair_gap_s.clamp(0.0, 1e3));
-        if self.owed.is_empty() {
-            self.next_at = now + self.gap.min(Duration::from_secs(1)).mul_f64(if self.gap > FINE { 1.0 } else { 0.0 });
+        let is_spread = self.gap > FINE;
+        if is_spread {
+            self.spread(now + FINE, 0, repairs);
+        }
+        if self.owed.is_empty() && is_spread {
+            self.next_at = now + self.gap;
         }
         self.owe(repairs);
     }
@@ -291,12 +295,16 @@ impl Unit {
             let Some(progress) = self.messages.first() else { return };
             let deficit = progress.message.k().saturating_sub(progress.arrived);
             let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
-            return self.owe(self.policy.rounds.symbols(rounds, deficit, 1).saturating_sub(under_way));
+            let symbols = self.policy.rounds.symbols(rounds, deficit, 1).saturating_sub(under_way);
+            self.spread(now, first, symbols);
+            return self.owe(symbols);
         }
         let under_way = if is_overdue(self.last_sent) { 0 } else { self.repairs_unknown };
         if self.may_be_repaired_together(now) {
             let deficit = missing.len().saturating_sub(self.repairs_arrived);
-            return self.owe(self.policy.rounds.symbols(rounds, deficit, missing.len()).saturating_sub(under_way));
+            let symbols = self.policy.rounds.symbols(rounds, deficit, missing.len()).saturating_sub(under_way);
+            self.spread(now, first, symbols);
+            return self.owe(symbols);
         }
         for place in missing {
             let symbols = self.policy.rounds.symbols(self.rounds_left(now, place, round), 1, 1);
@@ -305,6 +313,14 @@ impl Unit {
                 self.owed.extend(what);
             }
         }
+        self.spread(now, first, self.owed.len());
+    }
+
+    /// As many symbols have to leave in time for the message at this place.
+    fn spread(&mut self, now: Time, place: usize, symbols: usize) {
+        let Some(progress) = self.messages.get(place).filter(|progress| !progress.message.is_reliable) else { return };
+        let left = progress.message.send_by.since(now);
+        self.gap = self.gap.min(left / u32::try_from(symbols.max(1)).unwrap_or(u32::MAX));
     }
 
     /// Whether symbols over all messages serve: not if they had to make up for what is over, too. They tell the age of the first
@@ -330,7 +346,7 @@ impl Unit {
     }
 
     /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
-    pub(super) fn wake_at(&self, now: Time, Timing { round, datagram }: Timing) -> Option<Time> {
+    pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, .. }: Timing) -> Option<Time> {
         if !self.is_closed {
             return Some(self.closes_at);
         }
@@ -338,11 +354,11 @@ impl Unit {
         let count = missing().count();
         // All that may then be sent has to leave in time.
         let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;
-        let chances = missing().map(|progress| {
-            let patience = progress.last_sent.max(self.last_sent) + round * 4;
-            if progress.message.is_reliable { patience } else { progress.message.send_by - lead }
-        });
-        chances.min()
+        let last_chance = missing().map(|progress| progress.message.send_by).min()?;
+        let last_chance = if last_chance == Time::MAX { last_chance } else { last_chance - lead };
+        // In a burst of losses nothing arrives that a report would be about.
+        let is_heard_of = self.repairs_unknown == 0 && missing().all(|progress| progress.unknown == 0);
+        if is_heard_of || self.owes() { Some(last_chance) } else { Some(last_chance.min(self.last_sent + overdue)) }
     }
 }
 
@@ -351,6 +367,8 @@ impl Unit {
 pub(super) struct Timing {
     /// How long it takes until a symbol's fate is known.
     pub(super) round: Duration,
+    /// After how long one of which nothing has been heard is lost.
+    pub(super) overdue: Duration,
     /// What a datagram takes at the session's rate.
     pub(super) datagram: Duration,
 }

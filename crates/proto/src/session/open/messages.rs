@@ -76,7 +76,6 @@ impl Open {
             smoothed_rtt: common.rtt.smoothed(),
             report_interval: common.rtt.report_interval(),
             queue: flight.queue_delay().unwrap_or_default(),
-            loss: flight.loss().now(),
             datagram_time: Duration::from_nanos(datagram_ns),
             symbol_size: common.streams.send.packet_symbol_size(),
         }
@@ -125,7 +124,9 @@ impl Open {
         let ip_bytes = common.ip_bytes(length, 0);
         let what = Carried::Message { is_large: is_large(ip_bytes) };
         common.streams.send.flight.on_sent(Sent { number, what, at: now }, is_probe);
-        if let (Some(bps), Some(messages)) = (self.pacer.rate_bps(), &mut common.messages) {
+        // Alone they may take all.
+        let has_streams = !common.streams.send.is_drained();
+        if let (Some(bps), Some(messages)) = (self.pacer.rate_bps().filter(|_| has_streams), &mut common.messages) {
             let bps = bps / 100 * u64::from(common.config.message_share_percent);
             messages.share.on_sent(now, ip_bytes * 8, bps);
         }
