@@ -15,6 +15,9 @@ const NEGLIGIBLE: f64 = 1e-9;
 /// A round takes longer by this part and these seconds than a fate is waited for, and by what its symbols take.
 const ROUND_SLACK: f64 = 1.02;
 const ROUND_SLACK_S: f64 = 0.0005;
+/// What leaves at once takes as much longer than at the session's rate, which others share, and waits for its turn.
+const AT_ONCE_SLACK: f64 = 1.2;
+const AT_ONCE_SLACK_S: f64 = 0.0005;
 /// Where losses come in bursts, repair symbols may be spread over these parts of the time that is left.
 const SPREADS: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
 /// So much of the time for which they are spread is planned with: what is sent a little later has missed it.
@@ -53,10 +56,19 @@ pub(super) fn all(question: &Question) -> (Candidate, Vec<Candidate>) {
         for repair_gap_s in gaps {
             // What has its time after the deadline helps nobody.
             let fitting = if repair_gap_s > 0.0 { (rest_s / repair_gap_s + 1e-9) as usize } else { usize::MAX };
-            found.push(Candidate::new(question, (group, rounds), repair_gap_s, fitting.max(1)));
+            let fitting = if repair_gap_s == question.symbol_s { fitting_at_once(question, rest_s) } else { fitting };
+            found.push(Candidate::new(question, (group, rounds), repair_gap_s, fitting));
         }
     }
     (alone, found)
+}
+
+/// How many repair symbols leave one after the other in this time.
+fn fitting_at_once(question: &Question, rest_s: f64) -> usize {
+    if question.symbol_s <= 0.0 {
+        return usize::MAX;
+    }
+    ((rest_s - AT_ONCE_SLACK_S) / (AT_ONCE_SLACK * question.symbol_s)).max(0.0) as usize
 }
 
 /// The rounds which can follow a group of this size.

@@ -209,22 +209,3 @@ mod tests {
         assert_eq!(Plan::new(&large).safe.group, 1);
     }
 }
-#[cfg(test)]
-mod show {
-    use super::*;
-    #[test]
-    fn show() {
-        for (spacing_s, memory_s) in [(0.0004, 0.0019), (0.004, 0.019)] {
-            for time_s in [0.0095, 0.0595, 0.1295] {
-                let question = Question { losses: LossModel { share: 0.05, memory_s }, k: 1, spacing_s, time_s, round_s: 0.052, symbol_s: 0.000126, datagrams_max: spacing_s / 0.000126, group_max: 64, lost_max: 0.0008 };
-                let began = std::time::Instant::now();
-                let plan = Plan::new(&question);
-                let took = began.elapsed();
-                for policy in [&plan.cheap, &plan.safe] {
-                    println!("{spacing_s} {time_s} group {} close {:.4} repairs {} gap {:.5} last gap {:.5} expected {:?} n1 {:?}", policy.group, policy.close_s, policy.repairs, policy.repair_gap_s, policy.last_gap_s, policy.expected, [1,2,3,4].map(|left| policy.rounds.symbols(left,1,1)));
-                }
-                println!("    share {} {:?}  took {took:?}", plan.cheap_share, plan.expected());
-            }
-        }
-    }
-}

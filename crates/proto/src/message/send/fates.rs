@@ -90,34 +90,27 @@ impl Fates {
     }
 }
 
-/// Even where it always takes as long, so much more is no sign of a loss: a report is not sent within 1 ms of another.
-const OVERDUE_MIN: Duration = Duration::from_micros(1_500);
-
-/// How long it takes until the fate of a datagram is known.
+/// A time that varies: its mean and mean deviation lately.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FateTime {
+pub(super) struct Times {
     mean_s: f64,
     deviation_s: f64,
+    is_known: bool,
 }
 
-impl FateTime {
-    /// It took as long for one that has arrived.
+impl Times {
     pub(super) fn sample(&mut self, took: Duration) {
         let took_s = took.as_secs_f64();
-        if self.mean_s == 0.0 {
-            (self.mean_s, self.deviation_s) = (took_s, took_s / 8.0);
+        if !self.is_known {
+            *self = Self { mean_s: took_s, deviation_s: took_s / 8.0, is_known: true };
             return;
         }
         self.deviation_s += ((took_s - self.mean_s).abs() - self.deviation_s) / 32.0;
         self.mean_s += (took_s - self.mean_s) / 32.0;
     }
 
-    /// Few take longer than the first, and hardly any longer than the second; `before` is what to believe before any.
-    pub(super) fn bounds(&self, before: Duration) -> (Duration, Duration) {
-        if self.mean_s == 0.0 {
-            return (before, before * 2);
-        }
-        let of = |deviations: f64| Duration::from_secs_f64(self.mean_s + deviations * self.deviation_s);
-        (of(2.0), of(4.0) + OVERDUE_MIN)
+    /// So many mean deviations above the mean; `None` before any was seen.
+    pub(super) fn most(&self, deviations: f64) -> Option<Duration> {
+        self.is_known.then(|| Duration::from_secs_f64((self.mean_s + deviations * self.deviation_s).max(0.0)))
     }
 }

@@ -22,7 +22,7 @@ use dfcp_wire::segment::{Message, MessageInfo};
 use dfcp_wire::{MESSAGE_BYTES_MAX, feedback};
 
 use self::classes::{Classes, Conditions, Kind};
-use self::fates::{FateTime, Fates, Lost, UnderWay};
+use self::fates::{Fates, Lost, Times, UnderWay};
 use self::ledger::Ledger;
 pub(crate) use self::ledger::Proven;
 use self::outgoing::Outgoing;
@@ -35,6 +35,8 @@ use crate::stats::SentMessages;
 
 /// A symbol that leaves in the last moment may still wait for others, and for timers.
 const MARGIN: Duration = Duration::from_micros(500);
+/// Even where it always takes as long until a fate is known, so much more is no sign of a loss: a report is not sent within 1 ms of another.
+const OVERDUE_MIN: Duration = Duration::from_micros(1_500);
 /// What is planned for a reliable message as its deadline: time for as many rounds as there are tables for.
 const RELIABLE: Duration = Duration::from_secs(3600);
 
@@ -87,7 +89,9 @@ pub(crate) struct SendMessages {
     owing: Vec<u64>,
     wakes: BTreeSet<(Time, u64)>,
     fates: Fates,
-    fate_time: FateTime,
+    /// How long it takes until the fate of a datagram is known, and how long datagrams wait in queues.
+    fate_times: Times,
+    queue_times: Times,
     ledger: Ledger,
     stats: SentMessages,
 }
@@ -105,7 +109,8 @@ impl SendMessages {
             owing: Vec::new(),
             wakes: BTreeSet::new(),
             fates: Fates::default(),
-            fate_time: FateTime::default(),
+            fate_times: Times::default(),
+            queue_times: Times::default(),
             ledger: Ledger::new(kernel, proofs),
             stats: SentMessages::default(),
         }
@@ -155,7 +160,7 @@ impl SendMessages {
             Some(_) => u32::try_from(left.as_micros()).unwrap_or(u32::MAX).min(Message::LIFETIME_UNLIMITED - 1),
             None => Message::LIFETIME_UNLIMITED,
         };
-        let send_by = if is_reliable { Time::MAX } else { now + left.saturating_sub(path.queue + MARGIN) };
+        let send_by = if is_reliable { Time::MAX } else { now + left.saturating_sub(self.queue_times.most(3.0).unwrap_or_default() + MARGIN) };
         let info = MessageInfo { k: k as u16, length_bytes: bytes.len() as u32 };
         let message =
             Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
@@ -342,13 +347,14 @@ impl SendMessages {
     pub(crate) fn on_report(&mut self, now: Time, highest: u64, runs: Option<LossRuns<'_>>, path: &PathView) {
         let Some(runs) = runs else { return };
         let lost = Lost::read(highest, runs);
+        self.queue_times.sample(path.queue);
         let timing = self.timing(path);
         let mut touched = Vec::new();
         let mut is_first = true;
         while let Some((sent, has_arrived)) = self.fates.next(highest, &lost) {
             if has_arrived && is_first {
                 // The one that waited longest for this report.
-                self.fate_time.sample(now.since(sent.at));
+                self.fate_times.sample(now.since(sent.at));
                 is_first = false;
             }
             if let Some(unit) = self.unit_mut(sent.unit) {
@@ -395,7 +401,9 @@ impl SendMessages {
     // ---- units ----
 
     fn timing(&self, path: &PathView) -> Timing {
-        let (round, overdue) = self.fate_time.bounds(path.smoothed_rtt + path.report_interval);
+        let before = path.smoothed_rtt + path.report_interval;
+        let round = self.fate_times.most(2.0).unwrap_or(before);
+        let overdue = self.fate_times.most(4.0).unwrap_or(before) + OVERDUE_MIN;
         Timing { round, overdue, datagram: path.datagram_time }
     }
 

@@ -124,8 +124,8 @@ impl Unit {
         self.next_esi = (self.messages.len() * self.messages.first().map_or(1, |first| first.message.k())) as u32;
         // Of fewer messages than were expected, as large a part.
         let repairs = (self.policy.repairs * self.messages.len()).div_ceil(self.policy.group.max(1));
-        self.gap = Duration::from_secs_f64(self.policy.repair_gap_s.clamp(0.0, 1e3));
-        let is_spread = self.gap > FINE;
+        self.gap = spread_gap(self.policy.repair_gap_s);
+        let is_spread = !self.gap.is_zero();
         if is_spread {
             self.spread(now + FINE, 0, repairs);
         }
@@ -332,7 +332,7 @@ impl Unit {
 
     fn set_gap(&mut self, rounds: usize) {
         let gap_s = if rounds > 1 { 0.0 } else { self.policy.last_gap_s };
-        self.gap = Duration::from_secs_f64(gap_s.clamp(0.0, 1e3));
+        self.gap = spread_gap(gap_s);
     }
 
     /// How many rounds can be sent for a message, with the one at hand.
@@ -371,6 +371,12 @@ pub(super) struct Timing {
     pub(super) overdue: Duration,
     /// What a datagram takes at the session's rate.
     pub(super) datagram: Duration,
+}
+
+/// The time between symbols that are spread; none between those which leave as fast as the session permits.
+fn spread_gap(gap_s: f64) -> Duration {
+    let gap = Duration::from_secs_f64(gap_s.clamp(0.0, 1e3));
+    if gap > FINE { gap } else { Duration::ZERO }
 }
 
 /// Below this a gap is nothing but the time that a datagram takes.
