@@ -1,0 +1,295 @@
+//! The fewest datagrams for each message with which a given share may be lost, by groups of consecutive messages.
+//!
+//! An optimum, and written without a look at what the protocol does: codes are MDS, a report leaves at each arrival and is never lost, the
+//! fate of a symbol is known exactly one round trip after it was sent, and the path is known. Policies take turns (time-sharing), so that
+//! what counts is the lower convex hull of what policies cost and lose.
+
+use std::collections::HashMap;
+
+use crate::messages::Losses;
+
+/// What is to be bounded.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// How the path loses.
+    pub losses: Losses,
+    /// From one message to the next, seconds.
+    pub spacing_s: f64,
+    /// The deadline beyond the one-way delay, seconds.
+    pub beyond_s: f64,
+    /// The round trip, seconds.
+    pub rtt_s: f64,
+    /// What a datagram takes on the path, seconds.
+    pub datagram_s: f64,
+    /// The share of messages that may be lost.
+    pub lost_max: f64,
+}
+
+/// What it comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Least {
+    /// Datagrams for each message.
+    Datagrams(f64),
+    /// It cannot be done: at least this share is lost, whatever is sent.
+    Lost(f64),
+}
+
+/// Groups that are looked at have at most this many messages; with reports, of which each state is computed, fewer.
+const GROUP_MAX: usize = 160;
+const GROUP_WITH_REPORTS_MAX: usize = 26;
+/// What a lost message costs at the most, in datagrams: more is a bound that nobody would pay for.
+const PRICE_MAX: f64 = 3e4;
+
+impl Bound {
+    /// Computes it.
+    #[must_use]
+    pub fn least(&self) -> Least {
+        // A point on the hull for each price; then the line between two neighbours.
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        let mut price = 0.5;
+        while price < PRICE_MAX {
+            points.push(self.best(price));
+            price *= 1.25;
+        }
+        points.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let fewest = points.last().map_or(1.0, |point| point.0);
+        if fewest > self.lost_max {
+            return Least::Lost(fewest);
+        }
+        let mut least = f64::INFINITY;
+        for (i, &(lost_more, cheap)) in points.iter().enumerate() {
+            for &(lost_less, dear) in &points[i..] {
+                if lost_less > self.lost_max || dear < 1.0 {
+                    continue;
+                }
+                let part = if lost_more > self.lost_max {
+                    (self.lost_max - lost_less) / (lost_more - lost_less)
+                } else {
+                    1.0
+                };
+                least = least.min(part * cheap + (1.0 - part) * dear);
+            }
+        }
+        Least::Datagrams(least)
+    }
+
+    /// The share lost and the datagrams of the cheapest policy, where a lost message costs `price`.
+    fn best(&self, price: f64) -> (f64, f64) {
+        let mut best = (1.0, 0.0);
+        let mut consider = |lost: f64, datagrams: f64| {
+            if datagrams + price * lost < best.1 + price * best.0 {
+                best = (lost, datagrams);
+            }
+        };
+        let most = ((self.beyond_s / self.spacing_s + 1e-9) as usize + 1).min(GROUP_MAX);
+        for group in 1..=most {
+            let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
+            let rounds = (left_s / self.rtt_s + 1e-9) as usize;
+            if rounds > 0 && group <= GROUP_WITH_REPORTS_MAX {
+                for repairs in 0..=3 {
+                    let (lost, datagrams) = self.with_reports(group, repairs, rounds, price);
+                    consider(lost, datagrams);
+                }
+            }
+            // Sizes in between make no difference that could be seen.
+            if group <= 32 || group % 8 == 0 || group == most {
+                self.without_reports(group, left_s, &mut consider);
+            }
+        }
+        best
+    }
+
+    fn share(&self) -> f64 {
+        match self.losses {
+            Losses::Independent(share) | Losses::Bursts { share, .. } => share,
+        }
+    }
+
+    /// The probabilities that a datagram is lost, if one `gap_s` before it was lost, or arrived.
+    fn after(&self, gap_s: f64) -> (f64, f64) {
+        let share = self.share();
+        let alike = match self.losses {
+            Losses::Independent(_) => 0.0,
+            Losses::Bursts { share, mean } => (-gap_s / (mean.as_secs_f64() * (1.0 - share))).exp(),
+        };
+        (share + (1.0 - share) * alike, share * (1.0 - alike))
+    }
+
+    /// Groups with repair symbols behind them, spread over what is left of the time, or all at its end.
+    fn without_reports(&self, group: usize, left_s: f64, consider: &mut impl FnMut(f64, f64)) {
+        let is_bursty = matches!(self.losses, Losses::Bursts { .. });
+        for repairs in 0..=(group * 4 + 20) {
+            let mut least = f64::INFINITY;
+            let spread_s = left_s / repairs.max(1) as f64;
+            let at_end_s = (left_s - repairs as f64 * self.datagram_s).max(0.0);
+            for (wait_s, gap_s) in [(spread_s, spread_s), (at_end_s, self.datagram_s)] {
+                least = least.min(self.lost(group, repairs, wait_s, gap_s));
+                if !is_bursty {
+                    break;
+                }
+            }
+            consider(least / group as f64, 1.0 + repairs as f64 / group as f64);
+            if least < 1e-5 * group as f64 || repairs as f64 * self.datagram_s > left_s {
+                break;
+            }
+        }
+    }
+
+    /// Messages of a group which are lost on average.
+    fn lost(&self, group: usize, repairs: usize, wait_s: f64, gap_s: f64) -> f64 {
+        let mut cells = HashMap::from([((0_usize, 0_usize, true), self.share()), ((0, 0, false), 1.0 - self.share())]);
+        let mut sum = 0.0;
+        for symbol in 0..group + repairs {
+            let gap = match symbol {
+                0 => None,
+                _ if symbol < group => Some(self.spacing_s),
+                _ if symbol == group => Some(wait_s),
+                _ => Some(gap_s),
+            };
+            let mut next = HashMap::new();
+            for ((lost, arrived, was_lost), p) in cells {
+                let is_lost = match gap {
+                    None => f64::from(u8::from(was_lost)),
+                    Some(gap_s) => if was_lost { self.after(gap_s).0 } else { self.after(gap_s).1 },
+                };
+                for (fate, q) in [(true, is_lost), (false, 1.0 - is_lost)] {
+                    if p * q > 1e-12 {
+                        let lost = lost + usize::from(fate && symbol < group);
+                        let arrived = arrived + usize::from(!fate && symbol >= group);
+                        *next.entry((lost, arrived, fate)).or_insert(0.0) += p * q;
+                    }
+                }
+            }
+            cells = next;
+        }
+        for ((lost, arrived, _), p) in cells {
+            sum += if lost > arrived { lost as f64 * p } else { 0.0 };
+        }
+        sum
+    }
+
+    /// Groups with some repair symbols behind them, and further ones after reports.
+    fn with_reports(&self, group: usize, repairs: usize, rounds: usize, price: f64) -> (f64, f64) {
+        let again = self.after(self.rtt_s).0;
+        let mut rounds_of = Rounds { lost: again, price, memory: HashMap::new(), binomials: HashMap::new() };
+        let (mut lost, mut datagrams) = (0.0, (group + repairs) as f64);
+        let share = self.share();
+        for missing in 1..=group {
+            for arrived in 0..=repairs.min(missing - 1) {
+                let p = self.missing(group, missing) * binomial(repairs, arrived, 1.0 - share);
+                let (then_lost, then_sent) = rounds_of.best(missing - arrived, missing, rounds);
+                lost += p * then_lost;
+                datagrams += p * then_sent;
+            }
+        }
+        (lost / group as f64, datagrams / group as f64)
+    }
+
+    /// The probability that so many of a group's messages are missing at first.
+    fn missing(&self, group: usize, missing: usize) -> f64 {
+        if let Losses::Independent(share) = self.losses {
+            return binomial(group, missing, share);
+        }
+        let mut cells = HashMap::from([((0_usize, true), self.share()), ((0, false), 1.0 - self.share())]);
+        for symbol in 0..group {
+            let mut next = HashMap::new();
+            for ((lost, was_lost), p) in cells {
+                let (if_lost, if_arrived) = self.after(self.spacing_s);
+                let is_lost = match (symbol, was_lost) {
+                    (0, _) => f64::from(u8::from(was_lost)),
+                    (_, true) => if_lost,
+                    (_, false) => if_arrived,
+                };
+                *next.entry((lost + 1, true)).or_insert(0.0) += p * is_lost;
+                *next.entry((lost, false)).or_insert(0.0) += p * (1.0 - is_lost);
+            }
+            cells = next;
+        }
+        [true, false].into_iter().filter_map(|fate| cells.get(&(missing, fate))).sum()
+    }
+}
+
+/// The best that can be done after reports.
+struct Rounds {
+    /// That a symbol of a round is lost.
+    lost: f64,
+    price: f64,
+    memory: HashMap<(usize, usize, usize), (f64, f64)>,
+    binomials: HashMap<(usize, usize), f64>,
+}
+
+impl Rounds {
+    /// Messages lost and datagrams sent, if so many symbols are missing, without which `stake` messages are lost.
+    fn best(&mut self, deficit: usize, stake: usize, rounds: usize) -> (f64, f64) {
+        if deficit == 0 {
+            return (0.0, 0.0);
+        }
+        if rounds == 0 {
+            return (stake as f64, 0.0);
+        }
+        if let Some(&known) = self.memory.get(&(deficit, stake, rounds)) {
+            return known;
+        }
+        let mut best = (stake as f64, 0.0);
+        let mut worse = 0;
+        for symbols in 1.. {
+            let (mut lost, mut datagrams) = (0.0, symbols as f64);
+            for arrived in 0..deficit.min(symbols + 1) {
+                let p = self.binomial(symbols, arrived);
+                let then = self.best(deficit - arrived, stake, rounds - 1);
+                lost += p * then.0;
+                datagrams += p * then.1;
+            }
+            if datagrams + self.price * lost < best.1 + self.price * best.0 {
+                (best, worse) = ((lost, datagrams), 0);
+            } else {
+                worse += 1;
+            }
+            if symbols > deficit && worse > 3 {
+                break;
+            }
+        }
+        self.memory.insert((deficit, stake, rounds), best);
+        best
+    }
+
+    fn binomial(&mut self, symbols: usize, arrived: usize) -> f64 {
+        let arrives = 1.0 - self.lost;
+        *self.binomials.entry((symbols, arrived)).or_insert_with(|| binomial(symbols, arrived, arrives))
+    }
+}
+
+/// The probability of `hits` among `trials`.
+fn binomial(trials: usize, hits: usize, p: f64) -> f64 {
+    let ways = (0..hits).fold(1.0, |ways, i| ways * (trials - i) as f64 / (i + 1) as f64);
+    ways * p.powi(hits as i32) * (1.0 - p).powi((trials - hits) as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn bound(losses: Losses, spacing_ms: f64, beyond_ms: f64) -> Least {
+        let seconds = |ms: f64| ms / 1e3;
+        let (spacing_s, beyond_s) = (seconds(spacing_ms), seconds(beyond_ms));
+        Bound { losses, spacing_s, beyond_s, rtt_s: 0.05, datagram_s: 0.00012, lost_max: 0.001 }.least()
+    }
+
+    #[test]
+    fn it_meets_the_known_points() {
+        for (spacing_ms, share, known) in
+            [(4.0, 0.01, 1.31), (4.0, 0.05, 1.65), (4.0, 0.2, 2.66), (0.4, 0.01, 1.07), (0.4, 0.05, 1.19), (0.4, 0.2, 1.61)]
+        {
+            let least = bound(Losses::Independent(share), spacing_ms, 10.0);
+            assert!(matches!(least, Least::Datagrams(it) if (known - 0.01..known + 0.006).contains(&it)), "{share}: {least:?}");
+        }
+        for (share, least, most) in [(0.01, 1.008, 1.012), (0.05, 1.04, 1.054), (0.2, 1.25, 1.302)] {
+            let bound = bound(Losses::Independent(share), 4.0, 130.0);
+            assert!(matches!(bound, Least::Datagrams(it) if (least..most).contains(&it)), "{share}: {bound:?}");
+        }
+        let bursts = bound(Losses::Bursts { share: 0.05, mean: Duration::from_millis(20) }, 4.0, 10.0);
+        assert!(matches!(bursts, Least::Lost(lost) if (0.028..0.034).contains(&lost)), "{bursts:?}");
+    }
+}
