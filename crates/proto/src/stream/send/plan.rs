@@ -80,14 +80,20 @@ fn failure(missing: u32, in_flight: u32, p: f64) -> f64 {
 }
 
 /// Symbols per block for bulk data: short blocks while losses are rare, for a small memory; long ones as the losses
-/// grow, because the overshoot is a share of √K (\[stream-5\]).
-pub(crate) fn bulk_block_symbols(p: f64) -> usize {
-    match p {
+/// grow, because the overshoot is a share of √K (\[stream-5\]). Longer ones, too, where a window of `window_blocks` short ones would hold
+/// little more than the `in_flight` datagrams: the slowest block of a window takes many round trips.
+pub(crate) fn bulk_block_symbols(p: f64, window_blocks: u32, in_flight: usize) -> usize {
+    let by_loss = match p {
         p if p < 0.15 => 45,
         p if p < 0.25 => 128,
         _ => 256,
-    }
+    };
+    let is_long = |symbols: &usize| *symbols >= by_loss && window_blocks as usize * symbols >= WINDOW_FLIGHTS * in_flight;
+    [45, 128].into_iter().find(is_long).unwrap_or(256)
 }
+
+/// A window should hold what is in flight this often.
+const WINDOW_FLIGHTS: usize = 16;
 
 fn believed(p: f64) -> f64 {
     p.clamp(0.0, LOSS_BELIEVED_MAX)
@@ -115,6 +121,13 @@ mod tests {
     #[test]
     fn one_byte_at_five_per_cent_goes_out_five_times() {
         assert_eq!(proactive_in_flight(1, 0.05), 5, "all five are lost with probability 3e-7");
+    }
+
+    #[test]
+    fn blocks_grow_with_the_losses_and_where_many_are_in_flight() {
+        assert_eq!([0.0, 0.14, 0.15, 0.25].map(|p| bulk_block_symbols(p, 16_384, 1_000)), [45, 45, 128, 256]);
+        assert_eq!([40_000, 80_000, 200_000].map(|flight| bulk_block_symbols(0.01, 16_384, flight)), [45, 128, 256]);
+        assert_eq!(bulk_block_symbols(0.2, 4_096, 0), 128);
     }
 
     #[test]
