@@ -52,7 +52,7 @@ fn a_peer_which_reports_nothing_fills_the_table_of_datagrams_in_flight_and_then_
     let mut number = 0;
     while in_flight.len() < ReceiverFlowControl::default().in_flight_max() {
         let what = Carried::Symbol { stream: dfcp_wire::StreamId::FIRST, block_id: 0 };
-        in_flight.push(Sent { number, what, at: Time::ZERO });
+        in_flight.push(Sent::new(number, Time::ZERO, what));
         number += 1;
     }
     assert_eq!(number, limits::IN_FLIGHT_MAX as u64);

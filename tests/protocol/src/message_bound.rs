@@ -45,11 +45,12 @@ impl Bound {
     #[must_use]
     pub fn least(&self) -> Least {
         // A point on the hull for each price; then the line between two neighbours.
+        let without_reports = self.without_reports();
         let mut points: Vec<(f64, f64)> = Vec::new();
         let mut price = 0.5;
         while price < PRICE_MAX {
-            points.push(self.best(price));
-            price *= 1.25;
+            points.push(self.best(price, &without_reports));
+            price *= 1.1;
         }
         points.sort_by(|a, b| b.0.total_cmp(&a.0));
         let fewest = points.last().map_or(1.0, |point| point.0);
@@ -73,27 +74,30 @@ impl Bound {
         Least::Datagrams(least)
     }
 
+    /// The largest group of which the first message still has time.
+    fn group_max(&self) -> usize {
+        ((self.beyond_s / self.spacing_s + 1e-9) as usize + 1).min(GROUP_MAX)
+    }
+
     /// The share lost and the datagrams of the cheapest policy, where a lost message costs `price`.
-    fn best(&self, price: f64) -> (f64, f64) {
+    fn best(&self, price: f64, without_reports: &[(f64, f64)]) -> (f64, f64) {
         let mut best = (1.0, 0.0);
         let mut consider = |lost: f64, datagrams: f64| {
             if datagrams + price * lost < best.1 + price * best.0 {
                 best = (lost, datagrams);
             }
         };
-        let most = ((self.beyond_s / self.spacing_s + 1e-9) as usize + 1).min(GROUP_MAX);
-        for group in 1..=most {
+        without_reports.iter().for_each(|&(lost, datagrams)| consider(lost, datagrams));
+        for group in 1..=self.group_max() {
             let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
             let rounds = (left_s / self.rtt_s + 1e-9) as usize;
             if rounds > 0 && group <= GROUP_WITH_REPORTS_MAX {
-                for repairs in 0..=3 {
+                // In a burst they would share the fate of what they repair.
+                let repairs_max = if matches!(self.losses, Losses::Bursts { .. }) { 0 } else { 3 };
+                for repairs in 0..=repairs_max {
                     let (lost, datagrams) = self.with_reports(group, repairs, rounds, price);
                     consider(lost, datagrams);
                 }
-            }
-            // Sizes in between make no difference that could be seen.
-            if group <= 32 || group % 8 == 0 || group == most {
-                self.without_reports(group, left_s, &mut consider);
             }
         }
         best
@@ -115,63 +119,67 @@ impl Bound {
         (share + (1.0 - share) * alike, share * (1.0 - alike))
     }
 
-    /// Groups with repair symbols behind them, spread over what is left of the time, or all at its end.
-    fn without_reports(&self, group: usize, left_s: f64, consider: &mut impl FnMut(f64, f64)) {
+    /// What groups lose and cost with repair symbols behind them, spread over what is left of the time, or all at its end.
+    fn without_reports(&self) -> Vec<(f64, f64)> {
         let is_bursty = matches!(self.losses, Losses::Bursts { .. });
-        for repairs in 0..=(group * 4 + 20) {
-            let mut least = f64::INFINITY;
-            let spread_s = left_s / repairs.max(1) as f64;
-            let at_end_s = (left_s - repairs as f64 * self.datagram_s).max(0.0);
-            for (wait_s, gap_s) in [(spread_s, spread_s), (at_end_s, self.datagram_s)] {
-                least = least.min(self.lost(group, repairs, wait_s, gap_s));
-                if !is_bursty {
+        let most = self.group_max();
+        let mut points = Vec::new();
+        // Sizes in between make no difference that could be seen.
+        for group in (1..=most).filter(|&group| group <= 12 || group % 8 == 0 || group == most) {
+            let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s;
+            for repairs in 0..=(group * 4 + 20) {
+                let spread_s = left_s / repairs.max(1) as f64;
+                let at_end_s = (left_s - repairs as f64 * self.datagram_s).max(0.0);
+                let mut lost = self.lost(group, repairs, spread_s, spread_s);
+                if is_bursty {
+                    lost = lost.min(self.lost(group, repairs, at_end_s, self.datagram_s));
+                }
+                points.push((lost / group as f64, 1.0 + repairs as f64 / group as f64));
+                if lost < 1e-5 * group as f64 {
                     break;
                 }
             }
-            consider(least / group as f64, 1.0 + repairs as f64 / group as f64);
-            if least < 1e-5 * group as f64 || repairs as f64 * self.datagram_s > left_s {
-                break;
-            }
         }
+        points
     }
 
     /// Messages of a group which are lost on average.
     fn lost(&self, group: usize, repairs: usize, wait_s: f64, gap_s: f64) -> f64 {
-        let mut cells = HashMap::from([((0_usize, 0_usize, true), self.share()), ((0, 0, false), 1.0 - self.share())]);
-        let mut sum = 0.0;
-        for symbol in 0..group + repairs {
-            let gap = match symbol {
-                0 => None,
-                _ if symbol < group => Some(self.spacing_s),
-                _ if symbol == group => Some(wait_s),
-                _ => Some(gap_s),
+        if let Losses::Independent(share) = self.losses {
+            let arrive = (0..=repairs).map(|arrived| binomial(repairs, arrived, 1.0 - share)).collect::<Vec<_>>();
+            let too_few = |missing: usize| arrive.iter().take(missing).sum::<f64>();
+            return (1..=group).map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing)).sum();
+        }
+        // By lost source symbols and arrived repair symbols: the last one was lost, or arrived.
+        let width = repairs + 1;
+        let mut cells = vec![(0.0, 0.0); (group + 1) * width];
+        cells[0].1 = 1.0 - self.share();
+        cells[width].0 = self.share();
+        for symbol in 1..group + repairs {
+            let gap_s = match symbol {
+                _ if symbol < group => self.spacing_s,
+                _ if symbol == group => wait_s,
+                _ => gap_s,
             };
-            let mut next = HashMap::new();
-            for ((lost, arrived, was_lost), p) in cells {
-                let is_lost = match gap {
-                    None => f64::from(u8::from(was_lost)),
-                    Some(gap_s) => if was_lost { self.after(gap_s).0 } else { self.after(gap_s).1 },
-                };
-                for (fate, q) in [(true, is_lost), (false, 1.0 - is_lost)] {
-                    if p * q > 1e-12 {
-                        let lost = lost + usize::from(fate && symbol < group);
-                        let arrived = arrived + usize::from(!fate && symbol >= group);
-                        *next.entry((lost, arrived, fate)).or_insert(0.0) += p * q;
-                    }
-                }
+            let (if_lost, if_arrived) = self.after(gap_s);
+            let mut next = vec![(0.0, 0.0); cells.len()];
+            for (at, &(lost, came)) in cells.iter().enumerate().filter(|(_, (lost, came))| lost + came > 1e-12) {
+                let again = lost * if_lost + came * if_arrived;
+                let (at_lost, at_came) = if symbol < group { (at + width, at) } else { (at, at + 1) };
+                next[at_lost].0 += again;
+                next[at_came].1 += lost + came - again;
             }
             cells = next;
         }
-        for ((lost, arrived, _), p) in cells {
-            sum += if lost > arrived { lost as f64 * p } else { 0.0 };
-        }
-        sum
+        let counted = cells.iter().enumerate().map(|(at, (lost, came))| (at / width, at % width, lost + came));
+        counted.filter(|&(lost, arrived, _)| lost > arrived).map(|(lost, _, p)| lost as f64 * p).sum()
     }
 
     /// Groups with some repair symbols behind them, and further ones after reports.
     fn with_reports(&self, group: usize, repairs: usize, rounds: usize, price: f64) -> (f64, f64) {
-        let again = self.after(self.rtt_s).0;
-        let mut rounds_of = Rounds { lost: again, price, memory: HashMap::new(), binomials: HashMap::new() };
+        let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s - rounds as f64 * self.rtt_s;
+        let mut rounds_of =
+            Rounds { bound: self, last_s: left_s.max(0.0), price, memory: HashMap::new(), arrivals: HashMap::new() };
         let (mut lost, mut datagrams) = (0.0, (group + repairs) as f64);
         let share = self.share();
         for missing in 1..=group {
@@ -210,15 +218,17 @@ impl Bound {
 }
 
 /// The best that can be done after reports.
-struct Rounds {
-    /// That a symbol of a round is lost.
-    lost: f64,
+struct Rounds<'a> {
+    bound: &'a Bound,
+    /// For how long the symbols of the last round may be spread.
+    last_s: f64,
     price: f64,
     memory: HashMap<(usize, usize, usize), (f64, f64)>,
-    binomials: HashMap<(usize, usize), f64>,
+    /// By symbols, and whether the round is the last one: the probability of each number of arrivals.
+    arrivals: HashMap<(usize, bool), Vec<f64>>,
 }
 
-impl Rounds {
+impl Rounds<'_> {
     /// Messages lost and datagrams sent, if so many symbols are missing, without which `stake` messages are lost.
     fn best(&mut self, deficit: usize, stake: usize, rounds: usize) -> (f64, f64) {
         if deficit == 0 {
@@ -235,7 +245,7 @@ impl Rounds {
         for symbols in 1.. {
             let (mut lost, mut datagrams) = (0.0, symbols as f64);
             for arrived in 0..deficit.min(symbols + 1) {
-                let p = self.binomial(symbols, arrived);
+                let p = self.arrivals(symbols, rounds == 1)[arrived];
                 let then = self.best(deficit - arrived, stake, rounds - 1);
                 lost += p * then.0;
                 datagrams += p * then.1;
@@ -253,9 +263,32 @@ impl Rounds {
         best
     }
 
-    fn binomial(&mut self, symbols: usize, arrived: usize) -> f64 {
-        let arrives = 1.0 - self.lost;
-        *self.binomials.entry((symbols, arrived)).or_insert_with(|| binomial(symbols, arrived, arrives))
+    /// Of symbols which are sent a round trip after a loss: in the last round spread over what is left, else one after the other.
+    fn arrivals(&mut self, symbols: usize, is_last: bool) -> &[f64] {
+        let (bound, last_s) = (self.bound, self.last_s);
+        self.arrivals.entry((symbols, is_last)).or_insert_with(|| {
+            let first_lost = bound.after(bound.rtt_s).0;
+            if let Losses::Independent(share) = bound.losses {
+                return (0..=symbols).map(|arrived| binomial(symbols, arrived, 1.0 - share)).collect();
+            }
+            let gap_s = if is_last { last_s / (symbols.max(2) - 1) as f64 } else { bound.datagram_s };
+            let (if_lost, if_arrived) = bound.after(gap_s);
+            // By arrivals: the last one was lost, or arrived.
+            let mut cells = vec![(0.0, 0.0); symbols + 1];
+            (cells[0].0, cells[1.min(symbols)].1) = (first_lost, 1.0 - first_lost);
+            for _ in 1..symbols {
+                let mut next = vec![(0.0, 0.0); symbols + 1];
+                for (arrived, &(lost, came)) in cells.iter().enumerate() {
+                    let again = lost * if_lost + came * if_arrived;
+                    next[arrived].0 += again;
+                    if let Some(more) = next.get_mut(arrived + 1) {
+                        more.1 += lost + came - again;
+                    }
+                }
+                cells = next;
+            }
+            cells.into_iter().map(|(lost, came)| lost + came).collect()
+        })
     }
 }
 

@@ -37,8 +37,6 @@ pub(crate) struct Arrivals {
     marks: VecDeque<Arrived>,
     /// When the highest datagram arrived which the last report named.
     told_at: Time,
-    /// The newest datagram did not follow the one before it.
-    has_gap: bool,
     /// How late datagrams arrive: numbers younger than this are not reported yet.
     reorder_delay: Duration,
     rate: RateMeter,
@@ -53,7 +51,6 @@ impl Default for Arrivals {
             seen: ReplayWindow::new(),
             marks: VecDeque::new(),
             told_at: Time::ZERO,
-            has_gap: false,
             reorder_delay: Duration::ZERO,
             rate: RateMeter::default(),
         }
@@ -84,7 +81,6 @@ impl Arrivals {
         match self.highest {
             Some((highest, _)) if number <= highest => self.note_late(now, number),
             before => {
-                self.has_gap = before.is_some_and(|(highest, _)| number > highest + 1);
                 if let Some(last) = before {
                     self.mark_end(last, now);
                 }
@@ -98,9 +94,9 @@ impl Arrivals {
         true
     }
 
-    /// Whether numbers are missing right before the newest one.
-    pub(crate) fn has_gap(&self) -> bool {
-        self.has_gap
+    /// Whether the number before this one is missing.
+    pub(crate) fn has_gap_before(&self, number: u64) -> bool {
+        number.checked_sub(1).is_some_and(|before| self.seen.check(before))
     }
 
     /// Which datagrams did not come, from `highest` down.

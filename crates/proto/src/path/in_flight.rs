@@ -8,8 +8,10 @@ use dfcp_wire::StreamId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) number: u64,
-    pub(crate) what: Carried,
     pub(crate) at: Time,
+    /// Of a message, whose sender knows more of it, whether its packet is above the base size.
+    stream: u32,
+    block_id: u32,
 }
 
 /// What a datagram of data carries.
@@ -19,6 +21,26 @@ pub(crate) enum Carried {
     Symbol { stream: StreamId, block_id: u32 },
     /// A symbol of messages, whose sender knows more of it; in a packet above the base size, or not.
     Message { is_large: bool },
+}
+
+/// No block has this id ([stream-6]): datagrams in flight may be a million, so that they have no room for more.
+const MESSAGE: u32 = u32::MAX;
+
+impl Sent {
+    pub(crate) const fn new(number: u64, at: Time, what: Carried) -> Self {
+        let (stream, block_id) = match what {
+            Carried::Symbol { stream, block_id } => (stream.to_word(), block_id),
+            Carried::Message { is_large } => (is_large as u32, MESSAGE),
+        };
+        Self { number, at, stream, block_id }
+    }
+
+    pub(crate) const fn what(&self) -> Carried {
+        match self.block_id {
+            MESSAGE => Carried::Message { is_large: self.stream != 0 },
+            block_id => Carried::Symbol { stream: StreamId::from_word(self.stream), block_id },
+        }
+    }
 }
 
 /// Room for this many is kept once there was any: a pause does not cost an allocation, and a burst does not hold memory for ever.
@@ -41,7 +63,7 @@ impl InFlight {
 
     /// Nobody waits for the fate of the symbols in flight that belong to streams, or of those that belong to messages.
     pub(crate) fn forget(&mut self, messages: bool) {
-        self.sent.retain(|sent| matches!(sent.what, Carried::Message { .. }) != messages);
+        self.sent.retain(|sent| matches!(sent.what(), Carried::Message { .. }) != messages);
         self.sent.shrink_to(KEPT_MAX);
     }
 

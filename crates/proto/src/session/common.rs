@@ -32,8 +32,8 @@ pub(super) struct Common {
     pub(super) features: Features,
     /// The configured ones, or what the path needs.
     pub(super) overhead_bytes: u32,
-    /// What the system holds of what arrives until we look at it; 0 for unknown.
-    pub(super) receive_queue_bytes: u64,
+    /// What the system holds of what arrives until we look at it, as reports tell it; 0 for unknown.
+    pub(super) receive_queue_kib: u32,
     pub(super) random: SeekableRng<ChaCha20Rng>,
     pub(super) link: Link,
     pub(super) streams: StreamSet,
@@ -66,7 +66,7 @@ impl Common {
             symbol_size: config.symbol_size,
             features: Features::NONE,
             overhead_bytes: config.overhead_bytes,
-            receive_queue_bytes: 0,
+            receive_queue_kib: 0,
             random,
             link: Link::new(ports, local_id, remote, is_sealed),
             streams: StreamSet::new(&config, role, proofs),

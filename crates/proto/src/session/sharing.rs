@@ -2,6 +2,7 @@
 //! peer with which several of them have to do.
 
 use crate::config::SendBuffering;
+use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::{Phase, Session};
 
 /// What a connection has to send: its driver lets those with one peer take turns.
@@ -34,7 +35,7 @@ impl Session {
     /// socket's buffer; 0, as at first, if that is unknown or without limit. The peer is told, and keeps no more in flight
     /// than fits into that and the path.
     pub fn set_receive_queue_bytes(&mut self, bytes: u64) {
-        self.common.receive_queue_bytes = bytes;
+        self.common.receive_queue_kib = u32::try_from(bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX);
     }
 
     /// Says how far ahead of sending a modern connection takes what is written; at first [`SendBuffering::Deep`].

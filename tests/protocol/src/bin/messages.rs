@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use dfcp_proto::{Deadline, Policy, Rate};
+use dfcp_protocol_tests::message_bound::{Bound, Least};
 use dfcp_protocol_tests::messages::{Losses, MessagesConfig, run};
 
 /// Prints what comes of messages with deadlines over a path of 100 Mbit/s and 25 ms one way, on a virtual clock.
@@ -35,7 +36,7 @@ struct Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    println!("every_ms  loss    beyond_ms  missed_%  overhead  expired  p50_ms  p99.9_ms  burst_ms  bulk_mbps");
+    println!("every_ms  loss    beyond_ms  missed_%  overhead     bound   most  p50_ms  p99.9_ms  expired  bulk_mbps  verdict");
     for &every_us in &args.every_us {
         for losses in &args.losses {
             for &beyond_ms in &args.beyond_ms {
@@ -69,15 +70,38 @@ fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
         let place = (outcome.latencies_us.len() as f64 * share) as usize;
         outcome.latencies_us.get(place.min(outcome.latencies_us.len().saturating_sub(1))).map_or(0.0, |us| f64::from(*us) / 1e3)
     };
+    let bound = Bound {
+        losses,
+        spacing_s: every_us as f64 / 1e6,
+        beyond_s: beyond_ms as f64 / 1e3,
+        rtt_s: 0.05,
+        datagram_s: 1_400.0 * 8.0 / 1e8,
+        lost_max: 0.001,
+    };
+    let (missed, overhead) = (outcome.missed(), outcome.overhead());
+    // Two standard errors; in bursts a whole burst is one piece of evidence.
+    let alike = if matches!(losses, Losses::Bursts { .. }) { 5.0 } else { 1.0 };
+    let missed_max = 0.001 + 2.0 * (0.001 * alike / args.count as f64).sqrt();
+    let (bound, most, verdict) = match bound.least() {
+        Least::Datagrams(least) => {
+            let most = 1.25 * (least - 1.0) + 0.03;
+            let verdict = match (missed <= missed_max, overhead <= most) {
+                (true, true) => "met",
+                (false, true) => "too many missed",
+                (true, false) => "too many datagrams",
+                (false, false) => "too many missed, and too many datagrams",
+            };
+            (format!("{:.4}", least - 1.0), format!("{most:.3}"), verdict.to_owned())
+        }
+        Least::Lost(lost) => (format!("lost {:.2} %", 100.0 * lost), "-".to_owned(), "cannot be done".to_owned()),
+    };
     println!(
-        "{:8}  {name:6}  {beyond_ms:9}  {:8.4}  {:8.4}  {:7}  {:6.1}  {:8.1}  {:8.2}  {:9.2}",
+        "{:8}  {name:6}  {beyond_ms:9}  {:8.4}  {overhead:8.4}  {bound:>8}  {most:>5}  {:6.1}  {:8.1}  {:7}  {:9.2}  {verdict}",
         every_us as f64 / 1e3,
-        100.0 * outcome.missed(),
-        outcome.overhead(),
-        outcome.sender.messages_sent.expired_unsent,
+        100.0 * missed,
         at(0.5),
         at(0.999),
-        outcome.sender.messages_sent.burst.as_secs_f64() * 1e3,
+        outcome.sender.messages_sent.expired_unsent,
         outcome.bulk_bytes as f64 * 8.0 / outcome.took.as_secs_f64() / 1e6,
     );
     Ok(())

@@ -123,7 +123,7 @@ impl Open {
         let length = link.complete(numbered)?;
         let ip_bytes = common.ip_bytes(length, 0);
         let what = Carried::Message { is_large: is_large(ip_bytes) };
-        common.streams.send.flight.on_sent(Sent { number, what, at: now }, is_probe);
+        common.streams.send.flight.on_sent(Sent::new(number, now, what), is_probe);
         // Alone they may take all.
         let has_streams = !common.streams.send.is_drained();
         if let (Some(bps), Some(messages)) = (self.pacer.rate_bps().filter(|_| has_streams), &mut common.messages) {
@@ -164,7 +164,7 @@ impl Open {
     ) -> Result<(), PushError> {
         common.streams.send.flight.on_data();
         // The peer may have time for one more round.
-        if common.link.arrivals.has_gap() {
+        if common.link.arrivals.has_gap_before(number) {
             self.reporter.on_urgent(now);
         } else {
             self.reporter.on_arrival(now);

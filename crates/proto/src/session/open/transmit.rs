@@ -10,7 +10,6 @@ use dfcp_wire::{DatagramBuffer, Features, StreamId};
 
 use crate::limits;
 use crate::path::arrivals::MarksForReport;
-use crate::path::receiver_flow_control::QUEUE_UNIT_BYTES;
 use crate::session::common::Common;
 use crate::session::handshake::syn_options;
 use crate::session::link::EmitError;
@@ -212,7 +211,7 @@ impl Open {
         });
         arrivals.on_reported(arrived_at);
         common.counters.acks_sent += 1;
-        Some(Control::Report(ReportHeader { receive_queue_kib: receive_queue_kib(common) }, report, clock))
+        Some(Control::Report(ReportHeader { receive_queue_kib: common.receive_queue_kib }, report, clock))
     }
 
     fn fin_ack_segment(&mut self, common: &Common) -> Option<Segment> {
@@ -326,9 +325,4 @@ fn path_segment(now: Time, common: &mut Common, remote: &mut SocketAddr) -> Opti
 fn stream_segment(now: Time, common: &mut Common) -> Option<Segment> {
     let answer = common.streams.recv.next_answer(now).map(Segment::Ack);
     answer.or_else(|| common.streams.send.next_ending(now, &common.rtt))
-}
-
-/// What our system holds of what arrives, as reports tell it: 0 for unknown (\[report-11\]).
-fn receive_queue_kib(common: &Common) -> u32 {
-    u32::try_from(common.receive_queue_bytes.div_ceil(QUEUE_UNIT_BYTES)).unwrap_or(u32::MAX)
 }

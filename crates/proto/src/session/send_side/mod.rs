@@ -296,7 +296,7 @@ impl SendSide {
             stream.on_sent(now, symbol, loss, &mut self.shared);
         }
         let what = Carried::Symbol { stream: id, block_id: symbol.block_id };
-        let sent = Sent { number, what, at: now };
+        let sent = Sent::new(number, now, what);
         self.flight.on_sent(sent, symbol.reason == Reason::Probe);
         self.tell_if_writable(id);
     }

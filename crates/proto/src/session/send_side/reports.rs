@@ -59,7 +59,7 @@ impl SendSide {
         let mut large_passed = 0;
         let (streams, shared, passed) = (&mut self.streams, &self.shared, &mut self.passed);
         let sample = self.flight.on_report(now, named, report, numbers, |sent| {
-            let (id, block_id) = match sent.what {
+            let (id, block_id) = match sent.what() {
                 Carried::Symbol { stream, block_id } => (stream, block_id),
                 Carried::Message { is_large } => {
                     large_passed += u64::from(is_large);

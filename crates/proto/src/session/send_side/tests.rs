@@ -102,7 +102,7 @@ fn sender(first_id: u32, blocks: usize) -> (SendSide, u64) {
 fn arrive(sender: &mut SendSide, highest: u64) {
     let first = sender.streams.get_mut(StreamId::FIRST).unwrap();
     sender.flight.all_arrived(highest, |sent| {
-        if let Carried::Symbol { block_id, .. } = sent.what {
+        if let Carried::Symbol { block_id, .. } = sent.what() {
             first.on_fate(block_id);
         }
     });
