@@ -61,7 +61,8 @@ pub const REPORT_ROOM_BYTES_MIN: usize = 256;
 /// twice (`spec/protocol.md` \[message-8\]).
 pub const MESSAGE_IDS_MAX: usize = 16_384;
 
-/// Bytes which a receiver keeps of messages that are not complete, and of complete ones that others may need.
+/// Bytes which a receiver keeps of messages that are not complete, and of complete ones that others may need (`spec/protocol.md`
+/// \[message-6\]).
 pub const MESSAGES_HELD_BYTES_MAX: usize = 4 << 20;
 
 /// Messages that have come in time and wait for the application, and their bytes; the oldest makes room.

@@ -32,7 +32,7 @@ pub(super) struct Common {
     pub(super) features: Features,
     /// The configured ones, or what the path needs.
     pub(super) overhead_bytes: u32,
-    /// What the system holds of what arrives until we look at it, as reports tell it; 0 for unknown.
+    /// What the system holds of what arrives until we look at it, as reports tell it (\[report-11\]); 0 for unknown.
     pub(super) receive_queue_kib: u32,
     pub(super) random: SeekableRng<ChaCha20Rng>,
     pub(super) link: Link,

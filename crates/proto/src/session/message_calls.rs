@@ -7,7 +7,7 @@ use crate::session::open::messages::Messages as Both;
 use crate::session::{Phase, Session};
 
 /// The messages of a session ([`Connection::messages`](crate::Connection::messages)): units of bytes in no order, each delivered once
-/// and in time, or not at all.
+/// and in time, or not at all (`spec/protocol.md` \[message-1\]).
 #[derive(Debug)]
 pub struct Messages<'a>(pub(crate) &'a mut Session);
 

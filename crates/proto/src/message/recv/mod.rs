@@ -133,7 +133,7 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
-        // Each message takes a datagram at least, so that ids are never ahead of numbers.
+        // Each message takes a datagram at least, so that ids are never ahead of numbers ([message-3]).
         let last = match segment.coverage {
             Coverage::One(_) => segment.id,
             Coverage::Several(group) => segment.id.saturating_add(u32::from(group.count) - 1),
@@ -158,6 +158,7 @@ impl RecvMessages {
         payload: &[u8],
         memory: &mut ReceiveMemory,
     ) -> Result<(), Dropped> {
+        // [message-2]
         let k = u32::from(info.k);
         let data_bytes = info.length_bytes.div_ceil(k) as usize;
         if data_bytes > symbol_bytes_max(self.symbol_size) || payload.len() != data_bytes + self.secret_bytes() {
@@ -428,3 +429,6 @@ fn head(segment: &Message, length_bytes: u32) -> RowHead {
     let created_us = segment.clock_us.wrapping_sub(segment.age_us);
     RowHead { length_bytes, created_us, lifetime_us: segment.lifetime_us }
 }
+
+#[cfg(test)]
+mod tests;

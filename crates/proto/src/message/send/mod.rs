@@ -30,6 +30,7 @@ use self::unit::{Timing, Unit, What};
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
+use crate::proof::SECRET_BYTES;
 use crate::limits::{MESSAGE_IDS_MAX, MESSAGES_QUEUED_BYTES_MAX, MESSAGES_QUEUED_MAX};
 use crate::stats::SentMessages;
 
@@ -189,7 +190,7 @@ impl SendMessages {
     pub(crate) fn next(&mut self, now: Time, path: &PathView) -> Option<MessageSymbol> {
         self.wake(now, path);
         loop {
-            if let Some(symbol) = self.next_owed(now) {
+            if let Some(symbol) = self.next_owed(now, path) {
                 return Some(symbol);
             }
             if !self.begin_next(now, path) {
@@ -199,7 +200,9 @@ impl SendMessages {
     }
 
     /// The symbol of the unit whose message has the least time.
-    fn next_owed(&mut self, now: Time) -> Option<MessageSymbol> {
+    fn next_owed(&mut self, now: Time, path: &PathView) -> Option<MessageSymbol> {
+        let secret_bytes = if self.proofs { SECRET_BYTES } else { 0 };
+        let payload_max = symbol_bytes_max(path.symbol_size) + secret_bytes;
         loop {
             let due = self.owing.iter().filter_map(|&number| {
                 let unit = self.unit(number)?;
@@ -210,6 +213,8 @@ impl SendMessages {
             let unit = self.unit_mut(number)?;
             let planned = unit.next(now).and_then(|what| Some((what, unit.segment(now, what, proofs)?)));
             match planned {
+                // Packets have become smaller since ([message-4]).
+                Some((_, (_, payload_bytes))) if payload_bytes > payload_max => unit.skip(),
                 Some((what, (segment, payload_bytes))) => {
                     let is_source = matches!(segment.coverage, dfcp_wire::segment::Coverage::One(info) if segment.esi < info.k.into());
                     return Some(MessageSymbol { segment, payload_bytes, unit: number, what, is_source });

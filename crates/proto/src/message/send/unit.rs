@@ -1,4 +1,5 @@
-//! Messages which are planned together: one by itself, or a group of neighbours that repair symbols cover.
+//! Messages which are planned together: one by itself, or a group of neighbours that repair symbols cover (`spec/protocol.md`
+//! \[message-12\]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -223,6 +224,11 @@ impl Unit {
                 encoder.is_some_and(|encoder| encoder.write_symbol(esi, out).is_ok())
             }
         }
+    }
+
+    /// The next symbol cannot be sent.
+    pub(super) fn skip(&mut self) {
+        self.owed.pop_front();
     }
 
     /// A symbol has left.

@@ -18,7 +18,7 @@ pub(crate) struct ReceiveMemory {
 }
 
 impl ReceiveMemory {
-    pub(super) fn new(bytes_max: u64) -> Self {
+    pub(crate) fn new(bytes_max: u64) -> Self {
         Self {
             window: GrowingWindow::new(bytes_max),
             held_bytes: 0,

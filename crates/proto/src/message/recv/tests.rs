@@ -1,0 +1,203 @@
+//! What a receiver of messages does with honest segments and with others.
+
+use dfcp_fountain::random_linear::Encoder;
+use dfcp_wire::feedback::{self, MessageRun, Record, Report};
+use dfcp_wire::segment::Message;
+
+use super::*;
+use crate::limits::MESSAGE_IDS_MAX;
+
+const SYMBOL_SIZE: usize = 1_420;
+const LIFETIME_US: u32 = 100_000;
+
+struct World {
+    recv: RecvMessages,
+    memory: ReceiveMemory,
+    number: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let recv = RecvMessages::new(Kernel::detect(), true, SYMBOL_SIZE);
+        Self { recv, memory: ReceiveMemory::new(64 << 20), number: 1 << 20 }
+    }
+
+    /// A segment of a message of `length_bytes` comes at `now_us`, which left at `sent_us` and was handed over at 0.
+    fn push(&mut self, now_us: u64, sent_us: u32, segment: Message, payload: &[u8]) -> Result<(), Dropped> {
+        let segment = Message { clock_us: sent_us, age_us: sent_us, ..segment };
+        self.recv.push(Time::from_us(now_us), self.number, &segment, payload, &mut self.memory)
+    }
+
+    fn ids(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.recv.read()).map(|message| message.id).collect()
+    }
+}
+
+fn one(id: u32, k: u16, length_bytes: u32) -> Message {
+    let coverage = Coverage::One(MessageInfo { k, length_bytes });
+    Message { id, esi: 0, coverage, clock_us: 0, age_us: 0, lifetime_us: LIFETIME_US }
+}
+
+fn payload(byte: u8, length: usize, secret: u32) -> Vec<u8> {
+    let mut payload = vec![byte; length];
+    payload.extend(secret.to_be_bytes());
+    payload
+}
+
+#[test]
+fn each_is_delivered_once_whatever_comes_twice() {
+    let mut world = World::new();
+    for id in [3, 0, 3, 1, 0, 3] {
+        world.push(1_000, 0, one(id, 1, 5), &payload(id as u8, 5, id)).unwrap();
+    }
+    world.push(1_000, 0, Message { esi: 7, ..one(1, 1, 0) }, &[1; 4]).unwrap();
+    assert_eq!(world.ids(), [3, 0, 1]);
+    let stats = world.recv.stats();
+    assert_eq!((stats.in_time, stats.late, stats.lost, stats.symbols_in_vain), (3, 0, 1, 4));
+}
+
+#[test]
+fn what_comes_after_its_lifetime_is_late_and_not_delivered() {
+    let mut world = World::new();
+    world.push(1_000, 0, one(0, 1, 0), &[0; 4]).unwrap();
+    // The same way takes 99.9 ms longer, and then 100.1 ms.
+    world.push(100_900, 0, one(1, 1, 0), &[0; 4]).unwrap();
+    world.push(101_100, 0, one(2, 1, 0), &[0; 4]).unwrap();
+    // As old when it left, and as fast as the first.
+    world.push(101_100, 100_099, one(3, 1, 0), &[0; 4]).unwrap();
+    world.push(500_000_000, 499_000_000, Message { lifetime_us: Message::LIFETIME_UNLIMITED, ..one(4, 1, 0) }, &[0; 4]).unwrap();
+    assert_eq!(world.ids(), [0, 1, 4]);
+    assert_eq!((world.recv.stats().in_time, world.recv.stats().late), (3, 2));
+}
+
+#[test]
+fn a_group_gives_back_what_is_missing_and_its_times() {
+    for missing in [vec![1], vec![0, 2], vec![0, 1, 2, 3]] {
+        let mut world = World::new();
+        let heads = [0, 1, 2, 3].map(|id| RowHead { length_bytes: 10 + id, created_us: 0, lifetime_us: LIFETIME_US });
+        let row_bytes = crate::message::rows::row_bytes(13, true);
+        let mut rows = vec![0; 4 * row_bytes];
+        for (id, (head, row)) in heads.iter().zip(rows.chunks_exact_mut(row_bytes)).enumerate() {
+            head.write(&vec![id as u8; 10 + id], Some(id as u32), row);
+            if !missing.contains(&(id as u32)) {
+                world.push(1_000, 0, one(id as u32, 1, 10 + id as u32), &payload(id as u8, 10 + id, id as u32)).unwrap();
+            }
+        }
+        let shape = super::super::rows::group_shape(4, row_bytes).unwrap();
+        let encoder = Encoder::new(Kernel::detect(), shape, &rows).unwrap();
+        let coverage = Coverage::Several(MessageGroup { count: 4, source_symbols: 4 });
+        for i in 0..missing.len() as u32 {
+            let mut symbol = vec![0; row_bytes];
+            encoder.write_symbol(4 + i, &mut symbol).unwrap();
+            world.push(2_000, 500, Message { esi: 4 + i, coverage, ..one(0, 1, 0) }, &symbol).unwrap();
+        }
+        let mut messages: Vec<_> = std::iter::from_fn(|| world.recv.read()).map(|it| (it.id, it.bytes)).collect();
+        messages.sort();
+        let expected: Vec<_> = (0..4).map(|id| (id, vec![id as u8; 10 + id as usize])).collect();
+        assert_eq!(messages, expected, "without {missing:?}");
+    }
+}
+
+#[test]
+fn reports_name_what_has_come_three_times_with_its_proof() {
+    let mut world = World::new();
+    world.push(0, 0, one(0, 1, 5), &payload(0, 5, 0xA)).unwrap();
+    world.push(0, 0, one(2, 1, 5), &payload(2, 5, 0xB0)).unwrap();
+    let large = one(3, 2, 20);
+    world.push(0, 0, Message { esi: 1, ..large }, &payload(9, 10, 0xC00)).unwrap();
+    for telling in 0..4 {
+        let mut buffer = [0; 400];
+        let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
+        world.recv.write_record(&mut writer, 300);
+        let length = writer.finish();
+        let (_, records) = feedback::decode(&buffer[..length]).unwrap();
+        let told = records.into_iter().find_map(|record| match record {
+            Record::Messages(state, runs) => Some((state, runs.collect::<Vec<_>>())),
+            _ => None,
+        });
+        let Some((state, runs)) = told.filter(|_| telling < 3) else {
+            assert_eq!(telling, 3);
+            assert!(!world.recv.owes_news());
+            continue;
+        };
+        assert_eq!((state.first_id, state.proof), (0, 0xCBA));
+        let [MessageRun::Complete(1), MessageRun::Empty(1), MessageRun::Complete(1), MessageRun::Partial(symbols)] = runs[..] else {
+            panic!("{runs:?}")
+        };
+        assert_eq!(symbols.iter().collect::<Vec<_>>(), [1]);
+    }
+}
+
+/// The attacks of a peer that has the keys: each costs no more than the limits say.
+#[test]
+fn messages_which_nobody_finishes_take_no_more_than_is_permitted() {
+    let mut world = World::new();
+    let k = 200;
+    let length_bytes = 200 * 1_300;
+    for id in 0..2_000 {
+        let segment = Message { lifetime_us: u32::MAX - 1, ..one(id, k, length_bytes) };
+        world.push(1_000, 0, segment, &payload(1, 1_300, 0)).unwrap();
+        assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX);
+    }
+    assert!(world.recv.partial.len() < 16, "{}", world.recv.partial.len());
+    for id in 0..4_000_u32 {
+        let coverage = Coverage::Several(MessageGroup { count: 250, source_symbols: 250 });
+        let segment = Message { esi: 300, coverage, lifetime_us: u32::MAX - 1, ..one(250 * id, 1, 0) };
+        let _dropped_or_not = world.push(1_000, 0, segment, &[1; 1_408]);
+        assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX && world.recv.groups.len() < 16);
+    }
+    assert_eq!(world.memory.paid_bytes(), world.recv.held_bytes as u64);
+}
+
+#[test]
+fn ids_far_ahead_and_long_ago_are_dropped() {
+    let mut world = World::new();
+    world.number = 100;
+    assert!(world.push(0, 0, one(101, 1, 0), &[0; 4]).is_err(), "no 102 datagrams were sent");
+    world.number = 1 << 31;
+    for id in [0, 1 << 20, (1 << 20) - MESSAGE_IDS_MAX as u32 + 1] {
+        world.push(0, 0, one(id, 1, 0), &[0; 4]).unwrap();
+    }
+    assert!(world.push(0, 0, one((1 << 20) - MESSAGE_IDS_MAX as u32, 1, 0), &[0; 4]).is_err());
+    assert!(world.push(0, 0, one(0, 1, 0), &[0; 4]).is_err(), "it might be delivered twice");
+    assert_eq!(world.ids().len(), 3);
+}
+
+#[test]
+fn segments_which_are_not_what_they_say_are_dropped() {
+    let mut world = World::new();
+    for (segment, bytes) in [
+        (one(0, 1, 5), 8),
+        (one(0, 1, 5), 10),
+        (one(0, 1, 1_409), 1_413),
+        (one(0, 2, 20), 13),
+        (Message { coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 4 }), esi: 4, ..one(0, 1, 0) }, 40),
+        (Message { coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 2 }), esi: 4, ..one(0, 1, 0) }, 3),
+    ] {
+        assert!(world.push(0, 0, segment, &vec![0; bytes]).is_err(), "{segment:?}, {bytes}");
+    }
+    world.push(0, 0, one(0, 2, 20), &[0; 14]).unwrap();
+    assert!(world.push(0, 0, one(0, 4, 20), &[0; 9]).is_err(), "another K");
+    assert_eq!((world.ids().len(), world.recv.stats().in_time), (0, 0));
+}
+
+#[test]
+fn an_application_that_does_not_read_keeps_the_newest() {
+    let mut world = World::new();
+    let count = MESSAGES_UNREAD_MAX as u32 + 10;
+    (0..count).for_each(|id| world.push(0, 0, one(id, 1, 0), &[0; 4]).unwrap());
+    let ids = world.ids();
+    assert_eq!((ids.len(), ids[0]), (MESSAGES_UNREAD_MAX, 10));
+    assert_eq!((world.recv.stats().unread, world.recv.stats().lost), (10, 0));
+}
+
+#[test]
+fn what_comes_late_of_a_message_that_is_given_up_is_no_harm() {
+    let mut world = World::new();
+    world.push(0, 0, one(0, 2, 20), &[0; 14]).unwrap();
+    // Its time is over, and what had come of it is forgotten.
+    world.push(1_000_000, 999_000, Message { lifetime_us: u32::MAX - 1, ..one(1, 1, 0) }, &[0; 4]).unwrap();
+    assert_eq!((world.recv.held_bytes > 0, world.recv.partial.len()), (true, 0));
+    world.push(1_000_000, 0, Message { esi: 1, ..one(0, 2, 20) }, &[0; 14]).unwrap();
+    assert_eq!(world.ids(), [1]);
+}
