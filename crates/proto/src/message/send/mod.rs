@@ -493,3 +493,6 @@ pub(crate) fn records<'a>(
     }
     (losses, messages)
 }
+
+#[cfg(test)]
+mod tests;

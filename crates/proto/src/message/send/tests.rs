@@ -1,0 +1,143 @@
+//! What a sender of messages does, and what it believes.
+
+use dfcp_wire::feedback::{MessageRun, Record, Report, ReportWriter};
+
+use super::*;
+
+const PATH: PathView = PathView {
+    rtt: Duration::from_millis(50),
+    smoothed_rtt: Duration::from_millis(50),
+    report_interval: Duration::from_millis(3),
+    queue: Duration::ZERO,
+    datagram_time: Duration::from_micros(120),
+    symbol_size: 1_420,
+};
+
+fn at(ms: u64) -> Time {
+    Time::from_ms(ms)
+}
+
+/// A sender which has handed over messages of as many bytes, with secrets from 1 on.
+fn sender(lengths: &[usize], deadline: Deadline) -> SendMessages {
+    let mut send = SendMessages::new(Kernel::detect(), true);
+    let mut secret = 0;
+    for &length in lengths {
+        send.send(at(0), &vec![7; length], deadline, &PATH, || {
+            secret += 1;
+            secret
+        })
+        .unwrap();
+    }
+    send
+}
+
+fn within_ms(ms: u64) -> Deadline {
+    Deadline::within(Duration::from_millis(ms))
+}
+
+/// Sends all that is due, and returns the segments.
+fn drain(send: &mut SendMessages, now: Time, number: &mut u64) -> Vec<Message> {
+    let mut sent = Vec::new();
+    while let Some(symbol) = send.next(now, &PATH) {
+        let mut out = vec![0; symbol.payload_bytes];
+        assert!(send.write(&symbol, &mut out));
+        send.on_sent(now, &symbol, *number, &PATH);
+        *number += 1;
+        sent.push(symbol.segment);
+    }
+    sent
+}
+
+/// What a report says of messages from the first on.
+fn record(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> Result<Proven, PeerMisbehaved> {
+    let mut buffer = [0; 400];
+    let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
+    let mut list = writer.messages(0).unwrap();
+    assert!(runs.iter().all(|&run| list.push(run)));
+    list.finish(proof);
+    let length = writer.finish();
+    let (_, all) = feedback::decode(&buffer[..length]).unwrap();
+    let (state, runs) = all.into_iter().find_map(|it| if let Record::Messages(state, runs) = it { Some((state, runs)) } else { None }).unwrap();
+    send.take_record(at(1), state, &runs)
+}
+
+#[test]
+fn only_what_can_come_in_time_is_begun() {
+    let mut number = 0;
+    for (ms, begun) in [(0, 0), (10, 0), (25, 0), (30, 3), (1_000_000_000, 3)] {
+        let mut send = sender(&[0, 100, 1_316], within_ms(ms));
+        let sent = drain(&mut send, at(0), &mut number);
+        let stats = send.stats();
+        assert_eq!((stats.begun, stats.expired_unsent), (begun, 3 - begun), "{ms} ms: {sent:?}");
+        assert!(sent.iter().all(|segment| segment.check().is_ok()));
+    }
+    let mut send = sender(&[100], within_ms(60));
+    assert!(drain(&mut send, at(40), &mut number).is_empty(), "it waited for too long");
+    assert_eq!(send.stats().expired_unsent, 1);
+}
+
+#[test]
+fn there_is_a_limit_to_what_waits() {
+    let mut send = sender(&[], within_ms(60));
+    let mut hand_over = |bytes: usize| send.send(at(0), &vec![0; bytes], within_ms(1_000), &PATH, || 0);
+    assert_eq!(hand_over(262_145), Err(MessageError::TooLong { bytes: 262_145 }));
+    assert!((0..16).all(|_| hand_over(262_144).is_ok()));
+    assert_eq!(hand_over(1), Err(MessageError::Full));
+    let mut many = sender(&vec![0; MESSAGES_QUEUED_MAX], within_ms(60));
+    assert_eq!(many.send(at(0), &[], within_ms(60), &PATH, || 0), Err(MessageError::Full));
+    // What has expired makes room.
+    assert_eq!(many.send(at(60), &[], within_ms(60), &PATH, || 0), Ok(()));
+}
+
+#[test]
+fn a_receiver_that_claims_what_it_has_not_is_found_out() {
+    let mut number = 0;
+    let mut begun = || {
+        let mut send = sender(&[100, 100, 3_000], within_ms(500));
+        drain(&mut send, at(0), &mut number);
+        send
+    };
+    // Secrets are 1 and 2, and 3, 4 and 5 of the third message.
+    assert_eq!(record(&mut begun(), &[MessageRun::Complete(2)], 3).unwrap().messages, 2);
+    assert_eq!(record(&mut begun(), &[MessageRun::Empty(1), MessageRun::Complete(2)], 2 ^ 3 ^ 4 ^ 5).unwrap().symbols, 4);
+    let symbols = feedback::SymbolSet::new(&[0b1010_0000]).unwrap();
+    let partial = [MessageRun::Empty(2), MessageRun::Partial(symbols)];
+    assert_eq!(record(&mut begun(), &partial, 3 ^ 5).unwrap(), Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 });
+    for (runs, proof) in [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3)] {
+        let claimed = record(&mut begun(), runs, proof);
+        assert!(matches!(claimed, Err(PeerMisbehaved::WrongMessageProof { .. })), "{claimed:?}");
+    }
+    let unsent = record(&mut begun(), &[MessageRun::Empty(4)], 0);
+    assert!(matches!(unsent, Err(PeerMisbehaved::ReportOfUnsentMessages { claimed: 3, sent: 3 })), "{unsent:?}");
+}
+
+#[test]
+fn what_is_proven_once_counts_once() {
+    let mut number = 0;
+    let mut send = sender(&[3_000], within_ms(500));
+    drain(&mut send, at(0), &mut number);
+    let symbols = feedback::SymbolSet::new(&[0b1000_0000]).unwrap();
+    let proven: Vec<_> = [(MessageRun::Partial(symbols), 1), (MessageRun::Partial(symbols), 1), (MessageRun::Complete(1), 1 ^ 2 ^ 3), (MessageRun::Complete(1), 1 ^ 2 ^ 3)]
+        .into_iter()
+        .map(|(run, proof)| record(&mut send, &[run], proof).unwrap().symbols)
+        .collect();
+    assert_eq!(proven, [1, 0, 2, 0]);
+}
+
+/// A receiver that says nothing draws what was planned before any report, and what is sent in the last moment.
+#[test]
+fn silence_draws_a_few_symbols_of_each_message() {
+    let mut number = 0;
+    let mut send = sender(&[1_316], within_ms(200));
+    let mut sent = drain(&mut send, at(0), &mut number).len();
+    let mut now = at(0);
+    while let Some(next) = send.next_timeout(now) {
+        sent += drain(&mut send, now, &mut number).len();
+        if next > at(1_000) {
+            break;
+        }
+        now = next.max(now + Duration::from_micros(1));
+    }
+    assert!((1..8).contains(&sent), "{sent}");
+    assert!(send.units.is_empty(), "nothing is kept of what is over");
+}
