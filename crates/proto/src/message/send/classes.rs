@@ -15,7 +15,7 @@ const PLAN_PAUSE: Duration = Duration::from_millis(50);
 /// Losses are told apart by this much at least.
 const SHARE_CHANGE_MIN: f64 = 0.0003;
 /// The part of the permitted losses that is planned for: estimates err, and a set of just as many symbols as are missing fails once in 256.
-const PLANNED_PART: f64 = 0.8;
+const PLANNED_PART: f64 = 0.75;
 /// A mean of the times between messages forgets over this number of them.
 const SPACING_MEMORY: f64 = 32.0;
 
