@@ -88,9 +88,10 @@ mod stream;
 pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
-    Cookies, Credentials, EndpointStats, Fingerprint, Identity, KeyError, Parameter, ParameterError, PathHint, Pattern,
-    PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate, RateControlStats, RatePhase, ReceivedSymbols,
-    Schedule, Security, SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
+    Cookies, Credentials, Deadline, EndpointStats, Fingerprint, Identity, KeyError, MessageError, Parameter,
+    ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
+    RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SentMessages,
+    SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, StreamError};

@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, PathHint, Rate, State, Stats, StreamKind, Traffic};
+use dfcp_proto::{
+    Config, ConfigError, ConnectionError, Deadline, Identity, MessageError, PathHint, Rate, ReceivedMessage, State,
+    Stats, StreamKind, Traffic,
+};
 use tokio::net::ToSocketAddrs;
 
 use crate::carrier::Carrier;
@@ -136,6 +139,52 @@ impl Session {
     /// Waits for the next stream on which only the peer sends; as [`accept_stream`](Self::accept_stream).
     pub async fn accept_one_way(&self) -> Option<ReadHalf> {
         Some(ReadHalf::new(self.handle.accept(StreamKind::OneWay).await?))
+    }
+
+    /// Hands a message over: a unit of 0 to 262 144 bytes which is worth nothing after its deadline. It belongs to no stream, is delivered
+    /// once and in time or not at all, in no order, and never waits for another. As few datagrams are sent as make it come with the
+    /// deadline's target probability; beside streams, messages take up to
+    /// [`message_share_percent`](crate::Config::message_share_percent) of the rate. [`watch_path`](Self::watch_path) tells what rate there is.
+    ///
+    /// Both ends must have [`messages`](crate::Config::messages) on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use dfcp::{Config, Deadline, Listener, Session};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let key = dfcp::generate_key()?;
+    /// let client = Config::client(key.public()).with_messages(true);
+    /// let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Config::server(key).with_messages(true))?;
+    /// let address = listener.local_addr()?;
+    /// let receiving = tokio::spawn(async move {
+    ///     let session = listener.accept_session().await?;
+    ///     let frame = session.receive_message().await.expect("it is in time");
+    ///     session.close().await?;
+    ///     std::io::Result::Ok(frame.bytes)
+    /// });
+    ///
+    /// let session = Session::connect(address, client).await?;
+    /// session.send_message(b"a frame", Deadline::within(Duration::from_secs(5)))?;
+    /// # tokio::time::sleep(Duration::from_millis(300)).await;
+    /// session.close().await?;
+    /// assert_eq!(receiving.await??, b"a frame");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`MessageError::TooLong`], [`MessageError::Full`] while more wait than there is room for, [`MessageError::NotTaken`] if the peer
+    /// does not permit messages, and [`MessageError::Ended`] after the session's end.
+    pub fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
+        self.shared().send_message(message, deadline)
+    }
+
+    /// Waits for the next message that has come in time. `None` if there will be none, as the session has ended. Cancel-safe.
+    pub async fn receive_message(&self) -> Option<ReceivedMessage> {
+        self.shared().receive_message().await
     }
 
     /// Ends the session in order, and waits until that is done: each stream that this side has not dropped is shut down by its

@@ -37,16 +37,19 @@ pub use message::{Deadline, MessageError, ReceivedMessage};
 pub use path::hint::PathHint;
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};
+pub use session::message_calls::Messages;
 pub use session::protection::Identity;
 pub use session::send_side::Priority;
 pub use session::sharing::{Sending, WriteAllowance};
-pub use session::message_calls::Messages;
 pub use session::streams::{StreamEvent, Streams};
 pub use shared::events::Event;
 pub use shared::parameters::{Access, ClassicSettings, Parameter};
 pub use shared::state::State;
 pub use shared::{DATAGRAM_BUFFER_BYTES, Ports, Read, Timer, Transmit};
-pub use stats::{BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats, WastedSymbols};
+pub use stats::{
+    BreakerState, RateControlStats, RatePhase, ReceivedMessages, ReceivedSymbols, SentMessages, SentSymbols, Stats,
+    WastedSymbols,
+};
 
 #[cfg(test)]
 mod limits_tests;

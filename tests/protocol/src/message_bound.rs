@@ -63,11 +63,8 @@ impl Bound {
                 if lost_less > self.lost_max || dear < 1.0 {
                     continue;
                 }
-                let part = if lost_more > self.lost_max {
-                    (self.lost_max - lost_less) / (lost_more - lost_less)
-                } else {
-                    1.0
-                };
+                let part =
+                    if lost_more > self.lost_max { (self.lost_max - lost_less) / (lost_more - lost_less) } else { 1.0 };
                 least = least.min(part * cheap + (1.0 - part) * dear);
             }
         }
@@ -148,7 +145,9 @@ impl Bound {
         if let Losses::Independent(share) = self.losses {
             let arrive = (0..=repairs).map(|arrived| binomial(repairs, arrived, 1.0 - share)).collect::<Vec<_>>();
             let too_few = |missing: usize| arrive.iter().take(missing).sum::<f64>();
-            return (1..=group).map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing)).sum();
+            return (1..=group)
+                .map(|missing| missing as f64 * binomial(group, missing, share) * too_few(missing))
+                .sum();
         }
         // By lost source symbols and arrived repair symbols: the last one was lost, or arrived.
         let width = repairs + 1;
@@ -312,11 +311,19 @@ mod tests {
 
     #[test]
     fn it_meets_the_known_points() {
-        for (spacing_ms, share, known) in
-            [(4.0, 0.01, 1.31), (4.0, 0.05, 1.65), (4.0, 0.2, 2.66), (0.4, 0.01, 1.07), (0.4, 0.05, 1.19), (0.4, 0.2, 1.61)]
-        {
+        for (spacing_ms, share, known) in [
+            (4.0, 0.01, 1.31),
+            (4.0, 0.05, 1.65),
+            (4.0, 0.2, 2.66),
+            (0.4, 0.01, 1.07),
+            (0.4, 0.05, 1.19),
+            (0.4, 0.2, 1.61),
+        ] {
             let least = bound(Losses::Independent(share), spacing_ms, 10.0);
-            assert!(matches!(least, Least::Datagrams(it) if (known - 0.01..known + 0.006).contains(&it)), "{share}: {least:?}");
+            assert!(
+                matches!(least, Least::Datagrams(it) if (known - 0.01..known + 0.006).contains(&it)),
+                "{share}: {least:?}"
+            );
         }
         for (share, least, most) in [(0.01, 1.008, 1.012), (0.05, 1.04, 1.054), (0.2, 1.25, 1.302)] {
             let bound = bound(Losses::Independent(share), 4.0, 130.0);

@@ -186,7 +186,8 @@ impl World {
     }
 
     fn is_open(&mut self) -> bool {
-        let is_open = |host: &mut Host| host.connection_mut().and_then(Connection::messages).is_some_and(|it| it.are_taken());
+        let is_open =
+            |host: &mut Host| host.connection_mut().and_then(Connection::messages).is_some_and(|it| it.are_taken());
         is_open(&mut self.sender) && is_open(&mut self.receiver)
     }
 
@@ -232,7 +233,7 @@ impl World {
 
     /// The receiver's clock.
     fn theirs(&self, now: Time) -> Time {
-        let since = now.as_ns() as i128;
+        let since = i128::from(now.as_ns());
         let drift = since * i128::from(self.config.drift_ppm) / 1_000_000;
         Time::from_ns((since + drift) as u64) + CLOCK_AHEAD
     }
@@ -407,6 +408,7 @@ impl Lane {
     }
 
     fn pop(&mut self, now: Time) -> Option<Vec<u8>> {
-        self.under_way.pop_front_if(|&mut (at, _)| at <= now).map(|(_, datagram)| datagram)
+        let has_come = self.next_at().is_some_and(|at| at <= now);
+        has_come.then(|| self.under_way.pop_front()).flatten().map(|(_, datagram)| datagram)
     }
 }

@@ -1,5 +1,4 @@
 //! Messages with deadlines over a path with losses: in time, for few datagrams, and without harm to streams.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ fn automatic(loss: f64) -> FlowConfig {
 fn run(config: &FlowConfig, datagrams: u64) -> Result<()> {
     let seeds = if config.loss > 0.0 { SEEDS } else { 1 };
     for seed in 1..=seeds {
-        let mut flow = Flow::open(FlowConfig { seed, ..config.clone() })?;
+        let mut flow = Flow::open(FlowConfig { seed, ..*config })?;
         flow.run(WARM_UP_DATAGRAMS)?;
         counted(|| flow.run(datagrams / seeds))?;
     }

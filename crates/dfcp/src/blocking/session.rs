@@ -3,7 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use dfcp_proto::{Config, ConfigError, ConnectionError, Identity, Rate, State, Stats, Traffic};
+use dfcp_proto::{
+    Config, ConfigError, ConnectionError, Deadline, Identity, MessageError, Rate, ReceivedMessage, State, Stats,
+    Traffic,
+};
 
 use super::{PathWatch, ReadHalf, Stream, WriteHalf, wait};
 use crate::carrier::Carrier;
@@ -72,6 +75,20 @@ impl Session {
             endpoint.connect_session(remote, config).await
         }))?;
         Ok(Self { session })
+    }
+
+    /// Hands a message over, as [`crate::Session::send_message`] does.
+    ///
+    /// # Errors
+    /// As [`crate::Session::send_message`].
+    pub fn send_message(&self, message: &[u8], deadline: Deadline) -> Result<(), MessageError> {
+        self.session.send_message(message, deadline)
+    }
+
+    /// Waits for the next message that has come in time; `None` if there will be none.
+    #[must_use]
+    pub fn receive_message(&self) -> Option<ReceivedMessage> {
+        wait(self.session.receive_message())
     }
 
     /// Opens a stream both ways; waits as long as the peer permits no more.

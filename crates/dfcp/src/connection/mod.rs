@@ -1,6 +1,7 @@
 //! One connection of an endpoint: what its handles and the endpoint's thread share.
 
 mod handle;
+mod messages;
 mod serve;
 mod session;
 mod shared;

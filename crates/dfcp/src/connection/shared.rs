@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(super) opened: Notify,
     pub(super) available: Notify,
     pub(super) ended: Notify,
+    /// Wakes tasks that wait for a message.
+    pub(super) message: Notify,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
@@ -110,6 +112,12 @@ pub(super) struct News {
     pub(super) opened: bool,
     pub(super) available: bool,
     pub(super) ended: bool,
+    pub(super) message: bool,
+}
+
+impl News {
+    /// All that may be waited for: the connection is over.
+    const ALL: Self = Self { opened: true, available: true, ended: true, message: true };
 }
 
 impl Wakers {
@@ -123,13 +131,16 @@ impl Wakers {
 
     /// Wakes them. They wait for `connection`, and its lock must be free. Returns whether there was a task to wake.
     pub(crate) fn wake(mut self, connection: &Shared) -> bool {
-        let News { opened, available, ended } = self.news;
-        let is_anybody =
-            self.first.iter().any(Option::is_some) || !self.others.is_empty() || opened || available || ended;
+        let News { opened, available, ended, message } = self.news;
+        let is_news = opened || available || ended || message;
+        let is_anybody = self.first.iter().any(Option::is_some) || !self.others.is_empty() || is_news;
         self.first.into_iter().flatten().for_each(Waker::wake);
-        for (is_news, notify) in
-            [(opened, &connection.opened), (available, &connection.available), (ended, &connection.ended)]
-        {
+        for (is_news, notify) in [
+            (opened, &connection.opened),
+            (available, &connection.available),
+            (ended, &connection.ended),
+            (message, &connection.message),
+        ] {
             if is_news {
                 notify.notify_waiters();
             }
@@ -162,11 +173,15 @@ impl Inner {
                     self.check_first_stream(self.latest);
                     (true, false)
                 }
+                Event::Message => {
+                    wakers.news.message = true;
+                    (false, false)
+                }
                 Event::Writable | Event::Finished => (false, true),
                 Event::Closed(error) => {
                     self.closed = Some(error.map_or(Ended::InOrder, Ended::By));
                     self.others.wake_all(&mut wakers);
-                    wakers.news = News { opened: true, available: true, ended: true };
+                    wakers.news = News::ALL;
                     (true, true)
                 }
                 _ => (true, true),
@@ -223,11 +238,8 @@ impl Inner {
         if let Some(mut story) = self.story.take() {
             story.break_off(self.latest);
         }
-        let mut wakers = Wakers {
-            first: [self.reader.take(), self.writer.take()],
-            news: News { opened: true, available: true, ended: true },
-            ..Wakers::default()
-        };
+        let mut wakers =
+            Wakers { first: [self.reader.take(), self.writer.take()], news: News::ALL, ..Wakers::default() };
         self.others.wake_all(&mut wakers);
         wakers
     }
@@ -270,8 +282,8 @@ impl Shared {
             story,
             path_publisher: None,
         });
-        let [opened, available, ended] = [(); 3].map(|()| Notify::new());
-        Arc::new(Self { inner, wake_queue, opened, available, ended, clock, handle, path, accepted })
+        let [opened, available, ended, message] = [(); 4].map(|()| Notify::new());
+        Arc::new(Self { inner, wake_queue, opened, available, ended, message, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.

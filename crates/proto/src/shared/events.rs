@@ -78,8 +78,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    const ALL: [EventKind; EVENTS_MAX] =
-        [EventKind::Connected, EventKind::Readable, EventKind::Message, EventKind::Writable, EventKind::Finished, EventKind::Closed];
+    const ALL: [EventKind; EVENTS_MAX] = [
+        EventKind::Connected,
+        EventKind::Readable,
+        EventKind::Message,
+        EventKind::Writable,
+        EventKind::Finished,
+        EventKind::Closed,
+    ];
 
     proptest! {
         /// Model: a queue without limit which takes nothing that is in it.

@@ -1,5 +1,7 @@
 //! The table of messages with deadlines: what comes in time, and for how many datagrams.
 
+#![expect(clippy::print_stdout, reason = "it prints a table")]
+
 use std::time::Duration;
 
 use anyhow::Result;
@@ -36,7 +38,9 @@ struct Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    println!("every_ms  loss    beyond_ms  missed_%  overhead     bound   most  p50_ms  p99.9_ms  expired  bulk_mbps  verdict");
+    println!(
+        "every_ms  loss    beyond_ms  missed_%  overhead     bound   most  p50_ms  p99.9_ms  expired  bulk_mbps  verdict"
+    );
     for &every_us in &args.every_us {
         for losses in &args.losses {
             for &beyond_ms in &args.beyond_ms {
@@ -68,7 +72,10 @@ fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
     })?;
     let at = |share: f64| {
         let place = (outcome.latencies_us.len() as f64 * share) as usize;
-        outcome.latencies_us.get(place.min(outcome.latencies_us.len().saturating_sub(1))).map_or(0.0, |us| f64::from(*us) / 1e3)
+        outcome
+            .latencies_us
+            .get(place.min(outcome.latencies_us.len().saturating_sub(1)))
+            .map_or(0.0, |us| f64::from(*us) / 1e3)
     };
     let bound = Bound {
         losses,

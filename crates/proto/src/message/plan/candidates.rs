@@ -96,7 +96,9 @@ fn groups(question: &Question) -> Vec<(usize, usize)> {
     let mut sizes: Vec<usize> = GROUPS.into_iter().filter(|&group| group < most).collect();
     sizes.push(most);
     // The largest with which each number of rounds can follow.
-    sizes.extend((1..=ROUNDS_MAX).filter_map(|rounds| (1..=most).rev().find(|&size| rounds_after(question, size) >= rounds)));
+    sizes.extend(
+        (1..=ROUNDS_MAX).filter_map(|rounds| (1..=most).rev().find(|&size| rounds_after(question, size) >= rounds)),
+    );
     sizes.sort_unstable();
     sizes.dedup();
     sizes.into_iter().map(|group| (group, rounds_after(question, group))).collect()

@@ -159,7 +159,9 @@ mod tests {
         assert!(model.after_loss(0.0) > 0.999 && (model.after_loss(10.0) - 0.05).abs() < 1e-3);
         let both_lost = |gap_s| arrivals(&model, model.share, gap_s, 2)[2][0];
         assert!((both_lost(0.0) - 0.05).abs() < 1e-9 && (both_lost(10.0) - 0.0025).abs() < 1e-4);
-        let mean = |gap_s| arrivals(&model, model.share, gap_s, 9)[9].iter().enumerate().map(|(n, p)| n as f64 * p).sum::<f64>();
+        let mean = |gap_s| {
+            arrivals(&model, model.share, gap_s, 9)[9].iter().enumerate().map(|(n, p)| n as f64 * p).sum::<f64>()
+        };
         assert!([0.0, 0.003, 1.0].into_iter().all(|gap_s| (mean(gap_s) - 9.0 * 0.95).abs() < 1e-9));
     }
 }

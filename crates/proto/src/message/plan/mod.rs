@@ -75,7 +75,8 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(question: &Question) -> Self {
         let (alone, others) = candidates::all(question);
-        let mut search = Search { question, alone: (alone, None), others: others.into_iter().map(|it| (it, None)).collect() };
+        let mut search =
+            Search { question, alone: (alone, None), others: others.into_iter().map(|it| (it, None)).collect() };
         let price_max = PRICE_MAX / question.lost_max;
         let dear = search.cheapest(price_max);
         let free = search.cheapest(1e-3);
@@ -173,9 +174,14 @@ mod tests {
     /// Known optima for MDS codes without feedback.
     #[test]
     fn without_reports_it_finds_the_known_least() {
-        for (spacing_ms, share, known) in
-            [(4.0, 0.01, 1.31), (4.0, 0.05, 1.65), (4.0, 0.2, 2.66), (0.4, 0.01, 1.07), (0.4, 0.05, 1.19), (0.4, 0.2, 1.61)]
-        {
+        for (spacing_ms, share, known) in [
+            (4.0, 0.01, 1.31),
+            (4.0, 0.05, 1.65),
+            (4.0, 0.2, 2.66),
+            (0.4, 0.01, 1.07),
+            (0.4, 0.05, 1.19),
+            (0.4, 0.2, 1.61),
+        ] {
             let (datagrams, lost) = Plan::new(&question(share, spacing_ms, 10.0)).expected();
             assert!((known - 0.01..known + 0.006).contains(&datagrams), "{spacing_ms} ms, {share}: {datagrams}");
             assert!(lost < 0.001 + 1e-9, "{lost}");

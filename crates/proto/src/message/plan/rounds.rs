@@ -91,7 +91,7 @@ impl Rounds {
     }
 
     fn of(&self, stake: usize) -> Option<&OfStake> {
-        self.0.iter().find(|of| of.stake >= stake).or(self.0.last())
+        self.0.iter().find(|of| of.stake >= stake).or_else(|| self.0.last())
     }
 
     /// How many symbols to send if `deficit` are missing, without which `stake` messages are lost, and `left` rounds can be sent, with
@@ -102,7 +102,7 @@ impl Rounds {
 
     /// What comes of a deficit with which `left` rounds can still be sent.
     pub(super) fn outcome(&self, left: usize, deficit: usize, stake: usize) -> Outcome {
-        self.of(stake).map_or(Outcome::default(), |of| of.outcome(left, deficit))
+        self.of(stake).map_or_else(Outcome::default, |of| of.outcome(left, deficit))
     }
 }
 
@@ -209,6 +209,9 @@ mod tests {
         let rounds = rounds(true, 1_000.0);
         let (less, more) = (rounds.symbols(2, 32, 1), rounds.symbols(2, 132, 1));
         assert_eq!(more - less, 125);
-        assert!(rounds.outcome(2, 132, 1).datagrams > 165.0 && rounds.outcome(0, 132, 1) == Outcome { datagrams: 0.0, lost: 1.0 });
+        assert!(
+            rounds.outcome(2, 132, 1).datagrams > 165.0
+                && rounds.outcome(0, 132, 1) == Outcome { datagrams: 0.0, lost: 1.0 }
+        );
     }
 }

@@ -41,9 +41,8 @@ mod tests {
     fn what_exceeds_the_least_delay_is_told_whatever_the_clocks() {
         for origin in [0, 5_000, u32::MAX - 3_000, 1 << 31] {
             let mut clock = DelayClock::default();
-            let mut arrive = |ms: u64, sent_ms: u32| {
-                clock.on_datagram(Time::from_ms(ms), (sent_ms * 1_000).wrapping_add(origin))
-            };
+            let mut arrive =
+                |ms: u64, sent_ms: u32| clock.on_datagram(Time::from_ms(ms), (sent_ms * 1_000).wrapping_add(origin));
             assert_eq!([arrive(100, 0), arrive(104, 1), arrive(103, 2), arrive(200, 80)], [0, 3_000, 1_000, 20_000]);
             assert_eq!(arrive(300, 205), 0, "faster than all before");
             assert_eq!(arrive(400, 300), 5_000);

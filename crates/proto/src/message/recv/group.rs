@@ -60,7 +60,8 @@ impl Group {
         let Some(message) = known.bytes.get(..length).filter(|_| row_bytes(length, proofs) <= self.row_bytes) else {
             return false;
         };
-        let secret = known.bytes.get(length..).and_then(|rest| rest.first_chunk()).map(|secret| u32::from_be_bytes(*secret));
+        let secret =
+            known.bytes.get(length..).and_then(|rest| rest.first_chunk()).map(|secret| u32::from_be_bytes(*secret));
         row.clear();
         row.resize(self.row_bytes, 0);
         known.head.write(message, secret, row);

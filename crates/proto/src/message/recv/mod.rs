@@ -246,7 +246,8 @@ impl RecvMessages {
         }
         let ids = segment.id..=segment.id + u32::from(count) - 1;
         // The last one first, as it makes room for all.
-        let missing = ids.clone().rev().filter(|&id| matches!(self.states.get(id), Some(State::Empty | State::Partial)));
+        let missing =
+            ids.clone().rev().filter(|&id| matches!(self.states.get(id), Some(State::Empty | State::Partial)));
         if missing.count() == 0 {
             self.stats.symbols_in_vain += 1;
             return Ok(());
@@ -295,7 +296,8 @@ impl RecvMessages {
     /// A message of one symbol is here: `bytes` are the message and its secret.
     fn complete_one(&mut self, arrival: Arrival, id: u32, head: RowHead, bytes: Vec<u8>, memory: &mut ReceiveMemory) {
         let length = head.length_bytes as usize;
-        let proof = bytes.get(length..).and_then(|rest| rest.first_chunk()).map_or(0, |secret| u32::from_be_bytes(*secret));
+        let proof =
+            bytes.get(length..).and_then(|rest| rest.first_chunk()).map_or(0, |secret| u32::from_be_bytes(*secret));
         self.deliver(arrival, id, head, bytes.get(..length).unwrap_or_default().to_vec(), proof);
         if length > grouped_bytes_max(self.symbol_size) || head.lifetime_us == Message::LIFETIME_UNLIMITED {
             return;

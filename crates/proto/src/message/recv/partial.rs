@@ -49,7 +49,9 @@ impl Partial {
         if self.bits.len() <= byte {
             self.bits.resize(byte + 1, 0);
         }
-        if self.bits[byte] & bit != 0 || !matches!(self.decoder.push(esi, symbol), Ok(pushed) if pushed != Pushed::Complete) {
+        if self.bits[byte] & bit != 0
+            || !matches!(self.decoder.push(esi, symbol), Ok(pushed) if pushed != Pushed::Complete)
+        {
             return false;
         }
         self.bits[byte] |= bit;

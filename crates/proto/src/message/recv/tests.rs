@@ -65,7 +65,9 @@ fn what_comes_after_its_lifetime_is_late_and_not_delivered() {
     world.push(101_100, 0, one(2, 1, 0), &[0; 4]).unwrap();
     // As old when it left, and as fast as the first.
     world.push(101_100, 100_099, one(3, 1, 0), &[0; 4]).unwrap();
-    world.push(500_000_000, 499_000_000, Message { lifetime_us: Message::LIFETIME_UNLIMITED, ..one(4, 1, 0) }, &[0; 4]).unwrap();
+    world
+        .push(500_000_000, 499_000_000, Message { lifetime_us: Message::LIFETIME_UNLIMITED, ..one(4, 1, 0) }, &[0; 4])
+        .unwrap();
     assert_eq!(world.ids(), [0, 1, 4]);
     assert_eq!((world.recv.stats().in_time, world.recv.stats().late), (3, 2));
 }
@@ -80,7 +82,9 @@ fn a_group_gives_back_what_is_missing_and_its_times() {
         for (id, (head, row)) in heads.iter().zip(rows.chunks_exact_mut(row_bytes)).enumerate() {
             head.write(&vec![id as u8; 10 + id], Some(id as u32), row);
             if !missing.contains(&(id as u32)) {
-                world.push(1_000, 0, one(id as u32, 1, 10 + id as u32), &payload(id as u8, 10 + id, id as u32)).unwrap();
+                world
+                    .push(1_000, 0, one(id as u32, 1, 10 + id as u32), &payload(id as u8, 10 + id, id as u32))
+                    .unwrap();
             }
         }
         let shape = super::super::rows::group_shape(4, row_bytes).unwrap();
@@ -121,7 +125,9 @@ fn reports_name_what_has_come_three_times_with_its_proof() {
             continue;
         };
         assert_eq!((state.first_id, state.proof), (0, 0xCBA));
-        let [MessageRun::Complete(1), MessageRun::Empty(1), MessageRun::Complete(1), MessageRun::Partial(symbols)] = runs[..] else {
+        let [MessageRun::Complete(1), MessageRun::Empty(1), MessageRun::Complete(1), MessageRun::Partial(symbols)] =
+            runs[..]
+        else {
             panic!("{runs:?}")
         };
         assert_eq!(symbols.iter().collect::<Vec<_>>(), [1]);
@@ -171,8 +177,22 @@ fn segments_which_are_not_what_they_say_are_dropped() {
         (one(0, 1, 5), 10),
         (one(0, 1, 1_409), 1_413),
         (one(0, 2, 20), 13),
-        (Message { coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 4 }), esi: 4, ..one(0, 1, 0) }, 40),
-        (Message { coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 2 }), esi: 4, ..one(0, 1, 0) }, 3),
+        (
+            Message {
+                coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 4 }),
+                esi: 4,
+                ..one(0, 1, 0)
+            },
+            40,
+        ),
+        (
+            Message {
+                coverage: Coverage::Several(MessageGroup { count: 2, source_symbols: 2 }),
+                esi: 4,
+                ..one(0, 1, 0)
+            },
+            3,
+        ),
     ] {
         assert!(world.push(0, 0, segment, &vec![0; bytes]).is_err(), "{segment:?}, {bytes}");
     }

@@ -64,13 +64,7 @@ impl Share {
 
 impl Default for Bursts {
     fn default() -> Self {
-        Self {
-            buckets: Default::default(),
-            memory_s: 0.0,
-            long: Share::PRIOR,
-            recent: Share::PRIOR,
-            gap_s: 0.0,
-        }
+        Self { buckets: Default::default(), memory_s: 0.0, long: Share::PRIOR, recent: Share::PRIOR, gap_s: 0.0 }
     }
 }
 

@@ -76,7 +76,8 @@ impl Fates {
     /// Takes out the oldest datagram up to `highest`, and whether it has arrived. What a report says nothing of counts as lost: it is
     /// older than 32 runs of losses.
     pub(super) fn next(&mut self, highest: u64, lost: &Lost) -> Option<(UnderWay, bool)> {
-        let sent = self.under_way.pop_front_if(|sent| sent.number <= highest)?;
+        let is_passed = self.under_way.front().is_some_and(|sent| sent.number <= highest);
+        let sent = is_passed.then(|| self.under_way.pop_front()).flatten()?;
         let has_arrived = lost.has_arrived(sent.number);
         if let (Some((at, true)), Some(has_arrived)) = (self.last, has_arrived) {
             self.bursts.on_loss(sent.at.since(at), !has_arrived);

@@ -140,7 +140,9 @@ impl Ledger {
 
     /// The peer has as many symbols of a message. Returns whether it is complete now, and was not before.
     fn raise(&mut self, id: u64, symbols: usize, proven: &mut Proven) -> bool {
-        let Some(entry) = id.checked_sub(self.first).and_then(|at| self.entries.get_mut(at as usize)) else { return false };
+        let Some(entry) = id.checked_sub(self.first).and_then(|at| self.entries.get_mut(at as usize)) else {
+            return false;
+        };
         let is_complete = symbols == usize::MAX;
         let most = if is_complete { entry.k } else { entry.k - 1 };
         let symbols = symbols.min(most.into()) as u16;

@@ -30,8 +30,8 @@ use self::unit::{Timing, Unit, What};
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
-use crate::proof::SECRET_BYTES;
 use crate::limits::{MESSAGE_IDS_MAX, MESSAGES_QUEUED_BYTES_MAX, MESSAGES_QUEUED_MAX};
+use crate::proof::SECRET_BYTES;
 use crate::stats::SentMessages;
 
 /// A symbol that leaves in the last moment may still wait for others, and for timers.
@@ -161,10 +161,13 @@ impl SendMessages {
             Some(_) => u32::try_from(left.as_micros()).unwrap_or(u32::MAX).min(Message::LIFETIME_UNLIMITED - 1),
             None => Message::LIFETIME_UNLIMITED,
         };
-        let send_by = if is_reliable { Time::MAX } else { now + left.saturating_sub(self.queue_times.most(3.0).unwrap_or_default() + MARGIN) };
+        let send_by = if is_reliable {
+            Time::MAX
+        } else {
+            now + left.saturating_sub(self.queue_times.most(3.0).unwrap_or_default() + MARGIN)
+        };
         let info = MessageInfo { k: k as u16, length_bytes: bytes.len() as u32 };
-        let message =
-            Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
+        let message = Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
         self.queued_bytes += bytes.len();
         self.stats.accepted += 1;
         self.queue.push_back(Queued { class, message, is_grouped, created: now });
@@ -342,7 +345,8 @@ impl SendMessages {
     /// When [`next`](Self::next) may have something; `asked` is when it had nothing last.
     pub(crate) fn next_timeout(&self, asked: Time) -> Option<Time> {
         let wake = self.wakes.first().map(|&(at, _)| at);
-        let owed = self.owing.iter().filter_map(|&number| Some(self.unit(number)?.next_at)).filter(|&at| at > asked).min();
+        let owed =
+            self.owing.iter().filter_map(|&number| Some(self.unit(number)?.next_at)).filter(|&at| at > asked).min();
         wake.into_iter().chain(owed).min()
     }
 

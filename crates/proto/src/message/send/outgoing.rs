@@ -82,8 +82,11 @@ impl Outgoing {
     /// Writes its row in a group: only one of a single symbol has one.
     pub(super) fn write_row(&self, proofs: bool, row: &mut [u8]) {
         let length = self.info.length_bytes as usize;
-        let head =
-            RowHead { length_bytes: self.info.length_bytes, created_us: self.created_us(), lifetime_us: self.lifetime_us };
+        let head = RowHead {
+            length_bytes: self.info.length_bytes,
+            created_us: self.created_us(),
+            lifetime_us: self.lifetime_us,
+        };
         let secret = if proofs { self.secrets().next() } else { None };
         head.write(self.rows.get(..length).unwrap_or_default(), secret, row);
     }

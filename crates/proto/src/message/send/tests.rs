@@ -57,7 +57,10 @@ fn record(send: &mut SendMessages, runs: &[MessageRun<'_>], proof: u32) -> Resul
     list.finish(proof);
     let length = writer.finish();
     let (_, all) = feedback::decode(&buffer[..length]).unwrap();
-    let (state, runs) = all.into_iter().find_map(|it| if let Record::Messages(state, runs) = it { Some((state, runs)) } else { None }).unwrap();
+    let (state, runs) = all
+        .into_iter()
+        .find_map(|it| if let Record::Messages(state, runs) = it { Some((state, runs)) } else { None })
+        .unwrap();
     send.take_record(at(1), state, &runs)
 }
 
@@ -99,10 +102,16 @@ fn a_receiver_that_claims_what_it_has_not_is_found_out() {
     };
     // Secrets are 1 and 2, and 3, 4 and 5 of the third message.
     assert_eq!(record(&mut begun(), &[MessageRun::Complete(2)], 3).unwrap().messages, 2);
-    assert_eq!(record(&mut begun(), &[MessageRun::Empty(1), MessageRun::Complete(2)], 2 ^ 3 ^ 4 ^ 5).unwrap().symbols, 4);
+    assert_eq!(
+        record(&mut begun(), &[MessageRun::Empty(1), MessageRun::Complete(2)], 2 ^ 3 ^ 4 ^ 5).unwrap().symbols,
+        4
+    );
     let symbols = feedback::SymbolSet::new(&[0b1010_0000]).unwrap();
     let partial = [MessageRun::Empty(2), MessageRun::Partial(symbols)];
-    assert_eq!(record(&mut begun(), &partial, 3 ^ 5).unwrap(), Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 });
+    assert_eq!(
+        record(&mut begun(), &partial, 3 ^ 5).unwrap(),
+        Proven { symbols: 2, symbol_bytes: 2 * 1_004, messages: 0 }
+    );
     for (runs, proof) in [(&[MessageRun::Complete(3)][..], 0), (&[MessageRun::Complete(2)], 2), (&partial, 3)] {
         let claimed = record(&mut begun(), runs, proof);
         assert!(matches!(claimed, Err(PeerMisbehaved::WrongMessageProof { .. })), "{claimed:?}");
@@ -117,10 +126,15 @@ fn what_is_proven_once_counts_once() {
     let mut send = sender(&[3_000], within_ms(500));
     drain(&mut send, at(0), &mut number);
     let symbols = feedback::SymbolSet::new(&[0b1000_0000]).unwrap();
-    let proven: Vec<_> = [(MessageRun::Partial(symbols), 1), (MessageRun::Partial(symbols), 1), (MessageRun::Complete(1), 1 ^ 2 ^ 3), (MessageRun::Complete(1), 1 ^ 2 ^ 3)]
-        .into_iter()
-        .map(|(run, proof)| record(&mut send, &[run], proof).unwrap().symbols)
-        .collect();
+    let proven: Vec<_> = [
+        (MessageRun::Partial(symbols), 1),
+        (MessageRun::Partial(symbols), 1),
+        (MessageRun::Complete(1), 1 ^ 2 ^ 3),
+        (MessageRun::Complete(1), 1 ^ 2 ^ 3),
+    ]
+    .into_iter()
+    .map(|(run, proof)| record(&mut send, &[run], proof).unwrap().symbols)
+    .collect();
     assert_eq!(proven, [1, 0, 2, 0]);
 }
 

@@ -167,7 +167,9 @@ impl Unit {
     pub(super) fn next(&mut self, now: Time) -> Option<What> {
         while let Some(&what) = self.owed.front() {
             let is_of_use = match what {
-                What::Own { place, .. } => self.messages.get(place).is_some_and(|it| !it.is_proven && !it.message.is_over(now)),
+                What::Own { place, .. } => {
+                    self.messages.get(place).is_some_and(|it| !it.is_proven && !it.message.is_over(now))
+                }
                 What::Group { .. } => {
                     self.may_be_repaired_together(now - FINE) && self.messages.iter().any(Progress::is_missing)
                 }
@@ -356,7 +358,8 @@ impl Unit {
         if !self.is_closed {
             return Some(self.closes_at);
         }
-        let missing = || self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
+        let missing =
+            || self.messages.iter().filter(|progress| progress.is_missing() && !progress.message.is_over(now));
         let count = missing().count();
         // All that may then be sent has to leave in time.
         let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;

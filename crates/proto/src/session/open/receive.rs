@@ -111,9 +111,7 @@ impl Open {
             Segment::Report(header) => self.take_report(now, common, header, number, payload),
             Segment::Fin(fin) => self.paid_off(now, common, |it, common| it.take_fin(now, common, fin, number)),
             Segment::Ack(ack) => self.paid_off(now, common, |it, common| it.take_ack(now, common, ack, number)),
-            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => {
-                Err(Dropped::Unexpected.into())
-            }
+            Segment::Syn(_) | Segment::SynAck(_) | Segment::Reset(_) => Err(Dropped::Unexpected.into()),
         };
         // Also after what was refused: it may have been the last of its stream.
         if common.streams.settle_gone(now) {

@@ -4,10 +4,10 @@ use dfcp_wire::DATAGRAM_BYTES_MAX;
 use dfcp_wire::feedback::{self, Report, ReportWriter, Run, StreamState};
 
 use super::*;
-use crate::path::in_flight::Carried;
 use crate::config::SendBuffering;
 use crate::error::PeerMisbehaved;
 use crate::limits;
+use crate::path::in_flight::Carried;
 use crate::path::numbers::DatagramNumbers;
 use crate::path::receiver_flow_control::QueueReport;
 use crate::session::sharing::WriteAllowance;

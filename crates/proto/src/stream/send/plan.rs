@@ -88,7 +88,8 @@ pub(crate) fn bulk_block_symbols(p: f64, window_blocks: u32, in_flight: usize) -
         p if p < 0.25 => 128,
         _ => 256,
     };
-    let is_long = |symbols: &usize| *symbols >= by_loss && window_blocks as usize * symbols >= WINDOW_FLIGHTS * in_flight;
+    let is_long =
+        |symbols: &usize| *symbols >= by_loss && window_blocks as usize * symbols >= WINDOW_FLIGHTS * in_flight;
     [45, 128].into_iter().find(is_long).unwrap_or(256)
 }
 

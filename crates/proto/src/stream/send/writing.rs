@@ -95,7 +95,7 @@ impl SendStream {
             Traffic::Bulk => {
                 let window_blocks = shared.window_blocks.min(shared.peer_window_blocks);
                 plan::bulk_block_symbols(flight.loss().low(), window_blocks, flight.len())
-            },
+            }
             Traffic::LowLatency => LOW_LATENCY_BLOCK_SYMBOLS,
         };
         // What several streams have under way at once must fit into the same windows.
