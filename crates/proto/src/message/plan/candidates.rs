@@ -12,8 +12,7 @@ const ENOUGH: f64 = 0.02;
 const REPAIRS_BEFORE_REPORTS_MAX: usize = 6;
 /// What is less probable is left out where rounds follow.
 const NEGLIGIBLE: f64 = 1e-9;
-/// A round takes longer by this part and these seconds than a fate is waited for, and by what its symbols take.
-const ROUND_SLACK: f64 = 1.02;
+/// A round takes longer by these seconds than a fate is waited for, and by what its symbols take.
 const ROUND_SLACK_S: f64 = 0.0005;
 /// What leaves at once takes as much longer than at the session's rate, which others share, and waits for its turn.
 const AT_ONCE_SLACK: f64 = 1.2;
@@ -80,7 +79,7 @@ fn rounds_after(question: &Question, group: usize) -> usize {
 /// From one round of a group of this size to the next.
 fn round_s(question: &Question, group: usize) -> f64 {
     let symbols = 1.0 + 1.5 * question.losses.share * (group * question.k) as f64;
-    ROUND_SLACK * question.round_s + ROUND_SLACK_S + symbols * question.symbol_s
+    question.round_s + ROUND_SLACK_S + symbols * question.symbol_s
 }
 
 /// Sizes of groups, and the rounds which can follow each.
@@ -159,7 +158,7 @@ impl Candidate {
 
     pub(super) fn pace(&self, question: &Question) -> Pace {
         let rest_s = (question.time_s - self.close_s - self.rounds as f64 * round_s(question, self.group)).max(0.0);
-        let symbols = 3.0 + if question.losses.memory_s > 0.0 { self.sources as f64 } else { 0.0 };
+        let symbols = 1.0 + self.sources as f64;
         let spread_s = (rest_s / symbols).min(question.losses.memory_s);
         let last_gap_s = spread_s.max(question.symbol_s);
         let last_max = if last_gap_s > 0.0 { (rest_s / last_gap_s) as usize + 1 } else { usize::MAX };
