@@ -416,9 +416,9 @@ impl SendMessages {
         Timing { round, overdue, datagram: path.datagram_time }
     }
 
-    /// What is planned for one: many take longer, and then have a little less time.
+    /// What is planned for one.
     fn round(&self, path: &PathView) -> Duration {
-        self.fate_times.most(1.0).unwrap_or(path.smoothed_rtt + path.report_interval)
+        self.fate_times.most(2.0).unwrap_or(path.smoothed_rtt + path.report_interval)
     }
 
     fn unit(&self, number: u64) -> Option<&Unit> {
