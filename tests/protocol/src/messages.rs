@@ -147,6 +147,8 @@ struct World {
     first: u64,
     next_at: Time,
     message: Vec<u8>,
+    /// What is read of the stream.
+    buffer: Vec<u8>,
     handed: u64,
     outcome: Outcome,
 }
@@ -175,6 +177,7 @@ impl World {
             first: 0,
             next_at: Time::MAX,
             message: vec![0; config.bytes],
+            buffer: vec![7; 65_536],
             handed: 0,
             outcome: Outcome::default(),
         };
@@ -288,7 +291,7 @@ impl World {
 
     fn write_bulk(&mut self) -> Result<()> {
         let connection = self.sender.connection_mut().context("the sender has no connection")?;
-        while connection.write(self.now, &[7; 65_536])? > 0 {}
+        while connection.write(self.now, &self.buffer)? > 0 {}
         Ok(())
     }
 
@@ -296,8 +299,7 @@ impl World {
         let theirs = self.theirs(self.now);
         let Some(connection) = self.receiver.connection_mut() else { return Ok(()) };
         while connection.poll_event().is_some() {}
-        let mut bytes = [0; 65_536];
-        while let Ok(dfcp_proto::Read::Bytes(read)) = connection.read(theirs, &mut bytes) {
+        while let Ok(dfcp_proto::Read::Bytes(read)) = connection.read(theirs, &mut self.buffer) {
             self.outcome.bulk_bytes += read as u64;
         }
         let mut messages = connection.messages().context("it is classic")?;

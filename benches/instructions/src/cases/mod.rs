@@ -2,6 +2,7 @@
 
 mod code;
 mod life;
+mod messages;
 mod seals;
 mod segments;
 
@@ -34,7 +35,7 @@ fn counted<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// All cases, in the order in which they are printed.
 pub(crate) fn all() -> Vec<Case> {
-    [code::CASES, seals::CASES, segments::CASES, life::CASES].concat()
+    [code::CASES, seals::CASES, segments::CASES, life::CASES, messages::CASES].concat()
 }
 
 /// The case of this name.

@@ -23,7 +23,7 @@ const PRICE_MAX: f64 = 4.0;
 /// What a datagram costs for which the session's rate has no room.
 const EXCESS_PRICE: f64 = 1e6;
 /// Steps of the search for the price.
-const STEPS: usize = 14;
+const STEPS: usize = 10;
 
 /// What is to be planned.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use crate::message::plan::{Plan, Policy, Question};
 
 /// A plan is made anew when what it was made for has changed by more than this part, and not more often than every so many milliseconds.
 const CHANGE: f64 = 0.06;
-const PLAN_PAUSE: Duration = Duration::from_millis(50);
+const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// Losses are told apart by this much at least.
 const SHARE_CHANGE_MIN: f64 = 0.0003;
 /// The part of the permitted losses that is planned for: estimates err, and a set of just as many symbols as are missing fails once in 256.
