@@ -17,9 +17,9 @@ use std::time::Duration;
 use dfcp_fountain::kernel::Kernel;
 use dfcp_fountain::random_linear::K_MAX;
 use dfcp_time::Time;
+use dfcp_wire::MESSAGE_BYTES_MAX;
 use dfcp_wire::feedback::{LossRuns, MessageRuns, MessagesState};
 use dfcp_wire::segment::{Message, MessageInfo};
-use dfcp_wire::{MESSAGE_BYTES_MAX, feedback};
 
 use self::classes::{Classes, Conditions, Kind};
 use self::fates::{Fates, Lost, Times, UnderWay};
@@ -82,6 +82,8 @@ pub(crate) struct SendMessages {
     proofs: bool,
     queue: VecDeque<Queued>,
     queued_bytes: usize,
+    /// No queued message's time is over before this.
+    queue_expires_at: Time,
     classes: Classes,
     /// Units that are not done, by their numbers; `None` are those which are.
     units: VecDeque<Option<Unit>>,
@@ -104,6 +106,7 @@ impl SendMessages {
             proofs,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            queue_expires_at: Time::MAX,
             classes: Classes::default(),
             units: VecDeque::new(),
             first_unit: 0,
@@ -169,6 +172,7 @@ impl SendMessages {
         let info = MessageInfo { k: k as u16, length_bytes: bytes.len() as u32 };
         let message = Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
         self.queued_bytes += bytes.len();
+        self.queue_expires_at = self.queue_expires_at.min(if lifetime_us == 0 { now } else { send_by });
         self.stats.accepted += 1;
         self.queue.push_back(Queued { class, message, is_grouped, created: now });
         Ok(())
@@ -176,6 +180,9 @@ impl SendMessages {
 
     /// Messages whose time is over before they were begun.
     fn drop_expired(&mut self, now: Time) {
+        if now < self.queue_expires_at {
+            return;
+        }
         let (queued_bytes, expired) = (&mut self.queued_bytes, &mut self.stats.expired_unsent);
         self.queue.retain(|queued| {
             let is_over = queued.message.is_over(now) || queued.message.lifetime_us == 0;
@@ -185,6 +192,7 @@ impl SendMessages {
             }
             !is_over
         });
+        self.queue_expires_at = self.queue.iter().map(|queued| queued.message.send_by).min().unwrap_or(Time::MAX);
     }
 
     // ---- sending ----
@@ -267,7 +275,7 @@ impl SendMessages {
     ) -> u64 {
         let open = self.classes.get_mut(class_at).and_then(|class| class.open_unit);
         if let Some(number) = open.filter(|_| is_grouped)
-            && self.unit(number).is_some_and(|unit| unit.is_open(now))
+            && self.unit(number).is_some_and(|unit| unit.takes(now, message.id))
         {
             return number;
         }
@@ -482,21 +490,6 @@ impl SendMessages {
         });
         self.trim();
     }
-}
-
-/// The records of a report which speak of messages and losses.
-pub(crate) fn records<'a>(
-    records: &feedback::Records<'a>,
-) -> (Option<LossRuns<'a>>, Option<(MessagesState, MessageRuns<'a>)>) {
-    let (mut losses, mut messages) = (None, None);
-    for record in records.clone() {
-        match record {
-            feedback::Record::LossRuns(runs) => losses = Some(runs),
-            feedback::Record::Messages(state, runs) => messages = Some((state, runs)),
-            _ => {}
-        }
-    }
-    (losses, messages)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a sender of messages does, and what it believes.
 
-use dfcp_wire::feedback::{MessageRun, Record, Report, ReportWriter};
+use dfcp_wire::feedback::{self, MessageRun, Record, Report, ReportWriter};
+use dfcp_wire::segment::Coverage;
 
 use super::*;
 
@@ -154,4 +155,32 @@ fn silence_draws_a_few_symbols_of_each_message() {
     }
     assert!((1..8).contains(&sent), "{sent}");
     assert!(send.units.is_empty(), "nothing is kept of what is over");
+}
+
+#[test]
+fn kinds_that_alternate_are_not_coded_together() {
+    let mut number = 0;
+    let mut send = sender(&[], within_ms(35));
+    for i in 0..40_u64 {
+        let deadline = within_ms(if i % 2 == 0 { 35 } else { 36 });
+        send.send(at(i), &[0; 100], deadline, &PATH, || 0).unwrap();
+        for segment in drain(&mut send, at(i), &mut number) {
+            // Those with 35 ms have even ids.
+            let Coverage::Several(group) = segment.coverage else { continue };
+            panic!("{} messages from {} on", group.count, segment.id);
+        }
+    }
+    assert_eq!(send.stats().begun, 40);
+}
+
+#[test]
+fn a_reliable_message_never_runs_out_of_symbols() {
+    let mut number = 0;
+    let mut send = sender(&[3_000], Deadline::RELIABLE);
+    let mut now = at(0);
+    for _ in 0..3_000 {
+        drain(&mut send, now, &mut number);
+        now = send.next_timeout(now).unwrap().max(now + Duration::from_micros(1));
+    }
+    assert!(number > 2_000, "{number}");
 }

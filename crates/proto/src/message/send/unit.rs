@@ -85,9 +85,9 @@ impl Unit {
 
     // ---- its messages ----
 
-    /// Whether it takes another message.
-    pub(super) fn is_open(&self, now: Time) -> bool {
-        !self.is_closed && now < self.closes_at
+    /// Whether it takes another message, with this id: those of a group follow each other.
+    pub(super) fn takes(&self, now: Time, id: u32) -> bool {
+        !self.is_closed && now < self.closes_at && self.holds(id.wrapping_sub(1))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -145,9 +145,10 @@ impl Unit {
 
     fn next_own(&mut self, place: usize) -> Option<What> {
         let progress = self.messages.get_mut(place)?;
-        let esi = progress.next_esi;
-        progress.next_esi += 1;
-        (esi < MESSAGE_SYMBOLS_MAX).then_some(What::Own { place, esi })
+        // A reliable message may need more than there are: then the first ones again.
+        let esi = progress.next_esi % MESSAGE_SYMBOLS_MAX;
+        progress.next_esi = esi + 1;
+        Some(What::Own { place, esi })
     }
 
     fn next_group(&mut self) -> Option<What> {
@@ -303,7 +304,9 @@ impl Unit {
             let Some(progress) = self.messages.first() else { return };
             let deficit = progress.message.k().saturating_sub(progress.arrived);
             let under_way = if is_overdue(progress.last_sent) { 0 } else { progress.unknown };
-            let symbols = self.policy.rounds.symbols(rounds, deficit, 1).saturating_sub(under_way);
+            // A policy may give a message up, but not one that is reliable.
+            let least = if progress.message.is_reliable { deficit } else { 0 };
+            let symbols = self.policy.rounds.symbols(rounds, deficit, 1).max(least).saturating_sub(under_way);
             self.spread(now, first, symbols);
             return self.owe(symbols);
         }

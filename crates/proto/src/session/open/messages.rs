@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use dfcp_time::Time;
 use dfcp_wire::DatagramBuffer;
-use dfcp_wire::feedback::{Records, Report, ReportWriter};
+use dfcp_wire::feedback::{LossRuns, MessageRuns, MessagesState, Record, Records, Report, ReportWriter};
 use dfcp_wire::segment::{Coverage, Message, Segment};
 
 use crate::message::recv::RecvMessages;
 use crate::message::rows;
-use crate::message::send::{PathView, Proven, SendMessages, records};
+use crate::message::send::{PathView, Proven, SendMessages};
 use crate::path::arrivals::expand;
 use crate::path::credit::Spending;
 use crate::path::in_flight::{Carried, Sent};
@@ -212,4 +212,17 @@ impl Open {
         }
         Ok(())
     }
+}
+
+/// The records of a report which speak of messages and losses.
+fn records<'a>(records: &Records<'a>) -> (Option<LossRuns<'a>>, Option<(MessagesState, MessageRuns<'a>)>) {
+    let (mut losses, mut messages) = (None, None);
+    for record in records.clone() {
+        match record {
+            Record::LossRuns(runs) => losses = Some(runs),
+            Record::Messages(state, runs) => messages = Some((state, runs)),
+            _ => {}
+        }
+    }
+    (losses, messages)
 }
