@@ -15,7 +15,8 @@ fn config(losses: Losses, every_us: u64, beyond_ms: u64) -> MessagesConfig {
 
 /// In time but for the permitted share and three standard errors, and within what the bound permits.
 fn check(config: MessagesConfig, outcome: &Outcome) {
-    let missed_max = 0.001 + 3.0 * (0.001 / config.count as f64).sqrt();
+    // A group that fails loses some four messages at once.
+    let missed_max = 0.001 + 3.0 * (0.004 / config.count as f64).sqrt();
     let replay = format!("{config:?}: {:.5} missed, {:.4} datagrams more", outcome.missed(), outcome.overhead());
     assert!(outcome.missed() <= missed_max, "{replay}");
     assert_eq!(outcome.delivered_late, 0, "{replay}");
