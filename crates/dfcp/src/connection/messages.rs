@@ -21,7 +21,7 @@ impl Shared {
     /// Waits for a message; `None` if none will come. Nothing is taken when the future is dropped before.
     pub(crate) async fn receive_message(&self) -> Option<ReceivedMessage> {
         loop {
-            let came = self.message.notified();
+            let came = self.opened.notified();
             {
                 let mut inner = self.lock();
                 if let Some(message) = inner.connection.messages().and_then(|mut messages| messages.receive()) {

@@ -39,12 +39,10 @@ pub(crate) struct Path {
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     wake_queue: Arc<WakeQueue>,
-    /// Wake tasks that wait for a stream of the peer's, for the peer to permit one of ours, and for the end.
+    /// Wake tasks that wait for a stream or a message of the peer's, for the peer to permit one of ours, and for the end.
     pub(super) opened: Notify,
     pub(super) available: Notify,
     pub(super) ended: Notify,
-    /// Wakes tasks that wait for a message.
-    pub(super) message: Notify,
     pub(crate) clock: Clock,
     pub(crate) handle: Handle,
     pub(crate) path: Path,
@@ -112,12 +110,11 @@ pub(super) struct News {
     pub(super) opened: bool,
     pub(super) available: bool,
     pub(super) ended: bool,
-    pub(super) message: bool,
 }
 
 impl News {
     /// All that may be waited for: the connection is over.
-    const ALL: Self = Self { opened: true, available: true, ended: true, message: true };
+    const ALL: Self = Self { opened: true, available: true, ended: true };
 }
 
 impl Wakers {
@@ -131,16 +128,13 @@ impl Wakers {
 
     /// Wakes them. They wait for `connection`, and its lock must be free. Returns whether there was a task to wake.
     pub(crate) fn wake(mut self, connection: &Shared) -> bool {
-        let News { opened, available, ended, message } = self.news;
-        let is_news = opened || available || ended || message;
+        let News { opened, available, ended } = self.news;
+        let is_news = opened || available || ended;
         let is_anybody = self.first.iter().any(Option::is_some) || !self.others.is_empty() || is_news;
         self.first.into_iter().flatten().for_each(Waker::wake);
-        for (is_news, notify) in [
-            (opened, &connection.opened),
-            (available, &connection.available),
-            (ended, &connection.ended),
-            (message, &connection.message),
-        ] {
+        for (is_news, notify) in
+            [(opened, &connection.opened), (available, &connection.available), (ended, &connection.ended)]
+        {
             if is_news {
                 notify.notify_waiters();
             }
@@ -174,7 +168,7 @@ impl Inner {
                     (true, false)
                 }
                 Event::Message => {
-                    wakers.news.message = true;
+                    wakers.news.opened = true;
                     (false, false)
                 }
                 Event::Writable | Event::Finished => (false, true),
@@ -282,8 +276,8 @@ impl Shared {
             story,
             path_publisher: None,
         });
-        let [opened, available, ended, message] = [(); 4].map(|()| Notify::new());
-        Arc::new(Self { inner, wake_queue, opened, available, ended, message, clock, handle, path, accepted })
+        let [opened, available, ended] = [(); 3].map(|()| Notify::new());
+        Arc::new(Self { inner, wake_queue, opened, available, ended, clock, handle, path, accepted })
     }
 
     /// A panic elsewhere while the lock was held leaves a connection that is still sound: every call is its own step.
