@@ -94,8 +94,11 @@ fn statistics_are_written_field_by_field() {
     assert_eq!(written["sent"]["repair"], json!(7));
     let named = format!("{stats:?}").matches(": ").count();
     let counted = |value: &Value| value.as_object().map_or(0, |fields| fields.len());
-    let written_fields =
-        counted(&written) + ["sent", "wasted", "received"].map(|group| counted(&of(group))).iter().sum::<usize>();
+    let written_fields = counted(&written)
+        + ["sent", "wasted", "received", "messages_sent", "messages_received"]
+            .map(|group| counted(&of(group)))
+            .iter()
+            .sum::<usize>();
     assert_eq!(written_fields, named, "no field is left out");
     assert_eq!(to_value(EndpointStats::default()).unwrap()["cookies_sent"], json!(0));
 }
