@@ -192,7 +192,7 @@ impl Bound {
         (lost / group as f64, datagrams / group as f64)
     }
 
-    /// The probability that so many of a group's messages are missing at first.
+    /// The probability that `missing` of a group's messages are missing at first.
     fn missing(&self, group: usize, missing: usize) -> f64 {
         if let Losses::Independent(share) = self.losses {
             return binomial(group, missing, share);
@@ -228,7 +228,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Messages lost and datagrams sent, if so many symbols are missing, without which `stake` messages are lost.
+    /// Messages lost and datagrams sent if `deficit` symbols are missing, without which `stake` messages are lost.
     fn best(&mut self, deficit: usize, stake: usize, rounds: usize) -> (f64, f64) {
         if deficit == 0 {
             return (0.0, 0.0);

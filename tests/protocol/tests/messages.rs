@@ -13,7 +13,7 @@ fn config(losses: Losses, every_us: u64, beyond_ms: u64) -> MessagesConfig {
     MessagesConfig { losses, every, deadline: Deadline::within(within), within, ..MessagesConfig::default() }
 }
 
-/// In time but for the permitted share and three standard errors, and within what the bound permits.
+/// At most the permitted share and three standard errors are missed, for no more datagrams than the bound permits.
 fn check(config: MessagesConfig, outcome: &Outcome) {
     // A group that fails loses some four messages at once.
     let missed_max = 0.001 + 3.0 * (0.004 / config.count as f64).sqrt();

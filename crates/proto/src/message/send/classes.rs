@@ -9,7 +9,8 @@ use crate::limits::{MESSAGE_CLASSES_MAX, MESSAGE_GROUP_MAX};
 use crate::message::plan::chain::LossModel;
 use crate::message::plan::{Plan, Policy, Question};
 
-/// A plan is made anew when what it was made for has changed by more than this part, and not more often than every so many milliseconds.
+/// A changed input replaces the plan: by more than this part, and at least this pause after the last one, because a plan takes milliseconds
+/// of a core.
 const CHANGE: f64 = 0.06;
 const PLAN_PAUSE: Duration = Duration::from_millis(200);
 /// Losses are told apart by this much at least.

@@ -444,14 +444,14 @@ impl SendMessages {
         }
     }
 
-    /// Lets go of a unit that is done; else it is looked at again in time, later than `after`.
+    /// Removes a unit that is done; otherwise its next wake-up is set, later than `after`.
     fn settle(&mut self, now: Time, number: u64, timing: Timing, after: Option<Time>) {
         if self.unit(number).is_some_and(|unit| unit.is_done(now)) {
             self.remove(number);
             return;
         }
         let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, timing)) else { return };
-        // What has had its last chance is looked at once more, when it is over.
+        // After its last chance, a unit wakes once more to be removed.
         let at = if after.is_some_and(|after| at <= after) { at.max(now) + Duration::from_millis(1) } else { at };
         self.wakes.insert((at, number));
     }
