@@ -2,6 +2,7 @@
 
 mod ends;
 mod half;
+mod memory;
 mod naming;
 
 use std::collections::VecDeque;
@@ -18,15 +19,12 @@ use crate::limits::STREAM_BYTES_MAX;
 use crate::session::recv_side::ends::{Ended, Ends};
 use crate::session::recv_side::half::Half;
 use crate::session::recv_side::naming::Naming;
-use crate::shared::memory::MemoryReservation;
 use crate::shared::room::Room;
 use crate::shared::{PushError, Read, Role};
 use crate::spare::SpareBlocks;
 use crate::stats::ReceivedSymbols;
-use crate::stream::recv::memory::ReceiveMemory;
 use crate::stream::recv::slot::one_symbol_bytes;
 use crate::stream::recv::{RecvCommon, RecvStream};
-use crate::stream::send::shared::KIB_BYTES;
 use crate::stream::table::StreamTable;
 
 /// What the application may want to know of a stream other than stream 0, whose news the session tells.
@@ -113,19 +111,9 @@ impl RecvSide {
         self.common.spare = spare;
     }
 
-    /// From now on, `reservation` pays for blocks and streams.
-    pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
-        self.common.memory.charge_to(reservation);
-    }
-
     /// The size on which both ends have agreed. To be called before there is a stream besides stream 0.
     pub(crate) fn set_symbol_size(&mut self, symbol_size: u16) {
         self.common.set_symbol_size(symbol_size);
-    }
-
-    /// What pays for what is held.
-    pub(crate) fn memory(&mut self) -> &mut ReceiveMemory {
-        &mut self.common.memory
     }
 
     // ---- streams ----
@@ -346,11 +334,6 @@ impl RecvSide {
     /// Whether reports owe the peer news of a stream, whatever arrives.
     pub(crate) fn owes_naming(&self) -> bool {
         self.naming.is_owing()
-    }
-
-    /// What the peer's blocks may take in all, beyond one symbol of each stream, in KiB.
-    pub(crate) fn memory_kib(&self) -> u32 {
-        u32::try_from(self.common.memory.told_bytes() / KIB_BYTES).unwrap_or(u32::MAX)
     }
 
     /// Writes the records of a report: the first indices of the peer's streams which were never seen, if it may open any, and

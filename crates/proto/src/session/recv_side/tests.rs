@@ -10,6 +10,7 @@ use super::*;
 use crate::error::Dropped;
 use crate::limits;
 use crate::shared::memory::MemoryBudget;
+use crate::shared::memory::MemoryReservation;
 use crate::stream::send::shared::own_place_bytes;
 
 const NOW: Time = Time::from_s(9);
