@@ -6,6 +6,7 @@ pub(crate) mod credit;
 pub(crate) mod flight;
 pub(crate) mod hint;
 pub(crate) mod in_flight;
+pub(crate) mod least_delay;
 pub(crate) mod loss;
 pub(crate) mod numbers;
 pub(crate) mod pacing;

@@ -5,18 +5,15 @@
 
 use std::time::Duration;
 
-use dfcp_time::{Time, duration_ns};
+use dfcp_time::Time;
 
-use crate::limits::{QUEUE_DELAY_MAX, QUEUE_MEMORY, QUEUE_MEMORY_PARTS};
-use crate::path::windowed::WindowedMin;
+use crate::limits::QUEUE_DELAY_MAX;
+use crate::path::least_delay::LeastDelay;
 
 /// The estimate of one direction's path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueDelay {
-    /// The first one-way delay seen, modulo 2³² µs, of which the others are told apart.
-    origin_us: Option<u32>,
-    /// Above the origin, by parts of the memory; clocks drift, and paths change.
-    least_us: WindowedMin<i32, QUEUE_MEMORY_PARTS>,
+    delays: LeastDelay,
     latest: Option<Duration>,
 }
 
@@ -24,17 +21,13 @@ impl QueueDelay {
     /// Takes in what one report says: when datagrams were sent by our clock, and when they arrived by the peer's, in
     /// microseconds modulo 2³².
     pub(crate) fn on_report(&mut self, now: Time, arrivals: impl Iterator<Item = (Time, u32)>) {
-        let part = now.as_ns() / (duration_ns(QUEUE_MEMORY) / (QUEUE_MEMORY_PARTS as u64 - 1));
         let mut least_of_report = None;
         for (sent_at, arrived_us) in arrivals {
-            let delay_us = arrived_us.wrapping_sub((sent_at.as_ns() / 1_000) as u32);
-            let origin_us = *self.origin_us.get_or_insert(delay_us);
-            let above_us = delay_us.wrapping_sub(origin_us).cast_signed();
-            self.least_us.update(part, above_us);
+            let above_us = self.delays.observe(now, arrived_us.wrapping_sub((sent_at.as_ns() / 1_000) as u32));
             least_of_report = Some(least_of_report.map_or(above_us, |least: i32| least.min(above_us)));
         }
-        let (Some(of_report), Some(least)) = (least_of_report, self.least_us.get()) else { return };
-        let waited = Duration::from_micros(i64::from(of_report).abs_diff(i64::from(least)));
+        let Some(of_report) = least_of_report else { return };
+        let waited = Duration::from_micros(self.delays.excess_us(of_report));
         if waited > QUEUE_DELAY_MAX {
             // No queue is that long: the peer's clock was set, or it lies.
             *self = Self::default();
@@ -54,6 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limits::QUEUE_MEMORY;
 
     fn waited_us(queue: &mut QueueDelay, now_ms: u64, pairs: &[(u64, u32)]) -> Option<u128> {
         let arrivals = pairs.iter().map(|&(sent_us, arrived_us)| (Time::from_us(sent_us), arrived_us));

@@ -1,29 +1,20 @@
 //! How old a message is when one of its datagrams arrives, without a common clock (`spec/protocol.md` \[message-7\]).
 
-use dfcp_time::{Time, duration_ns};
+use dfcp_time::Time;
 
-use crate::limits::{QUEUE_DELAY_MAX, QUEUE_MEMORY, QUEUE_MEMORY_PARTS};
-use crate::path::windowed::WindowedMin;
+use crate::limits::QUEUE_DELAY_MAX;
+use crate::path::least_delay::LeastDelay;
 
 /// Delays of a peer's datagrams above the least one lately, by the peer's clock and ours.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DelayClock {
-    /// The first delay seen, modulo 2³² µs, of which the others are told apart.
-    origin_us: Option<u32>,
-    least_us: WindowedMin<i32, QUEUE_MEMORY_PARTS>,
-}
+pub(super) struct DelayClock(LeastDelay);
 
 impl DelayClock {
     /// A datagram has come that left when the peer's clock showed `clock_us`. By how much it was slower than the fastest lately, in
     /// microseconds.
     pub(super) fn on_datagram(&mut self, now: Time, clock_us: u32) -> u32 {
-        let part = now.as_ns() / (duration_ns(QUEUE_MEMORY) / (QUEUE_MEMORY_PARTS as u64 - 1));
-        let delay_us = ((now.as_ns() / 1_000) as u32).wrapping_sub(clock_us);
-        let origin_us = *self.origin_us.get_or_insert(delay_us);
-        let above_us = delay_us.wrapping_sub(origin_us).cast_signed();
-        self.least_us.update(part, above_us);
-        let least_us = self.least_us.get().unwrap_or(above_us);
-        let excess_us = i64::from(above_us).abs_diff(i64::from(least_us));
+        let above_us = self.0.observe(now, ((now.as_ns() / 1_000) as u32).wrapping_sub(clock_us));
+        let excess_us = self.0.excess_us(above_us);
         if u128::from(excess_us) > QUEUE_DELAY_MAX.as_micros() {
             // No queue is that long: the clock was set.
             *self = Self::default();
