@@ -102,6 +102,10 @@ pub struct PathArgs {
     #[arg(long, value_name = "BYTES", default_value_t = MTU_DEFAULT_BYTES, value_parser = mtu)]
     #[arg(conflicts_with = "insecure_classic")]
     pub mtu: u16,
+    /// Mark this side's datagrams as ECT(0), so that queues on the path mark them instead of dropping them; how many they have
+    /// marked is shown. No rate answers the marks yet: use it to examine paths of your own
+    #[arg(long, conflicts_with = "insecure_classic")]
+    pub ecn: bool,
     /// What to encrypt with: aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: what is fastest on both machines]
     #[arg(long, value_parser = trust::cipher, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub cipher: Option<Cipher>,

@@ -21,7 +21,7 @@ use crate::args::{CarrierArg, HostArgs, ListenArg, PathArgs};
 use crate::contact::{Contact, Next};
 use crate::seal::Seal;
 use crate::transport::{
-    Acceptor, DataDatagrams, FoundRate, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
+    Acceptor, DataDatagrams, FoundRate, Marks, Opened, PathSample, RecvStream, SendStream, Streams, Transport, Wasted,
 };
 use crate::units::RateArg;
 use crate::{output, units};
@@ -235,6 +235,7 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
         RateArg::Line => Rate::Line,
         RateArg::Auto(policy) => Rate::Auto { policy, max_bps: args.max_rate, min_bps: args.min_rate },
     };
+    config.ecn = args.ecn;
     config.receive_rate_max_bps = args.max_receive_rate.unwrap_or_default();
     Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
@@ -304,6 +305,7 @@ impl Transport for Stream {
             ip_bytes_sent: stats.bytes_sent + headers,
             bytes_acknowledged: stats.stream_bytes_acknowledged,
             carried_rate_bps: (stats.carried_rate_bps > 0).then_some(stats.carried_rate_bps),
+            marks: Marks::known(stats.ecn_reported.ce, stats.ecn_reported.ect),
             packet_bytes: (stats.packet_bytes > 0).then_some(stats.packet_bytes),
         })
     }

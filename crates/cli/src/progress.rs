@@ -315,6 +315,7 @@ mod tests {
             carried_rate_bps: None,
             queue_ms: Some(3.21),
             found: None,
+            marks: None,
             packet_bytes: None,
         }
     }

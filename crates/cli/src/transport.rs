@@ -53,8 +53,35 @@ pub struct PathSample {
     /// The rate that the path was found to carry, bit/s of IP packets, where this end offered more; see
     /// [`PathSample::advice`].
     pub carried_rate_bps: Option<u64>,
+    /// How this end's datagrams came to the other one; `None` while none has come with a mark. Not told to the other end.
+    pub marks: Option<Marks>,
     /// Bytes of the largest IP packets which this end sends data in; not told to the other end.
     pub packet_bytes: Option<u16>,
+}
+
+/// Datagrams by the ECN field of their IP packets on arrival (RFC 3168 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Marks {
+    /// With CE: a queue on the path has marked them.
+    pub ce: u64,
+    /// With ECT(0) or ECT(1), as they were sent.
+    pub ect: u64,
+}
+
+impl Marks {
+    /// `None` if none has come with a mark.
+    pub fn known(ce: u64, ect: u64) -> Option<Self> {
+        (ce > 0 || ect > 0).then_some(Self { ce, ect })
+    }
+
+    fn since(self, earlier: Option<Self>) -> Self {
+        let Self { ce, ect } = earlier.unwrap_or(Self { ce: 0, ect: 0 });
+        Self { ce: self.ce.saturating_sub(ce), ect: self.ect.saturating_sub(ect) }
+    }
+
+    fn describe(self) -> String {
+        format!("marked {:.1} %", self.ce as f64 / self.ce.saturating_add(self.ect).max(1) as f64 * 100.0)
+    }
 }
 
 /// Data datagrams sent, by reason.
@@ -172,6 +199,7 @@ impl PathSample {
             ip_bytes_sent: self.ip_bytes_sent.saturating_sub(earlier.ip_bytes_sent),
             bytes_acknowledged: self.bytes_acknowledged.saturating_sub(earlier.bytes_acknowledged),
             carried_rate_bps: self.carried_rate_bps,
+            marks: self.marks.map(|marks| marks.since(earlier.marks)),
             packet_bytes: self.packet_bytes,
         }
     }
@@ -180,7 +208,8 @@ impl PathSample {
     pub fn describe(&self) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known = [self.found.map(|found| found.describe()), self.describe_queue(), self.describe_loss(losses)];
-        known.into_iter().flatten().chain(self.describe_surplus()).collect()
+        let marks = self.marks.map(Marks::describe);
+        known.into_iter().flatten().chain(marks).chain(self.describe_surplus()).collect()
     }
 
     /// The queue for people; where the rate is not automatic, nobody asked for it.
@@ -442,6 +471,7 @@ mod tests {
                 datagrams_lost_in_queue: by,
                 ..FoundRate::default()
             }),
+            marks: None,
             packet_bytes: None,
         };
         assert_eq!(counted(7).since(&counted(5)), PathSample { loss: Some(7.0), ..counted(2) });

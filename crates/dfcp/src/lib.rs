@@ -88,7 +88,7 @@ mod stream;
 pub use carrier::Carrier;
 pub use dfcp_proto::{
     Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
-    Cookies, Credentials, Deadline, EndpointStats, Fingerprint, Identity, KeyError, MessageError, Parameter,
+    Cookies, Credentials, Deadline, EcnStats, EndpointStats, Fingerprint, Identity, KeyError, MessageError, Parameter,
     ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
     RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SentMessages,
     SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,

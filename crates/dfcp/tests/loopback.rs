@@ -47,6 +47,28 @@ async fn much_data_both_ways_arrives_as_it_was_sent() {
     assert_eq!((received_1, received_2), ((BYTES, sent_1), (BYTES, sent_2)));
 }
 
+/// In the header of an IP packet and out of it again, whatever the system joins and splits in between.
+#[tokio::test]
+async fn marked_datagrams_are_counted_at_the_other_end() {
+    for address in [local(), (std::net::Ipv6Addr::LOCALHOST, 0).into()] {
+        let listener = Listener::bind(address, modern()).unwrap();
+        let to = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(Stream::connect(to, line().with_ecn(true)), listener.accept());
+        let (mut client, mut server) = (client.unwrap(), server.unwrap());
+        let reading = tokio::spawn(async move {
+            read_hash(&mut server).await.unwrap();
+            server.shutdown().await.unwrap();
+            server.stats().ecn_received
+        });
+        write_pattern(&mut client, 1, 4_000_000).await.unwrap();
+        client.shutdown().await.unwrap();
+        let (received, stats) = (reading.await.unwrap(), client.stats());
+        assert!(received.ect >= stats.blocks_acknowledged && received.ce == 0, "{address}: {received:?}");
+        assert!(stats.ecn_reported.ect >= received.ect / 2, "{address}: {received:?}, told {:?}", stats.ecn_reported);
+        assert_eq!(stats.ecn_received, Default::default(), "{address}: the other end has not asked for marks");
+    }
+}
+
 /// The single-threaded runtime gives every task its turn.
 #[tokio::test]
 async fn a_hundred_connections_share_one_socket() {

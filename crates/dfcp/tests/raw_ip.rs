@@ -113,6 +113,25 @@ async fn streams_cross_in_both_profiles_and_ip_versions() {
     }
 }
 
+#[tokio::test]
+async fn marked_datagrams_are_counted_at_the_other_end() {
+    for address in addresses().await {
+        let listener = Listener::bind_over(Carrier::RAW_IP, address, modern()).unwrap();
+        let (to, config) = (listener.local_addr().unwrap(), modern().with_ecn(true));
+        let (client, server) = tokio::join!(Stream::connect_over(Carrier::RAW_IP, to, config), listener.accept());
+        let (mut client, mut server) = (client.unwrap(), server.unwrap());
+        let reading = tokio::spawn(async move {
+            read_hash(&mut server).await.unwrap();
+            server.shutdown().await.unwrap();
+            server.stats().ecn_received
+        });
+        write_pattern(&mut client, 1, 100_000).await.unwrap();
+        client.shutdown().await.unwrap();
+        let received = reading.await.unwrap();
+        assert!(received.ect > 60 && received.ce == 0, "{address}: {received:?}");
+    }
+}
+
 /// Connections from one socket and from sockets of their own, to two listeners: all of them see all datagrams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_connections_to_two_listeners_do_not_mix() {

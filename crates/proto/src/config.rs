@@ -214,6 +214,10 @@ pub struct Config {
     pub messages: bool,
     /// The part of the session's rate which messages may take beside streams, in percent, 1 to 100. Default 90.
     pub message_share_percent: u8,
+    /// Whether datagrams are marked ECT(0), so that queues mark them instead of dropping them. What marks come back is counted
+    /// ([`Stats::ecn_reported`](crate::Stats::ecn_reported)); no rate answers them yet, so it is for measuring a path, and not for
+    /// others' networks (RFC 3168 §5). Default off. Modern only.
+    pub ecn: bool,
     /// Without a valid segment from the peer for so long, the connection ends with an error. Default 30 s.
     #[cfg_attr(feature = "serde", serde(rename = "idle_timeout_ms", with = "crate::serde_with::milliseconds"))]
     pub idle_timeout: Duration,
@@ -264,6 +268,7 @@ impl Config {
             streams: StreamLimits { bidirectional: 0, one_way: 0 },
             messages: false,
             message_share_percent: 90,
+            ecn: false,
             idle_timeout: Duration::from_secs(30),
             connect_timeout: None,
             keep_alive: Some(Duration::from_secs(10)),

@@ -10,6 +10,7 @@ use dfcp_wire::classic::StateWords;
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
 use crate::session::Session;
 use crate::session::handshake::Opener;
@@ -155,11 +156,12 @@ impl Connection {
 
 /// Datagrams and time.
 impl Connection {
-    /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
-    pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
+    /// Takes in a datagram which came from `origin`, an address or an [`Origin`], and decrypts it in place. Everything invalid is
+    /// dropped and counted.
+    pub fn handle_datagram(&mut self, now: Time, origin: impl Into<Origin>, datagram: &mut [u8]) {
         match &mut self.0 {
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
-            Inner::Modern(session) => session.handle_datagram(now, remote, datagram),
+            Inner::Modern(session) => session.handle_datagram(now, origin.into(), datagram),
         }
     }
 

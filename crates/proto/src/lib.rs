@@ -34,6 +34,7 @@ pub use dfcp_wire::{Opener, StreamId, StreamKind, StreamLimits};
 pub use endpoint::{Accept, AddressPrefix, ConnectError, Cookies, Endpoint, EndpointStats, Handle, Routed};
 pub use error::{ConfigError, ConnectionError, ParameterError, PeerMisbehaved, StreamError, WriteError};
 pub use message::{Deadline, MessageError, ReceivedMessage};
+pub use path::ecn::{Ecn, EcnStats, Origin};
 pub use path::hint::PathHint;
 pub use path::windowed::{WindowedExtremum, WindowedMax, WindowedMin};
 pub use security::{Ciphers, Credentials, PeerKey, Security, Verifier};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::path::ecn::EcnStats;
+
 /// What a connection has done so far. Counters are exact; estimates say so. With the feature `serde` it can be written, the
 /// round-trip time as `rtt_ms`.
 ///
@@ -90,6 +92,10 @@ pub struct Stats {
     pub packet_bytes: u16,
     /// How often packets of the size before were found to pass no more.
     pub black_holes: u16,
+    /// Our datagrams which came to the peer with marks, as it says.
+    pub ecn_reported: EcnStats,
+    /// The peer's datagrams which came here with marks.
+    pub ecn_received: EcnStats,
     /// Our messages.
     pub messages_sent: SentMessages,
     /// The peer's messages.

@@ -95,7 +95,7 @@ fn statistics_are_written_field_by_field() {
     let named = format!("{stats:?}").matches(": ").count();
     let counted = |value: &Value| value.as_object().map_or(0, |fields| fields.len());
     let written_fields = counted(&written)
-        + ["sent", "wasted", "received", "messages_sent", "messages_received"]
+        + ["sent", "wasted", "received", "messages_sent", "messages_received", "ecn_reported", "ecn_received"]
             .map(|group| counted(&of(group)))
             .iter()
             .sum::<usize>();

@@ -61,6 +61,7 @@ async fn insecure_connections_have_no_contact() {
         min_rate: None,
         max_receive_rate: None,
         carrier: CarrierArg::Udp,
+        ecn: false,
         mtu: MTU_DEFAULT_BYTES,
         cipher: None,
         insecure_classic,

@@ -434,6 +434,7 @@ proptest! {
                 datagrams_lost,
                 datagrams_lost_in_queue,
             }),
+            marks: None,
             packet_bytes: None,
         };
         let mut out = Vec::new();

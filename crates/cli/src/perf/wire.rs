@@ -84,6 +84,7 @@ pub fn decode_path(body: &[u8]) -> Result<PathSample, ProtocolError> {
             carried_rate_bps: Some(number()?).filter(|&rate_bps| rate_bps > 0),
             queue_ms: None,
             found: None,
+            marks: None,
             packet_bytes: None,
         };
         sample.queue_ms = known(u32::from_be_bytes(fields.array()?)).map(|queue_us| queue_us / 1e3);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use dfcp_time::Time;
 
 use super::limits::{CLIENT_CHECK_INTERVAL, CLIENT_IDLE_MAX, CLIENTS_MAX};
-use super::socket::Socket;
+use super::socket::{Local, Socket};
 
 /// One client address with its own socket towards the target, by which replies find their way back. Datagrams on the
 /// way hold on to it, so that forgetting a client does not misdirect them.
@@ -62,7 +62,7 @@ impl Clients {
         if self.entries.len() >= CLIENTS_MAX {
             return Ok(None);
         }
-        let socket = Socket::bind(any_address_like(self.target))?;
+        let socket = Socket::bind(any_address_like(self.target), Local::One)?;
         let client = Arc::new(Client { addr, reply_from, socket });
         self.entries.insert(addr, Entry { client: Arc::clone(&client), last_seen: now });
         self.admitted += 1;

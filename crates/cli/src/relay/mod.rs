@@ -24,7 +24,7 @@ pub use args::{RelayArgs, run};
 pub use stats::{Datagrams, DirectionStats, RelayStats};
 
 use engine::Engine;
-use socket::Socket;
+use socket::{Local, Socket};
 
 /// What a relay is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +69,7 @@ impl Relay {
             Link::new(link, seed).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
         };
         let links = [link(config.forward, config.seed)?, link(config.backward, !config.seed)?];
-        let listener = Socket::bind(config.listen)?;
+        let listener = Socket::bind(config.listen, Local::Any)?;
         let local_addr = listener.local_addr()?;
         let (receive_buffer_bytes, send_buffer_bytes) = listener.buffer_bytes()?;
         let shared = Arc::new(Mutex::new(RelayStats {

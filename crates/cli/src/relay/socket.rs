@@ -51,9 +51,35 @@ pub(super) struct Route {
     pub(super) ecn: Option<EcnCodepoint>,
 }
 
+/// Which local addresses a socket's datagrams come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    /// Any: answers must leave from the same.
+    Any,
+    One,
+}
+
+/// What is told beside datagrams that were joined has room for the mark of their packets, if the address which they were sent
+/// to is not in it, too.
+fn leave_addresses_out(socket: &Socket2, addr: SocketAddr) {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::socket::{setsockopt, sockopt};
+        let result = match addr {
+            SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4PacketInfo, &false),
+            SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &false),
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "marks of joined datagrams will be cleared");
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, addr);
+}
+
 impl Socket {
-    /// Binds, with large buffers. Must be called within a tokio runtime.
-    pub(super) fn bind(addr: SocketAddr) -> io::Result<Self> {
+    /// Binds, with large buffers, for datagrams to any or to one local address. Must be called within a tokio runtime.
+    pub(super) fn bind(addr: SocketAddr, to: Local) -> io::Result<Self> {
         let socket = Socket2::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
         // The kernel grants what its limits allow, and `buffer_bytes` tells; not getting all of it is no error.
         if let Err(error) = socket
@@ -65,6 +91,9 @@ impl Socket {
         socket.set_nonblocking(true)?;
         socket.bind(&addr.into())?;
         let state = UdpSocketState::new((&socket).into())?;
+        if to == Local::One || !addr.ip().is_unspecified() {
+            leave_addresses_out(&socket, addr);
+        }
         Ok(Self { io: UdpSocket::from_std(socket.into())?, state })
     }
 

@@ -70,6 +70,32 @@ fn payload(number: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 31 + number * 7 + (index >> 8)) as u8).collect()
 }
 
+/// Datagrams of a session, which systems join on their way.
+#[tokio::test]
+async fn marks_pass_both_ways() {
+    let config = dfcp::Config::sealed(dfcp::PeerKey::Any).with_ecn(true);
+    let server = dfcp::Listener::bind(localhost(), config.clone()).unwrap();
+    let link = LinkConfig::default();
+    let to = server.local_addr().unwrap();
+    let config_of_relay = RelayConfig { listen: localhost(), to, forward: link.clone(), backward: link, seed: 1 };
+    let relay = Relay::start(config_of_relay).await.unwrap();
+    let both = async { tokio::join!(dfcp::Stream::connect(relay.local_addr(), config), server.accept()) };
+    let (client, server) = timeout(PATIENCE, both).await.unwrap();
+    let echo = async |mut stream: dfcp::Stream| {
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &[7; 3_000_000]).await.unwrap();
+        tokio::io::AsyncWriteExt::shutdown(&mut stream).await.unwrap();
+        tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut Vec::new()).await.unwrap();
+        stream.stats()
+    };
+    let both = async { tokio::join!(echo(client.unwrap()), echo(server.unwrap())) };
+    let (client, server) = timeout(PATIENCE, both).await.unwrap();
+    for stats in [client, server] {
+        // Segments of the handshake, before there are keys, are none of the session's.
+        let unmarked = stats.segments_received - stats.segments_dropped - stats.ecn_received.ect;
+        assert!(stats.ecn_received.ect > 2_000 && unmarked < 10, "{unmarked} unmarked beside {:?}", stats.ecn_received);
+    }
+}
+
 #[tokio::test]
 async fn a_perfect_relay_is_not_noticed() {
     let path = Path::new(LinkConfig::default(), LinkConfig::default()).await;

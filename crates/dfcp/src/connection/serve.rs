@@ -1,10 +1,9 @@
 //! What the endpoint's thread does for a connection: it takes in what arrived, sends what is due, and keeps time.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, MutexGuard};
 
-use dfcp_proto::{Connection, Read, State};
+use dfcp_proto::{Connection, Origin, Read, State};
 use dfcp_time::Time;
 
 use crate::connection::shared::{Inner, Shared};
@@ -33,8 +32,8 @@ pub(crate) struct DatagramSink<'a> {
 
 impl DatagramSink<'_> {
     /// Handles one datagram, which is decrypted in place.
-    pub(crate) fn datagram(&mut self, remote: SocketAddr, datagram: &mut [u8]) {
-        self.connection.handle_datagram(self.now, remote, datagram);
+    pub(crate) fn datagram(&mut self, origin: Origin, datagram: &mut [u8]) {
+        self.connection.handle_datagram(self.now, origin, datagram);
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Routed};
+use dfcp_proto::{DATAGRAM_BUFFER_BYTES, Handle, Origin, Routed};
 use dfcp_time::Time;
 use quinn_udp::Transmit;
 
@@ -13,7 +13,7 @@ use crate::connection::{Shared, Waiters};
 use crate::endpoint::activity::Activity;
 use crate::endpoint::peers::Peers;
 use crate::endpoint::run_queue::RunQueue;
-use crate::endpoint::{EndpointShared, Origin, Table};
+use crate::endpoint::{EndpointShared, Entrance, Table};
 use crate::limits;
 use crate::socket::{Arrival, ReceiveBuffers, Socket};
 
@@ -154,7 +154,8 @@ fn deliver<'a>(
 ) -> Waiters<'a> {
     first.connection.take_in(at, queue_bytes, |sink| {
         for Delivery { remote, arrival, .. } in group {
-            buffers.bytes_mut(arrival).chunks_mut(arrival.stride).for_each(|datagram| sink.datagram(*remote, datagram));
+            let origin = Origin { remote: *remote, ecn: arrival.ecn };
+            buffers.bytes_mut(arrival).chunks_mut(arrival.stride).for_each(|datagram| sink.datagram(origin, datagram));
         }
     })
 }
@@ -177,7 +178,7 @@ fn route(shared: &EndpointShared, table: &mut Table, now: Time, arrival: &Arriva
                 let remote = table.proto.remote(handle).unwrap_or(remote);
                 // A listener on [::] has IPv4 peers, too.
                 connection.set_overhead_bytes(shared.socket.carrier().overhead_bytes(remote));
-                todo.opened.push(shared.enter(table, handle, connection, remote, Origin::Accepted { local_ip }));
+                todo.opened.push(shared.enter(table, handle, connection, remote, Entrance::Accepted { local_ip }));
                 None
             }
             Routed::Reply(length) => {
@@ -235,7 +236,7 @@ mod tests {
         let syn = sent(&mut client, now);
         let answer = server.handle_datagram(now, CLIENT.into(), &syn, &mut reply);
         let Routed::Reply(length) = answer else { panic!("{answer:?}") };
-        client.handle_datagram(now, SERVER.into(), &mut reply[..length]);
+        client.handle_datagram(now, SocketAddr::from(SERVER), &mut reply[..length]);
         let third = sent(&mut client, now);
         let opened = server.handle_datagram(now, CLIENT.into(), &third, &mut reply);
         let Routed::Opened(handle, connection) = opened else { panic!("{opened:?}") };
@@ -255,7 +256,9 @@ mod tests {
                 counted += 1;
                 1_000
             };
-            drop(server.take_in(now, count, |sink| sink.datagram(CLIENT.into(), &mut datagram)));
+            drop(
+                server.take_in(now, count, |sink| sink.datagram(Origin::from(SocketAddr::from(CLIENT)), &mut datagram)),
+            );
             counted == 1
         };
         let at = Time::from_s(1);

@@ -100,7 +100,7 @@ pub(crate) struct EndpointShared {
 
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum Entrance {
     /// It was opened on this side.
     OpenedHere,
     /// A peer opened it.
@@ -110,7 +110,7 @@ enum Origin {
     },
 }
 
-impl Origin {
+impl Entrance {
     /// The address that answers leave from.
     fn src_ip(self) -> Option<IpAddr> {
         match self {
@@ -273,7 +273,7 @@ impl Endpoint {
                 return Err(ConnectionError::Aborted.into());
             }
             let (handle, connection) = table.proto.connect(shared.clock.now(), remote, config)?;
-            shared.enter(&mut table, handle, connection, remote, Origin::OpenedHere)
+            shared.enter(&mut table, handle, connection, remote, Entrance::OpenedHere)
         };
         // Dropped on the way, this aborts.
         let handle = StreamHandle::new(connection, StreamId::FIRST);
@@ -361,16 +361,16 @@ impl EndpointShared {
         handle: Handle,
         mut connection: Connection,
         remote: SocketAddr,
-        origin: Origin,
+        entrance: Entrance,
     ) -> Arc<Shared> {
         if self.wake_queue.is_of_task() {
             // The application runs whenever the endpoint does not.
             connection.set_send_buffering(SendBuffering::Shallow);
         }
         let (local, carrier) = (self.socket.local_addr(), self.socket.carrier());
-        let path = Path { carrier, remote, local, src_ip: origin.src_ip() };
+        let path = Path { carrier, remote, local, src_ip: entrance.src_ip() };
         let wake_queue = Arc::clone(&self.wake_queue);
-        let shared = Shared::new(connection, self.clock, wake_queue, handle, path, origin != Origin::OpenedHere);
+        let shared = Shared::new(connection, self.clock, wake_queue, handle, path, entrance != Entrance::OpenedHere);
         if table.connections.len() <= handle.index() {
             table.connections.resize(handle.index() + 1, None);
         }

@@ -4,9 +4,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use dfcp_proto::Transmit as Datagram;
+use dfcp_proto::{Ecn, Transmit as Datagram};
 use dfcp_time::Time;
-use quinn_udp::Transmit;
+use quinn_udp::{EcnCodepoint, Transmit};
 
 use crate::buffers::Buffer;
 use crate::connection::Shared;
@@ -59,6 +59,7 @@ pub(crate) struct Filled {
 struct Route {
     src_ip: Option<IpAddr>,
     destination: SocketAddr,
+    ecn: Ecn,
 }
 
 /// A batch: consecutive datagrams of equal size on one route, of which the last may be shorter, and one more which did not
@@ -83,7 +84,11 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(super) fn new() -> Self {
-        let route = Route { src_ip: None, destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0) };
+        let route = Route {
+            src_ip: None,
+            destination: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+            ecn: Ecn::NotCapable,
+        };
         Self {
             buffer: None,
             route,
@@ -121,7 +126,7 @@ impl Outbox {
                 self.release();
                 return Filled { something, is_full: false };
             };
-            let route = Route { src_ip, destination: datagram.remote };
+            let route = Route { src_ip, destination: datagram.remote, ecn: datagram.ecn };
             self.add(route, datagram.length, datagram.is_alone);
             something = true;
         }
@@ -177,7 +182,8 @@ impl Outbox {
 
     /// The last error, if the system refused something for good; `WouldBlock` if there is something left.
     fn send_batch(&mut self, socket: &impl BatchSocket) -> io::Result<()> {
-        let Route { src_ip, destination } = self.route;
+        let Route { src_ip, destination, ecn } = self.route;
+        let ecn = (ecn == Ecn::Capable).then_some(EcnCodepoint::Ect0);
         let mut result = Ok(());
         while self.start < self.end {
             let segments = socket.segments_max();
@@ -186,7 +192,7 @@ impl Outbox {
             let Some(contents) = contents else { break };
             let several = contents.len() > self.segment_size;
             let segment_size = several.then_some(self.segment_size);
-            match socket.try_send(&Transmit { destination, ecn: None, contents, segment_size, src_ip }) {
+            match socket.try_send(&Transmit { destination, ecn, contents, segment_size, src_ip }) {
                 Ok(bytes) => {
                     self.start += bytes;
                     self.limit.on_taken(bytes.div_ceil(self.segment_size.max(1)) as u64);
@@ -261,7 +267,13 @@ mod tests {
             }
             let (length, port) = datagrams.remove(0);
             out[..length].fill((length % 251) as u8);
-            Some(Datagram { length, remote: at(port), elided_bytes: 0, is_alone: length == ALONE })
+            Some(Datagram {
+                length,
+                remote: at(port),
+                elided_bytes: 0,
+                is_alone: length == ALONE,
+                ecn: Ecn::NotCapable,
+            })
         })
     }
 

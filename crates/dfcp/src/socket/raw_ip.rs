@@ -69,7 +69,8 @@ impl RawIp {
         let stride = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         let mut sent = 0;
         for contents in transmit.contents.chunks(stride) {
-            let one = Transmit { destination, ecn: None, contents, segment_size: None, src_ip: transmit.src_ip };
+            let one =
+                Transmit { destination, ecn: transmit.ecn, contents, segment_size: None, src_ip: transmit.src_ip };
             match self.send_one(&one) {
                 Ok(()) => sent += contents.len(),
                 Err(_) if sent > 0 => break,
@@ -86,7 +87,7 @@ impl RawIp {
         let source = if let Some(IpAddr::V4(source)) = transmit.src_ip { source } else { Ipv4Addr::UNSPECIFIED };
         let mut packet = [0; ipv4::HEADER_BYTES_MIN + DATAGRAM_BUFFER_BYTES];
         let (header, room) = packet.split_at_mut(ipv4::HEADER_BYTES_MIN);
-        header.copy_from_slice(&ipv4::header(self.protocol, self.ttl, source, destination));
+        header.copy_from_slice(&ipv4::header(self.protocol, (self.ttl, transmit.ecn), source, destination));
         let payload = room.get_mut(..transmit.contents.len()).ok_or(io::ErrorKind::InvalidInput)?;
         payload.copy_from_slice(transmit.contents);
         let contents = &packet[..ipv4::HEADER_BYTES_MIN + transmit.contents.len()];

@@ -4,7 +4,8 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use quinn_udp::{BATCH_SIZE, RecvMeta};
+use dfcp_proto::Ecn;
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta};
 
 use super::{Socket, ipv4};
 use crate::buffers::Buffer;
@@ -15,6 +16,8 @@ use crate::limits;
 pub(crate) struct Arrival {
     /// Their source address; over raw IP without a port.
     pub(crate) remote: SocketAddr,
+    /// How their packets are marked.
+    pub(crate) ecn: Ecn,
     /// To which of our addresses.
     pub(crate) local_ip: Option<IpAddr>,
     /// Bytes of each datagram; the last may have fewer.
@@ -113,7 +116,8 @@ impl ReceiveBuffers {
             range = start + payload.start..start + payload.end;
             stride = range.len();
         }
-        Some(Arrival { remote: meta.addr, local_ip: meta.dst_ip, stride: stride.max(1), buffer, range })
+        let ecn = mark_of(meta.ecn);
+        Some(Arrival { remote: meta.addr, ecn, local_ip: meta.dst_ip, stride: stride.max(1), buffer, range })
     }
 
     pub(crate) fn bytes(&self, arrival: &Arrival) -> &[u8] {
@@ -135,6 +139,15 @@ impl ReceiveBuffers {
     pub(crate) fn release(&mut self) {
         self.buffers.clear();
         self.buffers_max = self.buffers_max.min(BUFFERS_AT_FIRST);
+    }
+}
+
+/// What a packet's ECN field says.
+fn mark_of(field: Option<EcnCodepoint>) -> Ecn {
+    match field {
+        None => Ecn::NotCapable,
+        Some(EcnCodepoint::Ect0 | EcnCodepoint::Ect1) => Ecn::Capable,
+        Some(EcnCodepoint::Ce) => Ecn::CongestionExperienced,
     }
 }
 

@@ -8,6 +8,17 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::socket::enlarge_buffers;
 
+/// What is told beside datagrams that were joined has no room for the mark of their packets, if the time of their arrival is in it, which
+/// `UdpSocketState` asks for and nothing here needs.
+fn leave_times_out(socket: &UdpSocket) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false) {
+        tracing::debug!(%error, "marks of joined datagrams will not be seen");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+}
+
 #[derive(Debug)]
 pub(crate) struct Udp {
     io: UdpSocket,
@@ -26,6 +37,7 @@ impl Udp {
         socket.set_nonblocking(true)?;
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        leave_times_out(&socket);
         let local = socket.local_addr()?;
         Ok(Self { io: socket, state, local })
     }

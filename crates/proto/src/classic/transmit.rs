@@ -8,6 +8,7 @@ use dfcp_wire::classic::{Segment, StateWords};
 use crate::classic::sender::ClassicSegment;
 use crate::classic::{ClassicConnection, Phase};
 use crate::config::Content;
+use crate::path::ecn::Ecn;
 use crate::shared::state::State;
 use crate::shared::{Data, Role, Transmit};
 
@@ -44,7 +45,7 @@ impl ClassicConnection {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += counted_bytes;
         self.last_sent = now;
-        Some(Transmit { length, remote: self.remote, elided_bytes, is_alone: false })
+        Some(Transmit { length, remote: self.remote, elided_bytes, is_alone: false, ecn: Ecn::NotCapable })
     }
 
     fn reset_segment(&mut self) -> Option<Segment> {

@@ -39,6 +39,7 @@ impl Config {
         with_streams sets streams: StreamLimits;
         with_messages sets messages: bool;
         with_message_share_percent sets message_share_percent: u8;
+        with_ecn sets ecn: bool;
         with_receive_rate_max_bps sets receive_rate_max_bps: u64;
         with_idle_timeout sets idle_timeout: Duration;
         with_keep_alive sets keep_alive: Option<Duration>;

@@ -45,7 +45,7 @@ impl Endpoint {
         session.charge_to(reservation);
         session.take_from(&self.spare);
         if opened.has_datagram {
-            session.handle_datagram(now, remote, &mut datagram.to_vec());
+            session.handle_datagram(now, remote.into(), &mut datagram.to_vec());
         }
         let connection = Connection::from(session);
         let handle = self.insert(remote, &connection, None, Entered::Proven);

@@ -240,7 +240,8 @@ pub(crate) fn expand(number: u32, reference: u64) -> u64 {
 /// Bits per second over the last interval of at least 20 ms, smoothed over a few of them (\[report-8\]).
 #[derive(Debug, Default)]
 struct RateMeter {
-    interval_start: Option<Time>,
+    /// Since when `interval_bytes` have come, if any have.
+    interval_start: Time,
     interval_bytes: u64,
     smoothed_bps: f64,
 }
@@ -249,13 +250,15 @@ impl RateMeter {
     const INTERVAL: Duration = Duration::from_millis(20);
 
     fn observe(&mut self, now: Time, bytes: u64) {
-        let start = *self.interval_start.get_or_insert(now);
-        let elapsed = now.since(start);
+        if self.interval_bytes == 0 {
+            self.interval_start = now;
+        }
+        let elapsed = now.since(self.interval_start);
         if elapsed >= Self::INTERVAL {
             let sample = self.interval_bytes as f64 * 8.0 / elapsed.as_secs_f64();
             self.smoothed_bps =
                 if self.smoothed_bps == 0.0 { sample } else { self.smoothed_bps * 0.75 + sample * 0.25 };
-            self.interval_start = Some(now);
+            self.interval_start = now;
             self.interval_bytes = 0;
         }
         self.interval_bytes += bytes;
@@ -263,7 +266,7 @@ impl RateMeter {
 
     fn bps(&self, now: Time) -> u64 {
         // A meter which hears nothing must not repeat an old rate for ever.
-        let stale = self.interval_start.is_some_and(|start| now.since(start) > Self::INTERVAL * 50);
+        let stale = now.since(self.interval_start) > Self::INTERVAL * 50;
         if stale { 0 } else { self.smoothed_bps as u64 }
     }
 }

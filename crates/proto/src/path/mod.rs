@@ -1,8 +1,9 @@
-//! What a sender knows of its path: round-trip time, loss, and what left but has no known fate.
+//! What a sender knows of its path: round-trip time, loss, marks, and what left but has no known fate.
 
 pub(crate) mod arrivals;
 pub(crate) mod breaker;
 pub(crate) mod credit;
+pub(crate) mod ecn;
 pub(crate) mod flight;
 pub(crate) mod hint;
 pub(crate) mod in_flight;

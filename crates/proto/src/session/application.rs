@@ -160,6 +160,7 @@ impl Session {
         let mut stats = self.common.counters.stats();
         stats.path_changes = link.paths.changes();
         stats.segments_forged = link.keys.as_ref().map_or(0, |keys| keys.forged());
+        (stats.ecn_received, stats.ecn_reported) = (link.marks.received(), link.marks.reported());
         stats.datagrams_missing = link.arrivals.missing();
         let counters = streams.send.counters();
         stats.sent = counters.sent;

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
 
 use crate::config::{Config, Content};
+use crate::path::ecn::Ecn;
 use crate::path::rtt::RttEstimator;
 use crate::random::SeekableRng;
 use crate::session::link::Link;
@@ -102,7 +103,8 @@ impl Common {
         self.counters.segments_sent += 1;
         self.counters.bytes_sent += length as u64 + u64::from(elided_bytes);
         self.last_sent = now;
-        Transmit { length, remote, elided_bytes, is_alone: false }
+        let ecn = if self.config.ecn { Ecn::Capable } else { Ecn::NotCapable };
+        Transmit { length, remote, elided_bytes, is_alone: false, ecn }
     }
 
     /// The size of the IP packet of a datagram of ours.

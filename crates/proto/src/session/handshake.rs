@@ -34,7 +34,7 @@ pub(crate) const MESSAGES: Features = Features::MESSAGES.union(Features::LOSS_RU
 
 /// The features which we offer and choose of those that `spec/wire-format.md` §4 names.
 pub(crate) const fn features(config: &Config) -> Features {
-    let mut features = Features::ARRIVAL_CLOCK;
+    let mut features = Features::ARRIVAL_CLOCK.union(Features::ECN_COUNTS);
     if config.packet_size_discovery {
         features = features.union(DISCOVERY);
     }

@@ -8,6 +8,7 @@ use dfcp_wire::segment::{Address, Envelope, KeyEpoch, Segment};
 use dfcp_wire::{DatagramBuffer, Draft, EncodeError, Finished, Trailer};
 
 use crate::path::arrivals::Arrivals;
+use crate::path::ecn::Marks;
 use crate::path::numbers::DatagramNumbers;
 use crate::session::paths::Paths;
 use crate::session::protection::Protection;
@@ -51,6 +52,7 @@ pub(super) struct Link {
     /// Segments sent before there were keys, which a sealed session numbers apart from its datagrams.
     clear_sent: u32,
     pub(super) arrivals: Arrivals,
+    pub(super) marks: Marks,
 }
 
 impl Link {
@@ -65,6 +67,7 @@ impl Link {
             numbers: DatagramNumbers::default(),
             clear_sent: 0,
             arrivals: Arrivals::default(),
+            marks: Marks::default(),
         }
     }
 

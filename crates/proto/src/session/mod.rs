@@ -38,6 +38,7 @@ use dfcp_wire::segment::{Reset, ResetReason};
 use dfcp_wire::{DecodeError, Unverified};
 
 use crate::error::{ConnectionError, Dropped};
+use crate::path::ecn::Origin;
 pub(crate) use crate::session::begin::Proven;
 use crate::session::closed::Closed;
 use crate::session::common::Common;
@@ -116,21 +117,21 @@ impl From<End> for Stop {
 
 /// Datagrams and time.
 impl Session {
-    /// Takes in a datagram which came from `remote`, and decrypts it in place. Everything invalid is dropped and counted.
-    pub fn handle_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) {
+    /// Takes in a datagram which came from `origin`, and decrypts it in place. Everything invalid is dropped and counted.
+    pub fn handle_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) {
         self.common.count_received(datagram.len());
-        match self.take_datagram(now, remote, datagram) {
+        match self.take_datagram(now, origin, datagram) {
             Ok(()) => {}
             Err(Stop::Dropped(_)) => self.common.counters.segments_dropped += 1,
             Err(Stop::Ended(end)) => self.end(*end),
         }
     }
 
-    fn take_datagram(&mut self, now: Time, remote: SocketAddr, datagram: &mut [u8]) -> Result<(), Stop> {
+    fn take_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) -> Result<(), Stop> {
         let header = Unverified::read(datagram)?;
         let common = &mut self.common;
         match (&mut self.phase, header) {
-            (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, remote, &header, datagram),
+            (Phase::Open(open), Unverified::Sealed(header)) => open.take_sealed(now, common, origin, &header, datagram),
             (Phase::Opening(opening), Unverified::Clear(header)) if common.link.is_sealed => {
                 if let Some(agreed) = opening.take_clear(now, common, &header, datagram)? {
                     self.establish(now, agreed);
@@ -138,7 +139,7 @@ impl Session {
                 Ok(())
             }
             (Phase::Opening(_) | Phase::Open(_), Unverified::Clear(header)) if !common.link.is_sealed => {
-                self.take_unsealed(now, &header, datagram)
+                self.take_unsealed(now, &header, origin.ecn, datagram)
             }
             _ => Err(Dropped::Unexpected.into()),
         }

@@ -114,7 +114,7 @@ fn encoded(payload: &Payload<'_>) -> Vec<u8> {
 }
 
 fn take(connection: &mut Session, now: Time, mut datagram: Vec<u8>) {
-    connection.handle_datagram(now, at_server(), &mut datagram);
+    connection.handle_datagram(now, at_server().into(), &mut datagram);
 }
 
 /// [open-14]: a peer may wait with its answer for as long as it likes.
@@ -477,7 +477,7 @@ fn giving_up_a_connection_whose_peer_has_proven_nothing_sends_nothing() {
         if is_proven {
             take(&mut client, start() + MS * 2, answers[0].clone());
             let ack = sent(&mut client, start() + MS * 2).swap_remove(0);
-            connection.handle_datagram(start() + MS * 2, from, &mut ack.clone());
+            connection.handle_datagram(start() + MS * 2, from.into(), &mut ack.clone());
             sent(&mut connection, start() + MS * 2);
         }
         connection.abort();

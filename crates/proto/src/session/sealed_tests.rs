@@ -111,7 +111,7 @@ impl World {
             } else if to == self.client_address
                 && let Routed::Connection(_, from) = self.client_end.handle_datagram(now, from, &bytes, &mut out)
             {
-                self.client.handle_datagram(now, from, &mut bytes);
+                self.client.handle_datagram(now, from.into(), &mut bytes);
             }
         }
         self.now += STEP;
@@ -120,7 +120,9 @@ impl World {
     fn arrive_at_server(&mut self, from: SocketAddr, bytes: &mut [u8]) {
         let mut reply = [0; DATAGRAM_BUFFER_BYTES];
         match self.server_end.handle_datagram(self.now, from, bytes, &mut reply) {
-            Routed::Connection(handle, from) => self.servers[handle.index()].handle_datagram(self.now, from, bytes),
+            Routed::Connection(handle, from) => {
+                self.servers[handle.index()].handle_datagram(self.now, from.into(), bytes)
+            }
             Routed::Opened(handle, connection) => {
                 assert_eq!(handle.index(), self.servers.len());
                 self.servers.push(connection.into_session());
@@ -290,7 +292,7 @@ fn a_forged_refusal_does_not_keep_a_genuine_answer_away() {
         let mut forged = datagram(Segment::Reset(Reset { reason: ResetReason::Unspecified }), address, &[]);
         forged[8..12].copy_from_slice(&s1.to_be_bytes());
         renew_crc(&mut forged);
-        world.client.handle_datagram(world.now, at_server(), &mut forged);
+        world.client.handle_datagram(world.now, at_server().into(), &mut forged);
     }
     world.transfer(10_000);
 }
@@ -325,7 +327,7 @@ fn a_number_seen_before_counts_as_a_dropped_segment_and_as_nothing_else() {
     let length = forged.datagram_bytes();
     for _ in 0..10 {
         let now = world.now;
-        world.servers[0].handle_datagram(now, at_client(), &mut out[..length].to_vec());
+        world.servers[0].handle_datagram(now, at_client().into(), &mut out[..length].to_vec());
     }
     let after = world.servers[0].stats();
     assert_eq!(after.segments_dropped, before.segments_dropped + 10);
@@ -358,7 +360,11 @@ fn an_authentic_datagram_which_is_no_segment_changes_nothing() {
         protection.seal(number, ToSeal { header: &header, payload: &mut [], tag: &mut tag }).unwrap();
         let server = &mut world.servers[0];
         let (before, arrived, heard) = (server.stats(), server.common.link.arrivals.received(), server.last_heard());
-        server.handle_datagram(now, ([203, 0, 113, 9], 5_555).into(), &mut [&header[..], &tag].concat());
+        server.handle_datagram(
+            now,
+            SocketAddr::from(([203, 0, 113, 9], 5_555)).into(),
+            &mut [&header[..], &tag].concat(),
+        );
         let after = server.stats();
         assert_eq!(after.segments_dropped, before.segments_dropped + 1);
         assert_eq!(after.segments_forged, before.segments_forged, "its tag is right");

@@ -4,12 +4,13 @@ use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Clear, Received, Reset, Segment};
 
 use crate::error::{ConnectionError, Dropped};
+use crate::path::ecn::Ecn;
 use crate::session::handshake::{Opener, is_permitted};
 use crate::session::opening::modern_parameters;
 use crate::session::{End, Phase, Session, Stop};
 
 impl Session {
-    pub(super) fn take_unsealed(&mut self, now: Time, header: &Clear, datagram: &[u8]) -> Result<(), Stop> {
+    pub(super) fn take_unsealed(&mut self, now: Time, header: &Clear, ecn: Ecn, datagram: &[u8]) -> Result<(), Stop> {
         let Received { segment, number, payload } = header.verify(datagram)?;
         let common = &mut self.common;
         let elided_bytes = common.elided_bytes(&segment);
@@ -32,6 +33,7 @@ impl Session {
             }
             return Err(Dropped::Duplicate.into());
         }
+        common.link.marks.count(ecn);
         match segment {
             Segment::Reset(reset) => Err(self.reset_by_peer(reset).into()),
             Segment::Syn(_) | Segment::SynAck(_) => self.take_handshake(now, &segment, number, payload, bytes),

@@ -18,6 +18,7 @@ use dfcp_wire::{Opener, Profile};
 
 use crate::config::Config;
 use crate::error::{Dropped, PeerMisbehaved};
+use crate::path::ecn::Ecn;
 use crate::{classic, stream::recv};
 
 /// Room that a datagram buffer must have.
@@ -67,6 +68,8 @@ pub struct Transmit {
     /// Whether it must not be given to the system together with others, which would be refused with it: a probe whose size the
     /// path may not carry.
     pub is_alone: bool,
+    /// How its IP packet is to be marked.
+    pub ecn: Ecn,
 }
 
 /// A data segment which has been written.

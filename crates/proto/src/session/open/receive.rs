@@ -1,8 +1,6 @@
 //! What arrives in an open session: each segment goes to the owner whom it concerns. Anything that makes no sense changes
 //! nothing, and in a sealed session neither does anything that is not authentic.
 
-use std::net::SocketAddr;
-
 use dfcp_secure::epoch_of;
 use dfcp_time::Time;
 use dfcp_wire::segment::{Ack, Data, Fin, KeyEpoch, Received, ReportHeader, Reset, ResetReason, Sealed, Segment};
@@ -10,6 +8,7 @@ use dfcp_wire::{StreamId, feedback};
 use rand_chacha::rand_core::Rng;
 
 use crate::error::{ConnectionError, Dropped};
+use crate::path::ecn::Origin;
 use crate::path::rtt::RttEstimator;
 use crate::session::common::Common;
 use crate::session::handshake::is_permitted;
@@ -27,7 +26,7 @@ impl Open {
         &mut self,
         now: Time,
         common: &mut Common,
-        remote: SocketAddr,
+        Origin { remote, ecn }: Origin,
         header: &Sealed,
         datagram: &mut [u8],
     ) -> Result<(), Stop> {
@@ -51,6 +50,7 @@ impl Open {
         }
         let newest = link.arrivals.is_newest(number);
         link.arrivals.observe(now, number, bytes);
+        link.marks.count(ecn);
         if newest {
             link.paths.on_newest(remote, || common.random.with(|random| random.next_u64()));
         }
@@ -177,6 +177,8 @@ impl Open {
             if !was_drained {
                 self.closing.progress(now);
             }
+            let received = common.streams.send.flight.reported().map_or(0, |reported| reported.received);
+            common.link.marks.on_report(&records, received);
             self.on_message_report(now, common, &report, &records)?;
             self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
             self.on_sizes_reported(now, common, large_passed, reported);

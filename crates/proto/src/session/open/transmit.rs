@@ -146,6 +146,10 @@ impl Open {
         if let Some(clock) = clock {
             clock.write(&mut writer);
         }
+        if let Some(counts) = common.link.marks.record().filter(|_| common.features.contains(Features::ECN_COUNTS)) {
+            // They are cumulative: what has no room is in the next report.
+            let _written = writer.ecn(counts);
+        }
         Self::write_message_records(common, report.highest_datagram, &mut writer);
         let streams = &mut common.streams;
         streams.recv.write_records(&mut writer, streams.ids.unseen());
