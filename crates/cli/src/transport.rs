@@ -79,8 +79,9 @@ impl Marks {
         Self { ce: self.ce.saturating_sub(ce), ect: self.ect.saturating_sub(ect) }
     }
 
-    fn describe(self) -> String {
-        format!("marked {:.1} %", self.ce as f64 / self.ce.saturating_add(self.ect).max(1) as f64 * 100.0)
+    /// The share which queues have marked.
+    fn marked(self) -> f64 {
+        self.ce as f64 / self.ce.saturating_add(self.ect).max(1) as f64
     }
 }
 
@@ -208,8 +209,7 @@ impl PathSample {
     pub fn describe(&self) -> Vec<String> {
         let losses = self.found.and_then(|found| found.losses());
         let known = [self.found.map(|found| found.describe()), self.describe_queue(), self.describe_loss(losses)];
-        let marks = self.marks.map(Marks::describe);
-        known.into_iter().flatten().chain(marks).chain(self.describe_surplus()).collect()
+        known.into_iter().flatten().chain(self.describe_surplus()).collect()
     }
 
     /// The queue for people; where the rate is not automatic, nobody asked for it.
@@ -227,13 +227,15 @@ impl PathSample {
         }
     }
 
-    /// Overhead and waste for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
+    /// Overhead, waste and marks for people: `overhead 12.0 %`, ...; nothing of a connection which sent too little for shares to say
     /// anything, because the handshake and a few datagrams are many times a file of five bytes.
     pub fn describe_surplus(&self) -> Vec<String> {
         if self.ip_bytes_sent <= SURPLUS_EVIDENCE_BYTES {
             return Vec::new();
         }
-        let figures = [("overhead", self.overhead()), ("waste", self.waste().map(|waste| waste.share))];
+        let marked = self.marks.map(Marks::marked);
+        let waste = self.waste().map(|waste| waste.share);
+        let figures = [("overhead", self.overhead()), ("waste", waste), ("marked", marked)];
         let known = figures.into_iter().filter_map(|(name, share)| share.map(|share| (name, share)));
         known.map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect()
     }
