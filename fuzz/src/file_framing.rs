@@ -7,6 +7,7 @@ use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service, ToRecei
 use dfcp_framing::limits::{
     COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, DATA_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX, SENTENCE_BYTES_MAX,
 };
+use dfcp_framing::messages::{self, Came, Sent, Worth};
 use dfcp_framing::names::{NameError, RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use dfcp_framing::perf::{Count, Request};
 
@@ -111,6 +112,7 @@ fn decode(frame_kind: u8, body: &[u8]) {
         assert_eq!(again, whole, "{frame:?}");
     }
     measurement(body);
+    messages(body);
 }
 
 /// The bodies of the perf protocol are of the same form.
@@ -124,6 +126,31 @@ fn measurement(body: &[u8]) {
     if let Ok(count) = Count::decode(body) {
         count.encode(&mut again);
         assert_eq!(&again[HEADER_BYTES..], body, "{count:?}");
+    }
+}
+
+/// So are those beside messages.
+fn messages(body: &[u8]) {
+    let mut again = Vec::new();
+    if let Ok(request) = messages::Request::decode(body) {
+        request.encode(&mut again);
+        assert_eq!(&again[HEADER_BYTES..], body, "{request:?}");
+        assert!(request.count() > 0);
+    }
+    again.clear();
+    if let Ok(worth) = Worth::decode_pipe(body) {
+        worth.encode_pipe(&mut again);
+        assert_eq!(&again[HEADER_BYTES..], body, "{worth:?}");
+    }
+    again.clear();
+    if let Ok(sent) = Sent::decode(body) {
+        sent.encode(&mut again);
+        assert_eq!(&again[HEADER_BYTES..], body, "{sent:?}");
+    }
+    again.clear();
+    if let Ok(came) = Came::decode(body) {
+        came.encode(&mut again);
+        assert_eq!(&again[HEADER_BYTES..], body, "{came:?}");
     }
 }
 
@@ -165,7 +192,7 @@ fn refused_name(bytes: &[u8], error: NameError) {
 }
 
 fn preamble(data: &[u8]) {
-    for service in [Service::Files, Service::Perf] {
+    for service in [Service::Files, Service::Perf, Service::Pipe] {
         let ours = service.preamble();
         let result = data.first_chunk().map(|preamble| service.check(*preamble));
         let matches = data.len() >= PREAMBLE_BYTES && data[..6] == ours[..6];

@@ -1,7 +1,7 @@
 //! The parts of the `dfcp` command, as a library so that tests and the other programs of the workspace can drive them.
 //!
 //! `main.rs` parses ([`args`]), runs one command and prints at most one error. The commands ([`send`], [`receive`],
-//! [`perf`], [`relay`]) are thin: what they do on a connection is in [`transfer`] and [`perf`], written over any
+//! [`perf`], [`pipe`], [`relay`]) are thin: what they do on a connection is in [`transfer`] and [`perf`], written over any
 //! [`transport::Transport`]; only [`net`] opens and accepts connections of the `dfcp` crate.
 //! The user's key and the keys that it trusts are in the files of [`identity`]; [`pairing`] is for two people who have no keys
 //! yet. By these [`contact`] decides which hosts a connection may be opened to, and [`admission`] which connections are accepted.
@@ -16,10 +16,12 @@ pub mod id;
 pub mod identity;
 pub mod lab;
 pub mod limits;
+pub mod messages;
 pub mod net;
 pub mod output;
 pub mod pairing;
 pub mod perf;
+pub mod pipe;
 pub mod progress;
 pub mod receive;
 pub mod relay;

@@ -163,6 +163,30 @@ pub const PERF_LOCAL_OVERTIME_MAX: Duration = Duration::from_secs(30);
 /// How long a measurement which is over waits for what was under way, and for the last figures behind it.
 pub const PERF_TAIL_MAX: Duration = Duration::from_secs(3);
 
+/// How much longer than their deadline messages are waited for at the end, at the most: for the peer's word on the last ones.
+pub const MESSAGES_TAIL_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether all messages are settled.
+pub const MESSAGES_LOOK_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Pipes served at once by `pipe serve` unless told otherwise.
+pub const PIPE_CALLERS_DEFAULT: usize = 16;
+
+/// How often both ends of a pipe tell each other what has come.
+pub const PIPE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often that is shown to people.
+pub const PIPE_SHOWN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest datagram that a pipe takes in, bytes: the longest of UDP.
+pub const PIPE_DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Datagrams which wait for their turn at the end of a pipe, and their bytes: two seconds of 26 Mbit/s.
+pub const PIPE_HELD_MAX: usize = 16_384;
+
+/// As [`PIPE_HELD_MAX`].
+pub const PIPE_HELD_BYTES_MAX: usize = 8 << 20;
+
 /// What a measurement's source may write ahead of the acknowledgements however slow the path, bytes: more than two of
 /// the longest blocks.
 pub const PERF_AHEAD_BYTES_MIN: u64 = 768 << 10;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use dfcp_cli::args::{Cli, Command, PerfSide};
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
-use dfcp_cli::{demo, id, lab, output, perf, receive, relay, send, stop};
+use dfcp_cli::{demo, id, lab, output, perf, pipe, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -59,7 +59,7 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
-    let tells_peers = matches!(cli.command, Command::Receive(_));
+    let tells_peers = matches!(cli.command, Command::Receive(_) | Command::Pipe(_));
     let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
         // As a task: this thread would have to be woken for every piece of data.
@@ -110,6 +110,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
+        Command::Pipe(args) => pipe::run(args, stop).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
         Command::Lab(args) => lab::run(args).await,

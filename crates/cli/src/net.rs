@@ -237,6 +237,7 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
     };
     config.ecn = args.ecn;
     config.receive_rate_max_bps = args.max_receive_rate.unwrap_or_default();
+    config.messages = args.messages;
     Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
 
@@ -326,6 +327,10 @@ impl Transport for Stream {
 
     fn streams(&self) -> Option<Arc<dyn Streams>> {
         self.session().map(|session| Arc::new(session) as _)
+    }
+
+    fn messages(&self) -> Option<Session> {
+        self.session()
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {

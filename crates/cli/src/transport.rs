@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use dfcp::ParameterError;
+use dfcp::{ParameterError, Session};
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -278,6 +278,11 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
+    /// The session on which messages are sent and received, or `None` where there is none.
+    fn messages(&self) -> Option<Session> {
+        None
+    }
+
     /// Leaves blocks that come from now on as they are: their bytes are counted, and read as zeros (*Decoding* of thesis table
     /// 3.2). Where there is no codec, nothing changes.
     ///
@@ -353,6 +358,11 @@ impl<T: Transport> Handle<T> {
     /// See [`Transport::streams`].
     pub fn streams(&self) -> Option<Arc<dyn Streams>> {
         self.lock().transport.streams()
+    }
+
+    /// See [`Transport::messages`].
+    pub fn messages(&self) -> Option<Session> {
+        self.lock().transport.messages()
     }
 
     /// See [`Transport::stop_decoding`].

@@ -18,8 +18,10 @@ pub const HASH_BYTES: usize = 32;
 pub enum Service {
     /// Files: [`ToReceiver`] and [`ToSender`].
     Files = b'F',
-    /// Measurements, [`crate::perf`].
+    /// Measurements, [`crate::perf`] and [`crate::messages`].
     Perf = b'P',
+    /// Datagrams, each as a message, [`crate::messages`].
+    Pipe = b'U',
 }
 
 impl Service {
@@ -27,6 +29,7 @@ impl Service {
         match self {
             Self::Files => "file transfer",
             Self::Perf => "perf",
+            Self::Pipe => "pipe",
         }
     }
 
@@ -34,7 +37,8 @@ impl Service {
     pub const fn version(self) -> u8 {
         match self {
             Self::Files => 2,
-            Self::Perf => 5,
+            Self::Perf => 6,
+            Self::Pipe => 1,
         }
     }
 
@@ -89,8 +93,16 @@ pub mod kind {
     pub const PERF_PATH: u8 = 0x22;
     /// The server's answer to a raw request to send: what follows has no frames. Without a body.
     pub const PERF_RAW: u8 = 0x23;
+    /// What a perf client wants of messages.
+    pub const PERF_MESSAGES: u8 = 0x24;
+    /// What a sender of messages has done.
+    pub const MESSAGES_SENT: u8 = 0x25;
+    /// A caller opens a pipe.
+    pub const PIPE_OPEN: u8 = 0x26;
     /// What a perf receiver counted.
     pub const PERF_REPORT: u8 = 0x61;
+    /// What has come of messages.
+    pub const MESSAGES_CAME: u8 = 0x62;
 }
 
 /// What stands before a body.

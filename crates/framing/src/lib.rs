@@ -3,7 +3,7 @@
 //!
 //! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]),
 //! which bounds the body, and the body. [`frame::ToReceiver`] and [`frame::ToSender`] are the frames of a file transfer, those of
-//! [`perf`] the frames of a measurement. A name in a frame is any bytes until [`names::RelativeName::parse`] accepts it.
+//! [`perf`] the frames of a measurement, those of [`messages`] what goes beside messages. A name in a frame is any bytes until [`names::RelativeName::parse`] accepts it.
 //!
 //! No decoder panics, whatever the bytes are.
 
@@ -12,6 +12,7 @@
 pub mod error;
 pub mod frame;
 pub mod limits;
+pub mod messages;
 pub mod names;
 pub mod perf;
 mod printable;

@@ -26,3 +26,12 @@ pub const PERF_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Streams that carry the data of one measurement. What a stream costs while it is open is charged to the connection's memory; more would
 /// measure the bookkeeping.
 pub const PERF_STREAMS_MAX: u16 = 128;
+
+/// Longest message that a measurement may ask for, bytes: as long as messages can be.
+pub const MESSAGE_BYTES_MAX: u32 = 256 * 1024;
+
+/// Longest time from one message of a measurement to the next.
+pub const MESSAGE_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time for which messages may be worth something.
+pub const MESSAGE_WITHIN_MAX: Duration = Duration::from_secs(60 * 60);

@@ -181,6 +181,10 @@ impl Admission {
         let command = match service {
             Service::Files => format!("dfcp send FILE.. {}", crate::net::reachable_as(address)),
             Service::Perf => format!("dfcp perf client {}", crate::net::reachable_as(address)),
+            Service::Pipe => {
+                let to = crate::net::reachable_as(address);
+                format!("dfcp pipe udp --in [ADDRESS:]PORT --to {to} --deadline TIME")
+            }
         };
         let herald: Herald = Box::new(move |news| announce(&news, &command, json));
         let desk = if ways.codes { Some(CodeDesk::open(once, herald)?) } else { None };

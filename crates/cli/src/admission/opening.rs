@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use dfcp::ParameterError;
+use dfcp::{ParameterError, Session};
 use dfcp_framing::frame::PREAMBLE_BYTES;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
@@ -50,6 +50,10 @@ impl<T: Transport> Transport for Opening<T> {
 
     fn streams(&self) -> Option<Arc<dyn Streams>> {
         self.transport.streams()
+    }
+
+    fn messages(&self) -> Option<Session> {
+        self.transport.messages()
     }
 
     fn stop_decoding(&self) -> Result<(), ParameterError> {

@@ -1,3 +1,4 @@
+use super::perf::*;
 use super::*;
 use clap::CommandFactory;
 

@@ -68,6 +68,7 @@ async fn insecure_connections_have_no_contact() {
         insecure_plaintext: !insecure_classic,
         parameters: Parameters::default(),
         peer_streams: 0,
+        messages: false,
     };
     for insecure_classic in [true, false] {
         let contact = Contact::prepare("there:1", &HostArgs::default(), &path(insecure_classic)).await.unwrap();

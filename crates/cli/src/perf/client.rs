@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use dfcp_framing::frame::{Service, kind};
 use dfcp_framing::limits::DATA_BYTES_MAX;
+use dfcp_framing::messages;
 use dfcp_framing::perf::Request;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
+use super::messages::{self as of_messages, Side};
 use super::{Measured, next_frame, sink, source, streams_for, unexpected};
 use crate::args::PerfClientArgs;
 use crate::contact;
 use crate::limits::RECEIVER_SILENCE_MAX;
+use crate::messages::Figures;
 use crate::net::{self, Connected};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
@@ -22,7 +25,7 @@ use crate::transfer::reading::read_preamble;
 use crate::transport::{Handle, Transport};
 
 /// Shortest interval that gets a line, s: four reports make a second, more or less.
-const INTERVAL_S: f64 = 0.875;
+pub(super) const INTERVAL_S: f64 = 0.875;
 
 /// Shortest rest that gets one at the end, s.
 const REST_S: f64 = 0.125;
@@ -32,6 +35,9 @@ const REST_S: f64 = 0.125;
 /// # Errors
 /// The server cannot be reached, is not the right one, or does not admit this side; or the measurement broke.
 pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
+    if let Some(request) = messages_asked(&args) {
+        return run_messages(args, request).await;
+    }
     let request = prepare(&mut args)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
@@ -68,6 +74,73 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is asked for of messages, if they are asked for.
+fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
+    let (&PerfClientArgs { messages: Some(bytes), every: Some(every), reverse, duration, .. }, Some(worth)) =
+        (args, args.worth.worth())
+    else {
+        return None;
+    };
+    Some(messages::Request { reverse, bytes, every, duration, worth })
+}
+
+/// Runs one measurement of messages and prints it.
+async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
+    args.path.messages = true;
+    net::announce(&args.path, args.json);
+    let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
+    let (seal, json) = (stream.seal(), args.json);
+    if let (Some(seal), false) = (&seal, json) {
+        output::note(&format!("{peer}: {}", seal.describe()));
+    }
+    let mut intervals = of_messages::Intervals::default();
+    let figures = messages_session(stream, &request, |figures| {
+        if let Some(text) = intervals.advance(figures)
+            && !json
+        {
+            output::line(&text);
+        }
+    })
+    .await
+    .map_err(|error| contact::explain(contact.as_ref(), error.into()))?;
+    if json {
+        let mut object = of_messages::summary(&peer, &request, &figures, &intervals);
+        Seal::add_to(seal.as_ref(), &mut object);
+        output::json(&object);
+    } else {
+        output::line(&format!("total         {:6.1} s  {}", figures.seconds, figures.describe(true)));
+    }
+    Ok(())
+}
+
+/// A measurement of messages, after connecting; `on_figures` hears the counts as they come.
+///
+/// # Errors
+/// The connection broke, the server left the protocol, or takes no messages.
+pub async fn messages_session<T: Transport>(
+    connection: T,
+    request: &messages::Request,
+    on_figures: impl FnMut(&Figures),
+) -> Result<Figures, TransferError> {
+    let handle = Handle::new(connection);
+    let mut opening = Service::Perf.preamble().to_vec();
+    request.encode(&mut opening);
+    let reader = open(&handle, &opening).await?;
+    of_messages::measure(&handle, reader, (request, Side::Client), on_figures).await
+}
+
+/// Says what is wanted, and waits for the server's preamble.
+async fn open<T: Transport>(handle: &Handle<T>, opening: &[u8]) -> Result<BufReader<Handle<T>>, TransferError> {
+    let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
+    let mut writer = handle.clone();
+    writer.write_all(opening).await.map_err(TransferError::Connection)?;
+    writer.flush().await.map_err(TransferError::Connection)?;
+    timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf))
+        .await
+        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+    Ok(reader)
+}
+
 /// Turns the arguments into a request, and hands the parameters to the settings of the path, from which connections are made.
 pub(super) fn prepare(args: &mut PerfClientArgs) -> anyhow::Result<Request> {
     let parameters = args.parameters.parameters()?;
@@ -96,15 +169,9 @@ pub async fn session<T: Transport>(
     let handle = Handle::new(connection);
     // Before the server can open streams.
     let streams = streams_for(&handle, request)?;
-    let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let mut opening = Service::Perf.preamble().to_vec();
     request.encode(&mut opening);
-    let mut writer = handle.clone();
-    writer.write_all(&opening).await.map_err(TransferError::Connection)?;
-    writer.flush().await.map_err(TransferError::Connection)?;
-    timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Perf))
-        .await
-        .map_err(|_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() })??;
+    let mut reader = open(&handle, &opening).await?;
     if request.reverse {
         if request.raw {
             await_raw(&mut reader).await?;

@@ -2,6 +2,8 @@
 
 pub mod client;
 pub mod local;
+pub mod messages;
+mod noise;
 pub mod server;
 pub mod sink;
 pub mod source;

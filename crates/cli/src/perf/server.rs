@@ -5,15 +5,18 @@ use std::sync::Arc;
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::frame::{Service, ToSender, kind, with_header};
 use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
+use dfcp_framing::messages;
 use dfcp_framing::perf::Request;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 
+use super::messages::{self as of_messages, Side};
 use super::{Measured, sink, source, streams_for};
 use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use crate::messages::Figures;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
@@ -29,6 +32,7 @@ use crate::{net, output};
 pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     args.path.parameters = args.parameters.parameters()?;
     args.path.peer_streams = PERF_STREAMS_MAX;
+    args.path.messages = !args.path.insecure_classic;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let mut stats = StatsLine::new(server.endpoint(), args.json);
@@ -59,14 +63,20 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What a client was served.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Data.
+    Data(Request, Box<Measured>),
+    /// Messages.
+    Messages(messages::Request, Box<Figures>),
+}
+
 /// One client: reads what it wants and does it, if a server with these `parameters` can.
 ///
 /// # Errors
 /// The connection broke, the client left the protocol, or it asks for what this server was not started for.
-pub async fn session<T: Transport>(
-    connection: T,
-    parameters: &Parameters,
-) -> Result<(Request, Measured), TransferError> {
+pub async fn session<T: Transport>(connection: T, parameters: &Parameters) -> Result<Outcome, TransferError> {
     let handle = Handle::new(connection);
     let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
@@ -81,6 +91,10 @@ pub async fn session<T: Transport>(
     let frame_kind = timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
     let request = match frame_kind {
         Some(kind::PERF_REQUEST) => Request::decode(&body)?,
+        Some(kind::PERF_MESSAGES) => {
+            let request = messages::Request::decode(&body)?;
+            return serve_messages(handle, reader, request, answer).await;
+        }
         Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
         None => return Err(TransferError::PeerClosed),
     };
@@ -107,7 +121,26 @@ pub async fn session<T: Transport>(
     } else {
         sink::sink(&handle, reader, &request, streams, |_| {}).await?
     };
-    Ok((request, measured))
+    Ok(Outcome::Data(request, Box::new(measured)))
+}
+
+/// One client that asks for messages.
+async fn serve_messages<T: Transport>(
+    handle: Handle<T>,
+    reader: BufReader<Handle<T>>,
+    request: messages::Request,
+    mut answer: Vec<u8>,
+) -> Result<Outcome, TransferError> {
+    if let Err(error) = of_messages::session(&handle) {
+        ToSender::Refused(Failure::new(FailureCode::Unsuited, error.to_string())).encode(&mut answer);
+        close_with(handle, &answer).await;
+        return Err(error);
+    }
+    let mut writer = handle.clone();
+    writer.write_all(&answer).await.map_err(TransferError::Connection)?;
+    writer.flush().await.map_err(TransferError::Connection)?;
+    let figures = of_messages::measure(&handle, reader, (&request, Side::Server), |_| {}).await?;
+    Ok(Outcome::Messages(request, Box::new(figures)))
 }
 
 /// Writes the last answer and closes this direction in order. A client that is gone needs no telling.
@@ -139,18 +172,25 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
     }
 }
 
-fn report(peer: &str, outcome: &Result<(Request, Measured), TransferError>, json: bool) {
+fn report(peer: &str, outcome: &Result<Outcome, TransferError>, json: bool) {
+    let direction = |reverse| if reverse { "sent to" } else { "received from" };
     match outcome {
-        Ok((request, measured)) if json => output::json(&json!({
+        Ok(Outcome::Data(request, measured)) if json => output::json(&json!({
             "event": "measured", "peer": peer, "reverse": request.reverse, "raw": request.raw, "streams": request.streams.max(1), "measured": measured,
             "goodput_bps": measured.goodput_bps(), "waste": measured.path.and_then(|path| path.waste()),
         })),
-        Ok((request, measured)) => {
-            let direction = if request.reverse { "sent to" } else { "received from" };
+        Ok(Outcome::Data(request, measured)) => {
+            let direction = direction(request.reverse);
             output::line(&format!("{direction} {peer}: {}", measured.describe(true).trim_start()));
             if let Some(advice) = measured.path.and_then(|path| path.advice()) {
                 output::line(&advice);
             }
+        }
+        Ok(Outcome::Messages(request, figures)) if json => {
+            output::json(&json!({ "event": "measured", "peer": peer, "reverse": request.reverse, "messages": figures }))
+        }
+        Ok(Outcome::Messages(request, figures)) => {
+            output::line(&format!("{} {peer}: {}", direction(request.reverse), figures.describe(true)));
         }
         Err(error) if json => {
             output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));

@@ -13,6 +13,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
+use super::noise::Noise;
 use super::wire::encode_path;
 use super::{Measured, next_frame, unexpected};
 use crate::limits::{
@@ -161,9 +162,9 @@ async fn listen<T: Transport>(
 fn data_frame(body_bytes: usize, raw: bool, frame: &mut Vec<u8>) {
     frame.clear();
     if raw {
-        frame.extend(Noise(0).take(body_bytes));
+        frame.extend(Noise::new(0).take(body_bytes));
     } else {
-        with_header(kind::DATA, frame, |frame| frame.extend(Noise(0).take(body_bytes)));
+        with_header(kind::DATA, frame, |frame| frame.extend(Noise::new(0).take(body_bytes)));
     }
 }
 
@@ -256,20 +257,4 @@ async fn write_path<T: Transport>(handle: &mut Handle<T>, buffer: &mut Vec<u8>) 
         encode_path(&path, buffer);
     }
     handle.write_all(buffer).await
-}
-
-/// Bytes that no link on the way can compress.
-struct Noise(u64);
-
-impl Iterator for Noise {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        // SplitMix64 (Steele, Lea, Flood 2014), one byte of each number.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Some((mixed ^ (mixed >> 31)) as u8)
-    }
 }

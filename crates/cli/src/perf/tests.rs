@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, WriteHalf, duplex};
 use tokio::sync::mpsc;
 
+use super::server::Outcome;
 use super::wire::{decode_path, encode_path};
 use super::{Measured, client, server};
 use crate::args::Parameters;
@@ -20,6 +21,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::receive::refuse;
 use crate::transport::{DataDatagrams, FoundRate, Losses, PathSample, Phase, Transport, Wasted};
 
+mod messages;
 mod parameters;
 mod streams;
 
@@ -29,7 +31,12 @@ fn run<F: Future>(future: F) -> F::Output {
 
 /// A server which was started without `--set`.
 async fn serve<T: Transport>(connection: T) -> Result<(Request, Measured), TransferError> {
-    server::session(connection, &Parameters::default()).await
+    server::session(connection, &Parameters::default()).await.map(data_of)
+}
+
+fn data_of(served: Outcome) -> (Request, Measured) {
+    let Outcome::Data(request, measured) = served else { panic!("{served:?}") };
+    (request, *measured)
 }
 
 /// Ends by its bytes, far before its duration.

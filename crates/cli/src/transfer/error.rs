@@ -36,6 +36,9 @@ pub enum TransferError {
     /// This server was not started for what the client asks.
     #[error("the client was refused: {0}")]
     Unsuited(String),
+    /// A socket of this machine, beside the connection.
+    #[error("datagrams of this machine cannot be taken any more ({0}); start it again")]
+    Local(io::Error),
     /// Data is to be left undecoded, which connections of this kind cannot do.
     #[error("{0}; start both sides with --insecure-classic")]
     AlwaysDecoded(#[from] ParameterError),

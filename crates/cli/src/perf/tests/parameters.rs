@@ -44,7 +44,7 @@ async fn measure(server: &[&str], client: &[&str]) -> (Outcome<Measured>, Outcom
     let request = client::prepare(&mut client).unwrap();
     let serve = async {
         let (stream, _) = listener.accept().await.unwrap();
-        server::session(stream, &server.path.parameters).await.map(|(_, measured)| measured)
+        server::session(stream, &server.path.parameters).await.map(|served| data_of(served).1)
     };
     let ask = async {
         let stream: Stream = net::connect(&client.server, &client.path, &client.host).await.unwrap().stream;

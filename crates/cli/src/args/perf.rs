@@ -1,0 +1,192 @@
+//! The arguments of `dfcp perf`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use dfcp_framing::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
+use dfcp_secure::Cipher;
+
+use super::{
+    AdmissionArgs, HostArgs, ListenArg, MessageArgs, ParameterArgs, PathArgs, any_seconds, count, host_port, messages,
+    trust,
+};
+use crate::limits::{PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT, PERF_LOCAL_ROUNDS_MAX};
+
+/// `dfcp perf`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  there:  dfcp perf server --listen 5201
+  here:   dfcp perf client there.example:5201 --duration 10 --rate 200mbit --code -
+
+The second command asks for the code which the server prints. `dfcp perf local` needs no other machine: it shows what this one can do.")]
+pub struct PerfArgs {
+    /// Which side, or both.
+    #[command(subcommand)]
+    pub side: PerfSide,
+}
+
+/// The two sides of a measurement, apart or together.
+#[derive(Debug, Subcommand)]
+pub enum PerfSide {
+    /// Wait for measurements
+    Server(PerfServerArgs),
+    /// Run one measurement
+    Client(PerfClientArgs),
+    /// Run both ends here, over loopback, and show what encryption costs
+    Local(PerfLocalArgs),
+}
+
+/// `dfcp perf server`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp perf server --listen 5201 --rate auto:low --max-rate 500mbit --max-receive-rate 500mbit
+  dfcp perf server --listen 5201 --allow-any
+  sudo dfcp perf server --listen 5201 --carrier raw-ip
+  dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
+
+How fast it sends (to clients with --reverse), and by which policy, its own --rate and --max-rate say, whatever a client asks for; \
+what clients send is bounded by --max-receive-rate. Access control works as for `dfcp receive`.
+
+With --set decoding=0 it takes only measurements whose data is not decoded, which clients ask for with --set coding=0 or \
+--set decoding=0. With --set coding=0 it can only send: clients give --reverse --set decoding=0.")]
+pub struct PerfServerArgs {
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
+    /// End after one client
+    #[arg(long)]
+    pub once: bool,
+    /// Clients served at once; others are told to come back
+    #[arg(long, value_name = "N", default_value_t = PERF_CLIENTS_DEFAULT, value_parser = count)]
+    pub max_clients: usize,
+    /// The peers to admit.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// How classic connections work.
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp perf client`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp perf client there.example:5201 --duration 10 --code -
+  dfcp perf client there.example:5201 --rate auto:high --min-rate 20mbit
+  dfcp perf client 192.0.2.7:5201 --reverse --json
+  dfcp perf client 192.0.2.7:5201 --streams 16 --rate 200mbit
+  dfcp perf client 192.0.2.7:5201 --messages 1316 --every 4ms --deadline 60ms
+  sudo dfcp perf client 192.0.2.7:5201 --carrier raw-ip
+  dfcp perf client 192.0.2.7:5201 --insecure-classic --set inctokens=52428 --set maxtokens=104856
+
+Goodput is what the receiving side counted from its first byte on, within the duration. Waste is the share of data \
+datagrams sent which arrived and were not needed. Of an automatic rate, the rate found is shown, the queueing delay on the way, and \
+the loss: the path's own, and what found a queue full, which is the sender's own doing, alone or together with others.
+
+A message is in time if it is there --deadline after it was handed over, as far as two ends without a common clock can know: half of the least round trip stands for the least one-way delay. The same holds for the latencies. As few datagrams are sent as bring --target percent of them in time.
+
+With --set coding=0 (the first block's segments serve for all) or --set decoding=0, the receiving side counts data without \
+decoding it, whichever side that is. With --reverse, coding=0 is for the server, and the figures of the path are shown there only.")]
+pub struct PerfClientArgs {
+    /// Where `dfcp perf server` listens
+    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
+    pub server: String,
+    /// How long to send: seconds, or with a unit (500ms, 2min)
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = seconds)]
+    pub duration: Duration,
+    /// Bytes to send, if that is reached before the duration
+    #[arg(long, value_name = "N")]
+    pub bytes: Option<u64>,
+    /// The server sends, at its own rate
+    #[arg(long)]
+    pub reverse: bool,
+    /// Send messages with a deadline instead of data: this many bytes each, 0 to 262144. Counted is what comes in time, late and never
+    #[arg(long, value_name = "BYTES", requires_all = ["every", "deadline"], value_parser = messages::bytes)]
+    #[arg(conflicts_with_all = ["insecure_classic", "streams", "bytes"])]
+    pub messages: Option<u32>,
+    /// From one message to the next, such as 4ms or 400us
+    #[arg(long, value_name = "TIME", requires = "messages", value_parser = messages::every)]
+    pub every: Option<Duration>,
+    /// What messages are worth
+    #[command(flatten)]
+    pub worth: MessageArgs,
+    /// Streams over which the data goes, 1 to 128, all in one connection: what is lost of one holds up no other
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = streams)]
+    #[arg(conflicts_with = "insecure_classic")]
+    pub streams: u16,
+    /// The peers to trust.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// How classic connections work.
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp perf local`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp perf local
+  dfcp perf local --cipher aes-128-gcm,chacha20-poly1305 --rounds 10 --json
+
+Sender and receiver run in this program and send over loopback as fast as they can; nothing but this machine limits them. \
+Each round measures every cipher and then no encryption at all, because machines are noisy: what is compared was measured \
+one right after the other. Measuring without encryption needs no flag here, since no byte leaves this program.
+
+The figures include both ends: encoding and decoding, encrypting and decrypting, and what the system's network stack does \
+in this program's name. On a path between two machines each of them bears its part only.")]
+pub struct PerfLocalArgs {
+    /// How long each measurement takes: seconds, or with a unit (500ms), from 100ms to 10min
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = local_seconds)]
+    pub duration: Duration,
+    /// Rounds, from 1 to 100: each is one measurement with every cipher and one without encryption
+    #[arg(long, value_name = "N", default_value_t = PERF_LOCAL_ROUNDS_DEFAULT, value_parser = rounds)]
+    pub rounds: u32,
+    /// Ciphers to measure: aes-128-gcm, aes-256-gcm, chacha20-poly1305 [default: what is fastest on this machine]
+    #[arg(long, value_name = "CIPHER,..", value_delimiter = ',', value_parser = trust::cipher)]
+    pub cipher: Vec<Cipher>,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = any_seconds(text)?;
+    if duration.is_zero() || duration > PERF_DURATION_MAX {
+        return Err("expected more than 0 s and at most 24 hours".to_owned());
+    }
+    Ok(duration)
+}
+
+pub(super) fn local_seconds(text: &str) -> Result<Duration, String> {
+    let duration = any_seconds(text)?;
+    if PERF_LOCAL_DURATION.contains(&duration) { Ok(duration) } else { Err("expected from 100ms to 10min".to_owned()) }
+}
+
+pub(super) fn streams(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(streams @ 1..=PERF_STREAMS_MAX) => Ok(streams),
+        _ => Err(format!("expected a number from 1 to {PERF_STREAMS_MAX}")),
+    }
+}
+
+pub(super) fn rounds(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(rounds @ 1..=PERF_LOCAL_ROUNDS_MAX) => Ok(rounds),
+        _ => Err(format!("expected a number from 1 to {PERF_LOCAL_ROUNDS_MAX}")),
+    }
+}

@@ -1,0 +1,227 @@
+//! What both ends tell each other on the connection's first stream while messages are on their way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::{ToSender, kind};
+use dfcp_framing::messages::{Came, Sent};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::limits::{CLOSE_WAIT_MAX, RECEIVER_SILENCE_MAX};
+use crate::messages::figures::Figures;
+use crate::messages::{Incoming, Outgoing};
+use crate::perf::wire::{decode_path, encode_path};
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::read_frame;
+use crate::transport::{Handle, PathSample, Transport};
+
+/// The two directions of messages, as far as there are any.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// What this side sends.
+    pub outgoing: Option<Arc<Outgoing>>,
+    /// What the peer sends.
+    pub incoming: Option<Arc<Incoming>>,
+    /// Whether the peer wants to know this side's figures of the path.
+    pub tells_path: bool,
+    /// How often something is told.
+    pub every: Duration,
+}
+
+/// What the peer has said.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    at: Instant,
+    sent: Sent,
+    came: Came,
+    path: Option<PathSample>,
+}
+
+/// The exchange on a connection, after both preambles.
+#[derive(Debug)]
+pub struct Talk<T> {
+    handle: Handle<T>,
+    exchange: Exchange,
+    heard: watch::Sender<Heard>,
+    /// This side has said that nothing follows.
+    has_ended: watch::Sender<bool>,
+    began_at: Instant,
+    /// The least round trip that was shown, ms.
+    rtt_ms: watch::Sender<Option<f64>>,
+}
+
+impl<T: Transport> Talk<T> {
+    /// What is to be done has been said.
+    pub fn new(handle: Handle<T>, exchange: Exchange) -> Self {
+        let began_at = Instant::now();
+        let heard = Heard { at: began_at, sent: Sent::default(), came: Came::default(), path: None };
+        Self {
+            handle,
+            exchange,
+            heard: watch::Sender::new(heard),
+            has_ended: watch::Sender::default(),
+            began_at,
+            rtt_ms: watch::Sender::default(),
+        }
+    }
+
+    /// Runs until both directions have come to their end: this side's when `all_sent` has, and the peer has said what came of it; the
+    /// peer's when it says so. `on_tick` may show what is known.
+    ///
+    /// # Errors
+    /// The connection broke, or the peer left the protocol or says what cannot be.
+    pub async fn run(
+        &self,
+        reader: BufReader<Handle<T>>,
+        all_sent: impl Future<Output = ()>,
+        on_tick: impl FnMut(&Self),
+    ) -> Result<(), TransferError> {
+        tokio::try_join!(self.listen(reader), self.tell(all_sent, on_tick))?;
+        Ok(())
+    }
+
+    /// Waits until the peer says that nothing follows.
+    pub async fn peer_has_ended(&self) {
+        // The sender is a part of this value.
+        let _ = self.heard.subscribe().wait_for(|heard| heard.sent.is_final).await;
+    }
+
+    /// This side's messages.
+    pub fn outgoing(&self) -> Option<Figures> {
+        let sent = self.exchange.outgoing.as_ref()?.sent(*self.has_ended.borrow());
+        Some(self.figures(sent, self.heard.borrow().came, self.handle.path_sample()))
+    }
+
+    /// The peer's messages.
+    pub fn incoming(&self) -> Option<Figures> {
+        let heard = *self.heard.borrow();
+        let came = self.exchange.incoming.as_ref()?.came(heard.sent.is_final);
+        Some(self.figures(heard.sent, came, heard.path))
+    }
+
+    fn figures(&self, sent: Sent, came: Came, path: Option<PathSample>) -> Figures {
+        let seconds = self.began_at.elapsed().as_secs_f64();
+        let silence = self.heard.borrow().at.elapsed();
+        Figures::new(sent, came, path, *self.rtt_ms.borrow()).after(seconds, silence)
+    }
+
+    async fn listen(&self, mut reader: BufReader<Handle<T>>) -> Result<(), TransferError> {
+        let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+        let mut body = Vec::new();
+        while !self.has_heard_all() {
+            let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
+            self.take(next.ok_or(TransferError::PeerClosed)?, &body)?;
+        }
+        Ok(())
+    }
+
+    fn has_heard_all(&self) -> bool {
+        let heard = self.heard.borrow();
+        let Exchange { outgoing, incoming, .. } = &self.exchange;
+        (outgoing.is_none() || heard.came.is_final) && (incoming.is_none() || heard.sent.is_final)
+    }
+
+    /// Takes a frame of the peer's in.
+    fn take(&self, frame_kind: u8, body: &[u8]) -> Result<(), TransferError> {
+        let mut heard = *self.heard.borrow();
+        heard.at = Instant::now();
+        match frame_kind {
+            kind::MESSAGES_SENT if self.exchange.incoming.is_some() => heard.sent = Sent::decode(body)?,
+            kind::MESSAGES_CAME => {
+                heard.came = Came::decode(body)?;
+                let outgoing = self.exchange.outgoing.as_ref().ok_or(ProtocolError::Summary)?;
+                // Nobody can have more than was sent, or all before it was.
+                let is_early = heard.came.is_final && !*self.has_ended.borrow();
+                if is_early || heard.came.known() > outgoing.sent(false).begun {
+                    return Err(ProtocolError::Summary.into());
+                }
+            }
+            kind::PERF_PATH => {
+                heard.path = Some(decode_path(body)?);
+                self.note_rtt(heard.path);
+            }
+            other => {
+                return Err(match ToSender::decode(other, body) {
+                    Ok(ToSender::Refused(failure)) => TransferError::Refused(failure.sentence),
+                    _ => ProtocolError::UnknownFrame { kind: other }.into(),
+                });
+            }
+        }
+        self.heard.send_replace(heard);
+        Ok(())
+    }
+
+    fn note_rtt(&self, path: Option<PathSample>) {
+        let Some(shown) = path.and_then(|path| path.rtt_ms) else { return };
+        self.rtt_ms.send_modify(|least| *least = Some(least.map_or(shown, |least| least.min(shown))));
+    }
+
+    async fn tell(
+        &self,
+        all_sent: impl Future<Output = ()>,
+        mut on_tick: impl FnMut(&Self),
+    ) -> Result<(), TransferError> {
+        let Exchange { outgoing, incoming, every, .. } = &self.exchange;
+        let mut ticks = interval(*every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ending = Box::pin(async {
+            if let Some(outgoing) = outgoing {
+                all_sent.await;
+                outgoing.settled().await;
+            }
+        });
+        let mut peer_ended = Box::pin(self.peer_has_ended());
+        let (mut is_ended, mut is_answered) = (outgoing.is_none(), incoming.is_none());
+        while !is_ended || !is_answered {
+            tokio::select! {
+                biased;
+                () = &mut ending, if !is_ended => {
+                    is_ended = true;
+                    self.has_ended.send_replace(true);
+                    self.write(true, false).await?;
+                }
+                () = &mut peer_ended, if !is_answered => {
+                    is_answered = true;
+                    self.write(false, true).await?;
+                }
+                _ = ticks.tick() => {
+                    self.note_rtt(self.handle.path_sample());
+                    self.write(false, false).await?;
+                    on_tick(self);
+                }
+            }
+        }
+        // The peer has its answers or is gone: how the close fares changes nothing here.
+        if !matches!(timeout(CLOSE_WAIT_MAX, self.handle.clone().shutdown()).await, Ok(Ok(()))) {
+            tracing::debug!("the connection was not closed in order");
+        }
+        Ok(())
+    }
+
+    /// Tells what is known, each direction once for the last time.
+    async fn write(&self, is_end: bool, is_answer: bool) -> Result<(), TransferError> {
+        let Exchange { outgoing, incoming, tells_path, .. } = &self.exchange;
+        let mut bytes = Vec::new();
+        if let Some(path) = self.handle.path_sample().filter(|_| *tells_path && !is_answer) {
+            encode_path(&path, &mut bytes);
+        }
+        if let Some(outgoing) = outgoing.as_ref().filter(|_| !is_answer && (is_end || !*self.has_ended.borrow())) {
+            outgoing.sent(is_end).encode(&mut bytes);
+        }
+        if let Some(incoming) =
+            incoming.as_ref().filter(|_| !is_end && (is_answer || !self.heard.borrow().sent.is_final))
+        {
+            incoming.came(is_answer).encode(&mut bytes);
+        }
+        let mut writer = self.handle.clone();
+        let write = async {
+            writer.write_all(&bytes).await?;
+            writer.flush().await
+        };
+        let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
+        timeout(RECEIVER_SILENCE_MAX, write).await.map_err(silent)?.map_err(TransferError::Connection)
+    }
+}

@@ -1,0 +1,148 @@
+//! What is shown of messages in one direction.
+
+use std::time::Duration;
+
+use dfcp_framing::messages::{Came, Sent};
+use serde::Serialize;
+
+use crate::output;
+use crate::progress::SILENCE_SHOWN;
+use crate::transport::PathSample;
+use crate::units::human_percent;
+
+/// Messages in one direction, so far or at their end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Since the beginning, s.
+    pub seconds: f64,
+    /// Messages which the application wanted to send.
+    pub offered: u64,
+    /// Those which were begun.
+    pub begun: u64,
+    /// Those for which there was no room in their time.
+    pub unsent: u64,
+    /// Those which came in time, and were taken.
+    pub in_time: u64,
+    /// Complete after their time.
+    pub late: u64,
+    /// Came in time, and the application did not take them while there was room.
+    pub unread: u64,
+    /// Never complete, or in pieces when nobody waited for them any more; `None` before the end, as nobody knows.
+    pub lost: Option<u64>,
+    /// Bytes of those in time.
+    pub bytes: u64,
+    /// From handing a message over to having it, for those in time, ms; half of the least round trip stands for the least one-way delay.
+    pub latency_ms: Option<Latency>,
+    /// Datagrams with symbols of messages.
+    pub datagrams: u64,
+    /// Source symbols among them.
+    pub source_symbols: u64,
+    /// What the sending side knows of the path.
+    pub path: Option<PathSample>,
+    /// Since the peer was last heard.
+    #[serde(skip)]
+    pub silence: Duration,
+}
+
+/// How long messages take, ms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Latency {
+    /// Half of them at most.
+    pub p50: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1000.
+    pub p99_9: f64,
+    /// All.
+    pub max: f64,
+}
+
+impl Figures {
+    /// From what the two ends have counted. The least round trip that was seen is `rtt_ms`.
+    pub(super) fn new(sent: Sent, came: Came, path: Option<PathSample>, rtt_ms: Option<f64>) -> Self {
+        let is_over = sent.is_final && came.is_final;
+        let [p50, p99, p99_9, max] = came.waited_us.map(|us| us as f64 / 1e3 + rtt_ms.unwrap_or_default() / 2.0);
+        Self {
+            offered: sent.offered,
+            begun: sent.begun,
+            unsent: sent.unsent,
+            in_time: came.in_time,
+            late: came.late,
+            unread: came.unread,
+            lost: is_over.then(|| sent.begun.saturating_sub(came.known())),
+            bytes: came.bytes,
+            latency_ms: rtt_ms.filter(|_| came.in_time > 0).map(|_| Latency { p50, p99, p99_9, max }),
+            datagrams: sent.datagrams,
+            source_symbols: sent.source_symbols,
+            path,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn after(self, seconds: f64, silence: Duration) -> Self {
+        Self { seconds, silence, ..self }
+    }
+
+    /// What came since `earlier`; latencies and path as they are.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            seconds: (self.seconds - earlier.seconds).max(0.0),
+            offered: self.offered.saturating_sub(earlier.offered),
+            begun: self.begun.saturating_sub(earlier.begun),
+            unsent: self.unsent.saturating_sub(earlier.unsent),
+            in_time: self.in_time.saturating_sub(earlier.in_time),
+            late: self.late.saturating_sub(earlier.late),
+            unread: self.unread.saturating_sub(earlier.unread),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            datagrams: self.datagrams.saturating_sub(earlier.datagrams),
+            source_symbols: self.source_symbols.saturating_sub(earlier.source_symbols),
+            ..*self
+        }
+    }
+
+    /// Datagrams for each message that was begun; `None` if none was.
+    pub fn datagrams_per_message(&self) -> Option<f64> {
+        (self.begun > 0).then(|| self.datagrams as f64 / self.begun as f64)
+    }
+
+    /// Bytes of all IP packets of the sending side for each byte that came in time; `None` while it is not known.
+    pub fn ip_bytes_per_byte(&self) -> Option<f64> {
+        let sent_bytes = self.path?.ip_bytes_sent;
+        (self.bytes > 0).then(|| sent_bytes as f64 / self.bytes as f64)
+    }
+
+    /// For people, and all of it where it is the `total`, at the end.
+    pub fn describe(&self, total: bool) -> String {
+        let mut text = format!("{} messages", self.offered);
+        let mut add = |count: u64, what: &str| {
+            if count > 0 || (total && what != "unsent" && what != "unread") {
+                text += &format!("  {what} {count}");
+            }
+        };
+        add(self.unsent, "unsent");
+        add(self.in_time, "in time");
+        add(self.late, "late");
+        add(self.unread, "unread");
+        if let Some(lost) = self.lost.filter(|_| total) {
+            add(lost, "lost");
+            let missed = 1.0 - self.in_time as f64 / self.offered.max(1) as f64;
+            text += &format!("  missed {}", human_percent(missed));
+        }
+        if let Some(latency) = self.latency_ms.filter(|_| total) {
+            let Latency { p50, p99, p99_9, max } = latency;
+            text += &format!("  latency {p50:.1} ms (99 %: {p99:.1}, 99.9 %: {p99_9:.1}, most {max:.1})");
+        }
+        if let Some(each) = self.datagrams_per_message() {
+            text += &format!("  {each:.3} datagrams each");
+        }
+        if let Some(path) = self.path {
+            let rtt = path.rtt_ms.map_or_else(|| "–".to_owned(), |rtt_ms| format!("{rtt_ms:.1} ms"));
+            text += &format!("  rtt {rtt}");
+        }
+        if self.silence >= SILENCE_SHOWN && !total {
+            text += &format!("  {}", output::nothing_heard(self.silence));
+        }
+        text
+    }
+}

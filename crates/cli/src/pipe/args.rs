@@ -1,0 +1,108 @@
+//! The arguments of `dfcp pipe`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::Order;
+use crate::args::{AdmissionArgs, HostArgs, ListenArg, PathArgs, host_port, local_address, target_ppm, within};
+use crate::limits::PIPE_CALLERS_DEFAULT;
+
+/// `dfcp pipe`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, live video:
+  there:  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004
+          ffplay udp://127.0.0.1:5004
+  here:   dfcp pipe udp --in 5004 --to there.example:4433 --deadline 80ms --code -
+          ffmpeg -re -i film.mkv -c copy -f mpegts 'udp://127.0.0.1:5004?pkt_size=1316'
+
+The third command asks for the code which the first one prints. Everything is encrypted and authenticated.")]
+pub struct PipeArgs {
+    /// Which end.
+    #[command(subcommand)]
+    pub side: PipeSide,
+}
+
+/// The two ends of a pipe.
+#[derive(Debug, Subcommand)]
+pub enum PipeSide {
+    /// Take datagrams in here, and send them through the pipe
+    Udp(PipeUdpArgs),
+    /// Wait for pipes, and hand on what comes out of them
+    Serve(PipeServeArgs),
+}
+
+/// `dfcp pipe udp`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp pipe udp --in 5004 --to there.example:4433 --deadline 80ms --code -
+  dfcp pipe udp --in 192.0.2.7:5004 --to there.example:4433 --deadline 200ms --target 99.99 --order steady
+
+Each datagram is sent so often, or with as much repair, that --target percent of them are there in time, and not more. What is late is not \
+handed on. The longer the deadline, the less is sent: with one round trip and more beside the way itself, only what is lost is \
+repaired. Answers go back the same way, with the same deadline, to whoever has sent here last.
+
+When the connection breaks, it is opened again until you press Ctrl-C, unless it was opened with a code.")]
+pub struct PipeUdpArgs {
+    /// Where to take datagrams in: a port, which only programs of this machine reach, or an address with one
+    #[arg(long = "in", value_name = "[ADDRESS:]PORT", value_parser = local_address)]
+    pub input: String,
+    /// Where `dfcp pipe serve` listens
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub to: String,
+    /// How long after it came here a datagram is still worth something there, such as 80ms; at most 1h
+    #[arg(long, value_name = "TIME", value_parser = within)]
+    pub deadline: Duration,
+    /// The percentage of datagrams that shall come in time, 50 to 99.9999: a higher one costs more
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = target_ppm)]
+    pub target: u32,
+    /// In which order answers are handed on here, and when
+    #[arg(long, value_enum, default_value_t = Order::Kept)]
+    pub order: Order,
+    /// The peers to trust.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp pipe serve`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004
+  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004 --order steady --json
+
+Each pipe has a port of its own to --out, so that answers find their way back. Access control works as for `dfcp receive`.")]
+pub struct PipeServeArgs {
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
+    /// Where datagrams are handed on
+    #[arg(long = "out", value_name = "HOST:PORT", value_parser = host_port)]
+    pub output: String,
+    /// In which order datagrams are handed on, and when
+    #[arg(long, value_enum, default_value_t = Order::Kept)]
+    pub order: Order,
+    /// End after one pipe
+    #[arg(long)]
+    pub once: bool,
+    /// Pipes at once; other callers are told to come back
+    #[arg(long, value_name = "N", default_value_t = PIPE_CALLERS_DEFAULT, value_parser = crate::args::count)]
+    pub max_pipes: usize,
+    /// The peers to admit.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
+    /// How to use the path.
+    #[command(flatten)]
+    pub path: PathArgs,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}

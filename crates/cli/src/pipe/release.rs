@@ -1,0 +1,191 @@
+//! When datagrams that have come are handed on: at once, in their order, or in their order and at their distances.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::time::Instant;
+
+use crate::limits::{PIPE_HELD_BYTES_MAX, PIPE_HELD_MAX};
+
+/// In which order datagrams leave a pipe, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// In the order in which they were sent: one waits for those before it until they come or their time is over
+    Kept,
+    /// As they come: what had to be repaired is overtaken
+    Any,
+    /// In their order, each as long after it was sent as the deadline says, so that their distances are kept, too
+    Steady,
+}
+
+/// What waits to be handed on. Messages are numbered in the order in which they were sent, without gaps.
+#[derive(Debug)]
+pub(super) struct Release {
+    order: Order,
+    within: Duration,
+    /// By number, with the time at which nothing before it can come any more.
+    held: BTreeMap<u64, (Instant, Vec<u8>)>,
+    held_bytes: usize,
+    /// The lowest number which may still be handed on.
+    next: u64,
+    /// How many have been taken.
+    came: u64,
+    overtaken: u64,
+}
+
+impl Release {
+    /// For datagrams that are worth something `within` this time.
+    pub(super) fn new(order: Order, within: Duration) -> Self {
+        Self { order, within, held: BTreeMap::new(), held_bytes: 0, next: 0, came: 0, overtaken: 0 }
+    }
+
+    /// Takes a datagram which came `now`, and took so long. One that comes after its successors have gone is dropped, unless any order
+    /// will do. What exceeds the room makes the oldest leave early.
+    pub(super) fn push(&mut self, now: Instant, id: u32, took: Duration, bytes: Vec<u8>) {
+        let number = if self.order == Order::Any { self.came } else { self.number(id) };
+        if number < self.next {
+            self.overtaken += 1;
+            return;
+        }
+        self.came += 1;
+        self.held_bytes += bytes.len();
+        let over_at = self.in_line(number, now + self.within.saturating_sub(took));
+        if let Some((_, other)) = self.held.insert(number, (over_at, bytes)) {
+            self.held_bytes -= other.len();
+        }
+    }
+
+    /// When nothing before `number` can come any more: whatever was sent before it was over before it. So no time is later than that
+    /// of a higher number, and nothing waits for longer than its own.
+    fn in_line(&mut self, number: u64, over_at: Instant) -> Instant {
+        if self.order == Order::Any {
+            return over_at;
+        }
+        let behind = self.held.range(number..).next().map(|(_, &(at, _))| at);
+        let over_at = behind.map_or(over_at, |at| at.min(over_at));
+        let before = self.held.range_mut(..number).rev().map(|(_, (at, _))| at);
+        before.take_while(|at| **at > over_at).for_each(|at| *at = over_at);
+        over_at
+    }
+
+    /// The nearest to those before it, as numbers wrap.
+    fn number(&self, id: u32) -> u64 {
+        self.next.saturating_add_signed(i64::from(id.wrapping_sub(self.next as u32) as i32))
+    }
+
+    /// The next datagram that leaves `now`.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let is_full = self.held_bytes > PIPE_HELD_BYTES_MAX || self.held.len() > PIPE_HELD_MAX;
+        if !is_full && self.next_timeout()? > now {
+            return None;
+        }
+        let (number, (_, bytes)) = self.held.pop_first()?;
+        self.held_bytes -= bytes.len();
+        self.next = number + 1;
+        Some(bytes)
+    }
+
+    /// When [`pop`](Self::pop) has something next; a time in the past means now.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let (&number, &(over_at, _)) = self.held.first_key_value()?;
+        let is_next = self.order == Order::Any || (self.order == Order::Kept && number == self.next);
+        // What came before this one's time is over is known by then, as all have the same.
+        Some(if is_next { over_at.checked_sub(self.within).unwrap_or(over_at) } else { over_at })
+    }
+
+    /// Datagrams that were dropped because their successors had gone.
+    pub(super) fn overtaken(&self) -> u64 {
+        self.overtaken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// What leaves a pipe and when, ms, of datagrams that come at these times, ms, with these numbers after these times, ms.
+    fn leave(order: Order, came: &[(u32, u32, u32)]) -> Vec<(u32, u8)> {
+        let (start, mut release) = (Instant::now(), Release::new(order, 80 * MS));
+        let mut left = Vec::new();
+        for ms in 0..500 {
+            let now = start + ms * MS;
+            for &(_, id, took) in came.iter().filter(|&&(at, ..)| at == ms) {
+                release.push(now, id, took * MS, vec![id as u8]);
+            }
+            left.extend(std::iter::from_fn(|| release.pop(now)).map(|bytes| (ms, bytes[0])));
+        }
+        left
+    }
+
+    /// Number 1 is repaired 50 ms later, number 3 never.
+    const CAME: [(u32, u32, u32); 4] = [(25, 0, 25), (33, 2, 25), (79, 1, 75), (41, 4, 25)];
+
+    #[test]
+    fn each_order_is_what_it_says() {
+        assert_eq!(leave(Order::Any, &CAME), [(25, 0), (33, 2), (41, 4), (79, 1)]);
+        assert_eq!(
+            leave(Order::Kept, &CAME),
+            [(25, 0), (79, 1), (79, 2), (96, 4)],
+            "3 is given up when 4's time is over"
+        );
+        assert_eq!(leave(Order::Steady, &CAME), [(80, 0), (84, 1), (88, 2), (96, 4)]);
+    }
+
+    #[test]
+    fn what_comes_after_its_successors_have_gone_is_dropped_and_counted() {
+        let (start, mut release) = (Instant::now(), Release::new(Order::Kept, 80 * MS));
+        release.push(start, 1, 80 * MS, vec![1]);
+        assert_eq!(release.pop(start), Some(vec![1]));
+        release.push(start + MS, 0, 80 * MS, vec![0]);
+        assert_eq!((release.pop(start + 500 * MS), release.overtaken()), (None, 1));
+    }
+
+    #[test]
+    fn what_is_held_has_a_limit() {
+        let (start, mut release) = (Instant::now(), Release::new(Order::Kept, Duration::from_secs(3600)));
+        for id in 1..=200 {
+            release.push(start, id, Duration::ZERO, vec![0; 65_507]);
+            while release.pop(start).is_some() {}
+            assert!(release.held_bytes <= PIPE_HELD_BYTES_MAX, "after {id}");
+        }
+        let mut release = Release::new(Order::Steady, Duration::from_secs(3600));
+        for id in 1..=PIPE_HELD_MAX as u32 + 10 {
+            release.push(start, id, Duration::ZERO, Vec::new());
+            while release.pop(start).is_some() {}
+        }
+        assert_eq!(release.held.len(), PIPE_HELD_MAX);
+    }
+
+    #[test]
+    fn numbers_may_wrap() {
+        let (now, mut release) = (Instant::now(), Release::new(Order::Kept, 80 * MS));
+        release.next = u64::from(u32::MAX);
+        for id in [0, u32::MAX, 1] {
+            release.push(now, id, Duration::ZERO, id.to_be_bytes().to_vec());
+        }
+        let left: Vec<_> = std::iter::from_fn(|| release.pop(now)).collect();
+        assert_eq!(left, [u32::MAX.to_be_bytes(), 0_u32.to_be_bytes(), 1_u32.to_be_bytes()]);
+    }
+
+    proptest! {
+        /// Whatever comes in whatever order: nothing twice, nothing out of order, and nothing held for longer than its time.
+        #[test]
+        fn order_is_kept_and_nothing_waits_for_ever(
+            steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),
+        ) {
+            let mut seen = std::collections::HashSet::new();
+            let came: Vec<_> = came.into_iter().filter(|&(_, id, _)| seen.insert(id)).collect();
+            let left = leave(if steady { Order::Steady } else { Order::Kept }, &came);
+            prop_assert!(left.windows(2).all(|pair| pair[0].1 < pair[1].1), "{:?}", left);
+            for (at, id) in left {
+                let &(arrived, _, _) = came.iter().find(|&&(_, of, _)| of == u32::from(id)).unwrap();
+                prop_assert!(at >= arrived && at <= arrived + 80, "{} came at {}, left at {}", id, arrived, at);
+            }
+        }
+    }
+}

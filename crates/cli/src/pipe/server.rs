@@ -1,0 +1,103 @@
+//! The end which is called: `dfcp pipe serve`.
+
+use std::sync::Arc;
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::frame::{Service, kind};
+use dfcp_framing::limits::DATA_BYTES_MAX;
+use dfcp_framing::messages::Worth;
+use serde_json::json;
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+
+use super::args::PipeServeArgs;
+use super::carry::{Carried, Carrying, carry};
+use super::local::Local;
+use super::release::Order;
+use crate::admission::{Admission, Ways};
+use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use crate::serving::{Serving, serve};
+use crate::stats::StatsLine;
+use crate::stop::Stop;
+use crate::transfer::error::TransferError;
+use crate::transfer::reading::{read_frame, read_preamble};
+use crate::transport::{Handle, Transport};
+use crate::{net, output};
+
+/// Serves pipes until it is told to stop, or with `--once` one.
+pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<()> {
+    args.path.messages = true;
+    anyhow::ensure!(!args.path.insecure_classic, "a classic connection has no messages: leave --insecure-classic away");
+    // What is wrong with it should be known before anybody calls.
+    Local::call(&args.output).await?;
+    let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
+    let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
+    let mut stats = StatsLine::new(server.endpoint(), args.json);
+    net::announce(&args.path, args.json);
+    let address = server.local_address()?;
+    if args.json {
+        output::json(&json!({ "event": "listening", "address": address, "output": args.output }));
+    } else {
+        output::note(&format!("listening on {address}, handing on to {}; Ctrl-C ends", args.output));
+    }
+    let open = |ways| Admission::open(ways, address, Service::Pipe, args.once, args.json);
+    let admission = ways.map(open).transpose()?;
+    let serving = Serving { service: Service::Pipe, peers_max: args.max_pipes, once: args.once };
+    let (json, order, output, to_sessions) = (args.json, args.order, Arc::new(args.output), stop.clone());
+    let serving = serve(server, serving, admission, &stop, move |connection, peer| {
+        let (output, stop) = (Arc::clone(&output), to_sessions.clone());
+        async move {
+            let outcome = session(connection, (&peer, &output), (order, json), stop).await;
+            report(&peer, &outcome, json);
+            outcome.is_ok()
+        }
+    });
+    match stats.during(serving).await {
+        Ok(carried) => {
+            anyhow::ensure!(carried, "the pipe broke; see the message above and start it again");
+            Ok(())
+        }
+        // The orderly end.
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One pipe.
+pub(super) async fn session<T: Transport>(
+    connection: T,
+    (peer, output): (&str, &str),
+    (order, json): (Order, bool),
+    stop: Stop,
+) -> Result<Carried, TransferError> {
+    let handle = Handle::new(connection);
+    let mut reader = BufReader::with_capacity(DATA_BYTES_MAX, handle.clone());
+    let mut writer = handle.clone();
+    writer.write_all(&Service::Pipe.preamble()).await.map_err(TransferError::Connection)?;
+    writer.flush().await.map_err(TransferError::Connection)?;
+    let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
+    if let Err(error) = timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Pipe)).await.map_err(silent)? {
+        // An orderly end lets a caller of another version read ours and say so.
+        let _ = timeout(CLOSE_WAIT_MAX, writer.shutdown()).await;
+        return Err(error);
+    }
+    let mut body = Vec::new();
+    let worth = match timeout(SENDER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)?? {
+        Some(kind::PIPE_OPEN) => Worth::decode_pipe(&body)?,
+        Some(other) => return Err(ProtocolError::UnknownFrame { kind: other }.into()),
+        None => return Err(TransferError::PeerClosed),
+    };
+    let local = Local::call(output).await.map_err(|error| TransferError::Unsuited(format!("{error:#}")))?;
+    let carrying = Carrying { worth, order, json, peer: peer.to_owned() };
+    carry(handle, reader, Arc::new(local), &carrying, stop).await
+}
+
+fn report(peer: &str, outcome: &Result<Carried, TransferError>, json: bool) {
+    match outcome {
+        Ok(carried) => carried.tell(peer, json),
+        Err(error) if json => {
+            output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+        }
+        Err(error) => output::note(&format!("{peer}: {error}")),
+    }
+}
