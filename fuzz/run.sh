@@ -21,7 +21,7 @@ for number in "$seconds" "$lanes"; do
     [[ $number =~ ^[1-9][0-9]*$ ]] || { printf '%s is no number above 0; %s\n' "$number" "$usage" >&2 && exit 2; }
 done
 all="wire_segment wire_options wire_handshake wire_feedback secure_handshake secure_packets secure_files \
-fountain_decoder raptor_decoder file_framing connection connection_unsealed connection_classic feedback_session"
+fountain_decoder raptor_decoder file_framing connection connection_messages connection_unsealed connection_classic feedback_session"
 [ $# -gt 0 ] || set -- $all
 
 host=$(rustc -vV | sed -n 's/^host: //p')

@@ -43,6 +43,8 @@ const STREAMS: StreamLimits = StreamLimits { bidirectional: 4, one_way: 3 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Sealed,
+    /// Sealed, and with messages.
+    Messages,
     Unsealed,
     Classic,
 }
@@ -50,6 +52,11 @@ enum Kind {
 /// Runs the story which the input tells, of sealed connections.
 pub fn sealed(data: &[u8]) {
     tell(Kind::Sealed, data);
+}
+
+/// The same, with messages.
+pub fn messages(data: &[u8]) {
+    tell(Kind::Messages, data);
 }
 
 /// The same of modern ones without seals.
@@ -70,7 +77,7 @@ fn tell(kind: Kind, data: &[u8]) -> Network {
     let mut input = Input::new(data);
     let profile = if kind == Kind::Classic { Profile::Classic } else { Profile::Modern };
     let (mut client, mut server) = (configuration(&mut input, kind), configuration(&mut input, kind));
-    if kind == Kind::Sealed {
+    if matches!(kind, Kind::Sealed | Kind::Messages) {
         (client.security, server.security) = input.pick(&TRUSTS).security();
     }
     let settles = input.bool();
@@ -84,12 +91,15 @@ fn tell(kind: Kind, data: &[u8]) -> Network {
         if input.is_empty() || network.datagrams > datagrams_max {
             break;
         }
-        operation(&mut input, &mut network, written_max);
+        operation(&mut input, &mut network, written_max, kind);
         network.work();
     }
     for side in &mut network.sides {
         side.read(network.now, usize::MAX);
     }
+    let [client, server] = &mut network.sides;
+    client.receive_messages(&server.messages);
+    server.receive_messages(&client.messages);
     let untouched = network.sides.iter().all(|side| side.is_checked && !side.is_throttled);
     if settles && untouched {
         network.settle(datagrams_max * 2);
@@ -101,10 +111,11 @@ fn tell(kind: Kind, data: &[u8]) -> Network {
 fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
     let base = match kind {
         Kind::Sealed => Config::sealed(PeerKey::Any),
+        Kind::Messages => Config::sealed(PeerKey::Any).with_messages(true),
         Kind::Unsealed => Config::danger_unsealed(),
         Kind::Classic => Config::danger_classic(),
     };
-    let largest = if kind == Kind::Sealed { 1452 } else { 1468 };
+    let largest = if matches!(kind, Kind::Sealed | Kind::Messages) { 1452 } else { 1468 };
     let fixed = |rate_bps| Rate::Fixed { rate_bps };
     let config = base
         .clone()
@@ -119,11 +130,11 @@ fn configuration(input: &mut Input<'_>, kind: Kind) -> Config {
         .with_idle_timeout(input.pick(&[base.idle_timeout, Duration::from_millis(100), Duration::from_secs(3)]))
         .with_keep_alive(input.pick(&[base.keep_alive, None, Some(Duration::from_millis(10))]))
         .with_schedule(match kind {
-            Kind::Sealed | Kind::Unsealed => base.schedule,
+            Kind::Sealed | Kind::Messages | Kind::Unsealed => base.schedule,
             Kind::Classic => input.pick(&[base.schedule, Schedule::OpenLoop { redundancy: 0.05 }]),
         });
     let config = match kind {
-        Kind::Sealed | Kind::Unsealed => Config { streams: STREAMS, ..config },
+        Kind::Sealed | Kind::Messages | Kind::Unsealed => Config { streams: STREAMS, ..config },
         Kind::Classic => config,
     };
     config.validate().expect("every choice is in its range");
@@ -143,12 +154,26 @@ const STREAM_ACTIONS: [StreamAction; 8] = [
     StreamAction::Stop,
 ];
 
+/// A message is sent, or what has come is taken.
+fn act_on_messages(input: &mut Input<'_>, network: &mut Network, side: usize) {
+    let [first, second] = &mut network.sides;
+    let (own, peer) = if side == 0 { (first, second) } else { (second, first) };
+    if input.u8().is_multiple_of(4) {
+        own.receive_messages(&peer.messages);
+    } else {
+        own.send_message(network.now, input);
+    }
+}
+
 /// One thing that an application, the clock or the adversary does.
-fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64) {
+fn operation(input: &mut Input<'_>, network: &mut Network, written_max: u64, kind: Kind) {
     let choice = input.u8();
     let side = usize::from(choice >> 7);
     let now = network.now;
     if let Some(place) = (choice % 0x80).checked_sub(FIRST_STREAM_ACTION) {
+        if kind == Kind::Messages && place % 2 == 1 {
+            return act_on_messages(input, network, side);
+        }
         let action = STREAM_ACTIONS[usize::from(place) % STREAM_ACTIONS.len()];
         return network.sides[side].act_on_stream(now, action, input);
     }
@@ -225,6 +250,13 @@ mod tests {
             let [client, server] = &network.sides;
             assert_eq!((client.written_max, server.read_max), (bytes, bytes), "{target} {name}");
         }
+    }
+
+    #[test]
+    fn the_undisturbed_story_delivers_messages() {
+        let network = tell(Kind::Messages, &seed("connection_messages", "long"));
+        let [client, server] = &network.sides;
+        assert!(client.messages.received() > 3 && server.messages.received() > 3);
     }
 
     #[test]

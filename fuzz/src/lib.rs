@@ -13,6 +13,7 @@ pub mod feedback_session;
 pub mod file_framing;
 pub mod fountain_decoder;
 pub mod input;
+pub mod messages;
 pub mod network;
 pub mod raptor_decoder;
 pub mod secure_files;
@@ -27,7 +28,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("wire_segment", wire::segment),
     ("wire_options", wire::options),
     ("wire_handshake", wire::handshake),
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 14] = [
     ("raptor_decoder", raptor_decoder::run),
     ("file_framing", file_framing::run),
     ("connection", connection::sealed),
+    ("connection_messages", connection::messages),
     ("connection_unsealed", connection::unsealed),
     ("connection_classic", connection::classic),
     ("feedback_session", feedback_session::run),

@@ -36,6 +36,7 @@ pub fn all() -> Vec<Seed> {
         ("fountain_decoder", [40, 300, 900]),
         ("raptor_decoder", [20, 80, 200]),
         ("connection", [200, 700, 1_900]),
+        ("connection_messages", [200, 700, 1_900]),
         ("connection_unsealed", [200, 700, 1_900]),
         ("connection_classic", [60, 200, 500]),
         ("feedback_session", [200, 700, 1_900]),
@@ -227,6 +228,11 @@ fn stories() -> Vec<Named> {
     let transfer = |head: &[u8], length: u16| {
         [head, &opening[..], &write(length), &[5], &turns(12), &[6, 0, 0x86, 0], &turns(8)].concat()
     };
+    // One of each length each way, worth something for a quarter of a second, and then taken; see `connection::act_on_messages`.
+    let both = |length: u8| [[97, 1, 255, 0, length], [225, 1, 255, 0, length]].concat();
+    let sent: Vec<u8> = (0..6).flat_map(|length| [both(length), turns(2)].concat()).collect();
+    let messages =
+        [&sealed[..], &opening, &opening, &sent, &turns(4), &[97, 0, 225, 0], &[6, 0, 0x86, 0], &turns(8)].concat();
     // A session's choices are the SYNACK's, then operations; see `feedback_session::run`.
     let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
     // All but a few symbols of the newest block have come; then 200 ms pass.
@@ -241,6 +247,7 @@ fn stories() -> Vec<Named> {
     vec![
         ("connection", "long", transfer(&sealed, 60_000)),
         ("connection", "short", transfer(&sealed, 1)),
+        ("connection_messages", "long", messages),
         ("connection_unsealed", "long", transfer(&modern, 60_000)),
         ("connection_classic", "short", transfer(&classic, 5_000)),
         ("feedback_session", "honest", session),

@@ -10,6 +10,7 @@ use dfcp_testkit::{Host, Packet, Pattern, Received, Stream};
 use dfcp_time::Time;
 
 use crate::input::Input;
+use crate::messages::SideMessages;
 use crate::streams::{SideStreams, StreamAction};
 
 /// Datagrams which an interface takes before it must be asked again a little later: what makes the rate `Line` finite.
@@ -31,6 +32,8 @@ pub struct Side {
     streams: BTreeMap<Handle, Stream>,
     /// The main connection's other streams.
     others: SideStreams,
+    /// Its messages.
+    pub messages: SideMessages,
     /// The first connection, which the input acts on; it stays here when it is over.
     pub main: Option<Handle>,
     main_is_over: bool,
@@ -57,6 +60,7 @@ impl Side {
             host: Host::new(address, accept, [own as u8; 32]),
             streams: BTreeMap::new(),
             others: SideStreams::default(),
+            messages: SideMessages::default(),
             main: None,
             main_is_over: false,
             own: Pattern(own),
@@ -220,6 +224,22 @@ impl Side {
         let Some(connection) = self.host.connections.get_mut(&handle) else { return };
         let patterns = (self.own, Some(self.peer).filter(|_| self.is_checked));
         self.others.act(now, connection, action, patterns, input);
+    }
+
+    /// Lets the main connection's application send a message.
+    pub fn send_message(&mut self, now: Time, input: &mut Input<'_>) {
+        let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
+        if let Some(connection) = self.host.connections.get_mut(&handle) {
+            self.messages.send(now, connection, input);
+        }
+    }
+
+    /// Lets it take what has come of the messages of `peer`.
+    pub fn receive_messages(&mut self, peer: &SideMessages) {
+        let Some(handle) = self.main.filter(|_| !self.main_is_over) else { return };
+        if let Some(connection) = self.host.connections.get_mut(&handle) {
+            self.messages.receive(connection, peer);
+        }
     }
 
     /// Ends all streams of the main connection but the first one, so that it can end.

@@ -16,7 +16,7 @@ fn effort(target: &str) -> (usize, u32) {
     match target {
         "raptor_decoder" => (60, 60),
         "connection_classic" => (300, 40),
-        "connection" | "connection_unsealed" | "feedback_session" => (1_500, 150),
+        "connection" | "connection_messages" | "connection_unsealed" | "feedback_session" => (1_500, 150),
         "secure_handshake" => (200, 150),
         _ => (1_500, 400),
     }
@@ -81,7 +81,7 @@ macro_rules! targets {
 
 targets! {
     wire_segment wire_options wire_handshake wire_feedback secure_handshake secure_packets secure_files
-    fountain_decoder raptor_decoder file_framing connection connection_unsealed connection_classic
+    fountain_decoder raptor_decoder file_framing connection connection_messages connection_unsealed connection_classic
     feedback_session
 }
 

@@ -1,5 +1,5 @@
 //! Attacks a live server with millions of datagrams, while honest transfers go on, and prints how both fared; before that,
-//! in virtual time, lies to a sender and prints how much traffic each one drew.
+//! in virtual time, lies to a sender and prints how much traffic each one drew, and what messages can be made to cost.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use dfcp_end_to_end_tests::lies::{Lie, tell};
 use dfcp_end_to_end_tests::live::{Attack, Logs, Row, Size, run};
+use dfcp_end_to_end_tests::messages;
 
 /// Lies to a sender in virtual time; then attacks a server on loopback, one kind after the other, with honest transfers
 /// running.
@@ -54,7 +55,7 @@ fn main() -> Result<ExitCode> {
         seed: args.seed,
     };
     let mut out = std::io::stdout().lock();
-    let mut is_well = lies(&args, &mut out)?;
+    let mut is_well = lies(&args, &mut out)? & costs(&args, &mut out)?;
     if !args.json {
         writeln!(
             out,
@@ -102,6 +103,37 @@ fn lies(args: &Args, out: &mut impl Write) -> Result<bool> {
         let (bytes, proven) = (drawn.drawn_bytes as f64 / 1e6, drawn.proven_bytes as f64 / 1e6);
         let verdict = breach.or_else(|| drawn.error.clone()).unwrap_or_else(|| "held".to_owned());
         writeln!(out, "{lie:<40} {bytes:>9.2} {proven:>9.2} {:>14.2}  {verdict}", drawn.beyond_s())?;
+    }
+    Ok(is_well)
+}
+
+/// Attacks by messages, and returns whether none cost more than it may.
+fn costs(args: &Args, out: &mut impl Write) -> Result<bool> {
+    if !args.json {
+        let heads = ["units", "dropped", "KiB", "us each", "drawn MB", "own MB", "delivered"];
+        let [units, dropped, kib, cpu, drawn, own, delivered] = heads;
+        writeln!(
+            out,
+            "{:<40} {units:>8} {dropped:>8} {kib:>6} {cpu:>7} {drawn:>8} {own:>8} {delivered:>9}  verdict",
+            "messages"
+        )?;
+    }
+    let mut is_well = true;
+    for kind in messages::Attack::ALL.into_iter().filter(|kind| args.wants(&kind.to_string())) {
+        let cost = messages::attack(kind, args.datagrams)?;
+        let breach = cost.breach();
+        is_well &= breach.is_none();
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string(&cost)?)?;
+            continue;
+        }
+        let (drawn, own) = (cost.drawn_bytes as f64 / 1e6, cost.own_bytes as f64 / 1e6);
+        let verdict = breach.or_else(|| cost.error.clone()).unwrap_or_else(|| "held".to_owned());
+        writeln!(
+            out,
+            "{kind:<40} {:>8} {:>8} {:>6} {:>7.2} {drawn:>8.2} {own:>8.2} {:>9}  {verdict}",
+            cost.units, cost.dropped, cost.memory_kib, cost.cpu_us, cost.delivered
+        )?;
     }
     Ok(is_well)
 }

@@ -2,12 +2,14 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use dfcp_proto::{Cipher, Pattern, PublicKey, StaticKey};
-use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES};
+use dfcp_secure::{Initiator, InitiatorKeys, MESSAGE_BYTES_MAX, OpenKeys, SealKeys, TAG_BYTES, epoch_of};
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::{Report, ReportWriter, Run, StreamState};
 use dfcp_wire::handshake::{Offer, Payload};
-use dfcp_wire::segment::{Ack, Address, Segment, Syn, SynOptions};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, Features, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION};
+use dfcp_wire::segment::{Ack, Address, Envelope, KeyEpoch, Segment, Syn, SynOptions};
+use dfcp_wire::{
+    DATAGRAM_BYTES_MAX, Features, Finished, Flags, HEADER_BYTES, StreamLimits, SymbolSize, Unverified, VERSION,
+};
 
 /// The code id of the random linear fountain.
 const CODE_RANDOM_LINEAR: u8 = 1;
@@ -32,6 +34,7 @@ pub struct Puppet {
     pub peer_offer: Option<Offer>,
     /// The number of the next datagram.
     pub next_number: u64,
+    features: Features,
     noise: Option<Initiator>,
     pattern: Pattern,
     first: Vec<u8>,
@@ -59,13 +62,8 @@ pub fn pinned(seed: u8, responder: PublicKey) -> InitiatorKeys {
     InitiatorKeys::Pinned { own: StaticKey::from_seed(&[seed; 32]), responder }
 }
 
-fn syn_options() -> SynOptions {
-    SynOptions {
-        version: VERSION,
-        code: CODE_RANDOM_LINEAR,
-        symbol_size: SymbolSize::nearest(1420),
-        features: Features::NONE,
-    }
+fn syn_options(features: Features) -> SynOptions {
+    SynOptions { version: VERSION, code: CODE_RANDOM_LINEAR, symbol_size: SymbolSize::nearest(1420), features }
 }
 
 fn datagram(segment: Segment, id: u32, payload: &[u8]) -> Result<Vec<u8>> {
@@ -90,8 +88,31 @@ impl Puppet {
     /// # Errors
     /// Only if the cryptography fails.
     pub fn with_extra(id: u32, keys: InitiatorKeys, seed: [u8; 32], offer: &Offer, extra_bytes: usize) -> Result<Self> {
+        Self::with(id, keys, seed, (offer, Features::NONE, extra_bytes))
+    }
+
+    /// The same, which offers `features`.
+    ///
+    /// # Errors
+    /// Only if the cryptography fails.
+    pub fn with_features(
+        id: u32,
+        keys: InitiatorKeys,
+        seed: [u8; 32],
+        offer: &Offer,
+        features: Features,
+    ) -> Result<Self> {
+        Self::with(id, keys, seed, (offer, features, 0))
+    }
+
+    fn with(
+        id: u32,
+        keys: InitiatorKeys,
+        seed: [u8; 32],
+        (offer, features, extra_bytes): (&Offer, Features, usize),
+    ) -> Result<Self> {
         let pattern = keys.pattern();
-        let prologue = [b"DFCP 2".as_slice(), &syn_options().to_bytes(), &id.to_be_bytes()].concat();
+        let prologue = [b"DFCP 2".as_slice(), &syn_options(features).to_bytes(), &id.to_be_bytes()].concat();
         let mut noise = Initiator::new(keys, &prologue, seed)?;
         let ciphers: Vec<u8> = Cipher::ALL.into_iter().map(Cipher::id).collect();
         let padding_bytes = (extra_bytes > 0).then_some(extra_bytes);
@@ -100,7 +121,8 @@ impl Puppet {
         let length = payload.encode(&mut plain)?;
         let length = noise.write_first(&plain[..length], &mut first)?;
         let first = first[..length].to_vec();
-        Ok(Self { id, peer_id: 0, peer_offer: None, next_number: 0, noise: Some(noise), pattern, first, keys: None })
+        let noise = Some(noise);
+        Ok(Self { id, peer_id: 0, peer_offer: None, next_number: 0, features, noise, pattern, first, keys: None })
     }
 
     /// A SYN, with a cookie if one was asked for; `padding_bytes` of padding (an honest one has 256 bytes in all).
@@ -117,7 +139,7 @@ impl Puppet {
         };
         let mut bytes = [0; 1500];
         let length = payload.encode(&mut bytes)?;
-        datagram(Segment::Syn(Syn { options: Some(syn_options()) }), 0, &bytes[..length])
+        datagram(Segment::Syn(Syn { options: Some(syn_options(self.features)) }), 0, &bytes[..length])
     }
 
     /// Changes the end of the first message, so that nobody can read it: another number makes another message.
@@ -189,6 +211,28 @@ impl Puppet {
         seal.seal(self.next_number, head, body, tag)?;
         self.next_number += 1;
         Ok(out)
+    }
+
+    /// Seals a segment of the library's.
+    ///
+    /// # Errors
+    /// Before the handshake is done, or if it does not fit.
+    pub fn seal_segment(&mut self, segment: &Segment, payload: &[u8]) -> Result<Vec<u8>> {
+        let number = self.next_number;
+        let envelope = Envelope {
+            address: Address::Connection(self.peer_id),
+            number: number as u32,
+            seal: Some(KeyEpoch::of(epoch_of(number))),
+        };
+        let mut out = [0; DATAGRAM_BYTES_MAX];
+        let mut draft = segment.begin(&envelope, &mut out);
+        draft.payload(payload.len())?.copy_from_slice(payload);
+        let Finished::ToSeal(datagram) = draft.finish() else { bail!("it is not to be sealed") };
+        let length = datagram.datagram_bytes();
+        let (seal, _) = self.keys.as_mut().context("no keys yet")?;
+        seal.seal(number, datagram.header, datagram.payload, datagram.tag)?;
+        self.next_number += 1;
+        Ok(out[..length].to_vec())
     }
 
     /// Opens what the victim has sealed; `None` for anything else.

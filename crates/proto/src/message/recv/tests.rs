@@ -221,3 +221,60 @@ fn what_comes_late_of_a_message_that_is_given_up_is_no_harm() {
     world.push(1_000_000, 0, Message { esi: 1, ..one(0, 2, 20) }, &[0; 14]).unwrap();
     assert_eq!(world.ids(), [1]);
 }
+
+/// A segment of any content in the form that decoding permits, mostly of few messages.
+fn any_segment() -> impl proptest::strategy::Strategy<Value = (Message, usize)> {
+    use proptest::prelude::*;
+    let coverage = prop_oneof![
+        (1_u16..6, prop_oneof![0_u32..40, Just(262_144)])
+            .prop_map(|(k, length_bytes)| Coverage::One(MessageInfo { k, length_bytes })),
+        (2_u16..9, 0_u16..3)
+            .prop_map(|(count, more)| { Coverage::Several(MessageGroup { count, source_symbols: count + more / 2 }) }),
+    ];
+    let id = prop_oneof![8 => 0_u32..30, 1 => any::<u32>()];
+    let times = (any::<u32>(), 0_u32..300_000, prop_oneof![0_u32..300_000, Just(u32::MAX), any::<u32>()]);
+    (id, 0_u32..20, coverage, times, prop_oneof![0_usize..40, Just(1_400)]).prop_map(
+        |(id, esi, coverage, (clock_us, age_us, lifetime_us), free_bytes)| {
+            let segment = Message { id, esi, coverage, clock_us, age_us, lifetime_us };
+            let bytes = match coverage {
+                // As long as it says more often than not.
+                Coverage::One(MessageInfo { k, length_bytes }) if free_bytes % 4 > 0 => {
+                    length_bytes.div_ceil(k.into()) as usize + 4
+                }
+                _ => free_bytes,
+            };
+            (segment, bytes)
+        },
+    )
+}
+
+proptest::proptest! {
+    /// A peer with keys may send anything. Nothing is delivered twice, everything delivered is as long as was said, and no more is held than
+    /// is permitted and paid for.
+    #[test]
+    fn whatever_a_peer_sends_each_message_comes_once_and_memory_is_paid_for(
+        steps in proptest::collection::vec((any_segment(), 0_u64..20_000, proptest::bool::weighted(0.1)), 1..120),
+    ) {
+        let (mut world, mut seen, mut now_us) = (World::new(), std::collections::HashSet::new(), 0);
+        let (mut read, mut refused) = (0, 0);
+        for ((segment, bytes), pause_us, reads) in steps {
+            now_us += pause_us;
+            if segment.check().is_err() {
+                continue;
+            }
+            world.number += 1;
+            let pushed =
+                world.recv.push(Time::from_us(now_us), world.number, &segment, &vec![7; bytes], &mut world.memory);
+            refused += u32::from(pushed.is_err());
+            proptest::prop_assert!(world.recv.held_bytes <= MESSAGES_HELD_BYTES_MAX);
+            proptest::prop_assert_eq!(world.memory.paid_bytes(), world.recv.held_bytes as u64);
+            while reads && let Some(message) = world.recv.read() {
+                proptest::prop_assert!(seen.insert(message.id), "{} came twice", message.id);
+                proptest::prop_assert!(message.bytes.len() <= 262_144);
+                read += 1;
+            }
+        }
+        let stats = world.recv.stats();
+        proptest::prop_assert!(stats.in_time >= read, "{stats:?}, {read} read, {refused} refused");
+    }
+}

@@ -137,19 +137,23 @@ impl Open {
     /// Whether credit and share permit it.
     fn may_send_message(&self, now: Time, common: &Common) -> bool {
         let is_ready = common.messages.as_ref().is_some_and(|messages| messages.share.ready_at() <= now);
-        is_ready
-            && match self.spending(common) {
-                Spending::Freely | Spending::Needed => true,
-                // What is proven next may be a block, or a message if there is none.
-                Spending::OldestBlock => common.streams.send.is_idle(),
-                Spending::Trickle { not_before } => common.streams.send.is_idle() && now >= not_before,
-            }
+        is_ready && self.message_not_before(common).is_some_and(|at| now >= at)
+    }
+
+    /// From when on the credit permits it; `None` if that needs news from the peer.
+    fn message_not_before(&self, common: &Common) -> Option<Time> {
+        match self.spending(common) {
+            Spending::Freely | Spending::Needed => Some(Time::ZERO),
+            // What is proven next may be a block, or a message if there is none.
+            Spending::OldestBlock => common.streams.send.is_idle().then_some(Time::ZERO),
+            Spending::Trickle { not_before } => common.streams.send.is_idle().then_some(not_before),
+        }
     }
 
     /// When a message may be due that was not at `asked`.
     pub(super) fn message_at(&self, asked: Time, common: &Common) -> Option<Time> {
         let messages = common.messages.as_ref()?;
-        let at = messages.send.next_timeout(asked)?;
+        let at = messages.send.next_timeout(asked)?.max(self.message_not_before(common)?);
         let ready = if self.pacer.rate_bps().is_some() { messages.share.ready_at() } else { at };
         Some(at.max(ready))
     }

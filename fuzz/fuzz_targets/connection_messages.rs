@@ -1,0 +1,5 @@
+//! libFuzzer's door to `dfcp_fuzz::connection::messages`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| dfcp_fuzz::connection::messages(data));

@@ -1,0 +1,59 @@
+//! What an application does with the messages of a session.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dfcp_proto::{Connection, Deadline};
+use dfcp_time::Time;
+
+use crate::input::Input;
+
+/// Lengths of messages: none, one datagram, and several.
+const LENGTHS: [usize; 6] = [8, 100, 1_300, 2_000, 9_000, 60_000];
+
+/// What one end has sent and got.
+#[derive(Debug, Default)]
+pub struct SideMessages {
+    /// How many were taken by the connection: the number which each begins with.
+    sent: u64,
+    /// Of the peer's, how long each was that has come.
+    got: BTreeMap<u64, usize>,
+}
+
+impl SideMessages {
+    /// Hands one over, of a length and a deadline of the input's choice.
+    pub fn send(&mut self, now: Time, connection: &mut Connection, input: &mut Input<'_>) {
+        let Some(mut messages) = connection.messages() else { return };
+        let within = Duration::from_millis(input.u8().into());
+        let deadline = if input.rarely(8) { Deadline::RELIABLE } else { Deadline::within(within) };
+        let bytes = message(self.sent, input.pick(&LENGTHS));
+        if messages.send(now, &bytes, deadline).is_ok() {
+            self.sent += 1;
+        }
+    }
+
+    /// Takes what has come. Panics if something comes twice, was never sent, or is not what was sent.
+    pub fn receive(&mut self, connection: &mut Connection, peer: &Self) {
+        let Some(mut messages) = connection.messages() else { return };
+        while let Some(got) = messages.receive() {
+            let number = got.bytes.first_chunk().map(|number| u64::from_be_bytes(*number));
+            let number = number.filter(|&number| number < peer.sent).expect("a message that was never sent has come");
+            assert_eq!(got.bytes, message(number, got.bytes.len()), "message {number} is not the one that was sent");
+            assert!(LENGTHS.contains(&got.bytes.len()), "message {number} is cut");
+            assert_eq!(self.got.insert(number, got.bytes.len()), None, "message {number} has come twice");
+        }
+    }
+
+    /// How many messages have come.
+    #[must_use]
+    pub fn received(&self) -> usize {
+        self.got.len()
+    }
+}
+
+/// Its number, and bytes which follow from that.
+fn message(number: u64, length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..length).map(|at| (at as u64).wrapping_mul(31).wrapping_add(number) as u8).collect();
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes
+}

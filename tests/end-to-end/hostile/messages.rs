@@ -1,0 +1,50 @@
+//! What messages can be made to cost. (`attacks --only messages` prints the table.)
+
+use std::sync::{Mutex, PoisonError};
+
+use dfcp_end_to_end_tests::messages::{Attack, Cost, attack};
+
+/// Datagrams of each attack: two thirds of a second, more than the tables and buffers hold.
+const DATAGRAMS: u64 = 60_000;
+
+/// All of the process's memory is counted: one attack at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn cost(kind: Attack) -> Cost {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let cost = attack(kind, DATAGRAMS).expect("messages can be made");
+    assert_eq!(cost.breach(), None, "{cost:?}");
+    cost
+}
+
+#[test]
+fn what_is_never_finished_or_never_read_stays_within_the_limits() {
+    let honest = cost(Attack::Honest);
+    assert_eq!((honest.delivered, honest.dropped), (DATAGRAMS, 0), "nothing was tested: {honest:?}");
+    for kind in [Attack::Unread, Attack::Unfinished, Attack::Groups] {
+        let cost = cost(kind);
+        // Groups of which the first message would be before the first are none.
+        assert!(cost.error.is_none() && cost.dropped < 64, "{cost:?}");
+        // Of small pieces as much is counted for what keeps them.
+        assert!(cost.memory_kib > 1_500, "nothing was tested: {cost:?}");
+    }
+    let longest = cost(Attack::Years);
+    assert_eq!((longest.delivered, longest.dropped), (DATAGRAMS, 0), "{longest:?}");
+    let shortest = cost(Attack::NoLifetime);
+    assert_eq!((shortest.delivered, shortest.dropped), (1, 0), "late, and not refused: {shortest:?}");
+    for (kind, delivered) in [(Attack::Replayed, 1), (Attack::Old, 4), (Attack::FarAhead, 0)] {
+        let cost = cost(kind);
+        assert_eq!(cost.delivered, delivered, "{cost:?}");
+        assert!(cost.memory_kib < 4 << 10, "{cost:?}");
+    }
+}
+
+#[test]
+fn who_claims_all_gets_nothing_more_and_who_claims_nothing_gets_what_it_is_owed() {
+    let all = cost(Attack::ClaimsAll);
+    assert!(all.error.as_ref().is_some_and(|error| error.contains("has not received")), "{all:?}");
+    assert!(all.drawn_bytes < 100_000, "{all:?}");
+    let (none, silent) = (cost(Attack::ClaimsNone), cost(Attack::Silent));
+    assert!(none.drawn_bytes > 100_000, "nothing was tested: {none:?}");
+    assert!(silent.drawn_bytes <= 1 << 20, "{silent:?}");
+}

@@ -1,0 +1,379 @@
+//! What a peer that holds keys can make messages with deadlines cost: memory, computing time and traffic (`spec/protocol.md` §3.2).
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use dfcp_proto::limits::{MESSAGES_HELD_BYTES_MAX, MESSAGES_UNREAD_BYTES_MAX};
+use dfcp_proto::{Accept, Config, Deadline, Event, Handle, PeerKey, Rate};
+use dfcp_testkit::{Host, Received, seed32, server_address};
+use dfcp_time::Time;
+use dfcp_wire::Features;
+use dfcp_wire::feedback::{MessageRun, Report, ReportWriter};
+use dfcp_wire::segment::{Coverage, Message, MessageGroup, MessageInfo, ReportHeader, Segment};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::live::memory_kib;
+use crate::puppet::{MODEST, Puppet, first_contact};
+use crate::world::stranger;
+
+/// Bytes of the payload of a message's symbol, its secret included.
+const SYMBOL_BYTES: usize = 1_200;
+
+/// From one datagram of the attacker to the next: 100 000 in a second.
+const PAUSE: Duration = Duration::from_micros(10);
+
+/// Victim's own messages.
+const OWN_BYTES: usize = 1_316;
+const OWN_EVERY: Duration = Duration::from_micros(400);
+const OWN_WITHIN: Duration = Duration::from_millis(100);
+const OWN_RATE_BPS: u64 = 50_000_000;
+
+/// What a victim remembers of 16 384 messages, and what else it allocates, KiB.
+const REMEMBERED_KIB: u64 = 2_048;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    /// For comparison: whole messages of one datagram each.
+    Honest,
+    /// The same, and nobody reads them.
+    Unread,
+    /// One symbol of each of many messages of 256 KiB.
+    Unfinished,
+    /// Repair symbols over groups of which no message ever comes.
+    Groups,
+    /// One datagram again and again.
+    Replayed,
+    /// Messages of ids which were over long ago.
+    Old,
+    /// A lifetime of a microsecond, by a clock that runs backwards. (None at all is refused unread.)
+    NoLifetime,
+    /// A lifetime of years, and an age of as much.
+    Years,
+    /// Ids far ahead of what can have been sent.
+    FarAhead,
+    /// A receiver which claims all of the victim's messages.
+    ClaimsAll,
+    /// A receiver which says that nothing comes.
+    ClaimsNone,
+    /// A receiver which says nothing.
+    Silent,
+}
+
+impl Attack {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Honest,
+        Self::Unread,
+        Self::Unfinished,
+        Self::Groups,
+        Self::Replayed,
+        Self::Old,
+        Self::NoLifetime,
+        Self::Years,
+        Self::FarAhead,
+        Self::ClaimsAll,
+        Self::ClaimsNone,
+        Self::Silent,
+    ];
+
+    const fn is_on_sender(self) -> bool {
+        matches!(self, Self::ClaimsAll | Self::ClaimsNone | Self::Silent)
+    }
+}
+
+impl fmt::Display for Attack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Honest => "messages, honest",
+            Self::Unread => "messages, honest, nobody reads them",
+            Self::Unfinished => "messages of 256 KiB, one symbol of each",
+            Self::Groups => "messages, repair of what never comes",
+            Self::Replayed => "messages, one datagram replayed",
+            Self::Old => "messages which were over long ago",
+            Self::NoLifetime => "messages, a lifetime of nothing",
+            Self::Years => "messages, the longest lifetime",
+            Self::FarAhead => "messages, ids far ahead",
+            Self::ClaimsAll => "messages, a receiver that claims all",
+            Self::ClaimsNone => "messages, a receiver that claims none",
+            Self::Silent => "messages, a receiver that is silent",
+        })
+    }
+}
+
+/// What it cost the victim.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cost {
+    /// Which one.
+    pub attack: String,
+    /// Datagrams of the attacker's, or the victim's own messages if that is what it sends.
+    pub units: u64,
+    /// Datagrams which the victim dropped unread.
+    pub dropped: u64,
+    /// Memory which was allocated beyond that of the open session, at the most, KiB.
+    pub memory_kib: u64,
+    /// The victim's computing time for each unit, µs.
+    pub cpu_us: f64,
+    /// IP bytes which the victim sent.
+    pub drawn_bytes: u64,
+    /// Bytes of the messages which the victim's own application wanted to send.
+    pub own_bytes: u64,
+    /// Messages of the attacker's which the victim's application got.
+    pub delivered: u64,
+    /// Why the session ended, if it did.
+    pub error: Option<String>,
+    #[serde(skip)]
+    most: Most,
+}
+
+/// What may not be exceeded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Most {
+    memory_kib: u64,
+    drawn_bytes: u64,
+    delivered: u64,
+}
+
+impl Cost {
+    /// What is wrong, if something is.
+    #[must_use]
+    pub fn breach(&self) -> Option<String> {
+        let Most { memory_kib, drawn_bytes, delivered } = self.most;
+        if self.memory_kib > memory_kib {
+            Some(format!("{} KiB of memory, of at most {memory_kib}", self.memory_kib))
+        } else if self.drawn_bytes > drawn_bytes {
+            Some(format!("{} bytes drawn, of at most {drawn_bytes}", self.drawn_bytes))
+        } else if self.delivered > delivered {
+            Some(format!("{} messages delivered, of at most {delivered}", self.delivered))
+        } else {
+            None
+        }
+    }
+}
+
+/// An open session of a victim with a puppet.
+struct Scene {
+    now: Time,
+    victim: Host,
+    handle: Handle,
+    puppet: Puppet,
+    cost: Cost,
+    memory_before_kib: u64,
+    cpu: Duration,
+}
+
+impl Scene {
+    fn open(attack: Attack) -> Result<Self> {
+        let config = Config::sealed(PeerKey::Any).with_messages(true).with_rate(Rate::Fixed { rate_bps: OWN_RATE_BPS });
+        let mut victim = Host::new(server_address(), Some(Accept::from(config)), seed32(1, 2));
+        let features = Features::MESSAGES.union(Features::LOSS_RUNS);
+        let mut puppet = Puppet::with_features(77, first_contact(3), [1; 32], &MODEST, features)?;
+        let now = Time::from_s(1);
+        let answer = victim.receive(now, stranger(1), &mut puppet.syn(None, 150)?).reply().context("no answer")?;
+        let mut third = puppet.take_answer(&answer)?.context("no third message")?;
+        let opened = victim.receive(now, stranger(1), &mut third);
+        let Received::Opened(handle) = opened else { bail!("the session was not opened: {opened:?}") };
+        let cost = Cost { attack: attack.to_string(), ..Cost::default() };
+        let memory_before_kib = memory_kib();
+        Ok(Self { now, victim, handle, puppet, cost, memory_before_kib, cpu: Duration::ZERO })
+    }
+
+    /// Lets the victim work, and counts what it takes.
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Host, Time) -> T) -> T {
+        let cpu = || {
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        };
+        let before = cpu();
+        let result = work(&mut self.victim, self.now);
+        self.cpu += cpu().saturating_sub(before);
+        self.cost.memory_kib = self.cost.memory_kib.max(memory_kib().saturating_sub(self.memory_before_kib));
+        result
+    }
+
+    fn say(&mut self, mut datagram: Vec<u8>) {
+        self.timed(|victim, now| drop(victim.receive(now, stranger(1), &mut datagram)));
+    }
+
+    /// What the victim sends now; returns the numbers of its datagrams.
+    fn hear(&mut self) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        loop {
+            let sent = self.timed(|victim, now| {
+                victim.handle_timeout(now);
+                victim.transmit(now)
+            });
+            let event = self.victim.poll_event(self.handle);
+            if let Some(Event::Closed(Some(error))) = event {
+                self.cost.error.get_or_insert_with(|| error.to_string());
+            }
+            let Some(packet) = sent else { return numbers };
+            self.cost.drawn_bytes += packet.bytes.len() as u64 + 28;
+            numbers.extend(self.puppet.open(&packet.bytes).map(|opened| opened.header.s3));
+        }
+    }
+
+    /// Lets the victim's application take what there is.
+    fn read(&mut self) {
+        let count = self.timed(|victim, _| {
+            let mut messages = victim.connection_mut()?.messages()?;
+            Some(std::iter::from_fn(|| messages.receive()).count() as u64)
+        });
+        self.cost.delivered += count.unwrap_or_default();
+    }
+
+    fn finish(mut self, most: Most) -> Cost {
+        self.cost.cpu_us = self.cpu.as_secs_f64() * 1e6 / self.cost.units.max(1) as f64;
+        self.cost.most = most;
+        self.cost.dropped = self.victim.connection().map_or(0, |connection| connection.stats().segments_dropped);
+        self.cost
+    }
+}
+
+/// Attacks with this number of datagrams, or for as long as they take.
+///
+/// # Errors
+/// If a message cannot be made.
+pub fn attack(attack: Attack, datagrams: u64) -> Result<Cost> {
+    if attack.is_on_sender() { on_sender(attack, datagrams) } else { on_receiver(attack, datagrams) }
+}
+
+/// The attacker's message for its datagram of this number.
+fn message(attack: Attack, number: u64, now: Time) -> Message {
+    let one = |k, length_bytes| Coverage::One(MessageInfo { k, length_bytes });
+    let whole = SYMBOL_BYTES as u32 - 4;
+    let honest = Message {
+        id: number as u32,
+        esi: 0,
+        coverage: one(1, whole),
+        clock_us: (now.as_ns() / 1_000) as u32,
+        age_us: 0,
+        lifetime_us: 100_000,
+    };
+    match attack {
+        Attack::Unfinished => {
+            let k = (256_u32 << 10).div_ceil(whole);
+            Message { coverage: one(k as u16, 256 << 10), lifetime_us: Message::LIFETIME_UNLIMITED, ..honest }
+        }
+        Attack::Groups => {
+            let coverage = Coverage::Several(MessageGroup { count: 64, source_symbols: 64 });
+            Message { id: (number as u32).saturating_sub(64), esi: 64 + (number % 32) as u32, coverage, ..honest }
+        }
+        Attack::Old => Message { id: (number % 4) as u32, ..honest },
+        Attack::NoLifetime => {
+            Message { clock_us: u32::MAX.wrapping_sub((number as u32).wrapping_mul(100)), lifetime_us: 1, ..honest }
+        }
+        // The longest there are, besides the unlimited ones.
+        Attack::Years => {
+            Message { age_us: Message::LIFETIME_UNLIMITED - 2, lifetime_us: Message::LIFETIME_UNLIMITED - 1, ..honest }
+        }
+        Attack::FarAhead => Message { id: u32::MAX - 1 - number as u32, ..honest },
+        _ => honest,
+    }
+}
+
+/// Bytes of the payload which the segment says that it has.
+fn payload_bytes(segment: &Segment) -> usize {
+    match segment {
+        Segment::Message(Message { coverage: Coverage::One(MessageInfo { k, length_bytes }), .. }) => {
+            length_bytes.div_ceil(u32::from(*k)) as usize + 4
+        }
+        _ => SYMBOL_BYTES,
+    }
+}
+
+fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
+    let mut scene = Scene::open(attack)?;
+    // What is replayed needs to be sent only once.
+    let mut replayed = None;
+    for count in 0..datagrams {
+        let number = scene.puppet.next_number;
+        let segment = Segment::Message(message(attack, number, scene.now));
+        let datagram = match &replayed {
+            Some(datagram) if attack == Attack::Replayed => Vec::clone(datagram),
+            _ => scene.puppet.seal_segment(&segment, &[7; SYMBOL_BYTES][..payload_bytes(&segment)])?,
+        };
+        replayed.get_or_insert_with(|| datagram.clone());
+        scene.say(datagram);
+        scene.cost.units += 1;
+        if count % 10 == 0 {
+            scene.hear();
+        }
+        if attack != Attack::Unread {
+            scene.read();
+        }
+        scene.now += PAUSE;
+    }
+    let kib = |bytes: usize| bytes as u64 >> 10;
+    let delivered = match attack {
+        Attack::Honest | Attack::Years => datagrams,
+        // The first, with which no other delay can be compared.
+        Attack::NoLifetime | Attack::Replayed => 1,
+        Attack::Old => 4,
+        _ => 0,
+    };
+    Ok(scene.finish(Most {
+        memory_kib: kib(MESSAGES_HELD_BYTES_MAX) + kib(MESSAGES_UNREAD_BYTES_MAX) + REMEMBERED_KIB,
+        // Reports alone, of which none is longer than a datagram: 1000 a second and some.
+        drawn_bytes: 1_500 * (1_100 * (datagrams / 100_000 + 1)),
+        delivered,
+    }))
+}
+
+/// The victim sends messages as long as the attacker would need for its datagrams.
+fn on_sender(attack: Attack, datagrams: u64) -> Result<Cost> {
+    let mut scene = Scene::open(attack)?;
+    let end = scene.now + PAUSE * u32::try_from(datagrams)?;
+    let (mut own_at, mut report_at, mut highest) = (scene.now, scene.now, None);
+    while scene.now < end {
+        if scene.now >= own_at {
+            own_at += OWN_EVERY;
+            scene.cost.units += 1;
+            scene.cost.own_bytes += OWN_BYTES as u64;
+            let deadline = Deadline::within(OWN_WITHIN);
+            scene.timed(|victim, now| {
+                let messages = victim.connection_mut().and_then(|connection| connection.messages());
+                // What there is no room for is dropped, as an application would.
+                let _sent = messages.map(|mut messages| messages.send(now, &[1; OWN_BYTES], deadline));
+            });
+        }
+        let numbers = scene.hear();
+        highest = numbers.into_iter().max().max(highest);
+        if let Some(highest) = highest.filter(|_| attack != Attack::Silent && scene.now >= report_at) {
+            report_at = scene.now + Duration::from_millis(10);
+            let report = report(&mut scene, attack, highest)?;
+            scene.say(report);
+        }
+        scene.now += Duration::from_micros(50);
+    }
+    let seconds = PAUSE.as_secs_f64() * datagrams as f64;
+    // What no proof pays for is bounded as for data (§11.1): six seconds of the rate, and what each message is sent of once in any case.
+    let credit = (OWN_RATE_BPS / 8) as f64 * 6.0_f64.min(seconds);
+    Ok(scene.finish(Most { memory_kib: 16 << 10, drawn_bytes: credit as u64, delivered: 0 }))
+}
+
+/// A report that all messages are complete, or that nothing has come.
+fn report(scene: &mut Scene, attack: Attack, highest: u32) -> Result<Vec<u8>> {
+    let has_all = attack == Attack::ClaimsAll;
+    let begun = scene.victim.connection().map_or(0, |connection| connection.stats().messages_sent.begun) as u32;
+    let received = if has_all { highest + 1 } else { 0 };
+    let report = Report {
+        highest_datagram: highest,
+        datagrams_received: received,
+        bytes_received: u64::from(received) * 1_400,
+        arrival_rate_bps: 1_000_000_000,
+        memory_kib: 32 << 10,
+        ..Report::default()
+    };
+    let mut payload = [0; 1_000];
+    let mut writer = ReportWriter::new(&mut payload, &report)?;
+    if has_all && begun > 0 {
+        let mut list = writer.messages(0).context("the report has no room")?;
+        ensure!(list.push(MessageRun::Complete(begun)), "the report is full");
+        list.finish(0x1234_5678);
+    }
+    let length = writer.finish();
+    scene.puppet.seal_segment(&Segment::Report(ReportHeader { receive_queue_kib: 0 }), &payload[..length])
+}
