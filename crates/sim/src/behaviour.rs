@@ -37,6 +37,9 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// Nothing, ever.
+    pub(crate) const NONE: Self = Self { rate_bps: 0, on: Duration::ZERO, off: Duration::ZERO };
+
     fn constant(rate_bps: u64) -> Self {
         Self { rate_bps, on: Duration::ZERO, off: Duration::ZERO }
     }

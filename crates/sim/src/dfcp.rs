@@ -7,13 +7,15 @@
 use std::net::SocketAddr;
 
 use dfcp_proto::{
-    Accept, Config, ConfigError, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Profile, Rate,
-    Read, Routed, State, Stats,
+    Accept, Config, ConnectError, Connection, ConnectionError, Endpoint, Event, Handle, Profile, Rate, Read, Routed,
+    State, Stats,
 };
 use dfcp_time::Time;
 
-use crate::behaviour::{Behaviour, Clock, Meter};
+use crate::behaviour::{Behaviour, Clock, Demand, Meter};
+use crate::flow::FlowError;
 use crate::lie::Lie;
+use crate::messages::{MessageApplication, Messages, MessagesError, Received, Sent};
 
 /// The two ends' settings.
 #[derive(Clone, Debug)]
@@ -24,19 +26,29 @@ pub struct DfcpConfig {
     pub receiver: Config,
     /// What else the ends do.
     pub behaviour: Behaviour,
+    /// Messages which are sent instead of a stream, or beside it.
+    pub messages: Option<Messages>,
 }
 
 impl DfcpConfig {
     /// Both ends alike.
     #[must_use]
     pub fn both(config: Config) -> Self {
-        Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default() }
+        Self { sender: config.clone(), receiver: config, behaviour: Behaviour::default(), messages: None }
     }
 
     /// With ends which behave like this.
     #[must_use]
     pub fn with_behaviour(self, behaviour: Behaviour) -> Self {
         Self { behaviour, ..self }
+    }
+
+    /// With messages, which both ends then permit.
+    #[must_use]
+    pub fn with_messages(self, messages: Messages) -> Self {
+        let Self { sender, receiver, .. } = self;
+        let (sender, receiver) = (sender.with_messages(true), receiver.with_messages(true));
+        Self { sender, receiver, messages: Some(messages), ..self }
     }
 }
 
@@ -58,6 +70,7 @@ pub struct DfcpEnd {
     opens: Option<Config>,
     connection: Option<(Handle, Connection)>,
     application: Application,
+    messages: Option<MessageApplication>,
     clock: Clock,
     lie: Option<Lie>,
     overhead_bytes: u32,
@@ -81,8 +94,17 @@ pub(crate) fn seed32(seed: u64, salt: u8) -> [u8; 32] {
 }
 
 impl DfcpEnd {
-    pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], ConfigError> {
-        let DfcpConfig { sender, receiver, behaviour } = config;
+    pub(crate) fn pair(config: DfcpConfig, bytes: Option<u64>, seed: u64) -> Result<[Self; 2], FlowError> {
+        let DfcpConfig { sender, receiver, behaviour, messages } = config;
+        if let Some(messages) = messages {
+            messages.validate_dfcp()?;
+            if bytes.is_some() {
+                return Err(MessagesError::Sized.into());
+            }
+            if sender.profile == Profile::Classic {
+                return Err(MessagesError::Classic.into());
+            }
+        }
         sender.validate()?;
         receiver.validate()?;
         let accept = match receiver.profile {
@@ -95,6 +117,7 @@ impl DfcpEnd {
             opens: None,
             connection: None,
             application,
+            messages: None,
             clock: Clock::default(),
             lie: None,
             overhead_bytes: config.overhead_bytes,
@@ -103,14 +126,18 @@ impl DfcpEnd {
             ended_by: None,
             failure: None,
         };
-        let write = Application::Write { left: bytes, is_writable: true, demand: behaviour.demand.map(Meter::new) };
+        // A stream beside which there is nothing to write stays open.
+        let is_silent = messages.is_some_and(|messages| !messages.beside_stream);
+        let demand = if is_silent { Some(Demand::NONE) } else { behaviour.demand };
+        let write = Application::Write { left: bytes, is_writable: true, demand: demand.map(Meter::new) };
         let read = Application::Read { bytes: 0, limit: behaviour.read_bps.map(Meter::at_rate) };
         let caller = base(Endpoint::new(SENDER.1, None, seed32(seed, 1)), RECEIVER, &sender, write);
         let listener = base(Endpoint::new(RECEIVER.1, Some(accept), seed32(seed, 2)), SENDER, &receiver, read);
         let clock = Clock::new(behaviour.clock_ppm);
+        let [sends, receives] = messages.map_or([None, None], |messages| MessageApplication::pair(messages).map(Some));
         Ok([
-            Self { opens: Some(sender), ..caller },
-            Self { waits_for_uplink: false, clock, lie: behaviour.lie, ..listener },
+            Self { opens: Some(sender), messages: sends, ..caller },
+            Self { waits_for_uplink: false, clock, lie: behaviour.lie, messages: receives, ..listener },
         ])
     }
 
@@ -133,11 +160,11 @@ impl DfcpEnd {
     }
 
     pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &mut [u8], buffer: &mut [u8]) {
-        let now = self.clock.shows(now);
-        match self.endpoint.handle_datagram(now, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
+        let shown = self.clock.shows(now);
+        match self.endpoint.handle_datagram(shown, self.remote, datagram, &mut buffer[..DATAGRAM_BYTES_MAX]) {
             Routed::Connection(handle, remote) => {
                 if let Some((_, connection)) = self.connection.as_mut().filter(|(own, _)| *own == handle) {
-                    connection.handle_datagram(now, remote, datagram);
+                    connection.handle_datagram(shown, remote, datagram);
                 }
             }
             Routed::Opened(handle, connection) if self.connection.is_none() => {
@@ -146,21 +173,21 @@ impl DfcpEnd {
             Routed::Reply(length) => self.reply = Some(buffer[..length].to_vec()),
             _ => {}
         }
-        self.work(now, buffer);
+        self.work(now, shown, buffer);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time, buffer: &mut [u8]) {
-        let now = self.clock.shows(now);
+        let shown = self.clock.shows(now);
         if let Some(config) = self.opens.take() {
-            match self.endpoint.connect(now, self.remote, config) {
+            match self.endpoint.connect(shown, self.remote, config) {
                 Ok((handle, connection)) => self.connection = Some((handle, connection)),
                 Err(error) => self.failure = Some(error),
             }
         }
         if let Some((_, connection)) = &mut self.connection {
-            connection.handle_timeout(now);
+            connection.handle_timeout(shown);
         }
-        self.work(now, buffer);
+        self.work(now, shown, buffer);
     }
 
     /// Writes the next datagram into `buffer`; its length there, and the size of its IP packet.
@@ -187,7 +214,8 @@ impl DfcpEnd {
         let (_, connection) = self.connection.as_ref()?;
         let of_connection = connection.next_timeout(self.clock.shows(now)).map(|(at, _)| at);
         let next = of_connection.into_iter().chain(self.next_piece(connection)).min();
-        next.map(|at| self.clock.time_of(at))
+        let next_message = self.messages.as_ref().and_then(MessageApplication::next_at);
+        next.map(|at| self.clock.time_of(at)).into_iter().chain(next_message).min()
     }
 
     /// When an application which is not as fast as the connection has the next piece to write, or reads it.
@@ -205,10 +233,19 @@ impl DfcpEnd {
     }
 
     pub(crate) fn delivered_bytes(&self) -> u64 {
+        let of_messages = self.messages.as_ref().map_or(0, MessageApplication::delivered_bytes);
         match self.application {
             Application::Write { .. } => 0,
-            Application::Read { bytes, .. } => bytes,
+            Application::Read { bytes, .. } => bytes + of_messages,
         }
+    }
+
+    pub(crate) fn messages_sent(&self, now: Time) -> Option<Sent> {
+        self.messages.as_ref()?.sent(now, self.stats().messages_sent.datagrams)
+    }
+
+    pub(crate) fn messages_received(&self, now: Time) -> Option<Received> {
+        self.messages.as_ref()?.received(now, self.stats().messages_received.late)
     }
 
     pub(crate) fn is_confirmed(&self) -> bool {
@@ -220,8 +257,15 @@ impl DfcpEnd {
         failed.or_else(|| self.ended_by.as_ref().map(ToString::to_string))
     }
 
-    /// Lets the application write and read.
-    fn work(&mut self, now: Time, buffer: &mut [u8]) {
+    /// Lets the application write and read, and its messages. `shown` is what the end's clock shows.
+    fn work(&mut self, now: Time, shown: Time, buffer: &mut [u8]) {
+        self.work_on_stream(shown, buffer);
+        if let (Some(messages), Some((_, connection))) = (&mut self.messages, &mut self.connection) {
+            messages.work(now, shown, connection, buffer);
+        }
+    }
+
+    fn work_on_stream(&mut self, now: Time, buffer: &mut [u8]) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_event() {
             match (event, &mut self.application) {

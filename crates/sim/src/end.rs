@@ -4,6 +4,7 @@ use dfcp_time::Time;
 
 use crate::dfcp::DfcpEnd;
 use crate::flow::{FlowError, Transport};
+use crate::messages::{ModelEnd, Received, Sent};
 use crate::packet::{Body, Datagram};
 use crate::quic::QuicEnd;
 use crate::tcp;
@@ -37,6 +38,8 @@ pub enum End {
     Dfcp(Box<DfcpEnd>),
     /// QUIC, either way.
     Quic(Box<QuicEnd>),
+    /// A model of a transport of messages, either way.
+    Model(Box<ModelEnd>),
 }
 
 impl End {
@@ -55,6 +58,7 @@ impl End {
                 let [sender, receiver] = QuicEnd::pair(config, bytes, seed)?;
                 Ok([Self::Quic(Box::new(sender)), Self::Quic(Box::new(receiver))])
             }
+            Transport::Model(config) => Ok(ModelEnd::pair(config, bytes)?.map(|end| Self::Model(Box::new(end)))),
         }
     }
 
@@ -70,8 +74,9 @@ impl End {
                 end.handle_datagram(now, &bytes);
                 scratch.spare.push(bytes);
             }
+            (Self::Model(end), Body::Model(segment)) => end.handle_segment(now, segment),
             // A flow's packets are of its own transport.
-            (Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Quic(_), _) => {}
+            (Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Quic(_) | Self::Model(_), _) => {}
         }
     }
 
@@ -81,6 +86,7 @@ impl End {
             Self::TcpReceiver(receiver) => receiver.handle_timeout(now),
             Self::Dfcp(end) => end.handle_timeout(now, &mut scratch.bytes),
             Self::Quic(end) => end.handle_timeout(now),
+            Self::Model(end) => end.handle_timeout(now),
         }
     }
 
@@ -102,6 +108,7 @@ impl End {
                 scratch.spare.push(bytes);
                 None
             }
+            Self::Model(end) => end.poll_transmit().map(|(size_bytes, segment)| (size_bytes, Body::Model(segment))),
         }
     }
 
@@ -111,6 +118,7 @@ impl End {
             Self::TcpReceiver(receiver) => receiver.next_timeout(),
             Self::Dfcp(end) => end.next_timeout(now),
             Self::Quic(end) => end.next_timeout(),
+            Self::Model(end) => end.next_timeout(now),
         }
     }
 
@@ -119,14 +127,14 @@ impl End {
         match self {
             // It knows whether it has a packet only once it has made it.
             Self::Quic(_) => Some(now),
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) => self.next_timeout(now),
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Model(_) => self.next_timeout(now),
         }
     }
 
     /// For an end which has just sent: until when it has nothing more to send, if that is known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) | Self::Model(_) => None,
             Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
         }
     }
@@ -136,7 +144,7 @@ impl End {
     /// which then grows for ever.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) => false,
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Model(_) => false,
             Self::Quic(_) => true,
             Self::Dfcp(end) => end.waits_for_uplink(),
         }
@@ -159,13 +167,14 @@ impl End {
         matches!(self, Self::TcpSender(sender) if sender.waits_for_device())
     }
 
-    /// Application bytes which this end has been given, in order.
+    /// Application bytes which this end has been given: those of streams in order, those of messages in time.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
             Self::TcpSender(_) => 0,
             Self::TcpReceiver(receiver) => receiver.stats().delivered_bytes,
             Self::Dfcp(end) => end.delivered_bytes(),
             Self::Quic(end) => end.delivered_bytes(),
+            Self::Model(end) => end.delivered_bytes(),
         }
     }
 
@@ -173,15 +182,33 @@ impl End {
     pub(crate) fn is_confirmed(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.is_finished(),
-            Self::TcpReceiver(_) => false,
+            Self::TcpReceiver(_) | Self::Model(_) => false,
             Self::Dfcp(end) => end.is_confirmed(),
             Self::Quic(end) => end.is_confirmed(),
         }
     }
 
+    /// Of an end which sends messages.
+    pub(crate) fn messages_sent(&self, now: Time) -> Option<Sent> {
+        match self {
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
+            Self::Dfcp(end) => end.messages_sent(now),
+            Self::Model(end) => end.sent(now),
+        }
+    }
+
+    /// Of an end which receives them.
+    pub(crate) fn messages_received(&self, now: Time) -> Option<Received> {
+        match self {
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
+            Self::Dfcp(end) => end.messages_received(now),
+            Self::Model(end) => end.received(now),
+        }
+    }
+
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) => None,
+            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Model(_) => None,
             Self::Dfcp(end) => end.failure(),
             Self::Quic(end) => end.failure(),
         }

@@ -5,6 +5,7 @@ use dfcp_time::Time;
 use crate::dfcp::DfcpConfig;
 use crate::end::End;
 use crate::event_queue::Slot;
+use crate::messages::{MessageReport, MessagesError, ModelConfig};
 use crate::quic::{QuicConfig, QuicError};
 use crate::simulation::LinkId;
 use crate::tcp;
@@ -18,6 +19,8 @@ pub enum Transport {
     Dfcp(Box<DfcpConfig>),
     /// QUIC, by quinn's code.
     Quic(QuicConfig),
+    /// A model of another transport of messages.
+    Model(ModelConfig),
 }
 
 /// A transfer in one direction.
@@ -56,6 +59,9 @@ pub enum FlowError {
     /// QUIC's settings make no sense.
     #[error(transparent)]
     Quic(#[from] QuicError),
+    /// Messages make no sense.
+    #[error(transparent)]
+    Messages(#[from] MessagesError),
 }
 
 /// How a flow has fared up to now.
@@ -69,8 +75,10 @@ pub struct FlowReport {
     pub completed_at: Option<Time>,
     /// When the sender knew of that.
     pub confirmed_at: Option<Time>,
-    /// Application bytes which the receiver has been given, in order.
+    /// Application bytes which the receiver has been given: those of streams in order, those of messages in time.
     pub delivered_bytes: u64,
+    /// What has come of its messages, if it has some.
+    pub messages: Option<MessageReport>,
     /// Why it ended early.
     pub failure: Option<String>,
 }
@@ -128,13 +136,26 @@ impl Flow {
         }
     }
 
-    pub(crate) fn report(&self) -> FlowReport {
+    fn messages(&self, now: Time) -> Option<MessageReport> {
+        let [sender, receiver] = &self.ends;
+        let (sent, received) = (sender.messages_sent(now)?, receiver.messages_received(now)?);
+        Some(MessageReport {
+            handed_over: sent.handed_over,
+            due: sent.due,
+            in_time: received.in_time,
+            late: received.late,
+            datagrams: sent.datagrams,
+        })
+    }
+
+    pub(crate) fn report(&self, now: Time) -> FlowReport {
         FlowReport {
             started_at: self.started_at,
             first_byte_at: self.first_byte_at,
             completed_at: self.completed_at,
             confirmed_at: self.confirmed_at,
             delivered_bytes: self.ends[1].delivered_bytes(),
+            messages: self.messages(now),
             failure: self.ends.iter().find_map(End::failure),
         }
     }

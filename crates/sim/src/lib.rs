@@ -12,6 +12,7 @@ mod end;
 mod event_queue;
 mod flow;
 mod lie;
+pub mod messages;
 mod observer;
 mod packet;
 mod pcapng;

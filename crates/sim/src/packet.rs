@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use dfcp_netem::{Packet as OnLink, flip_bit};
 
+use crate::messages::ModelSegment;
 use crate::tcp::Segment;
 
 /// A packet of a flow, on its way to one of its ends.
@@ -34,6 +35,8 @@ pub enum Body {
     Datagram(Datagram),
     /// The same of QUIC.
     Quic(Vec<u8>),
+    /// A datagram of a model of messages.
+    Model(ModelSegment),
 }
 
 /// What fits beside its length without making [`Body`] larger.
@@ -104,7 +107,7 @@ impl OnLink for Packet {
     fn corrupt(&mut self, random: u64) {
         match &mut self.body {
             // UDP's checksum finds it before QUIC does; whose bytes are random, so which bit it is must not matter.
-            Body::Tcp(_) | Body::Quic(_) => self.is_damaged = true,
+            Body::Tcp(_) | Body::Quic(_) | Body::Model(_) => self.is_damaged = true,
             Body::Datagram(bytes) => flip_bit(bytes, random),
         }
     }

@@ -153,7 +153,7 @@ impl<O: Observer> Simulation<O> {
     /// How `flow` has fared.
     #[must_use]
     pub fn flow(&self, flow: FlowId) -> FlowReport {
-        self.flows[flow.index()].report()
+        self.flows[flow.index()].report(self.now)
     }
 
     /// The observer.

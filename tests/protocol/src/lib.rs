@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod flow;
-pub mod message_bound;
 pub mod messages;
 pub mod random;
 pub mod random_streams;

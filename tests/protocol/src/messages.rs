@@ -8,24 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use dfcp_proto::{Config, Connection, Deadline, Event, Rate, Stats};
+pub use dfcp_sim::messages::Losses;
 use dfcp_testkit::{Host, Received, Trust, seed32};
 use dfcp_time::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-
-/// How a path loses datagrams.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Losses {
-    /// Each with this probability.
-    Independent(f64),
-    /// All in some times, whatever is sent: this share of the time, in bursts whose length is exponential with this mean.
-    Bursts {
-        /// Share of the time, and of datagrams.
-        share: f64,
-        /// The mean length of a burst.
-        mean: Duration,
-    },
-}
 
 /// What is sent over which path.
 #[derive(Clone, Copy, Debug)]

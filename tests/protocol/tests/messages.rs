@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use dfcp_proto::{Deadline, Policy, Rate};
-use dfcp_protocol_tests::message_bound::{Bound, Least};
 use dfcp_protocol_tests::messages::{Losses, MessagesConfig, Outcome, run};
+use dfcp_sim::messages::{Bound, Least};
 
 /// A path and messages of the table: spacing in µs, deadline beyond the one-way delay in ms.
 fn config(losses: Losses, every_us: u64, beyond_ms: u64) -> MessagesConfig {

@@ -38,6 +38,6 @@ impl FlowSpec {
             receiver = receiver.with_receive_memory_bytes(kib.saturating_mul(1024));
             receiver.validate().map_err(|error| format!("receive_memory_kib: {error}"))?;
         }
-        Ok(Transport::Dfcp(Box::new(DfcpConfig { sender, receiver, behaviour: behaviour(&self.ends) })))
+        Ok(Transport::Dfcp(Box::new(DfcpConfig { sender, receiver, behaviour: behaviour(&self.ends), messages: None })))
     }
 }

@@ -47,7 +47,7 @@ impl Carrier {
         match sender {
             End::Dfcp(end) if end.overhead_bytes() as usize == IP_HEADER_BYTES => Self::RawIp,
             End::TcpSender(sender) => Self::of_tcp(sender.config()),
-            End::Dfcp(_) | End::Quic(_) | End::TcpReceiver(_) => Self::Unknown,
+            End::Dfcp(_) | End::Quic(_) | End::TcpReceiver(_) | End::Model(_) => Self::Unknown,
         }
     }
 
@@ -94,6 +94,8 @@ pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
         }
         Body::Datagram(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
         Body::Quic(bytes) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, bytes)),
+        // What it says has no form of its own.
+        Body::Model(_) => (IP_PROTOCOL_UDP, write_udp(out, &ports, packet.size_bytes, &[])),
     };
     let (header, payload) = out[start..].split_at_mut(IP_HEADER_BYTES);
     header[0] = 0x45;

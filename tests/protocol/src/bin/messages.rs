@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use dfcp_proto::{Deadline, Policy, Rate};
-use dfcp_protocol_tests::message_bound::{Bound, Least};
 use dfcp_protocol_tests::messages::{Losses, MessagesConfig, run};
+use dfcp_sim::messages::{Bound, Least};
 
 /// Prints what comes of messages with deadlines over a path of 100 Mbit/s and 25 ms one way, on a virtual clock.
 #[derive(Debug, Parser)]

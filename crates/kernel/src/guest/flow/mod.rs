@@ -196,6 +196,9 @@ pub(super) fn start(
         Transport::Quic(config) => quic::start(&ends, config)?,
         #[cfg(not(feature = "quic"))]
         Transport::Quic(_) => return Err("this program was built without QUIC".to_owned()),
+        Transport::Model(_) => {
+            return Err("models of messages run on the simulator alone; use --platform sim".to_owned());
+        }
     }
     Ok(told)
 }

@@ -4,9 +4,22 @@
 //! fate of a symbol is known exactly one round trip after it was sent, and the path is known. Policies take turns (time-sharing), so that
 //! what counts is the lower convex hull of what policies cost and lose.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::messages::Losses;
+/// How a path loses datagrams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Losses {
+    /// Each with this probability.
+    Independent(f64),
+    /// All in some times, whatever is sent: this share of the time, in bursts whose length is exponential with this mean.
+    Bursts {
+        /// Share of the time, and of datagrams.
+        share: f64,
+        /// The mean length of a burst.
+        mean: Duration,
+    },
+}
 
 /// What is to be bounded.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +191,7 @@ impl Bound {
     fn with_reports(&self, group: usize, repairs: usize, rounds: usize, price: f64) -> (f64, f64) {
         let left_s = self.beyond_s - (group - 1) as f64 * self.spacing_s - rounds as f64 * self.rtt_s;
         let mut rounds_of =
-            Rounds { bound: self, last_s: left_s.max(0.0), price, memory: HashMap::new(), arrivals: HashMap::new() };
+            Rounds { bound: self, last_s: left_s.max(0.0), price, memory: BTreeMap::new(), arrivals: BTreeMap::new() };
         let (mut lost, mut datagrams) = (0.0, (group + repairs) as f64);
         let share = self.share();
         for missing in 1..=group {
@@ -197,9 +210,9 @@ impl Bound {
         if let Losses::Independent(share) = self.losses {
             return binomial(group, missing, share);
         }
-        let mut cells = HashMap::from([((0_usize, true), self.share()), ((0, false), 1.0 - self.share())]);
+        let mut cells = BTreeMap::from([((0_usize, true), self.share()), ((0, false), 1.0 - self.share())]);
         for symbol in 0..group {
-            let mut next = HashMap::new();
+            let mut next = BTreeMap::new();
             for ((lost, was_lost), p) in cells {
                 let (if_lost, if_arrived) = self.after(self.spacing_s);
                 let is_lost = match (symbol, was_lost) {
@@ -222,9 +235,9 @@ struct Rounds<'a> {
     /// For how long the symbols of the last round may be spread.
     last_s: f64,
     price: f64,
-    memory: HashMap<(usize, usize, usize), (f64, f64)>,
+    memory: BTreeMap<(usize, usize, usize), (f64, f64)>,
     /// By symbols, and whether the round is the last one: the probability of each number of arrivals.
-    arrivals: HashMap<(usize, bool), Vec<f64>>,
+    arrivals: BTreeMap<(usize, bool), Vec<f64>>,
 }
 
 impl Rounds<'_> {
@@ -299,8 +312,6 @@ fn binomial(trials: usize, hits: usize, p: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn bound(losses: Losses, spacing_ms: f64, beyond_ms: f64) -> Least {

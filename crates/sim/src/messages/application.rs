@@ -1,0 +1,83 @@
+//! An application which sends or receives messages by DFCP.
+
+use dfcp_proto::{Connection, Deadline, State};
+use dfcp_time::Time;
+
+use super::{Messages, Received, Schedule, Sent, Tally};
+
+/// What the application of an end of DFCP does with messages.
+#[derive(Debug)]
+pub(crate) enum MessageApplication {
+    /// Hands them over.
+    Sends(Schedule),
+    /// Counts those which come, each of so many bytes.
+    Receives { tally: Tally, bytes: u32 },
+}
+
+impl MessageApplication {
+    pub(crate) fn pair(messages: Messages) -> [Self; 2] {
+        let receives = Self::Receives { tally: Tally::new(messages.deadline), bytes: messages.bytes };
+        [Self::Sends(Schedule::new(messages)), receives]
+    }
+
+    /// Hands over what is due, or takes what has come. `shown` is what the end's clock shows.
+    pub(crate) fn work(&mut self, now: Time, shown: Time, connection: &mut Connection, buffer: &mut [u8]) {
+        let is_open = connection.state() == State::Established;
+        let Some(mut messages) = connection.messages() else { return };
+        match self {
+            Self::Sends(schedule) => {
+                if !is_open || !messages.are_taken() {
+                    return;
+                }
+                let Messages { bytes, deadline, target, .. } = *schedule.messages();
+                let began = schedule.begin(now);
+                while let Some(number) = schedule.take(now) {
+                    let message = &mut buffer[..bytes as usize];
+                    let handed_over_at = schedule.messages().handed_over_at(began, number);
+                    if let Some(place) = message.first_chunk_mut() {
+                        *place = handed_over_at.as_ns().to_le_bytes();
+                    }
+                    // One that is refused, for want of room, was handed over all the same, and is lost.
+                    let _ = messages.send(shown, message, Deadline::within(deadline).with_target(target));
+                }
+            }
+            Self::Receives { tally, .. } => {
+                while let Some(message) = messages.receive() {
+                    if let Some(place) = message.bytes.first_chunk() {
+                        tally.complete(now, Time::from_ns(u64::from_le_bytes(*place)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// When the next message is handed over.
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        match self {
+            Self::Sends(schedule) => schedule.next_at(),
+            Self::Receives { .. } => None,
+        }
+    }
+
+    pub(crate) fn sent(&self, now: Time, datagrams: u64) -> Option<Sent> {
+        match self {
+            Self::Sends(schedule) => Some(schedule.sent(now, datagrams)),
+            Self::Receives { .. } => None,
+        }
+    }
+
+    /// `late` messages were complete too late, and so were not delivered.
+    pub(crate) fn received(&self, now: Time, late: u64) -> Option<Received> {
+        match self {
+            Self::Sends(_) => None,
+            Self::Receives { tally, .. } => Some(tally.received(now, late)),
+        }
+    }
+
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        match self {
+            Self::Sends(_) => 0,
+            Self::Receives { tally, bytes } => tally.delivered() * u64::from(*bytes),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! ARQ alone, as SRT does it: what is missing when a later message comes is asked for at once, and again after a round trip and a bit, until its
+//! deadline is over. Nothing is sent that was not asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dfcp_time::Time;
+
+use super::{LATE, Messages};
+
+/// What SRT takes for the round trip at first (draft-sharabayko-srt-01, §4.10).
+const RTT_INITIAL: Duration = Duration::from_millis(100);
+/// How much later than that a repeat may come before it is asked for again: the period of SRT's timers.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A message which has not come.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    asked_at: Time,
+    /// How often it was asked for.
+    times: u32,
+    /// When it will be again, if it is then worth something.
+    again_at: Option<Time>,
+}
+
+/// A receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    messages: Messages,
+    began: Time,
+    /// One above the highest number that came.
+    next: u64,
+    /// Those which are not over for long.
+    missing: BTreeMap<u64, Missing>,
+    /// When which of them is asked for again.
+    timers: BTreeSet<(Time, u64)>,
+    /// From asking once until the repeat came, the last time.
+    rtt: Duration,
+}
+
+impl Receiver {
+    pub(super) fn new(messages: Messages) -> Self {
+        Self {
+            messages,
+            began: Time::ZERO,
+            next: 0,
+            missing: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            rtt: RTT_INITIAL,
+        }
+    }
+
+    /// A message came. Returns whether it is new; asks for those before it which are missing.
+    pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time, ask: impl FnMut(u64)) -> bool {
+        self.began = began;
+        self.forget(now);
+        if number < self.next {
+            let Some(missing) = self.missing.remove(&number) else { return false };
+            missing.again_at.map(|at| self.timers.remove(&(at, number)));
+            if missing.times == 1 {
+                self.rtt = now.since(missing.asked_at);
+            }
+            return true;
+        }
+        let over_ns = now.as_ns().saturating_sub(self.messages.deadline.as_nanos() as u64);
+        let first_open = self.messages.handed_over_before(began, Time::from_ns(over_ns));
+        let gap = self.next.max(first_open)..number;
+        self.next = number + 1;
+        self.ask_for(now, gap, ask);
+        true
+    }
+
+    /// Asks for what was asked for long ago.
+    pub(super) fn handle_timeout(&mut self, now: Time, ask: impl FnMut(u64)) {
+        let mut due = Vec::new();
+        while let Some(&(at, number)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, number));
+            due.push(number);
+        }
+        self.ask_for(now, due, ask);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    fn ask_for(&mut self, now: Time, numbers: impl IntoIterator<Item = u64>, mut ask: impl FnMut(u64)) {
+        for number in numbers {
+            ask(number);
+            let again_at = now + self.rtt + PATIENCE;
+            let over_at = self.messages.handed_over_at(self.began, number) + self.messages.deadline;
+            let again_at = (again_at <= over_at).then_some(again_at);
+            again_at.map(|at| self.timers.insert((at, number)));
+            let times = self.missing.get(&number).map_or(1, |missing| missing.times + 1);
+            self.missing.insert(number, Missing { asked_at: now, times, again_at });
+        }
+    }
+
+    /// Gives up those which are lost. None of them has a timer: that is never after its deadline.
+    fn forget(&mut self, now: Time) {
+        while let Some(oldest) = self.missing.first_entry() {
+            if now <= self.messages.handed_over_at(self.began, *oldest.key()) + self.messages.deadline + LATE {
+                break;
+            }
+            oldest.remove();
+        }
+    }
+}

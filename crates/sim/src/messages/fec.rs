@@ -1,0 +1,79 @@
+//! Fixed FEC: after every 20 messages 10 repair datagrams, of an ideal code. Any 20 of the 30 rebuild all; nothing is said back.
+
+use std::collections::BTreeMap;
+
+use dfcp_time::Time;
+
+use super::{LATE, Messages};
+
+/// Messages of a group.
+pub(super) const SOURCE: u64 = 20;
+/// Repair datagrams behind them.
+pub(super) const REPAIR: u64 = 10;
+
+/// What a receiver has of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    /// Messages which came or were rebuilt, a bit for each.
+    whole: u32,
+    repairs: u32,
+}
+
+/// A receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    messages: Messages,
+    /// Those which are not over for long.
+    groups: BTreeMap<u64, Group>,
+}
+
+impl Receiver {
+    pub(super) fn new(messages: Messages) -> Self {
+        Self { messages, groups: BTreeMap::new() }
+    }
+
+    /// A message came. Returns the numbers of those which are complete by it.
+    pub(super) fn on_data(&mut self, now: Time, number: u64, began: Time) -> Vec<u64> {
+        self.forget(now, began);
+        let (place, group) = (number / SOURCE, self.groups.entry(number / SOURCE).or_default());
+        let bit = 1 << (number % SOURCE);
+        if group.whole & bit != 0 {
+            return Vec::new();
+        }
+        group.whole |= bit;
+        let mut complete = vec![number];
+        complete.extend(group.rebuild(place));
+        complete
+    }
+
+    /// A repair datagram came. Returns the numbers of the messages which are complete by it.
+    pub(super) fn on_repair(&mut self, now: Time, place: u64, began: Time) -> Vec<u64> {
+        self.forget(now, began);
+        let group = self.groups.entry(place).or_default();
+        group.repairs += 1;
+        group.rebuild(place)
+    }
+
+    /// Gives up the groups of which even the last message is lost.
+    fn forget(&mut self, now: Time, began: Time) {
+        while let Some(oldest) = self.groups.first_entry() {
+            let last = oldest.key() * SOURCE + SOURCE - 1;
+            if now <= self.messages.handed_over_at(began, last) + self.messages.deadline + LATE {
+                break;
+            }
+            oldest.remove();
+        }
+    }
+}
+
+impl Group {
+    /// The numbers of the messages which were missing, if enough has come.
+    fn rebuild(&mut self, place: u64) -> Vec<u64> {
+        if u64::from(self.whole.count_ones() + self.repairs) < SOURCE {
+            return Vec::new();
+        }
+        let missing = (0..SOURCE).filter(|bit| self.whole & 1 << bit == 0).map(|bit| place * SOURCE + bit).collect();
+        self.whole = (1 << SOURCE) - 1;
+        missing
+    }
+}
