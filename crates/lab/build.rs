@@ -7,18 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the code is which runs are made of.
-const ENGINE: [&str; 11] = [
+const ENGINE: [&str; 13] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
     "../proto/src",
     "../netem/src",
     "../sim/src",
+    "src/bound.rs",
     "src/scenario",
     "src/course.rs",
     "src/drive.rs",
     "src/measure.rs",
     "src/plan/carrier.rs",
+    "src/plan/kind.rs",
 ];
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -65,6 +65,7 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
         ClaimKind::Value => claimed.value(),
         ClaimKind::Ratio => claimed.ratio(),
         ClaimKind::Order => claimed.order(),
+        ClaimKind::Below => claimed.below(),
         ClaimKind::Flat => claimed.flat(),
         ClaimKind::Monotone => claimed.monotone(),
         ClaimKind::Equal => claimed.equal(),
@@ -116,18 +117,23 @@ impl Claimed<'_> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// The same over the other's.
-    fn ratios(&self) -> Option<Vec<(String, f64)>> {
+    /// The same, and the other's, as `of` joins them.
+    fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
         let other = self.claim.to.as_ref().unwrap_or(&self.claim.series);
         let other_flow = self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow());
-        let ratio = |cell: &Cell| {
+        let join = |cell: &Cell| {
             let own = self.middle(cell, self.metric, self.flow())?;
             let others = self.middle(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
-            // Of two which did nothing neither is ahead.
-            Some((name(&cell.point), if own == others { 1.0 } else { own / others }))
+            Some((name(&cell.point), of(own, others)))
         };
-        let ratios: Vec<_> = self.cells().map(ratio).collect::<Option<_>>()?;
-        (!ratios.is_empty()).then_some(ratios)
+        let joined: Vec<_> = self.cells().map(join).collect::<Option<_>>()?;
+        (!joined.is_empty()).then_some(joined)
+    }
+
+    /// The series's own over the other's.
+    fn ratios(&self) -> Option<Vec<(String, f64)>> {
+        // Of two which did nothing neither is ahead.
+        self.joined(|own, others| if own == others { 1.0 } else { own / others })
     }
 
     /// The claim is about the plan's own rates: those of its small form are as many times higher as they were brought down.
@@ -135,6 +141,9 @@ impl Claimed<'_> {
         let (low, high) = self.claim.within?;
         let grows_with_rates = label_and_unit(self.metric).1 == "Mbit/s";
         let scale = self.cells().next().map(|cell| cell.scale).filter(|_| grows_with_rates).unwrap_or(1.0);
+        if let Some(errors) = self.claim.standard_errors {
+            return self.share_of_messages((low, high), errors);
+        }
         let values: Vec<_> = self.values()?.into_iter().map(|(at, value)| (at, value / scale)).collect();
         let mut finding = self.all(&values, "", |value| (low..=high).contains(&value));
         if scale < 1.0 {
@@ -146,6 +155,26 @@ impl Claimed<'_> {
     fn ratio(&self) -> Option<Finding> {
         let (low, high) = self.claim.within?;
         Some(self.all(&self.ratios()?, "×", |ratio| (low..=high).contains(&ratio)))
+    }
+
+    /// A share of messages: its lower end is lower by `errors` standard errors of a share as low, of as many messages. What is
+    /// told is what did not come in time, of which three digits say more.
+    fn share_of_messages(&self, (low, high): (f64, f64), errors: f64) -> Option<Finding> {
+        let share = low / 100.0;
+        let least = |cell: &Cell| {
+            let flows = cell.measured.iter().flat_map(|run| &run.flows);
+            let count: u64 = flows.filter_map(|flow| flow.messages).map(|messages| messages.due).sum();
+            low - 100.0 * errors * (share * (1.0 - share) / count.max(1) as f64).sqrt()
+        };
+        let values = self.values()?.into_iter().zip(self.cells());
+        let judged = values.map(|((at, value), cell)| (at, 100.0 - value, (least(cell)..=high).contains(&value)));
+        Some(self.judged(judged.collect(), " % not in time"))
+    }
+
+    fn below(&self) -> Option<Finding> {
+        let (factor, plus) = (self.claim.factor.unwrap_or(1.0), self.claim.plus.unwrap_or(0.0));
+        let beyond = self.joined(|own, others| own - (factor * others + plus))?;
+        Some(self.all(&beyond, " beyond", |beyond| beyond <= 0.0))
     }
 
     fn order(&self) -> Option<Finding> {
@@ -187,9 +216,14 @@ impl Claimed<'_> {
 
     /// Whether it holds everywhere, or at as many points as the claim asks for; the numbers, those first where it does not.
     fn all(&self, values: &[(String, f64)], unit: &str, holds: impl Fn(f64) -> bool) -> Finding {
-        let failed: Vec<_> = values.iter().filter(|(_, value)| !holds(*value)).cloned().collect();
-        let held = values.len() - failed.len();
-        let measured = if failed.is_empty() { list(values, unit) } else { list(&failed, unit) };
+        self.judged(values.iter().map(|(at, value)| (at.clone(), *value, holds(*value))).collect(), unit)
+    }
+
+    /// The same of values with whether each holds.
+    fn judged(&self, values: Vec<(String, f64, bool)>, unit: &str) -> Finding {
+        let of = |holds: bool| values.iter().filter(move |one| one.2 == holds).map(|one| (one.0.clone(), one.1));
+        let (failed, held) = (of(false).collect::<Vec<_>>(), of(true).count());
+        let measured = if failed.is_empty() { list(&of(true).collect::<Vec<_>>(), unit) } else { list(&failed, unit) };
         match self.claim.share {
             None => Finding { holds: failed.is_empty(), measured },
             Some(share) => Finding {
@@ -260,9 +294,16 @@ pub(crate) fn describe(claim: &Claim) -> String {
     let (low, high) = claim.within.unwrap_or_default();
     let tolerance = 100.0 * claim.tolerance.unwrap_or(0.0);
     let test = match claim.kind {
-        ClaimKind::Value => format!("between {low} and {high}"),
+        ClaimKind::Value => {
+            let less = claim.standard_errors.map_or(String::new(), |errors| format!(" less {errors} standard errors"));
+            format!("between {low}{less} and {high}")
+        }
         ClaimKind::Ratio => format!("{low} to {high} times {other}"),
         ClaimKind::Order => format!("at least {} times {other}", claim.factor.unwrap_or(1.0)),
+        ClaimKind::Below => {
+            let plus = claim.plus.map_or(String::new(), |plus| format!(" and {plus}"));
+            format!("at most {} times {other}{plus}", claim.factor.unwrap_or(1.0))
+        }
         ClaimKind::Flat => format!("varies by {tolerance} % at most"),
         ClaimKind::Monotone if claim.falls => format!("falls (steps up to {tolerance} % are forgiven)"),
         ClaimKind::Monotone => format!("rises (steps down to {tolerance} % are forgiven)"),

@@ -5,7 +5,7 @@ mod settling;
 
 use self::histogram::Histogram;
 use self::settling::Settling;
-use crate::metrics::{FlowMeasured, LinkMeasured, Measured};
+use crate::metrics::{FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, Scenario};
 
 /// Links are looked at, and arrivals counted, this often, ns.
@@ -41,6 +41,42 @@ pub struct FlowBytes {
     pub delivered: u64,
     /// Bytes of IP packets which reached the receiver.
     pub received: u64,
+    /// Of a flow with messages.
+    pub messages: Option<MessageCounts>,
+}
+
+/// Messages of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageCounts {
+    /// Handed over.
+    pub handed_over: u64,
+    /// Those whose deadline is over.
+    pub due: u64,
+    /// Those of these which came in time.
+    pub in_time: u64,
+    /// Those which were complete too late.
+    pub late: u64,
+    /// Datagrams sent with messages, or with what repairs them.
+    pub datagrams: u64,
+    /// Bytes of IP packets which both ends sent.
+    pub ip_bytes: u64,
+}
+
+impl MessageCounts {
+    /// What of it came about since `warm`; `None` if no deadline was over.
+    fn since(&self, warm: &Self) -> Option<MessagesMeasured> {
+        let due = self.due - warm.due;
+        let share = |count: u64| count as f64 / due as f64;
+        let handed_over = (self.handed_over - warm.handed_over) as f64;
+        (due > 0 && handed_over > 0.0).then(|| MessagesMeasured {
+            due,
+            in_time: share(self.in_time - warm.in_time),
+            late: Some(share(self.late - warm.late)),
+            // What was sent for messages on their way is in both counts alike.
+            datagrams_each: Some((self.datagrams - warm.datagrams) as f64 / handed_over),
+            ip_bytes_each: Some((self.ip_bytes - warm.ip_bytes) as f64 / handed_over),
+        })
+    }
 }
 
 /// A flow at the end of a run. Times are from the start of the run, ns.
@@ -326,6 +362,7 @@ fn measured_flow(
         retransmissions: end.retransmissions,
         timeouts: end.timeouts,
         waste: end.waste,
+        messages: end.bytes.messages.and_then(|counts| counts.since(&from.messages.unwrap_or_default())),
         ..FlowMeasured::default()
     };
     if let Some(bytes) = bytes {

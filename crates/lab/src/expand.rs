@@ -247,8 +247,10 @@ fn scenario_at(source: &Source, base: &Plan, index: usize, point: &[(Axis, Value
     let scenario = resolve(&plan, carrier);
     let scenario =
         scenario.map_err(|message| source.error(base.topology.span().start, format!("\"{label}\"{at}: {message}")))?;
-    // Without its code, a plan with QUIC can still be read, and what was measured of it be shown. Running it is an error.
-    if cfg!(feature = "quic") || !scenario.flows.iter().any(|flow| flow.transport.kind.is_quic()) {
+    // The bound is computed, not built. Without its code, a plan with QUIC can still be read, and what was measured of it be
+    // shown. Running it is an error.
+    let has_code = cfg!(feature = "quic") || !scenario.flows.iter().any(|flow| flow.transport.kind.is_quic());
+    if has_code && !scenario.is_bound() {
         build(&scenario, &mut dfcp_sim::Simulation::new(0, dfcp_sim::Nobody))
             .map_err(|message| source.error(series_at, format!("\"{label}\"{at}: {message}")))?;
     }

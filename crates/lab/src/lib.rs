@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+mod bound;
 mod claims;
 pub mod course;
 mod docs;

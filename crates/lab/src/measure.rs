@@ -4,7 +4,8 @@ use dfcp_netem::{LinkConfig, Loss};
 use dfcp_sim::{End, LinkId, Observer, Packet, Simulation};
 use dfcp_time::Time;
 
-use crate::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
+use crate::bound::bound;
+use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, TICK_NS};
 use crate::drive::drive;
 use crate::metrics::Measured;
 use crate::scenario::{Built, ChangeSpec, Scenario, build, loss};
@@ -23,12 +24,15 @@ pub enum MeasureError {
     Failed(String),
 }
 
-/// Simulates `scenario` and measures it.
+/// Simulates `scenario` and measures it, or computes it if it is the bound of messages.
 ///
 /// # Errors
 /// When the scenario makes no sense.
 pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError> {
     let scenario = &scenario.drawn(seed);
+    if let Some(computed) = bound(scenario) {
+        return Ok(computed);
+    }
     let mut simulation = Simulation::new(seed, Watch::default());
     let built = build(scenario, &mut simulation).map_err(MeasureError::Impossible)?;
     simulation.observer_mut().begin(scenario);
@@ -74,8 +78,16 @@ fn rate_bps(link: &LinkConfig) -> u64 {
 }
 
 fn flow_bytes(simulation: &Simulation<Watch>, built: &Built, place: usize) -> FlowBytes {
-    let delivered = simulation.flow(built.flows[place]).delivered_bytes;
-    FlowBytes { delivered, received: simulation.observer().received_bytes[place] }
+    let (report, watch) = (simulation.flow(built.flows[place]), simulation.observer());
+    let messages = report.messages.map(|found| MessageCounts {
+        handed_over: found.handed_over,
+        due: found.due,
+        in_time: found.in_time,
+        late: found.late,
+        datagrams: found.datagrams,
+        ip_bytes: watch.sent_bytes[place],
+    });
+    FlowBytes { delivered: report.delivered_bytes, received: watch.received_bytes[place], messages }
 }
 
 fn flow_reading(simulation: &Simulation<Watch>, built: &Built, place: usize) -> FlowReading {
@@ -135,6 +147,8 @@ struct Watch {
     first_received: Vec<Option<Time>>,
     /// Bytes which came to each flow's receiver.
     received_bytes: Vec<u64>,
+    /// Bytes which both ends of each flow sent.
+    sent_bytes: Vec<u64>,
 }
 
 impl Watch {
@@ -142,6 +156,7 @@ impl Watch {
         self.first_sent = vec![None; scenario.flows.len()];
         self.first_received = vec![None; scenario.flows.len()];
         self.received_bytes = vec![0; scenario.flows.len()];
+        self.sent_bytes = vec![0; scenario.flows.len()];
     }
 }
 
@@ -157,6 +172,9 @@ fn note_first(times: &mut [Option<Time>], now: Time, packet: &Packet) {
 impl Observer for Watch {
     fn sent(&mut self, now: Time, packet: &Packet) {
         note_first(&mut self.first_sent, now, packet);
+        if let Some(bytes) = self.sent_bytes.get_mut(packet.flow as usize) {
+            *bytes += u64::from(packet.size_bytes);
+        }
     }
 
     fn delivered(&mut self, now: Time, packet: &Packet) {

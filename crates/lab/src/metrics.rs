@@ -71,8 +71,26 @@ pub struct FlowMeasured {
     pub timeouts: Option<u64>,
     /// Goodput in bins from time 0, bit/s.
     pub bins_bps: Vec<f64>,
+    /// What came of its messages, if it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesMeasured>,
     /// Why it ended early.
     pub failure: Option<String>,
+}
+
+/// Messages of a flow after the warm-up, or what the bound says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MessagesMeasured {
+    /// How many the shares are of: those whose deadline was over; none of the bound.
+    pub due: u64,
+    /// The share which came in time.
+    pub in_time: f64,
+    /// The share which was complete too late; what is neither was lost.
+    pub late: Option<f64>,
+    /// Datagrams sent for each; `None` of a bound which cannot be met.
+    pub datagrams_each: Option<f64>,
+    /// Bytes of IP packets which both ends sent for each.
+    pub ip_bytes_each: Option<f64>,
 }
 
 /// A bottleneck's share of it, in data's direction and after the warm-up.
@@ -105,7 +123,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 34] = [
+pub const METRICS: [(&str, &str); 39] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -144,12 +162,17 @@ pub const METRICS: [(&str, &str); 34] = [
     ("waste_percent", "data packets which arrived in vain, DFCP alone, %"),
     ("timeouts", "retransmission timeouts, TCP alone"),
     ("retransmissions", "retransmitted segments, TCP alone"),
+    ("in_time_percent", "messages which came before their deadline, %"),
+    ("late_percent", "messages which were complete up to a second after their deadline, %"),
+    ("datagrams_per_message", "datagrams sent for each message, repairs included; feedback is not"),
+    ("overhead_percent", "datagrams sent beyond one for each message, %"),
+    ("ip_bytes_per_message", "bytes of IP packets which both ends sent for each message, feedback included"),
     ("first_drop_s", "time of the first drop at the first bottleneck, s"),
     ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
 ];
 
 /// Those which every flow has of its own.
-const OF_FLOWS: [&str; 12] = [
+const OF_FLOWS: [&str; 17] = [
     "goodput_mbps",
     "wire_mbps",
     "share_percent",
@@ -162,6 +185,11 @@ const OF_FLOWS: [&str; 12] = [
     "waste_percent",
     "timeouts",
     "retransmissions",
+    "in_time_percent",
+    "late_percent",
+    "datagrams_per_message",
+    "overhead_percent",
+    "ip_bytes_per_message",
 ];
 
 /// Whether there is a metric of this name.
@@ -214,6 +242,19 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some((low + high) / 2.0)
+}
+
+impl MessagesMeasured {
+    fn value(&self, name: &str) -> Option<f64> {
+        match name {
+            "in_time_percent" => Some(100.0 * self.in_time),
+            "late_percent" => self.late.map(|share| 100.0 * share),
+            "datagrams_per_message" => self.datagrams_each,
+            "overhead_percent" => self.datagrams_each.map(|each| 100.0 * (each - 1.0)),
+            "ip_bytes_per_message" => self.ip_bytes_each,
+            _ => None,
+        }
+    }
 }
 
 impl Measured {
@@ -285,7 +326,7 @@ impl Measured {
             "waste_percent" => flow.waste.map(|waste| 100.0 * waste),
             "timeouts" => flow.timeouts.map(|timeouts| timeouts as f64),
             "retransmissions" => flow.retransmissions.map(|segments| segments as f64),
-            _ => None,
+            _ => flow.messages.as_ref()?.value(name),
         }
     }
 
@@ -348,6 +389,13 @@ mod tests {
             timeouts: Some(2),
             bins_bps: vec![1e6, 4e6, 6e6],
             longest_gap_ms: Some(3.0),
+            messages: Some(MessagesMeasured {
+                due: 1_000,
+                in_time: 0.995,
+                late: Some(0.001),
+                datagrams_each: Some(1.25),
+                ip_bytes_each: Some(1_500.0),
+            }),
             ..FlowMeasured::default()
         };
         let link =
@@ -373,6 +421,8 @@ mod tests {
         assert_eq!(measured.value("normalised_percent", None, 0.0), Some(50.0));
         assert_eq!(measured.value("possible_percent", None, 0.0), Some(80.0));
         assert_eq!(measured.value("start_dropped_percent", None, 0.0), Some(25.0));
+        assert_eq!(measured.value("in_time_percent", Some(0), 0.0), Some(99.5));
+        assert_eq!(measured.value("overhead_percent", Some(1), 0.0), Some(25.0));
         assert_eq!(measured.value("nonsense", None, 0.0), None);
     }
 }

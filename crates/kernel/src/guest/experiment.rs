@@ -135,7 +135,7 @@ impl<'run> Run<'run> {
         let mut all = Vec::with_capacity(self.flows.len());
         for flow in 0..self.flows.len() {
             let received = self.received_bytes(flow)?;
-            all.push(FlowBytes { delivered: self.flows[flow].delivered_bytes(), received });
+            all.push(FlowBytes { delivered: self.flows[flow].delivered_bytes(), received, messages: None });
         }
         Ok(all)
     }

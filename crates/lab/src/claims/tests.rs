@@ -56,6 +56,16 @@ fn every_kind_of_claim_is_judged_by_its_numbers() {
         ),
         ("kind = \"order\"\nseries = \"A\"\nto = \"B\"", Differs, "0.909× at loss 0"),
         (
+            "kind = \"below\"\nseries = \"A\"\nto = \"B\"\nfactor = 2\nplus = 0.3\nat = { loss = 0.1 }",
+            Reproduced,
+            "-0.1 beyond at loss 0.1",
+        ),
+        (
+            "kind = \"below\"\nseries = \"A\"\nto = \"B\"\nat = { loss = { max = 0.1 } }",
+            Differs,
+            "4.20 beyond at loss 0.1",
+        ),
+        (
             "kind = \"value\"\nseries = \"A\"\nat = { loss = { max = 0.2 } }\nwithin = [8, 9]\nshare = 0.6",
             Reproduced,
             "at 2 of 3 points; 10.0 at loss 0",
@@ -126,4 +136,24 @@ fn claims_are_held_against_the_median_where_the_plan_says_so() {
     assert_eq!(verdict("mean").verdict, Verdict::Differs);
     let by_median = verdict("median");
     assert_eq!((by_median.verdict, by_median.measured.as_str()), (Verdict::Reproduced, "10.0"));
+}
+
+#[test]
+fn a_share_of_messages_may_miss_its_bound_by_chance_and_the_less_the_more_there_are() {
+    let verdict = |due: u64, in_time: f64| {
+        let messages = Some(crate::metrics::MessagesMeasured { due, in_time, ..Default::default() });
+        let run =
+            || Measured { flows: vec![FlowMeasured { messages, ..FlowMeasured::default() }], ..Measured::default() };
+        let point = vec![("loss".to_owned(), Level::Number(0.0))];
+        let cell = Cell { series: "A".to_owned(), point, warm_up_s: 0.0, scale: 1.0, measured: vec![run(), run()] };
+        let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+             [[sweep]]\nparameter = \"loss\"\nvalues = [0]\n[metrics]\nplot = [\"in_time_percent\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\n\
+             tag = \"D\"\nkind = \"value\"\nseries = \"A\"\nwithin = [99, 100]\nstandard_errors = 2\n";
+        let judged = judge(&Source::parse("t.toml", text).unwrap().plan, &Table { cells: vec![cell] }).remove(0);
+        (judged.verdict, judged.measured)
+    };
+    // Of ten thousand 1 % is a hundred, give or take ten.
+    assert_eq!(verdict(5_000, 0.9881), (Verdict::Reproduced, "1.19 % not in time at loss 0".to_owned()));
+    assert_eq!(verdict(5_000, 0.9879).0, Verdict::Differs);
+    assert_eq!(verdict(50_000, 0.9881).0, Verdict::Differs);
 }

@@ -73,6 +73,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("A18a.toml", include_str!("../../../../lab/plans/A18a.toml")),
     ("A18b.toml", include_str!("../../../../lab/plans/A18b.toml")),
     ("A18c.toml", include_str!("../../../../lab/plans/A18c.toml")),
+    ("M1.toml", include_str!("../../../../lab/plans/M1.toml")),
 ];
 
 /// The project's own plans, in the order of the report.

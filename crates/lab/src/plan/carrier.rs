@@ -5,42 +5,13 @@ use std::fmt;
 use std::time::Duration;
 
 use dfcp_proto::{ClassicSettings, Config, Content, Parameter, Policy, Rate, Schedule};
+use dfcp_sim::messages::{MODEL_HEADER_BYTES, Messages, ModelConfig, Recovery};
 use dfcp_sim::tcp::{self, Congestion};
 use dfcp_sim::{DfcpConfig, QuicConfig, QuicCongestion, Transport};
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The transports which a plan can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// DFCP as the documents describe it.
-    Classic,
-    /// DFCP's default profile, unsealed.
-    Modern,
-    /// CUBIC of Linux 6.12.
-    Cubic,
-    /// CUBIC of Linux 2.6.26, with its socket buffers.
-    #[serde(rename = "cubic-2008")]
-    Cubic2008,
-    /// Reno with selective acknowledgements, as Linux 6.12 has it.
-    Newreno,
-    /// NewReno of Linux 2.6.26, with its socket buffers.
-    #[serde(rename = "newreno-2008")]
-    Newreno2008,
-    /// BBR version 1.
-    Bbr,
-    /// Reno without selective acknowledgements.
-    Reno,
-    /// Tahoe.
-    Tahoe,
-    /// QUIC (quinn) with CUBIC.
-    QuicCubic,
-    /// QUIC with NewReno.
-    QuicNewreno,
-    /// QUIC with BBR version 1.
-    QuicBbr,
-}
+use super::kind::Kind;
 
 /// How fast a DFCP sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -302,28 +273,10 @@ fn optimal_segments(loss: f64) -> f64 {
 /// IP header below a classic segment, which the documents carry in IP itself.
 const IPV4_HEADER_BYTES: u32 = 20;
 
-impl Kind {
-    /// Whether it is DFCP, in either profile.
-    #[must_use]
-    pub fn is_dfcp(self) -> bool {
-        matches!(self, Self::Classic | Self::Modern)
-    }
-
-    /// Whether it is QUIC.
-    #[must_use]
-    pub fn is_quic(self) -> bool {
-        matches!(self, Self::QuicCubic | Self::QuicNewreno | Self::QuicBbr)
-    }
-
-    /// Whether it is a model of TCP.
-    #[must_use]
-    pub fn is_tcp(self) -> bool {
-        !self.is_dfcp() && !self.is_quic()
-    }
-
-    /// Names of the options which mean nothing to it, of those which `carrier` gives.
-    fn foreign(carrier: &Carrier) -> Option<&'static str> {
-        let kind = carrier.kind;
+impl Carrier {
+    /// The name of an option which is given, and means nothing to this transport.
+    fn foreign(&self) -> Option<&'static str> {
+        let (carrier, kind) = (self, self.kind);
         let dfcp = [
             ("window_blocks", carrier.window_blocks.is_some()),
             ("rate", carrier.rate.is_some()),
@@ -335,32 +288,59 @@ impl Kind {
             ("initial_ssthresh_segments", carrier.initial_ssthresh_segments.is_some()),
             ("initial_window_segments", carrier.initial_window_segments.is_some()),
         ];
-        let classic = ("redundancy", carrier.redundancy.is_some() && kind != Self::Classic);
-        let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Self::Classic);
+        let classic = ("redundancy", carrier.redundancy.is_some() && kind != Kind::Classic);
+        let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Kind::Classic);
         let not_dfcp = dfcp.iter().filter(|_| !kind.is_dfcp());
         let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
         not_dfcp.chain(not_tcp).chain([&classic, &parameters]).find(|(_, is_given)| *is_given).map(|(name, _)| *name)
     }
-}
 
-impl Carrier {
     /// What the simulator is told. `share_bps` is what [`Pace::Share`] means, and `loss` the flow's share of packets lost on
     /// its way.
     ///
     /// # Errors
     /// One sentence about an option which the transport does not have, or which is out of its range.
     pub fn transport(&self, share_bps: u64, loss: f64) -> Result<Transport, String> {
-        if let Some(name) = Kind::foreign(self) {
-            return Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()));
-        }
+        self.check_options()?;
         self.check_built(cfg!(feature = "quic"))?;
         match self.kind {
+            kind if kind.is_of_messages() => {
+                let name = self.name();
+                Err(format!(
+                    "the transport {name:?} has nothing but messages; add [flows.messages] below its [[flows]]"
+                ))
+            }
             kind if kind.is_dfcp() => self.dfcp(share_bps, loss),
             Kind::QuicCubic => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Cubic))),
             Kind::QuicNewreno => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::NewReno))),
             Kind::QuicBbr => Ok(Transport::Quic(QuicConfig::new(QuicCongestion::Bbr))),
             _ => self.tcp(),
         }
+    }
+
+    /// Whether all options which are given mean something to this transport.
+    pub(crate) fn check_options(&self) -> Result<(), String> {
+        let Some(name) = self.foreign() else { return Ok(()) };
+        Err(format!("the transport {:?} has no option `{name}`; remove it", self.name()))
+    }
+
+    /// The same of a model of messages.
+    ///
+    /// # Errors
+    /// One sentence: it has no such option, or is no such model.
+    pub fn model(&self, messages: Messages) -> Result<Transport, String> {
+        self.check_options()?;
+        let recovery = match self.kind {
+            Kind::Fec2010 => Recovery::Fec,
+            Kind::Arq => Recovery::Arq,
+            _ => {
+                return Err(format!(
+                    "the transport {:?} is no model of messages; choose fec-20-10 or arq",
+                    self.name()
+                ));
+            }
+        };
+        Ok(Transport::Model(ModelConfig { messages, recovery }))
     }
 
     /// Whether this program has the code of the transport, `has_quic` or not.
@@ -377,20 +357,7 @@ impl Carrier {
     /// As plans write it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Classic => "classic",
-            Kind::Modern => "modern",
-            Kind::Cubic => "cubic",
-            Kind::Cubic2008 => "cubic-2008",
-            Kind::Newreno => "newreno",
-            Kind::Newreno2008 => "newreno-2008",
-            Kind::Bbr => "bbr",
-            Kind::Reno => "reno",
-            Kind::Tahoe => "tahoe",
-            Kind::QuicCubic => "quic-cubic",
-            Kind::QuicNewreno => "quic-newreno",
-            Kind::QuicBbr => "quic-bbr",
-        }
+        self.kind.name()
     }
 
     /// The share of a full data packet which is application data: what remains of a link's rate at best.
@@ -404,6 +371,8 @@ impl Carrier {
             Kind::Modern => symbol / (symbol + 56.0),
             // 1452 bytes of UDP payload less short header, packet number, tag and the head of one STREAM frame.
             kind if kind.is_quic() => 1417.0 / 1480.0,
+            // SRT's usual message: seven packets of an MPEG transport stream.
+            kind if kind.is_of_messages() => 1316.0 / (1316.0 + f64::from(MODEL_HEADER_BYTES)),
             _ => 1448.0 / 1500.0,
         }
     }

@@ -116,16 +116,31 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if claim.share.is_some_and(|share| !(0.0..=1.0).contains(&share) || !has_points) {
         return Err("`share` lies between 0 and 1, and means nothing to flat and monotone".to_owned());
     }
+    let is_share = claim.kind == ClaimKind::Value && metric_of(source, claim) == "in_time_percent";
+    if claim.standard_errors.is_some_and(|errors| !(0.0..=10.0).contains(&errors) || !is_share) {
+        return Err("`standard_errors` lie between 0 and 10, and belong to a value of in_time_percent".to_owned());
+    }
+    if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
+        return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());
+    }
     let needs = match claim.kind {
         ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
         ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
             "`within = [low, high]`, and `to` or `to_flow`"
         }
-        ClaimKind::Order if claim.to.is_none() && claim.to_flow.is_none() => "`to`, another series, or `to_flow`",
+        ClaimKind::Order | ClaimKind::Below if claim.to.is_none() && claim.to_flow.is_none() => {
+            "`to`, another series, or `to_flow`"
+        }
         ClaimKind::Flat | ClaimKind::Equal if claim.tolerance.is_none() => "`tolerance`",
         _ => return Ok(()),
     };
     Err(format!("a claim of this kind needs {needs}"))
+}
+
+/// What a claim is about.
+fn metric_of<'plan>(source: &'plan Source, claim: &'plan Claim) -> &'plan str {
+    let first = source.plan.metrics.plot.first().map(Spanned::get_ref);
+    claim.metric.as_ref().or(first).map_or("", String::as_str)
 }
 
 /// Whether `at`, of a claim or a series, names values of swept parameters.

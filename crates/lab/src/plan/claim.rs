@@ -20,7 +20,7 @@ pub struct Claim {
     pub kind: ClaimKind,
     /// The series it is about.
     pub series: String,
-    /// Another series, for `ratio` and `order`.
+    /// Another series, for `ratio`, `order` and `below`.
     pub to: Option<String>,
     /// Where: for each swept parameter a value, a list, or a range. Absent: everywhere.
     #[serde(default)]
@@ -29,16 +29,20 @@ pub struct Claim {
     pub metric: Option<String>,
     /// Which flow, counted from 1; absent: the mean over all.
     pub flow: Option<usize>,
-    /// `ratio` and `order`: which flow of `to`; absent: the same.
+    /// `ratio`, `order` and `below`: which flow of `to`; absent: the same.
     pub to_flow: Option<usize>,
     /// `value` and `ratio`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
-    /// `order`: the series is at least this many times the other. Default 1.
+    /// `order`: the series is at least this many times the other; `below`: at most. Default 1.
     pub factor: Option<f64>,
+    /// `below`: and so much more is forgiven. Default 0.
+    pub plus: Option<f64>,
+    /// `value` of `in_time_percent`: the lower end is lower by so many standard errors of a share of as many messages as there were.
+    pub standard_errors: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
     /// the flows at most.
     pub tolerance: Option<f64>,
-    /// `value`, `ratio`, `order` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
+    /// `value`, `ratio`, `order`, `below` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
     pub share: Option<f64>,
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
@@ -68,6 +72,8 @@ pub enum ClaimKind {
     Ratio,
     /// A metric of `series` is at least `factor` times the same of `to`.
     Order,
+    /// A metric of `series` is at most `factor` times the same of `to`, and `plus`.
+    Below,
     /// A metric hardly changes over the sweep.
     Flat,
     /// A metric rises (or falls) along the sweep.

@@ -4,6 +4,8 @@ mod builtin;
 mod carrier;
 mod check;
 mod claim;
+mod kind;
+mod messages;
 mod model;
 mod parameter;
 mod run;
@@ -12,8 +14,10 @@ use std::fs;
 use std::path::Path;
 
 pub use self::builtin::builtin;
-pub use self::carrier::{Carrier, Kind, Pace, Redundancy};
+pub use self::carrier::{Carrier, Pace, Redundancy};
 pub use self::claim::{Claim, ClaimKind, Range, Tag, Where};
+pub use self::kind::Kind;
+pub use self::messages::MessagesTable;
 pub use self::model::{
     Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Metrics, Over, Plan, Random,
     Scale, Series, Shape, Topology, Walk,

@@ -7,6 +7,7 @@ use toml::Spanned;
 
 use super::carrier::Carrier;
 use super::claim::{Claim, Where};
+use super::messages::MessagesTable;
 use super::run::{Agreement, RunTable, Shorter, Spread};
 use crate::report::OURS;
 
@@ -264,6 +265,8 @@ pub struct Flows {
     /// What their ends do that others do not.
     #[serde(default)]
     pub ends: Ends,
+    /// Messages which are sent instead of a stream, or beside it.
+    pub messages: Option<MessagesTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
     /// Of a graph: the sender's node.
@@ -330,6 +333,7 @@ impl Default for Flows {
             stays_s: None,
             is_back: false,
             ends: Ends::default(),
+            messages: None,
             over: None,
             from: None,
             to: None,

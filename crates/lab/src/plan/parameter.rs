@@ -4,11 +4,12 @@ use dfcp_proto::Parameter;
 use toml::{Spanned, Value};
 
 use super::carrier::{Carrier, Pace, Redundancy};
+use super::messages::MessagesTable;
 use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 34] = [
+pub const PARAMETERS: [(&str, &str); 38] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -34,6 +35,10 @@ pub const PARAMETERS: [(&str, &str); 34] = [
     ("clock_ppm", "by how many millionths the receiver's clock is faster than it should be"),
     ("receive_batch_ms", "time between batches in which packets arrive at the receiver, ms"),
     ("lie", "what the receiver lies about: arrivals or losses"),
+    ("message_bytes", "bytes of each message"),
+    ("message_every_ms", "from one message to the next, ms"),
+    ("deadline_ms", "from handing a message over until it is worth nothing, ms"),
+    ("target_percent", "how many messages DFCP is to deliver in time, %"),
     ("redundancy", "classic's redundancy in open loop"),
     ("window_blocks", "DFCP's window, blocks"),
     ("rate", "DFCP's rate: Mbit/s, line or share"),
@@ -101,6 +106,9 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
             let mut flows = plan.flows.iter_mut().map(Spanned::get_mut).filter(is_dfcp);
             return flows.try_for_each(|flows| set_of_ends(&mut flows.ends, name, value));
         }
+        "message_bytes" | "message_every_ms" | "deadline_ms" | "target_percent" => {
+            return set_of_messages(plan, name, value);
+        }
         "duration_s" => plan.run.duration_s = number(name, value)?,
         "warm_up_s" => plan.run.warm_up_s = number(name, value)?,
         _ => return set_option(plan, name, value),
@@ -159,6 +167,25 @@ fn set_of_ends(ends: &mut Ends, name: &str, value: &Value) -> Result<(), String>
         }
         "receive_batch_ms" => ends.receive_batch_ms = Some(number(name, value)?),
         _ => return Err(unknown(name)),
+    }
+    Ok(())
+}
+
+/// Those of all flows which have messages.
+fn set_of_messages(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
+    let all = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().messages.as_mut());
+    let all: Vec<&mut MessagesTable> = all.collect();
+    if all.is_empty() {
+        return Err(format!("`{name}` is of messages, but no flows have any; add [flows.messages] below [[flows]]"));
+    }
+    for messages in all {
+        match name {
+            "message_bytes" => messages.bytes = whole(name, value)?,
+            "message_every_ms" => messages.every_ms = number(name, value)?,
+            "deadline_ms" => messages.deadline_ms = number(name, value)?,
+            "target_percent" => messages.target_percent = number(name, value)?,
+            _ => return Err(unknown(name)),
+        }
     }
     Ok(())
 }

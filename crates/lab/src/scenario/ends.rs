@@ -31,6 +31,10 @@ impl FlowSpec {
     /// # Errors
     /// One sentence about an option which makes no sense.
     pub(super) fn carried_by(&self) -> Result<Transport, String> {
+        let messages = self.messages.map(|messages| messages.to_sim());
+        if let Some(messages) = messages.filter(|_| self.transport.kind.is_of_messages()) {
+            return self.transport.model(messages);
+        }
         let transport = self.transport.transport(self.share_bps, self.loss)?;
         let Transport::Dfcp(config) = transport else { return Ok(transport) };
         let DfcpConfig { sender, mut receiver, .. } = *config;
@@ -38,6 +42,8 @@ impl FlowSpec {
             receiver = receiver.with_receive_memory_bytes(kib.saturating_mul(1024));
             receiver.validate().map_err(|error| format!("receive_memory_kib: {error}"))?;
         }
-        Ok(Transport::Dfcp(Box::new(DfcpConfig { sender, receiver, behaviour: behaviour(&self.ends), messages: None })))
+        let config = DfcpConfig { sender, receiver, behaviour: behaviour(&self.ends), messages: None };
+        let config = messages.into_iter().fold(config, DfcpConfig::with_messages);
+        Ok(Transport::Dfcp(Box::new(config)))
     }
 }

@@ -5,6 +5,7 @@ mod build;
 mod drawn;
 mod ends;
 mod layout;
+mod messages;
 mod random;
 mod resolve;
 mod scale;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::build::{Built, build};
 pub use self::layout::{Layout, loss};
+pub use self::messages::MessageSpec;
 pub use self::resolve::resolve;
 use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
@@ -96,6 +98,9 @@ pub struct FlowSpec {
     /// What its ends do that others do not.
     #[serde(skip_serializing_if = "is_default", default)]
     pub ends: Ends,
+    /// Messages which are sent instead of a stream, or beside it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub messages: Option<MessageSpec>,
     /// What `share` means for it, bit/s.
     pub share_bps: u64,
     /// Share of its packets lost on its way, for what `optimal` means.

@@ -1,5 +1,6 @@
 //! From a plan, all of whose parameters are set, to a scenario.
 
+use super::messages::messages;
 use super::random::draw;
 use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
 use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
@@ -64,6 +65,7 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
     share(&mut scenario);
     add_changes(&mut scenario, plan, topology)?;
     add_walks(&mut scenario, plan)?;
+    scenario.check_bound()?;
     let rtts = not_negative("warm_up_rtts", plan.run.warm_up_rtts, 1e6)?;
     scenario.warm_up_ns = scenario.warm_up_ns.max((rtts * scenario.longest_rtt_ns() as f64) as u64);
     if scenario.warm_up_ns >= scenario.duration_ns {
@@ -138,11 +140,11 @@ fn impairments(all: Impairments) -> Result<Impairments, String> {
     Ok(all)
 }
 
-fn ns(s: f64) -> u64 {
+pub(super) fn ns(s: f64) -> u64 {
     (s * 1e9).round() as u64
 }
 
-fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
+pub(super) fn positive(name: &str, value: f64, max: f64) -> Result<f64, String> {
     // Written so that NaN is refused.
     if value > 0.0 && value <= max {
         Ok(value)
@@ -273,6 +275,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     }
     let carrier = group.transport.as_ref().unwrap_or(series);
     check_ends(group.ends, carrier)?;
+    let messages = messages(group, carrier)?;
     for index in 0..group.count {
         scenario.flows.push(FlowSpec {
             transport: carrier.clone(),
@@ -285,6 +288,7 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
             over,
             is_back: group.is_back,
             ends: group.ends,
+            messages,
             share_bps: 0,
             loss: 0.0,
         });

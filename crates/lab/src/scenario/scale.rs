@@ -41,6 +41,9 @@ impl FlowSpec {
         self.ends.receive_memory_kib = self.ends.receive_memory_kib.map(|kib| rate(kib).max(1));
         self.bytes = self.bytes.map(|bytes| rate(bytes).max(1));
         self.jitter_ns = (self.jitter_ns as f64 / factor).round() as u64;
+        if let Some(messages) = &mut self.messages {
+            messages.every_ns = (messages.every_ns as f64 / factor).round() as u64;
+        }
         let transport = &mut self.transport;
         transport.window_blocks = transport.window_blocks.map(|blocks| (rate(u64::from(blocks)) as u32).max(1));
         // A window of less than a few segments is another transport.

@@ -97,7 +97,7 @@ impl Told {
     /// What is known of the flow; the host of its receiver got `received_bytes` of IP packets.
     pub(super) fn reading(&self, received_bytes: u64) -> FlowReading {
         FlowReading {
-            bytes: FlowBytes { delivered: self.delivered_bytes.get(), received: received_bytes },
+            bytes: FlowBytes { delivered: self.delivered_bytes.get(), received: received_bytes, messages: None },
             started_ns: self.started_ns.get(),
             first_sent_ns: self.first_sent_ns.get(),
             first_received_ns: self.first_received_ns.get(),

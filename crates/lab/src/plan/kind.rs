@@ -1,0 +1,90 @@
+//! The transports which plans can name.
+
+use serde::{Deserialize, Serialize};
+
+/// The transports which a plan can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// DFCP as the documents describe it.
+    Classic,
+    /// DFCP's default profile, unsealed.
+    Modern,
+    /// CUBIC of Linux 6.12.
+    Cubic,
+    /// CUBIC of Linux 2.6.26, with its socket buffers.
+    #[serde(rename = "cubic-2008")]
+    Cubic2008,
+    /// Reno with selective acknowledgements, as Linux 6.12 has it.
+    Newreno,
+    /// NewReno of Linux 2.6.26, with its socket buffers.
+    #[serde(rename = "newreno-2008")]
+    Newreno2008,
+    /// BBR version 1.
+    Bbr,
+    /// Reno without selective acknowledgements.
+    Reno,
+    /// Tahoe.
+    Tahoe,
+    /// QUIC (quinn) with CUBIC.
+    QuicCubic,
+    /// QUIC with NewReno.
+    QuicNewreno,
+    /// QUIC with BBR version 1.
+    QuicBbr,
+    /// Messages with fixed FEC: 10 repair datagrams after every 20.
+    #[serde(rename = "fec-20-10")]
+    Fec2010,
+    /// Messages with ARQ alone, as SRT has it.
+    Arq,
+    /// No transport: the fewest datagrams for each message with which any could do, as computed.
+    MessageBound,
+}
+
+impl Kind {
+    /// Whether it is DFCP, in either profile.
+    #[must_use]
+    pub fn is_dfcp(self) -> bool {
+        matches!(self, Self::Classic | Self::Modern)
+    }
+
+    /// Whether it is QUIC.
+    #[must_use]
+    pub fn is_quic(self) -> bool {
+        matches!(self, Self::QuicCubic | Self::QuicNewreno | Self::QuicBbr)
+    }
+
+    /// Whether it is a model of TCP.
+    #[must_use]
+    pub fn is_tcp(self) -> bool {
+        !self.is_dfcp() && !self.is_quic() && !self.is_of_messages()
+    }
+
+    /// Whether it has nothing but messages: a model, or the bound.
+    #[must_use]
+    pub fn is_of_messages(self) -> bool {
+        matches!(self, Self::Fec2010 | Self::Arq | Self::MessageBound)
+    }
+
+    /// As plans write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Modern => "modern",
+            Self::Cubic => "cubic",
+            Self::Cubic2008 => "cubic-2008",
+            Self::Newreno => "newreno",
+            Self::Newreno2008 => "newreno-2008",
+            Self::Bbr => "bbr",
+            Self::Reno => "reno",
+            Self::Tahoe => "tahoe",
+            Self::QuicCubic => "quic-cubic",
+            Self::QuicNewreno => "quic-newreno",
+            Self::QuicBbr => "quic-bbr",
+            Self::Fec2010 => "fec-20-10",
+            Self::Arq => "arq",
+            Self::MessageBound => "message-bound",
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `[flows.messages]`: what an application hands over instead of a stream, or beside it.
+
+use serde::Deserialize;
+
+/// Messages which are handed over at regular intervals.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessagesTable {
+    /// Bytes of each.
+    pub bytes: u32,
+    /// From one to the next.
+    pub every_ms: f64,
+    /// From handing over until a message is worth nothing.
+    pub deadline_ms: f64,
+    /// How many shall come in time; DFCP alone takes it as an order. Default 99.9.
+    #[serde(default = "target_percent")]
+    pub target_percent: f64,
+    /// Whether a stream is written to without end, beside them; DFCP alone.
+    #[serde(default)]
+    pub beside_stream: bool,
+}
+
+fn target_percent() -> f64 {
+    99.9
+}
