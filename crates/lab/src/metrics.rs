@@ -123,7 +123,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 39] = [
+pub const METRICS: [(&str, &str); 40] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -163,6 +163,7 @@ pub const METRICS: [(&str, &str); 39] = [
     ("timeouts", "retransmission timeouts, TCP alone"),
     ("retransmissions", "retransmitted segments, TCP alone"),
     ("in_time_percent", "messages which came before their deadline, %"),
+    ("missed_percent", "messages which did not come before their deadline, %"),
     ("late_percent", "messages which were complete up to a second after their deadline, %"),
     ("datagrams_per_message", "datagrams sent for each message, repairs included; feedback is not"),
     ("overhead_percent", "datagrams sent beyond one for each message, %"),
@@ -172,7 +173,7 @@ pub const METRICS: [(&str, &str); 39] = [
 ];
 
 /// Those which every flow has of its own.
-const OF_FLOWS: [&str; 17] = [
+const OF_FLOWS: [&str; 18] = [
     "goodput_mbps",
     "wire_mbps",
     "share_percent",
@@ -186,6 +187,7 @@ const OF_FLOWS: [&str; 17] = [
     "timeouts",
     "retransmissions",
     "in_time_percent",
+    "missed_percent",
     "late_percent",
     "datagrams_per_message",
     "overhead_percent",
@@ -248,6 +250,7 @@ impl MessagesMeasured {
     fn value(&self, name: &str) -> Option<f64> {
         match name {
             "in_time_percent" => Some(100.0 * self.in_time),
+            "missed_percent" => Some(100.0 * (1.0 - self.in_time)),
             "late_percent" => self.late.map(|share| 100.0 * share),
             "datagrams_per_message" => self.datagrams_each,
             "overhead_percent" => self.datagrams_each.map(|each| 100.0 * (each - 1.0)),

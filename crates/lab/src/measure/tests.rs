@@ -177,3 +177,53 @@ fn a_flow_is_measured_while_it_is_there() {
         assert!(found.flows[1].bins_bps[4..].iter().all(|&bps| bps == 0.0));
     }
 }
+
+/// One run of each series, over 20 Mbit/s and 50 ms.
+fn messages(topology: &str) -> Vec<(String, crate::metrics::MessagesMeasured)> {
+    let series = [("DFCP", "modern"), ("FEC", "fec-20-10"), ("ARQ", "arq"), ("Bound", "message-bound")];
+    let series = series.map(|(label, name)| format!("[[series]]\nlabel = \"{label}\"\ntransport = \"{name}\"\n"));
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 12\nwarm_up_s = 2\nseeds = 1\n\
+         [topology]\nrate_mbps = 20\nrtt_ms = 50\n{topology}\n[[flows]]\nmessages = {{ bytes = 1000, every_ms = 4, deadline_ms = 120 }}\n\
+         {}[metrics]\nplot = [\"in_time_percent\"]\n",
+        series.concat()
+    );
+    let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+    let one = |run: &Run| measure(&run.scenario, run.seed).unwrap().flows[0].messages.unwrap();
+    runs.iter().map(|run| (run.series.clone(), one(run))).collect()
+}
+
+#[test]
+fn without_loss_messages_cost_what_is_sent_in_advance() {
+    for (series, found) in messages("") {
+        let each = found.datagrams_each.unwrap();
+        let (in_time, least, most) = match series.as_str() {
+            "DFCP" => (1.0, 1.0, 1.05),
+            "FEC" => (1.0, 1.498, 1.502),
+            "ARQ" => (1.0, 1.0, 1.0),
+            // One in a thousand need not be sent.
+            _ => (0.999, 0.999, 0.999),
+        };
+        assert!((found.in_time - in_time).abs() < 1e-9, "{series}: {found:?}");
+        assert!((least - 1e-9..=most + 1e-9).contains(&each), "{series}: {found:?}");
+        if series == "Bound" {
+            assert_eq!((found.due, found.late, found.ip_bytes_each), (0, None, None));
+        } else {
+            assert!((2_499..=2_501).contains(&found.due) && found.late == Some(0.0), "{series}: {found:?}");
+            assert!(found.ip_bytes_each.unwrap() >= 1_044.0 * least, "{series}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn with_loss_each_does_what_it_can() {
+    let found = messages("loss = 0.1");
+    let of = |label: &str| found.iter().find(|(series, _)| series == label).unwrap().1;
+    let (dfcp, fec, arq, bound) = (of("DFCP"), of("FEC"), of("ARQ"), of("Bound"));
+    assert!(dfcp.in_time > 0.995 && dfcp.datagrams_each < fec.datagrams_each, "{dfcp:?}");
+    assert!(dfcp.datagrams_each > bound.datagrams_each && bound.in_time < 0.9991, "{bound:?}");
+    // There is time for one repeat, which is lost as often.
+    assert!((0.985..0.995).contains(&arq.in_time) && (1.08..1.12).contains(&arq.datagrams_each.unwrap()), "{arq:?}");
+    assert!(arq.ip_bytes_each.unwrap() > 1_044.0 * arq.datagrams_each.unwrap(), "what is asked for counts: {arq:?}");
+    assert!(fec.in_time > 0.99, "{fec:?}");
+}

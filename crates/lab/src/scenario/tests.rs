@@ -21,6 +21,69 @@ fn buffers_in_bandwidth_delay_products_follow_the_longest_round_trip() {
     assert_eq!(found.flows[0].share_bps, 50_000_000);
 }
 
+/// Why a flow of a transport with these lines is refused; empty if it is not.
+fn complaint_of_messages(transport: &str, flows: &str, topology: &str) -> String {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nduration_s = 5\nwarm_up_s = 1\n[topology]\n{topology}\n\
+         [[flows]]\n{flows}\n[[series]]\nlabel = \"A\"\ntransport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
+    );
+    Source::parse("t.toml", &text).map_or_else(|error| error.message, |_| String::new())
+}
+
+#[test]
+fn messages_which_make_no_sense_are_refused_with_what_to_do() {
+    let right = "messages = { bytes = 1316, every_ms = 4, deadline_ms = 85 }";
+    for transport in ["\"modern\"", "\"fec-20-10\"", "\"arq\"", "\"message-bound\""] {
+        assert_eq!(complaint_of_messages(transport, right, ""), "", "{transport}");
+        for (from, to, part) in [
+            ("bytes = 1316", "bytes = 7", "messages have 7 bytes, but here they have 8 to "),
+            ("every_ms = 4", "every_ms = nan", "every_ms is NaN, but lies between 0 and"),
+            ("every_ms = 4", "every_ms = 0.001", "but 10 µs to 1000 s are possible"),
+            ("deadline_ms = 85", "deadline_ms = -1", "deadline_ms is -1, but lies between 0 and"),
+            ("deadline_ms = 85", "deadline_ms = 1e5", "not above 60 s; choose another one"),
+            ("deadline_ms = 85", "deadline_ms = 85, target_percent = 100", "the target is 1, but lies between"),
+            ("messages", "bytes = 1\nmessages", "a flow of messages has no end; leave out its bytes"),
+        ] {
+            let found = complaint_of_messages(transport, &right.replacen(from, to, 1), "");
+            assert!(found.contains(part), "{transport} {to}: {found}");
+        }
+    }
+    let beside = right.replace(" }", ", beside_stream = true }");
+    assert_eq!(complaint_of_messages("\"modern\"", &beside, ""), "");
+    assert!(complaint_of_messages("\"arq\"", &beside, "").contains("only DFCP has a stream beside them"));
+    assert!(complaint_of_messages("\"cubic\"", right, "").contains("\"cubic\" has no messages; use modern, "));
+    assert!(complaint_of_messages("\"classic\"", right, "").contains("\"classic\" has no messages"));
+    assert!(complaint_of_messages("\"arq\"", "", "").contains("add [flows.messages] below its [[flows]]"));
+    let option = |kind: &str| format!("{{ kind = \"{kind}\", window_blocks = 1 }}");
+    for kind in ["arq", "message-bound"] {
+        assert!(complaint_of_messages(&option(kind), right, "").contains("has no option `window_blocks`"));
+    }
+    for (flows, topology) in
+        [(format!("count = 2\n{right}"), ""), (right.to_owned(), "loss = 0.1\nloss_burst_packets = 3")]
+    {
+        let found = complaint_of_messages("\"message-bound\"", &flows, topology);
+        assert!(found.contains("message-bound is of one flow over bottlenecks in a row"), "{found}");
+    }
+}
+
+#[test]
+fn messages_are_set_by_name_where_there_are_some() {
+    let with = |lines: &str| complaint_of_messages("\"arq\"", lines, "").replace('\n', " ");
+    let swept = |parameter: &str, value: &str| {
+        with(&format!(
+            "messages = {{ bytes = 9, every_ms = 4, deadline_ms = 85 }}\n[[sweep]]\nparameter = \"{parameter}\"\nvalues = [{value}]"
+        ))
+    };
+    for (parameter, value) in
+        [("message_bytes", "8"), ("message_every_ms", "0.5"), ("deadline_ms", "30"), ("target_percent", "99")]
+    {
+        assert_eq!(swept(parameter, value), "", "{parameter}");
+        assert_ne!(swept(parameter, "-1"), "", "{parameter}");
+    }
+    let text = "[topology]\n[[sweep]]\nparameter = \"deadline_ms\"\nvalues = [30]";
+    assert!(scenario(text).unwrap_err().contains("no flows have any; add [flows.messages] below [[flows]]"));
+}
+
 #[test]
 fn a_parking_lot_has_its_own_values_where_it_gives_them() {
     let found = scenario(
