@@ -1,7 +1,7 @@
 //! Messages with deadlines: flows of them, and what they are measured against.
 //!
-//! An application hands messages over at regular intervals, and each is worth nothing after its deadline. [`application`] does that with DFCP's own
-//! messages; [`model`] has two transports of today, fixed FEC and ARQ; [`bound`] computes what no transport can do better.
+//! An application hands messages over at regular intervals, and each is worth nothing after its deadline. `application.rs` does that with DFCP's own
+//! messages; `model.rs` has two transports of today, fixed FEC and ARQ; `bound.rs` computes what no transport can do better.
 
 mod application;
 mod arq;
