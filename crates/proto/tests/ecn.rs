@@ -1,5 +1,7 @@
 //! Marks of explicit congestion notification, from the IP header of one end's datagrams to the statistics of both.
 
+#![expect(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
