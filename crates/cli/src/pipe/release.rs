@@ -178,7 +178,7 @@ mod tests {
         fn order_is_kept_and_nothing_waits_for_ever(
             steady: bool, came in proptest::collection::vec((0_u32..200, 0_u32..60, 0_u32..120), 1..60),
         ) {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = std::collections::BTreeSet::new();
             let came: Vec<_> = came.into_iter().filter(|&(_, id, _)| seen.insert(id)).collect();
             let left = leave(if steady { Order::Steady } else { Order::Kept }, &came);
             prop_assert!(left.windows(2).all(|pair| pair[0].1 < pair[1].1), "{:?}", left);

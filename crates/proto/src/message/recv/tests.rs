@@ -255,7 +255,7 @@ proptest::proptest! {
     fn whatever_a_peer_sends_each_message_comes_once_and_memory_is_paid_for(
         steps in proptest::collection::vec((any_segment(), 0_u64..20_000, proptest::bool::weighted(0.1)), 1..120),
     ) {
-        let (mut world, mut seen, mut now_us) = (World::new(), std::collections::HashSet::new(), 0);
+        let (mut world, mut seen, mut now_us) = (World::new(), std::collections::BTreeSet::new(), 0);
         let (mut read, mut refused) = (0, 0);
         for ((segment, bytes), pause_us, reads) in steps {
             now_us += pause_us;
