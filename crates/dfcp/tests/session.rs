@@ -480,3 +480,29 @@ async fn an_abort_with_a_code_tells_the_peer_on_every_stream() {
     assert_eq!(server.closed().await, Some(ConnectionError::EndedByPeer { error: 4711 }));
     assert_eq!(client.closed().await, Some(ConnectionError::Aborted));
 }
+
+#[tokio::test]
+async fn close_waits_for_messages_under_way() {
+    let config = modern().with_messages(true);
+    let listener = Listener::bind(local(), config.clone()).unwrap();
+    let to = listener.local_addr().unwrap();
+    // Half a second for all of them.
+    let slow = config.with_rate(Rate::Fixed { rate_bps: 1_500_000 });
+    let (sending, receiving) = tokio::join!(Session::connect(to, slow), listener.accept_session());
+    let (sending, receiving) = (sending.unwrap(), receiving.unwrap());
+    let taking = tokio::spawn(async move {
+        // That the peer has ended means that nothing else comes.
+        assert!(receiving.accept_stream().await.is_none());
+        receiving.close().await.unwrap();
+        let mut count = 0;
+        while receiving.receive_message().await.is_some() {
+            count += 1;
+        }
+        count
+    });
+    for _ in 0..80 {
+        sending.send_message(&[7; 1_000], dfcp::Deadline::within(Duration::from_secs(20))).unwrap();
+    }
+    sending.close().await.unwrap();
+    assert_eq!(taking.await.unwrap(), 80);
+}

@@ -129,6 +129,11 @@ impl SendMessages {
         !self.fates.is_empty() || !self.queue.is_empty()
     }
 
+    /// Whether there is a message that is neither over nor known to be complete.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.queue.is_empty() || self.units.iter().any(Option::is_some)
+    }
+
     // ---- handing over ----
 
     /// Takes a message; `secret` draws one where there are proofs.

@@ -157,7 +157,9 @@ impl Open {
     /// repeated as long as there is progress, so it is sent at once (\[close-1\]).
     fn start_closing(&mut self, now: Time, common: &mut Common) {
         let send = &common.streams.send;
-        if let Some(end) = send.first_end().filter(|_| send.is_only_first()) {
+        // Messages are a part of what comes ([message-13]).
+        let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_at_work());
+        if let Some(end) = send.first_end().filter(|_| send.is_only_first() && !has_messages) {
             self.closing.start(now, end, &RetransmitSchedule::MODERN);
             common.streams.on_ending();
         }
