@@ -187,7 +187,8 @@ impl Session {
     }
 
     /// Ends the session in order, and waits until that is done: each stream that this side has not dropped is shut down by its
-    /// application, each message has come or its time is over, the peer has confirmed every byte, and has closed the session, too, which may take as long as its application likes.
+    /// application, each message has come or its time is over, the peer has confirmed every byte, and has closed the session, too, which
+    /// may take as long as its application likes.
     ///
     /// No stream is opened or accepted any more. What the peer opens is refused: it gets
     /// [`StreamError::Stopped`](crate::StreamError::Stopped) with code 0, unless all of it has arrived by then.

@@ -309,8 +309,9 @@ fn on_receiver(attack: Attack, datagrams: u64) -> Result<Cost> {
     let kib = |bytes: usize| bytes as u64 >> 10;
     let delivered = match attack {
         Attack::Honest | Attack::Years => datagrams,
-        // The first, with which no other delay can be compared.
-        Attack::NoLifetime | Attack::Replayed => 1,
+        Attack::Replayed => 1,
+        // The first, with which no other delay can be compared, and one after each minute, by which a clock must have been set.
+        Attack::NoLifetime => 1 + datagrams / 600_000,
         Attack::Old => 4,
         _ => 0,
     };
