@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::claims::{Judged, Verdict, digits, name};
 use crate::expand::{Point, Run};
+use crate::plan::Tag;
 use crate::platform::Engine;
 use crate::record::Record;
 use crate::table::{Cell, Table};
@@ -234,6 +235,7 @@ fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Ju
             100.0 * with_loss.unwrap_or(TOLERANCE_WITH_LOSS),
             100.0 * SHARE_WITH_LOSS
         ),
+        tag: Tag::D,
         measured,
         verdict,
     }

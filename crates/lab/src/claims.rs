@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::expand::{Level, Point};
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
-use crate::plan::{Claim, ClaimKind, JudgeBy, Plan, Where};
+use crate::plan::{Because, Claim, ClaimKind, JudgeBy, Plan, Tag, Where};
 use crate::table::{Cell, Table, level};
 
 /// What became of a claim.
@@ -36,6 +36,8 @@ pub struct Judged {
     pub id: String,
     /// What the document says.
     pub says: String,
+    /// Where it comes from.
+    pub tag: Tag,
     /// What was measured, in words.
     pub measured: String,
     /// What became of it.
@@ -46,7 +48,15 @@ pub struct Judged {
 struct Finding {
     holds: bool,
     measured: String,
+    /// The numbers by which it fails, as they are printed.
+    off: Vec<f64>,
 }
+
+/// By how much a claim of the kind monotone must change at least, unless it says something else.
+const CHANGE_DEFAULT: f64 = 0.02;
+
+/// As many standard errors are more than chance.
+const BEYOND_CHANCE: f64 = 2.0;
 
 /// Holds all claims of `plan` against `table`.
 #[must_use]
@@ -72,13 +82,18 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
     };
     let (verdict, measured) = match finding {
         None => (Verdict::NotRun, "its points have no records; run the plan, without --quick if need be".to_owned()),
-        Some(Finding { holds: true, measured }) => (Verdict::Reproduced, measured),
-        Some(Finding { measured, .. }) => {
-            let reason = claim.because.clone();
-            (reason.map_or(Verdict::Differs, Verdict::NotReproducible), measured)
-        }
+        Some(Finding { holds: true, measured, .. }) => (Verdict::Reproduced, measured),
+        Some(Finding { measured, off, .. }) => match &claim.because {
+            Some(Because { why, within: (low, high) }) if off.iter().all(|number| (low..=high).contains(&number)) => {
+                (Verdict::NotReproducible(why.clone()), measured)
+            }
+            Some(Because { within: (low, high), .. }) => {
+                (Verdict::Differs, format!("{measured}; the known reason explains {low} to {high}"))
+            }
+            None => (Verdict::Differs, measured),
+        },
     };
-    Judged { id: claim.id.clone(), says: claim.says.clone(), measured, verdict }
+    Judged { id: claim.id.clone(), says: claim.says.clone(), tag: claim.tag, measured, verdict }
 }
 
 struct Claimed<'plan> {
@@ -117,10 +132,15 @@ impl Claimed<'_> {
         (!values.is_empty()).then_some(values)
     }
 
+    /// What it is compared with.
+    fn other(&self) -> (&str, Option<usize>) {
+        let series = self.claim.to.as_ref().unwrap_or(&self.claim.series);
+        (series, self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow()))
+    }
+
     /// The same, and the other's, as `of` joins them.
     fn joined(&self, of: impl Fn(f64, f64) -> f64) -> Option<Vec<(String, f64)>> {
-        let other = self.claim.to.as_ref().unwrap_or(&self.claim.series);
-        let other_flow = self.claim.to_flow.map(|flow| flow.saturating_sub(1)).or_else(|| self.flow());
+        let (other, other_flow) = self.other();
         let join = |cell: &Cell| {
             let own = self.middle(cell, self.metric, self.flow())?;
             let others = self.middle(self.table.at(other, &cell.point)?, self.metric, other_flow)?;
@@ -132,8 +152,8 @@ impl Claimed<'_> {
 
     /// The series's own over the other's.
     fn ratios(&self) -> Option<Vec<(String, f64)>> {
-        // Of two which did nothing neither is ahead.
-        self.joined(|own, others| if own == others { 1.0 } else { own / others })
+        // Of two which did nothing there is no ratio, and no claim about it holds.
+        self.joined(|own, others| own / others)
     }
 
     /// The claim is about the plan's own rates: those of its small form are as many times higher as they were brought down.
@@ -178,26 +198,53 @@ impl Claimed<'_> {
     }
 
     fn order(&self) -> Option<Finding> {
-        let factor = self.claim.factor.unwrap_or(1.0);
-        Some(self.all(&self.ratios()?, "×", |ratio| ratio >= factor))
+        let ratios = self.ratios()?;
+        if let Some(factor) = self.claim.factor {
+            return Some(self.all(&ratios, "×", |ratio| ratio >= factor));
+        }
+        let leads = self.joined_runs(lead);
+        let judged = ratios.into_iter().zip(leads).map(|((at, ratio), leads)| (at, ratio, leads));
+        Some(self.judged(judged.collect(), "×"))
+    }
+
+    /// What `of` makes of all runs of the series and of the other, at each point.
+    fn joined_runs(&self, of: impl Fn(&[f64], &[f64]) -> bool) -> Vec<bool> {
+        let (other, other_flow) = self.other();
+        let join = |cell: &Cell| {
+            let own = self.table.values(cell, self.metric, self.flow());
+            let others = self.table.at(other, &cell.point);
+            of(&own, &others.map_or_else(Vec::new, |others| self.table.values(others, self.metric, other_flow)))
+        };
+        self.cells().map(join).collect()
     }
 
     fn flat(&self) -> Option<Finding> {
         let values = self.values()?;
         let (low, high) = extremes(values.iter().map(|(_, value)| *value));
-        let spread = if high == 0.0 { 0.0 } else { (high - low) / high };
-        let measured = format!("{} to {}, a spread of {:.1} %", digits(low), digits(high), 100.0 * spread);
-        Some(Finding { holds: spread <= self.claim.tolerance?, measured })
+        // What never delivers anything is not flat, it is nothing.
+        let spread = if high > 0.0 { (high - low) / high } else { f64::INFINITY };
+        let measured = format!("{} to {}, a spread of {} %", digits(low), digits(high), one_decimal(100.0 * spread));
+        Some(Finding { holds: spread <= self.claim.tolerance?, measured, off: vec![100.0 * spread] })
     }
 
     fn monotone(&self) -> Option<Finding> {
-        let tolerance = self.claim.tolerance.unwrap_or(0.0);
+        let (tolerance, change) = (self.claim.tolerance.unwrap_or(0.0), self.claim.change.unwrap_or(CHANGE_DEFAULT));
         let values = self.values().filter(|values| values.len() > 1)?;
-        let is_step = |pair: &[(String, f64)]| {
-            let (before, after) = if self.claim.falls { (pair[1].1, pair[0].1) } else { (pair[0].1, pair[1].1) };
-            after >= before * (1.0 - tolerance)
-        };
-        Some(Finding { holds: values.windows(2).all(is_step), measured: list(&values, "") })
+        let in_order = |pair: [f64; 2]| if self.claim.falls { [pair[1], pair[0]] } else { pair };
+        let steps = values.windows(2).map(|pair| in_order([pair[0].1, pair[1].1]));
+        let off: Vec<_> = steps
+            .filter(|[before, after]| *after < before * (1.0 - tolerance))
+            .map(|[before, after]| 100.0 * (after / before - 1.0))
+            .collect();
+        let [least, most] = in_order([values.first()?.1, values.last()?.1]);
+        let rises = most > least * (1.0 + change);
+        let mut finding = Finding { holds: off.is_empty() && rises, measured: list(&values, ""), off };
+        if !rises && finding.off.is_empty() {
+            let all = 100.0 * (most / least - 1.0);
+            finding.measured += &format!("; {} % from first to last", digits(if all.is_nan() { 0.0 } else { all }));
+            finding.off.push(all);
+        }
+        Some(finding)
     }
 
     fn equal(&self) -> Option<Finding> {
@@ -206,10 +253,20 @@ impl Claimed<'_> {
         for cell in self.cells() {
             let flows = cell.measured.first()?.flows.len();
             let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
-            let values = (0..flows).map(|flow| self.middle(cell, metric, Some(flow))).collect::<Option<Vec<_>>>()?;
-            let (mean, _) = mean_and_sd(&values)?;
-            let (low, high) = extremes(values.into_iter());
-            spreads.push((name(&cell.point), if mean == 0.0 { 0.0 } else { 100.0 * (high - low) / mean }));
+            let values: Vec<_> = (0..flows).map(|flow| self.table.values(cell, metric, Some(flow))).collect();
+            // Run by run: that another flow is ahead in the next one makes neither of them fair.
+            let of_run = |run: usize| {
+                let of_flows = values.iter().map(|runs| runs.get(run).copied()).collect::<Option<Vec<_>>>()?;
+                let (mean, _) = mean_and_sd(&of_flows)?;
+                let (low, high) = extremes(of_flows.into_iter());
+                Some(if mean > 0.0 { 100.0 * (high - low) / mean } else { f64::INFINITY })
+            };
+            let of_runs = (0..cell.measured.len()).map(of_run).collect::<Option<Vec<_>>>()?;
+            let middle = match self.judge_by {
+                JudgeBy::Mean => mean_and_sd(&of_runs).map(|(mean, _)| mean),
+                JudgeBy::Median => median(of_runs),
+            };
+            spreads.push((name(&cell.point), middle?));
         }
         (!spreads.is_empty()).then(|| self.all(&spreads, " %", |spread| spread <= 100.0 * tolerance))
     }
@@ -224,15 +281,30 @@ impl Claimed<'_> {
         let of = |holds: bool| values.iter().filter(move |one| one.2 == holds).map(|one| (one.0.clone(), one.1));
         let (failed, held) = (of(false).collect::<Vec<_>>(), of(true).count());
         let measured = if failed.is_empty() { list(&of(true).collect::<Vec<_>>(), unit) } else { list(&failed, unit) };
+        let off = failed.iter().map(|(_, number)| *number).collect();
         match self.claim.share {
-            None => Finding { holds: failed.is_empty(), measured },
+            None => Finding { holds: failed.is_empty(), measured, off },
             Some(share) => Finding {
                 // The tolerance keeps 9 of 10 points at a share of 0.9, which has no exact form.
                 holds: held as f64 >= share * values.len() as f64 - 1e-9,
                 measured: format!("at {held} of {} points; {measured}", values.len()),
+                off,
             },
         }
     }
+}
+
+/// Whether the one is above the other by more than chance explains.
+fn lead(own: &[f64], others: &[f64]) -> bool {
+    let (Some((own_mean, own_sd)), Some((mean, sd))) = (mean_and_sd(own), mean_and_sd(others)) else { return false };
+    // The deviation is that of these runs: of one alone nothing is known.
+    let error = |sd: f64, runs: usize| sd * sd / (runs.max(2) - 1) as f64;
+    let chance = BEYOND_CHANCE * (error(own_sd, own.len()) + error(sd, others.len())).sqrt();
+    own_mean > 0.0 && own_mean - mean > chance
+}
+
+fn one_decimal(value: f64) -> String {
+    if value.is_finite() { format!("{value:.1}") } else { digits(value) }
 }
 
 fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
@@ -263,6 +335,9 @@ const NOTHING: f64 = 1e-9;
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
+    if value.is_nan() {
+        return "undefined".to_owned();
+    }
     if !value.is_finite() {
         return "without bound".to_owned();
     }
@@ -299,15 +374,21 @@ pub(crate) fn describe(claim: &Claim) -> String {
             format!("between {low}{less} and {high}")
         }
         ClaimKind::Ratio => format!("{low} to {high} times {other}"),
-        ClaimKind::Order => format!("at least {} times {other}", claim.factor.unwrap_or(1.0)),
+        ClaimKind::Order => match claim.factor {
+            Some(factor) => format!("at least {factor} times {other}"),
+            None => format!("above {other}, by two standard errors of the difference"),
+        },
         ClaimKind::Below => {
             let plus = claim.plus.map_or(String::new(), |plus| format!(" and {plus}"));
             format!("at most {} times {other}{plus}", claim.factor.unwrap_or(1.0))
         }
         ClaimKind::Flat => format!("varies by {tolerance} % at most"),
-        ClaimKind::Monotone if claim.falls => format!("falls (steps up to {tolerance} % are forgiven)"),
-        ClaimKind::Monotone => format!("rises (steps down to {tolerance} % are forgiven)"),
-        ClaimKind::Equal => format!("flows within {tolerance} % of each other"),
+        ClaimKind::Monotone => {
+            let (verb, back) = if claim.falls { ("falls", "up") } else { ("rises", "down") };
+            let change = 100.0 * claim.change.unwrap_or(CHANGE_DEFAULT);
+            format!("{verb} by {change} % at least (steps {back} by {tolerance} % are forgiven)")
+        }
+        ClaimKind::Equal => format!("flows within {tolerance} % of each other in a run"),
     };
     let flow = claim.flow.map_or(String::new(), |flow| format!(", flow {flow}"));
     let places: Vec<_> = claim.at.iter().map(|(name, values)| format!("{name} {}", place(values))).collect();

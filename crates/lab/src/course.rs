@@ -288,16 +288,18 @@ impl<'run> Course<'run> {
         let possible_bps = self.links.first().zip(links.first()).map(|(course, end)| course.possible_bps(end));
         let measured_flows = self.flows.into_iter().zip(flows).enumerate();
         let measured_links = self.links.into_iter().zip(links).enumerate();
+        let flows: Vec<_> = measured_flows
+            .map(|(place, (course, end))| measured_flow(course, end, &scenario.flows[place], (warm_ns, now_ns)))
+            .collect();
+        let useful: Vec<_> = (0..scenario.links.len()).map(|link| useful(scenario, link, &flows)).collect();
         Measured {
-            flows: measured_flows
-                .map(|(place, (course, end))| {
-                    let spec = &scenario.flows[place];
-                    measured_flow(course, end, spec, (warm_ns, now_ns))
+            links: measured_links
+                .map(|(place, (course, end))| LinkMeasured {
+                    useful: useful[place],
+                    ..measured_link(course, end, scenario.links[place].queue_packets)
                 })
                 .collect(),
-            links: measured_links
-                .map(|(place, (course, end))| measured_link(course, end, scenario.links[place].queue_packets))
-                .collect(),
+            flows,
             ceiling_bps: scenario.links.first().map_or(0, |link| link.rate_bps) as f64 * best,
             possible_bps: possible_bps.unwrap_or(0.0) * best,
             start_ms: start_ns.map(ms),
@@ -371,6 +373,20 @@ fn measured_flow(
     flow
 }
 
+/// The share of a bottleneck's rate which what flows deliver takes, as packets.
+fn useful(scenario: &Scenario, link: usize, flows: &[FlowMeasured]) -> Option<f64> {
+    if !scenario.nodes.is_empty() {
+        return None;
+    }
+    let over = scenario
+        .flows
+        .iter()
+        .zip(flows)
+        .filter(|(spec, _)| (spec.over.0..=spec.over.1).contains(&link) && !spec.is_back);
+    let bps: f64 = over.map(|(spec, flow)| flow.goodput_bps / spec.transport.payload_share()).sum();
+    Some(bps / scenario.links[link].rate_bps.max(1) as f64)
+}
+
 fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usize) -> LinkMeasured {
     let (mean, sd) = course.queue.mean_and_sd();
     LinkMeasured {
@@ -380,6 +396,7 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
         queue_p95_ms: course.delays_us.quantile(0.95) as f64 / 1e3,
         queue_limit_packets,
         utilisation: (end.carried_bytes - course.warm.carried_bytes) as f64 / course.capacity_bytes.max(1.0),
+        useful: None,
         queue_drops: end.queue_drops - course.warm.queue_drops,
         lost: end.lost - course.warm.lost,
         offered: end.offered - course.warm.offered,

@@ -47,10 +47,9 @@ fn plan(page: &mut String, source: &Source) {
         let what = if plan.is_ours() { "Background" } else { "The document" };
         line(page, &format!("{what}: {}\n", plan.says));
     }
-    for note in &plan.notes {
-        line(page, &format!("- {note}"));
-    }
-    if !plan.notes.is_empty() {
+    let notes: Vec<String> = plan.oracle_note().into_iter().chain(plan.notes.iter().cloned()).collect();
+    notes.iter().for_each(|note| line(page, &format!("- {note}")));
+    if !notes.is_empty() {
         page.push('\n');
     }
     let run = &plan.run;

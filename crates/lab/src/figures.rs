@@ -45,7 +45,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             }
             continue;
         }
-        let mut notes = plan.notes.clone();
+        let mut notes: Vec<String> = plan.oracle_note().into_iter().chain(plan.notes.iter().cloned()).collect();
         let has = |forms: &[Form]| records.values().any(|record| forms.contains(&record.form));
         if has(&[Form::Quick, Form::Small]) && !plan.quick.note.is_empty() {
             notes.push(format!("Quick run: {}", plan.quick.note));

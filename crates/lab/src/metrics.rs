@@ -108,6 +108,10 @@ pub struct LinkMeasured {
     pub queue_limit_packets: usize,
     /// Share of the rate which was used.
     pub utilisation: f64,
+    /// Share of the rate which carried what applications got, headers and the least redundancy of a code included; `None` where flows do
+    /// not have bottlenecks in a row, and in records of before.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub useful: Option<f64>,
     /// Packets dropped by the queue.
     pub queue_drops: u64,
     /// Packets lost by the loss model.
@@ -123,7 +127,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 40] = [
+pub const METRICS: [(&str, &str); 41] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -143,7 +147,8 @@ pub const METRICS: [(&str, &str); 40] = [
     ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
     ("queue_ms", "mean queue, mean of bottlenecks, ms; by full packets at the present rate"),
     ("queue_p95_ms", "95th percentile of the queue, mean of bottlenecks, ms"),
-    ("utilisation_percent", "share of bottlenecks' rates in use, mean, %"),
+    ("utilisation_percent", "share of bottlenecks' rates in use, by whatever packets, mean, %"),
+    ("useful_percent", "share of bottlenecks' rates which carried what applications got, headers included, mean, %"),
     ("drops", "packets dropped by bottlenecks' queues"),
     ("dropped_percent", "share of the packets which bottlenecks' queues dropped, %"),
     ("start_ms", "from first data sent until the first bottleneck delivers 90 % of its rate over a round trip, ms"),
@@ -295,6 +300,12 @@ impl Measured {
             "queue_packets" => links(|link| link.queue_mean_packets),
             "queue_ms" => links(|link| link.queue_mean_ms),
             "queue_p95_ms" => links(|link| link.queue_p95_ms),
+            "useful_percent" => {
+                let useful: Option<Vec<f64>> = self.links.iter().map(|link| link.useful).collect();
+                useful
+                    .filter(|useful| !useful.is_empty())
+                    .map(|useful| 100.0 * useful.iter().sum::<f64>() / useful.len() as f64)
+            }
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
             "dropped_percent" => {
@@ -401,8 +412,13 @@ mod tests {
             }),
             ..FlowMeasured::default()
         };
-        let link =
-            LinkMeasured { dispersion: Some(1.0), first_drop_s: Some(2.0), offered: 8, ..LinkMeasured::default() };
+        let link = LinkMeasured {
+            dispersion: Some(1.0),
+            first_drop_s: Some(2.0),
+            offered: 8,
+            useful: Some(0.5),
+            ..LinkMeasured::default()
+        };
         let measured = Measured {
             flows: vec![flow.clone(), flow],
             links: vec![link],

@@ -1,6 +1,8 @@
 //! What `dfcp lab` prints.
 
-use dfcp_lab::plan::Source;
+use std::collections::BTreeMap;
+
+use dfcp_lab::plan::{Source, Tag};
 use dfcp_lab::{Judged, Verdict};
 use serde_json::json;
 
@@ -23,7 +25,7 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
 
 /// The table of each plan, if wanted, before what became of its claims.
 pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool) {
-    let mut counts = [0_usize; 4];
+    let mut counts = BTreeMap::<Tag, [usize; 4]>::new();
     for JudgedPlan { plan, overviews, claims } in plans {
         if with_tables {
             if is_json {
@@ -33,7 +35,7 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
             }
         }
         for claim in claims {
-            counts[place(&claim.verdict)] += 1;
+            counts.entry(claim.tag).or_default()[place(&claim.verdict)] += 1;
             verdict(&plan.id, claim, is_json);
         }
         if with_tables && !is_json && !claims.is_empty() {
@@ -41,12 +43,29 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
         }
     }
     if !is_json {
-        let [reproduced, differ, not_reproducible, not_run] = counts;
         let gap = if with_tables { "" } else { "\n" };
-        output::line(&format!(
-            "{gap}{reproduced} claims reproduced, {differ} differ, {not_reproducible} not reproducible, {not_run} not run"
-        ));
+        output::line(&format!("{gap}{}", counted(&counts)));
     }
+}
+
+/// How many claims had which verdict: in all, and, where they come from several, by where they come from.
+fn counted(counts: &BTreeMap<Tag, [usize; 4]>) -> String {
+    let line = |what: &str, [reproduced, differ, not_reproducible, not_run]: [usize; 4]| {
+        format!(
+            "{reproduced} {what} reproduced, {differ} differ, {not_reproducible} not reproducible, {not_run} not run"
+        )
+    };
+    let all = counts.values().fold([0; 4], |sum, counts| std::array::from_fn(|place| sum[place] + counts[place]));
+    let of = |(tag, counts): (&Tag, &[usize; 4])| {
+        let what = match tag {
+            Tag::N => "numbers of the documents",
+            Tag::Q => "statements of the documents",
+            Tag::D => "derivations of ours",
+        };
+        line(what, *counts)
+    };
+    let parts = if counts.len() > 1 { counts.iter().map(of).collect() } else { Vec::new() };
+    [vec![line("claims", all)], parts].concat().join("\n  ")
 }
 
 fn verdict(plan: &str, claim: &Judged, is_json: bool) {

@@ -27,6 +27,10 @@ pub(super) fn text(plan: &Plan, overviews: &[Overview]) -> Vec<String> {
         lines.push(String::new());
         lines.extend(table(overview));
     }
+    if let Some(note) = plan.oracle_note() {
+        lines.push(String::new());
+        lines.extend(wrapped(&printable(&note), WIDTH));
+    }
     lines.push(String::new());
     lines
 }

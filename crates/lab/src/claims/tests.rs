@@ -92,7 +92,43 @@ fn every_kind_of_claim_is_judged_by_its_numbers() {
             Reproduced,
             "0 % at loss 0, 4.88 % at loss 0.1, 0 % at loss 0.2",
         ),
-        ("kind = \"equal\"\nseries = \"B\"\ntolerance = 0.05", Differs, "18.2 % at loss 0"),
+    ] {
+        assert_eq!(verdict(claim), (expected, measured.to_owned()), "{claim}");
+    }
+}
+
+/// Constants, ties, and nothing against nothing.
+#[test]
+fn what_says_nothing_proves_nothing() {
+    use Verdict::Differs;
+    for (claim, expected, measured) in [
+        // At 0.2 neither flow of B delivers anything: that is no fairness.
+        (
+            "kind = \"equal\"\nseries = \"B\"\ntolerance = 0.05",
+            Differs,
+            "18.2 % at loss 0, without bound % at loss 0.2",
+        ),
+        (
+            "kind = \"flat\"\nseries = \"B\"\nat = { loss = 0.2 }\ntolerance = 0.5",
+            Differs,
+            "0 to 0, a spread of without bound %",
+        ),
+        ("kind = \"order\"\nseries = \"B\"\nto = \"B\"\nat = { loss = 0 }", Differs, "1.00× at loss 0"),
+        (
+            "kind = \"order\"\nseries = \"B\"\nto = \"B\"\nat = { loss = 0.2 }\nfactor = 1",
+            Differs,
+            "undefined× at loss 0.2",
+        ),
+        (
+            "kind = \"monotone\"\nseries = \"A\"\nat = { loss = [0.1, 0.2] }\ntolerance = 0.1",
+            Differs,
+            "8.20 at loss 0.1, 8.00 at loss 0.2; -2.44 % from first to last",
+        ),
+        (
+            "kind = \"monotone\"\nseries = \"A\"\nat = { loss = [0.1, 0.2] }\nfalls = true\nchange = 0.05",
+            Differs,
+            "8.20 at loss 0.1, 8.00 at loss 0.2; 2.50 % from first to last",
+        ),
     ] {
         assert_eq!(verdict(claim), (expected, measured.to_owned()), "{claim}");
     }
@@ -100,8 +136,14 @@ fn every_kind_of_claim_is_judged_by_its_numbers() {
 
 #[test]
 fn a_known_reason_and_missing_points_are_told() {
-    let because = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0 }\nwithin = [1, 2]\nbecause = \"of this\"";
-    assert_eq!(verdict(because).0, Verdict::NotReproducible("of this".to_owned()));
+    let because = |within: &str| {
+        let claim = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0 }\nwithin = [1, 2]\nbecause";
+        verdict(&format!("{claim} = {{ why = \"of this\", within = {within} }}"))
+    };
+    assert_eq!(because("[9, 11]").0, Verdict::NotReproducible("of this".to_owned()));
+    // A reason for another number explains nothing.
+    let (differs, measured) = because("[3, 9]");
+    assert_eq!((differs, measured.as_str()), (Verdict::Differs, "10.0 at loss 0; the known reason explains 3 to 9"));
     let missing = "kind = \"value\"\nseries = \"A\"\nat = { loss = 0.3 }\nwithin = [1, 2]";
     assert_eq!(verdict(missing).0, Verdict::NotRun);
 }
@@ -156,4 +198,43 @@ fn a_share_of_messages_may_miss_its_bound_by_chance_and_the_less_the_more_there_
     assert_eq!(verdict(5_000, 0.9881), (Verdict::Reproduced, "1.19 % not in time at loss 0".to_owned()));
     assert_eq!(verdict(5_000, 0.9879).0, Verdict::Differs);
     assert_eq!(verdict(50_000, 0.9881).0, Verdict::Differs);
+}
+
+/// Series A and B in two runs each, by what their two flows deliver.
+fn of_runs(claim: &str, a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> Verdict {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+         [[series]]\nlabel = \"B\"\ntransport = \"cubic\"\n[metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\n\
+         tag = \"D\"\nseries = \"A\"\n{claim}"
+    );
+    let cell = |series: &str, runs: [[f64; 2]; 2]| {
+        let flow = |mbps: f64| FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() };
+        let run = |flows: [f64; 2]| Measured { flows: flows.map(flow).to_vec(), ..Measured::default() };
+        Cell {
+            series: series.to_owned(),
+            point: Vec::new(),
+            warm_up_s: 0.0,
+            scale: 1.0,
+            measured: runs.map(run).to_vec(),
+        }
+    };
+    let table = Table { cells: vec![cell("A", a), cell("B", b)] };
+    judge(&Source::parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
+}
+
+#[test]
+fn two_runs_which_are_unfair_the_other_way_round_are_not_fair() {
+    let equal = "kind = \"equal\"\ntolerance = 0.1";
+    assert_eq!(of_runs(equal, [[9.0, 1.0], [1.0, 9.0]], [[0.0; 2]; 2]), Verdict::Differs);
+    assert_eq!(of_runs(equal, [[5.0, 5.2], [5.1, 5.0]], [[0.0; 2]; 2]), Verdict::Reproduced);
+}
+
+#[test]
+fn who_is_ahead_by_chance_is_not_above() {
+    let above = "kind = \"order\"\nto = \"B\"";
+    let of = |a: [f64; 2], b: [f64; 2]| of_runs(above, a.map(|mbps| [mbps; 2]), b.map(|mbps| [mbps; 2]));
+    assert_eq!(of([10.0, 10.2], [9.0, 9.2]), Verdict::Reproduced);
+    assert_eq!(of([10.0, 12.0], [9.0, 11.0]), Verdict::Differs);
+    assert_eq!(of([10.0, 10.0], [10.0, 10.0]), Verdict::Differs);
+    assert_eq!(of([0.0, 0.0], [0.0, 0.0]), Verdict::Differs);
 }

@@ -115,6 +115,27 @@ fn losses_count_from_the_start_where_a_flow_ends_before_the_warm_up() {
     }
 }
 
+/// Packets which no receiver can make anything of fill a link all the same.
+#[test]
+fn a_link_may_be_full_and_of_no_use() {
+    let two = "[[flows]]\ncount = 2\n";
+    let filled = measured(&format!(
+        "{two}[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\ndiscipline = \"drr\"\n"
+    ));
+    for found in &filled {
+        let link = &found.links[0];
+        let goodput: f64 = found.flows.iter().map(|flow| flow.goodput_bps).sum();
+        let useful = link.useful.unwrap();
+        assert!(useful <= link.utilisation + 0.05 && useful > goodput / 20e6, "{link:?}");
+    }
+    // With windows of a thousand blocks at a hundredth of the rate nothing is decoded in the time of this run.
+    let flood = &measured(&format!(
+        "{two}[topology]\nrate_mbps = 0.2\naccess_mbps = 40\nbuffer_packets = 50\ndiscipline = \"drr\"\n"
+    ))[1];
+    let link = &flood.links[0];
+    assert!(link.utilisation > 0.9 && link.useful.unwrap() < 0.1, "{link:?}");
+}
+
 #[test]
 fn what_could_arrive_follows_rates_and_losses() {
     let changed = "[[time]]\nat_s = 2\nrate_mbps = 10\n[topology]\nrate_mbps = 20\naccess_mbps = 40\nbuffer_packets = 50\nloss = 0.2\n";

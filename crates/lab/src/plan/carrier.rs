@@ -69,6 +69,10 @@ pub struct Carrier {
     /// Classic: send (1 + this)·k encoded bytes of every block and go on (open loop). Absent: flood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
+    /// Classic: whether it goes on flooding a receiver of which it hears nothing, as the documents' sender does. Default: one segment
+    /// per 100 ms then (`spec/protocol.md` \[classic-7\]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endless: Option<bool>,
     /// Classic: parameters of thesis table 3.2 by their names, such as *Inctokens*.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, u64>,
@@ -101,6 +105,7 @@ pub struct Carrier {
 struct Table {
     kind: Kind,
     redundancy: Option<Redundancy>,
+    endless: Option<bool>,
     #[serde(default)]
     parameters: BTreeMap<String, u64>,
     window_blocks: Option<u32>,
@@ -133,6 +138,7 @@ impl<'de> Deserialize<'de> for Carrier {
                 Ok(Carrier {
                     kind: table.kind,
                     redundancy: table.redundancy,
+                    endless: table.endless,
                     parameters: table.parameters,
                     window_blocks: table.window_blocks,
                     rate: table.rate,
@@ -219,6 +225,7 @@ impl From<Kind> for Carrier {
         Self {
             kind,
             redundancy: None,
+            endless: None,
             parameters: BTreeMap::new(),
             window_blocks: None,
             rate: None,
@@ -289,10 +296,15 @@ impl Carrier {
             ("initial_window_segments", carrier.initial_window_segments.is_some()),
         ];
         let classic = ("redundancy", carrier.redundancy.is_some() && kind != Kind::Classic);
+        let endless = ("endless", carrier.endless.is_some() && kind != Kind::Classic);
         let parameters = ("parameters", !carrier.parameters.is_empty() && kind != Kind::Classic);
         let not_dfcp = dfcp.iter().filter(|_| !kind.is_dfcp());
         let not_tcp = tcp.iter().filter(|_| !kind.is_tcp());
-        not_dfcp.chain(not_tcp).chain([&classic, &parameters]).find(|(_, is_given)| *is_given).map(|(name, _)| *name)
+        not_dfcp
+            .chain(not_tcp)
+            .chain([&classic, &endless, &parameters])
+            .find(|(_, is_given)| *is_given)
+            .map(|(name, _)| *name)
     }
 
     /// What the simulator is told. `share_bps` is what [`Pace::Share`] means, and `loss` the flow's share of packets lost on
@@ -360,6 +372,15 @@ impl Carrier {
         self.kind.name()
     }
 
+    /// Whether it is told its max-min share of the bottlenecks, which no sender can know.
+    #[must_use]
+    pub fn is_told_its_share(&self) -> bool {
+        match self.rate {
+            Some(pace) => pace == Pace::Share,
+            None => self.kind == Kind::Modern,
+        }
+    }
+
     /// The share of a full data packet which is application data: what remains of a link's rate at best.
     #[must_use]
     pub fn payload_share(&self) -> f64 {
@@ -401,7 +422,7 @@ impl Carrier {
             encoded_bytes.map_or(classic.redundancy_bytes, |bytes| classic.redundancy_bytes.min(bytes as u32));
         let mut config = base
             .with_schedule(epsilon.map_or(schedule, |redundancy| Schedule::OpenLoop { redundancy }))
-            .with_classic(ClassicSettings { redundancy_bytes, ..classic })
+            .with_classic(ClassicSettings { redundancy_bytes, endless: self.endless == Some(true), ..classic })
             .with_window_blocks(self.window_blocks.unwrap_or(window_blocks))
             .with_rate(rate)
             .with_send_buffer_bytes(memory_bytes)

@@ -123,6 +123,14 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
         return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());
     }
+    if claim.change.is_some_and(|change| !(0.0..=1000.0).contains(&change) || claim.kind != ClaimKind::Monotone) {
+        return Err("`change` is a share from 0 up, and belongs to a claim of the kind monotone".to_owned());
+    }
+    if claim.because.as_ref().is_some_and(|because| {
+        because.within.0.is_nan() || because.within.1.is_nan() || because.within.0 > because.within.1
+    }) {
+        return Err("`within` of `because` is [low, high]: the numbers which the reason explains".to_owned());
+    }
     let needs = match claim.kind {
         ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
         ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {

@@ -33,26 +33,39 @@ pub struct Claim {
     pub to_flow: Option<usize>,
     /// `value` and `ratio`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
-    /// `order`: the series is at least this many times the other; `below`: at most. Default 1.
+    /// `order`: the series is at least this many times the other; absent: it is above it, by more than chance explains. `below`: at most
+    /// this many times the other. Default 1.
     pub factor: Option<f64>,
     /// `below`: and so much more is forgiven. Default 0.
     pub plus: Option<f64>,
     /// `value` of `in_time_percent`: the lower end is lower by so many standard errors of a share of as many messages as there were.
     pub standard_errors: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
-    /// the flows at most.
+    /// the flows at most, in each run, of which the middle counts.
     pub tolerance: Option<f64>,
+    /// `monotone`: from the first point to the last it changes by this share at least. Default 0.02.
+    pub change: Option<f64>,
     /// `value`, `ratio`, `order`, `below` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
     pub share: Option<f64>,
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
     pub falls: bool,
-    /// Why it may fail to be reproduced, if that is known; otherwise a failure means that the result differs.
-    pub because: Option<String>,
+    /// Why it is not reproduced, if that is known, and by how much. Otherwise a failure means that the result differs.
+    pub because: Option<Because>,
+}
+
+/// A known reason for which a claim fails here.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Because {
+    /// The reason, which reads on after "because".
+    pub why: String,
+    /// What the reason explains: the number that is judged, as it is printed, lies between these at each point where the claim fails.
+    pub within: (f64, f64),
 }
 
 /// Where a claim comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Tag {
     /// A number given in the text.
     N,

@@ -15,7 +15,7 @@ use std::path::Path;
 
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Pace, Redundancy};
-pub use self::claim::{Claim, ClaimKind, Range, Tag, Where};
+pub use self::claim::{Because, Claim, ClaimKind, Range, Tag, Where};
 pub use self::kind::Kind;
 pub use self::messages::MessagesTable;
 pub use self::model::{

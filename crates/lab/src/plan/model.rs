@@ -76,6 +76,19 @@ impl Plan {
         let source = self.source.trim();
         source.is_empty() || source.eq_ignore_ascii_case(OURS)
     }
+
+    /// What every figure with a sender that is told its share has to say.
+    #[must_use]
+    pub fn oracle_note(&self) -> Option<String> {
+        let told = self.series.iter().map(Spanned::get_ref).filter(|series| series.transport.is_told_its_share());
+        let labels: Vec<_> = told.map(|series| format!("\"{}\"", series.label)).collect();
+        let (last, others) = labels.split_last()?;
+        let (all, are) =
+            if others.is_empty() { (last.clone(), "is") } else { (format!("{} and {last}", others.join(", ")), "are") };
+        Some(format!(
+            "{all} {are} told the max-min share of each flow, which no sender can know: an oracle, and no result of a sender by itself."
+        ))
+    }
 }
 
 fn one_flow() -> Vec<Spanned<Flows>> {

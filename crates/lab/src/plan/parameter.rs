@@ -9,7 +9,7 @@ use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 38] = [
+pub const PARAMETERS: [(&str, &str); 39] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -40,6 +40,7 @@ pub const PARAMETERS: [(&str, &str); 38] = [
     ("deadline_ms", "from handing a message over until it is worth nothing, ms"),
     ("target_percent", "how many messages DFCP is to deliver in time, %"),
     ("redundancy", "classic's redundancy in open loop"),
+    ("endless", "whether classic floods a silent receiver for ever, true or false"),
     ("window_blocks", "DFCP's window, blocks"),
     ("rate", "DFCP's rate: Mbit/s, line or share"),
     ("codec", "whether DFCP really codes and decodes, true or false"),
@@ -219,6 +220,7 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
             carrier.redundancy =
                 Some(word_or(value, Redundancy::of_word, number(name, value).map(Redundancy::Epsilon))?)
         }
+        "endless" if carrier.name() == "classic" => carrier.endless = Some(flag(name, value)?),
         "window_blocks" if is_dfcp => carrier.window_blocks = Some(whole(name, value)?),
         "rate" if is_dfcp => {
             carrier.rate = Some(word_or(value, Pace::of_word, number(name, value).map(Pace::Mbps))?);
@@ -228,6 +230,7 @@ fn set_option_of(carrier: &mut Carrier, name: &str, value: &Value) -> Result<(),
         "hystart" if is_tcp => carrier.hystart = Some(flag(name, value)?),
         "initial_ssthresh_segments" if is_tcp => carrier.initial_ssthresh_segments = Some(whole(name, value)?),
         "redundancy"
+        | "endless"
         | "window_blocks"
         | "rate"
         | "codec"

@@ -43,22 +43,50 @@ pub(super) fn tag(tag: Tag) -> String {
     format!("<abbr title=\"{meaning}\">{}</abbr>", tag.mark())
 }
 
-/// How many claims had which verdict.
-pub(super) fn summary(counts: &Counts) -> String {
+/// How many claims had which verdict: in all, and by where they come from.
+pub(super) fn summary(report: &Report) -> String {
+    let counts = report.counts();
     let of = |verdict: &Verdict, count: usize| {
         let (class, sign, word) = verdict.face();
         format!(
             "<li class=\"{class}\"><b>{count}</b> <span><span aria-hidden=\"true\">{sign}</span> {word}</span></li>\n"
         )
     };
-    format!(
+    let all = format!(
         "<ul class=\"counts\">\n{}{}{}{}<li><b>{}</b> <span>claims in all</span></li>\n</ul>\n",
         of(&Verdict::Reproduced, counts.reproduced),
         of(&Verdict::Differs, counts.differs),
         of(&Verdict::NotReproducible(String::new()), counts.not_reproducible),
         of(&Verdict::NotRun, counts.not_run),
         counts.total()
-    )
+    );
+    all + &by_tag(report)
+}
+
+fn by_tag(report: &Report) -> String {
+    let mut out = String::from("<p class=\"by-tag\">Of these ");
+    let tags = [
+        (Tag::Number, "numbers in the documents' text"),
+        (Tag::Statement, "statements of the documents"),
+        (Tag::Derived, "derivations of ours"),
+    ];
+    let parts: Vec<_> = tags
+        .into_iter()
+        .map(|(tag, what)| (report.counts_of(tag), what))
+        .filter(|(counts, _)| counts.total() > 0)
+        .map(|(counts, what)| {
+            let Counts { reproduced, differs, not_reproducible, not_run } = counts;
+            format!(
+                "{} are {what} ({reproduced} reproduced, {differs} differ, {not_reproducible} not reproducible, {not_run} not run)",
+                counts.total()
+            )
+        })
+        .collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    let _ = writeln!(out, "{}.</p>", parts.join(", "));
+    out
 }
 
 /// All claims. `anchors` are the ids of the figures' sections.

@@ -191,7 +191,18 @@ impl Report {
 
     /// How many claims had which verdict.
     pub fn counts(&self) -> Counts {
-        self.claims().fold(Counts::default(), |mut counts, claim| {
+        Counts::of(self.claims())
+    }
+
+    /// The same of the claims of one kind.
+    pub fn counts_of(&self, tag: Tag) -> Counts {
+        Counts::of(self.claims().filter(|claim| claim.tag == tag))
+    }
+}
+
+impl Counts {
+    fn of<'report>(claims: impl Iterator<Item = &'report Claim>) -> Self {
+        claims.fold(Self::default(), |mut counts, claim| {
             match claim.verdict {
                 Verdict::Reproduced => counts.reproduced += 1,
                 Verdict::Differs => counts.differs += 1,

@@ -28,7 +28,7 @@ pub(super) fn page(report: &Report) -> String {
     );
     out.push_str(&particulars(report));
     out.push_str("</header>\n<main>\n<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Claims</h2>\n");
-    out.push_str(&claims::summary(&report.counts()));
+    out.push_str(&claims::summary(report));
     if report.claims().next().is_some() {
         out.push_str(&claims::table(report, &anchors));
     }

@@ -66,6 +66,8 @@ fn verdicts_are_counted() {
     let report = Report { figures, ..Report::default() };
     assert_eq!(report.counts(), Counts { reproduced: 3, differs: 1, not_reproducible: 2, not_run: 1 });
     assert_eq!(report.counts().total(), 7);
+    assert_eq!((report.counts_of(Tag::Number), report.counts_of(Tag::Derived).total()), (report.counts(), 0));
+    assert!(html(&report).contains("7 are numbers in the documents' text (3 reproduced, 1 differ,"));
     assert!(html(&report).contains("because no such kernel"));
 }
 

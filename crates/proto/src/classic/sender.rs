@@ -81,6 +81,8 @@ pub(crate) struct ClassicSender {
     graphs: GraphCache,
     schedule: Schedule,
     coding: bool,
+    /// It floods whatever it hears.
+    endless: bool,
     content: Content,
     offline: Option<OfflineEncoder>,
     window_blocks: u32,
@@ -112,6 +114,7 @@ impl ClassicSender {
             graphs: GraphCache::new(limits::CLASSIC_GRAPHS_MAX.min(POOL_STATES)),
             schedule: config.schedule,
             coding: config.classic.coding,
+            endless: config.classic.endless,
             content: config.content,
             offline: None,
             window_blocks: config.blocks_in_window(),
@@ -246,6 +249,9 @@ impl ClassicSender {
 
     /// Whether acknowledgements have been missing for so long that flooding must stop.
     fn is_silent(&self, now: Time, rtt: &RttEstimator) -> bool {
+        if self.endless {
+            return false;
+        }
         let is_late = now.since(self.last_acknowledged) > SILENCE_MIN.max(rtt.smoothed() * 8);
         is_late && !self.queues.is_empty() && self.segments_unanswered > SILENCE_SEGMENTS_PER_BLOCK * self.open_blocks
     }

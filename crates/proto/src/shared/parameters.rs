@@ -94,6 +94,9 @@ pub struct ClassicSettings {
     pub inctokens: u32,
     /// *Inttokens*: ticks of 4 ms per interval. Default 1.
     pub inttokens: u32,
+    /// Whether it goes on flooding a peer of which nothing is heard, as the documents' sender does, and not at one segment per 100 ms
+    /// (`spec/protocol.md` \[classic-7\]). For experiments alone: others on the path pay for it. Default off.
+    pub endless: bool,
 }
 
 impl Default for ClassicSettings {
@@ -106,6 +109,7 @@ impl Default for ClassicSettings {
             numtokens: 0,
             inctokens: 0,
             inttokens: 1,
+            endless: false,
         }
     }
 }

@@ -135,3 +135,28 @@ fn a_block_which_was_overtaken_is_served_again_before_new_ones() {
     // Once more it is awaited, until another one overtakes it.
     assert_eq!(send(&mut sender, &mut now), 3);
 }
+
+/// \[classic-7\], and what the documents' sender does.
+#[test]
+fn a_flood_stops_when_nothing_is_heard_unless_it_is_endless() {
+    let sent_in_ten_seconds = |endless| {
+        let classic = crate::ClassicSettings { endless, ..Default::default() };
+        let config = Config::danger_classic().with_classic(classic).with_content(Content::Elided).with_window_blocks(1);
+        let mut sender = ClassicSender::new(&config, State::new(1_000, 2_000, 3_000).unwrap());
+        let rtt = RttEstimator::default();
+        sender.establish(Time::from_s(1));
+        sender.write(Time::from_s(1), &vec![0; SOURCE_BYTES]);
+        let mut sent = 0;
+        for ms in 1_000..11_000 {
+            let now = Time::from_ms(ms);
+            if let Some(segment) = sender.next_segment(now, &rtt) {
+                sender.on_sent(now, segment);
+                sent += 1;
+            }
+        }
+        sent
+    };
+    assert_eq!(sent_in_ten_seconds(true), 10_000);
+    let stopped = sent_in_ten_seconds(false);
+    assert!((2_000..2_200).contains(&stopped), "{stopped} segments");
+}
