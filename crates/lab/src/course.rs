@@ -5,6 +5,7 @@ mod settling;
 
 use self::histogram::Histogram;
 use self::settling::Settling;
+use crate::dynamics::fair_bps;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -306,6 +307,7 @@ impl<'run> Course<'run> {
             start_dropped: settled.start_dropped,
             recovery_ms: settled.recovery_ns.map(ms),
             bin_s: scenario.bin_ns as f64 / 1e9,
+            fair_bps: fair_bps(scenario),
             random_losses,
             ..Measured::default()
         }

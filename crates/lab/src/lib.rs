@@ -12,6 +12,7 @@ mod claims;
 pub mod course;
 mod docs;
 mod drive;
+pub mod dynamics;
 mod expand;
 mod figures;
 mod host;

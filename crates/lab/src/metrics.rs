@@ -20,6 +20,9 @@ pub struct Measured {
     pub start_dropped: Option<f64>,
     /// The longest time that it took to deliver 90 % again after a change of its rate or delay, ms.
     pub recovery_ms: Option<f64>,
+    /// The ideal goodput of each flow in every bin, bit/s ([`fair_bps`](crate::dynamics::fair_bps)); empty where it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fair_bps: Vec<f64>,
     /// Width of the bins, s; 0 for none.
     pub bin_s: f64,
     /// Packets which ends sent, and how often a link delivered one.
@@ -127,7 +130,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 41] = [
+pub const METRICS: [(&str, &str); 49] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -173,13 +176,25 @@ pub const METRICS: [(&str, &str); 41] = [
     ("datagrams_per_message", "datagrams sent for each message, repairs included; feedback is not"),
     ("overhead_percent", "datagrams sent beyond one for each message, %"),
     ("ip_bytes_per_message", "bytes of IP packets which both ends sent for each message, feedback included"),
+    ("error_percent", "mean difference of a flow's goodput from its ideal fair share, over bins, %"),
+    ("error_sd_percent", "standard deviation of it, over bins and flows, %"),
+    (
+        "aggregate_error_percent",
+        "mean difference of all flows' goodput from what they could have together, over bins, %",
+    ),
+    ("aggregate_error_sd_percent", "standard deviation of it, over bins, %"),
+    ("goodput_ratio", "goodput of flow 2 over that of flow 1"),
+    ("convergence_10_s", "from the start of flow 2 until it has 45 % of what both get, s"),
+    ("convergence_30_s", "from the start of flow 2 until it has 35 % of what both get, s"),
+    ("convergence_50_s", "from the start of flow 2 until it has 25 % of what both get, s"),
     ("first_drop_s", "time of the first drop at the first bottleneck, s"),
     ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
 ];
 
 /// Those which every flow has of its own.
-const OF_FLOWS: [&str; 18] = [
+const OF_FLOWS: [&str; 19] = [
     "goodput_mbps",
+    "error_percent",
     "wire_mbps",
     "share_percent",
     "goodput_cov",
@@ -224,11 +239,11 @@ pub fn is_of_flows(name: &str) -> bool {
     OF_FLOWS.contains(&name)
 }
 
-/// Jain's index of fairness; 1 for flows without anything, which are equal.
+/// Jain's index of fairness; 0 for flows without anything, which share nothing.
 #[must_use]
 pub fn jain(goodputs: &[f64]) -> f64 {
     let (sum, squares) = goodputs.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    if squares == 0.0 { 1.0 } else { sum * sum / (goodputs.len() as f64 * squares) }
+    if squares == 0.0 { 0.0 } else { sum * sum / (goodputs.len() as f64 * squares) }
 }
 
 /// Mean and standard deviation; `None` of nothing.
@@ -293,6 +308,16 @@ impl Measured {
             "jain" => Some(jain(&goodputs)),
             "jain_bins_mean" => bins(|(mean, _)| mean),
             "jain_bins_sd" => bins(|(_, sd)| sd),
+            "error_sd_percent" => self.adaptation_errors(warm_up_s).map(|(_, sd)| 100.0 * sd),
+            "aggregate_error_percent" => self.aggregate_error(warm_up_s).map(|(mean, _)| 100.0 * mean),
+            "aggregate_error_sd_percent" => self.aggregate_error(warm_up_s).map(|(_, sd)| 100.0 * sd),
+            "goodput_ratio" => {
+                let [first, second, ..] = &self.flows[..] else { return None };
+                (first.goodput_bps > 0.0).then(|| second.goodput_bps / first.goodput_bps)
+            }
+            "convergence_10_s" => self.convergence_s(0.1),
+            "convergence_30_s" => self.convergence_s(0.3),
+            "convergence_50_s" => self.convergence_s(0.5),
             "occupancy_percent" => {
                 links(|link| 100.0 * link.queue_mean_packets / link.queue_limit_packets.max(1) as f64)
             }
@@ -331,6 +356,7 @@ impl Measured {
             "goodput_mbps" => Some(flow.goodput_bps / 1e6),
             "wire_mbps" => Some(flow.wire_bps / 1e6),
             "share_percent" => Some(100.0 * flow.goodput_bps / self.ceiling_bps),
+            "error_percent" => self.adaptation_error(flow, warm_up_s).map(|(mean, _)| 100.0 * mean),
             "goodput_cov" => mean_and_sd(self.bins_after(flow, warm_up_s)).map(|(mean, sd)| sd / mean.max(1.0)),
             "longest_gap_ms" => flow.longest_gap_ms,
             "fct_s" => flow.fct_s,
@@ -377,7 +403,7 @@ mod tests {
     fn jain_of_known_vectors() {
         assert_eq!(jain(&[1.0, 1.0, 1.0, 1.0]), 1.0);
         assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), 0.25);
-        assert_eq!(jain(&[0.0, 0.0]), 1.0);
+        assert_eq!(jain(&[0.0, 0.0]), 0.0);
         assert!((jain(&[3.0, 1.0]) - 0.8).abs() < 1e-12);
     }
 
@@ -428,6 +454,7 @@ mod tests {
             start_dropped: Some(0.25),
             recovery_ms: Some(2.0),
             bin_s: 1.0,
+            fair_bps: vec![2e6; 3],
             cpu_s: Some(1.0),
             random_losses: Some(1),
             ..Measured::default()

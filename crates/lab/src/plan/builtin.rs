@@ -73,6 +73,9 @@ const TEXTS: &[(&str, &str)] = &[
     ("A18a.toml", include_str!("../../../../lab/plans/A18a.toml")),
     ("A18b.toml", include_str!("../../../../lab/plans/A18b.toml")),
     ("A18c.toml", include_str!("../../../../lab/plans/A18c.toml")),
+    ("D3.toml", include_str!("../../../../lab/plans/D3.toml")),
+    ("D10.toml", include_str!("../../../../lab/plans/D10.toml")),
+    ("D11.toml", include_str!("../../../../lab/plans/D11.toml")),
     ("M1.toml", include_str!("../../../../lab/plans/M1.toml")),
 ];
 

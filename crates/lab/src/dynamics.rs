@@ -1,0 +1,150 @@
+//! How fast and how well flows follow their ideal fair share: what the documents measure of dynamics.
+
+use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
+use crate::scenario::Scenario;
+
+/// The ideal goodput of each flow in every bin of `scenario`, bit/s: the first bottleneck's rate as it changes, shared equally by the flows
+/// which are there in all of the bin, times the share of a packet which is application data. Empty without bins, with several
+/// bottlenecks, or where access links, or nobody, would take the rest.
+#[must_use]
+pub fn fair_bps(scenario: &Scenario) -> Vec<f64> {
+    let [link] = &scenario.links[..] else { return Vec::new() };
+    let bin_ns = scenario.bin_ns;
+    if bin_ns == 0 || !scenario.nodes.is_empty() || !scenario.walks.is_empty() {
+        return Vec::new();
+    }
+    let payload = scenario.flows.first().map_or(0.0, |flow| flow.transport.payload_share());
+    let mean_rate = |from_ns: u64| {
+        let rate_at = |ns: u64| {
+            let changes = scenario.changes.iter().filter(|change| change.link == 0 && change.at_ns <= ns);
+            changes.filter_map(|change| change.rate_bps).next_back().unwrap_or(link.rate_bps) as f64
+        };
+        // A hundred moments of a bin are enough for one which a change divides.
+        (0..100).map(|part| rate_at(from_ns + bin_ns * part / 100)).sum::<f64>() / 100.0
+    };
+    let share = |bin: u64| {
+        let (from_ns, to_ns) = (bin * bin_ns, (bin + 1) * bin_ns);
+        let is_there =
+            |start_ns: u64, stop_ns: Option<u64>| start_ns <= from_ns && stop_ns.is_none_or(|stop_ns| stop_ns >= to_ns);
+        let flows = scenario.flows.iter().filter(|flow| !flow.is_back && is_there(flow.start_ns, flow.stop_ns));
+        match flows.count() {
+            0 => 0.0,
+            count => mean_rate(from_ns) / count as f64 * payload,
+        }
+    };
+    (0..scenario.duration_ns / bin_ns).map(share).collect()
+}
+
+/// |g − f| / f of a flow in each bin from `first` on in which it has a fair share (the documents' adaptation error, PH 4.2).
+fn errors(flow: &FlowMeasured, fair_bps: &[f64], (first, bin_s): (usize, f64)) -> Vec<f64> {
+    let bins = flow.bins_bps.iter().zip(fair_bps).enumerate().skip(first);
+    let is_there = |bin: usize| flow.started_s <= bin as f64 * bin_s;
+    bins.filter(|(bin, (_, fair))| **fair > 0.0 && is_there(*bin))
+        .map(|(_, (got, fair))| (got - fair).abs() / fair)
+        .collect()
+}
+
+impl Measured {
+    /// Mean and standard deviation over bins of the adaptation error of a flow, as shares.
+    pub(crate) fn adaptation_error(&self, flow: &FlowMeasured, warm_up_s: f64) -> Option<(f64, f64)> {
+        mean_and_sd(&errors(flow, &self.fair_bps, (self.first_bin(warm_up_s)?, self.bin_s)))
+    }
+
+    /// The same of all flows' bins together.
+    pub(crate) fn adaptation_errors(&self, warm_up_s: f64) -> Option<(f64, f64)> {
+        let first = self.first_bin(warm_up_s)?;
+        let all: Vec<f64> =
+            self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect();
+        mean_and_sd(&all)
+    }
+
+    /// The same of the sum of all flows: |Σg − Σf| / Σf. (As it is printed, Σ|g − f| / Σf, it is the mean of the flows' errors where
+    /// shares are equal, which the documents' own table contradicts: note N1.)
+    pub(crate) fn aggregate_error(&self, warm_up_s: f64) -> Option<(f64, f64)> {
+        let first = self.first_bin(warm_up_s)?;
+        let error = |bin: usize| {
+            let fair = *self.fair_bps.get(bin)?;
+            let there = self.flows.iter().filter(|flow| flow.started_s <= bin as f64 * self.bin_s);
+            let (count, sum) = there
+                .filter_map(|flow| flow.bins_bps.get(bin))
+                .fold((0, 0.0), |(count, sum), bps| (count + 1, sum + bps));
+            let all = fair * f64::from(count);
+            (all > 0.0).then(|| (sum - all).abs() / all)
+        };
+        mean_and_sd(&(first..self.fair_bps.len()).filter_map(error).collect::<Vec<_>>())
+    }
+
+    /// The δ-fair convergence time: from the start of the second of two flows until it has (1 − δ)/2 of what both get, s; without
+    /// bound if it never comes to that in the run. `None` unless there are two.
+    pub(crate) fn convergence_s(&self, delta: f64) -> Option<f64> {
+        let [first, second] = &self.flows[..] else { return None };
+        if self.bin_s == 0.0 {
+            return None;
+        }
+        let start = (second.started_s / self.bin_s).floor() as usize;
+        let bins = first.bins_bps.iter().zip(&second.bins_bps).enumerate().skip(start);
+        let is_fair =
+            |(first, second): (&f64, &f64)| first + second > 0.0 && second / (first + second) >= (1.0 - delta) / 2.0;
+        let reached = bins.into_iter().find(|(_, both)| is_fair(*both));
+        Some(reached.map_or(f64::INFINITY, |(bin, _)| (bin + 1) as f64 * self.bin_s - second.started_s))
+    }
+
+    fn first_bin(&self, warm_up_s: f64) -> Option<usize> {
+        (self.bin_s > 0.0 && !self.fair_bps.is_empty()).then(|| (warm_up_s / self.bin_s).ceil() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expand::{Choice, Form};
+    use crate::plan::Source;
+
+    fn flow(started_s: f64, mbps: &[f64]) -> FlowMeasured {
+        FlowMeasured { started_s, bins_bps: mbps.iter().map(|mbps| mbps * 1e6).collect(), ..FlowMeasured::default() }
+    }
+
+    fn of(flows: Vec<FlowMeasured>, fair_mbps: &[f64]) -> Measured {
+        let fair_bps = fair_mbps.iter().map(|mbps| mbps * 1e6).collect();
+        Measured { flows, fair_bps, bin_s: 1.0, ..Measured::default() }
+    }
+
+    #[test]
+    fn errors_of_flows_and_of_their_sum_are_not_the_same() {
+        // One is 50 % above its share and one 50 % below: each is wrong, and together they are right.
+        let measured = of(vec![flow(0.0, &[10.0, 15.0, 15.0]), flow(0.0, &[10.0, 5.0, 5.0])], &[10.0; 3]);
+        assert_eq!(measured.adaptation_error(&measured.flows[0], 1.0), Some((0.5, 0.0)));
+        assert_eq!(measured.adaptation_errors(1.0), Some((0.5, 0.0)));
+        assert_eq!(measured.aggregate_error(1.0), Some((0.0, 0.0)));
+        let low = of(vec![flow(0.0, &[5.0, 10.0])], &[10.0; 2]);
+        assert_eq!(low.aggregate_error(0.0), Some((0.25, 0.25)));
+        // Nobody can follow a share before it is there.
+        let late = of(vec![flow(1.5, &[0.0, 3.0, 10.0])], &[10.0; 3]);
+        assert_eq!(late.adaptation_errors(0.0), Some((0.0, 0.0)));
+        assert_eq!(of(vec![flow(0.0, &[5.0])], &[]).aggregate_error(0.0), None);
+    }
+
+    #[test]
+    fn convergence_is_from_the_second_flow_s_start_until_its_share() {
+        let measured = of(vec![flow(0.0, &[10.0, 9.0, 7.0, 6.0, 5.0]), flow(1.0, &[0.0, 1.0, 3.0, 4.0, 5.0])], &[]);
+        // 25 %, 35 % and 45 % of both.
+        assert_eq!([0.5, 0.3, 0.1].map(|delta| measured.convergence_s(delta)), [Some(2.0), Some(3.0), Some(4.0)]);
+        let never = of(vec![flow(0.0, &[10.0, 10.0]), flow(1.0, &[0.0, 1.0])], &[]);
+        assert_eq!(
+            (never.convergence_s(0.5), of(vec![flow(0.0, &[1.0])], &[]).convergence_s(0.5)),
+            (Some(f64::INFINITY), None)
+        );
+    }
+
+    #[test]
+    fn the_fair_share_follows_the_pattern_and_the_flows() {
+        let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nseeds = 1\nduration_s = 6\nwarm_up_s = 0\n[topology]\n\
+                    rate_mbps = 100\n[[flows]]\n[[flows]]\nstart_s = 2\n[[time]]\nat_s = 3.5\nrate_mbps = 50\n[[series]]\nlabel = \"A\"\n\
+                    transport = \"cubic\"\n[metrics]\nplot = [\"goodput_mbps\"]\nbin_s = 1\n";
+        let source = Source::parse("t.toml", text).unwrap();
+        let run = crate::expand::expand(&source, Choice { form: Form::Full, seeds: None }).unwrap().remove(0);
+        let mbps: Vec<_> = fair_bps(&run.scenario).iter().map(|bps| (bps / 1e6 * 1500.0 / 1448.0).round()).collect();
+        // Alone, with the other one, in a bin which the change divides, and after it.
+        assert_eq!(mbps, [100.0, 100.0, 50.0, 38.0, 25.0, 25.0]);
+    }
+}
