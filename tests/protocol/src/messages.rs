@@ -41,6 +41,8 @@ pub struct MessagesConfig {
     pub count: u64,
     /// A stream of the same session is written to without end.
     pub bulk: bool,
+    /// For how long nothing comes out of the data's path once a second: what would have come then comes at its end.
+    pub stall: Duration,
     /// By how much the receiver's clock is faster, in parts per million.
     pub drift_ppm: i64,
     /// What is lost, and every key.
@@ -64,6 +66,7 @@ impl Default for MessagesConfig {
             warm_up: Duration::from_secs(10),
             count: 10_000,
             bulk: false,
+            stall: Duration::ZERO,
             drift_ppm: 0,
             seed: 1,
         }
@@ -343,6 +346,7 @@ struct Lane {
     bps: u64,
     delay: Duration,
     free_at: Time,
+    stall: Duration,
     losses: Losses,
     random: Pcg64Mcg,
     is_bad: bool,
@@ -351,8 +355,10 @@ struct Lane {
 
 impl Lane {
     fn new(config: MessagesConfig, losses: Losses, salt: u64) -> Self {
-        let host = if salt == 3 { (40_000, 1) } else { (9_000, 2) };
+        let is_forward = salt == 3;
+        let host = if is_forward { (40_000, 1) } else { (9_000, 2) };
         Self {
+            stall: if is_forward { config.stall } else { Duration::ZERO },
             sender: SocketAddr::from(([192, 0, 2, host.1], host.0)),
             under_way: VecDeque::new(),
             bps: config.path_bps,
@@ -373,7 +379,9 @@ impl Lane {
         let bits = (datagram.len() as u64 + HEADER_BYTES) * 8;
         self.free_at = begins + Duration::from_nanos(bits * 1_000_000_000 / self.bps);
         if !self.loses(self.free_at) {
-            self.under_way.push_back((self.free_at + self.delay, datagram));
+            let arrives = self.free_at + self.delay;
+            let second = arrives - Duration::from_nanos(arrives.as_ns() % 1_000_000_000);
+            self.under_way.push_back((arrives.max(second + self.stall), datagram));
         }
     }
 

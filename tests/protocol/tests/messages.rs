@@ -97,6 +97,35 @@ fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
 }
 
 #[test]
+fn a_path_that_stands_still_costs_what_it_delays_and_no_more() {
+    // One second in each: the handshake meets the first of them.
+    for stall_ms in [50, 300] {
+        let stalls = MessagesConfig {
+            stall: Duration::from_millis(stall_ms),
+            count: 5_000,
+            warm_up: Duration::ZERO,
+            ..config(Losses::Independent(0.0), 4_000, 10)
+        };
+        let outcome = run(stalls).unwrap();
+        // What would have come in the stall, up to 10 ms before its end, and a round trip until it is known to be over.
+        let most = (stall_ms as f64 - 10.0 + 60.0) / 1e3;
+        assert!(outcome.missed() < most, "{stall_ms} ms: {} of {most}", outcome.missed());
+    }
+}
+
+#[test]
+fn few_messages_alone_find_room_at_an_automatic_rate() {
+    for (share, every_us, beyond_ms) in [(0.05, 4_000, 10), (0.05, 400, 60), (0.2, 4_000, 130)] {
+        let config = MessagesConfig {
+            rate: Rate::auto(Policy::Fair),
+            count: 12_000,
+            ..config(Losses::Independent(share), every_us, beyond_ms)
+        };
+        check(config, &run(config).unwrap());
+    }
+}
+
+#[test]
 fn a_storm_of_messages_starves_no_stream() {
     let storm = MessagesConfig {
         rate: Rate::Fixed { rate_bps: 20_000_000 },

@@ -31,6 +31,12 @@ struct Args {
     /// At an automatic rate, beside a stream.
     #[arg(long)]
     auto: bool,
+    /// At an automatic rate, with no stream.
+    #[arg(long, conflicts_with = "auto")]
+    alone: bool,
+    /// For how long nothing comes out of the data's path once a second, ms.
+    #[arg(long, default_value_t = 0)]
+    stall_ms: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -57,7 +63,7 @@ fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
         Err(_) => Losses::Bursts { share: 0.05, mean: Duration::from_micros(5 * every_us) },
     };
     let within = Duration::from_millis(25 + beyond_ms);
-    let rate = if args.auto { Rate::auto(Policy::Fair) } else { MessagesConfig::default().rate };
+    let rate = if args.auto || args.alone { Rate::auto(Policy::Fair) } else { MessagesConfig::default().rate };
     let outcome = run(MessagesConfig {
         losses,
         both_ways: args.both_ways,
@@ -67,6 +73,7 @@ fn cell(args: &Args, every_us: u64, name: &str, beyond_ms: u64) -> Result<()> {
         deadline: Deadline::within(within),
         within,
         count: args.count,
+        stall: Duration::from_millis(args.stall_ms),
         seed: args.seed,
         ..MessagesConfig::default()
     })?;

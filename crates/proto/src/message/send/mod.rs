@@ -1,6 +1,6 @@
 //! What is sent of messages (`spec/protocol.md` §3.2): the fewest datagrams with which as many come in time as the caller wants.
 //!
-//! * [`outgoing`]: one message; [`unit`]: those which are planned together; [`classes`]: plans for messages of one kind.
+//! * [`outgoing`]: one message; [`waiting`]: those which wait for their turn; [`unit`]: those which are planned together; [`classes`]: plans for messages of one kind.
 //! * [`fates`]: what became of each datagram; [`bursts`]: whether losses come together.
 //! * [`ledger`]: what the peer must know to prove what it has.
 
@@ -10,6 +10,7 @@ mod fates;
 mod ledger;
 mod outgoing;
 mod unit;
+mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -27,10 +28,11 @@ use self::ledger::Ledger;
 pub(crate) use self::ledger::Proven;
 use self::outgoing::Outgoing;
 use self::unit::{Timing, Unit, What};
+use self::waiting::{Queued, Waiting};
 use super::rows::{grouped_bytes_max, symbol_bytes_max};
 use super::{Deadline, MessageError};
 use crate::error::PeerMisbehaved;
-use crate::limits::{MESSAGE_IDS_MAX, MESSAGES_QUEUED_BYTES_MAX, MESSAGES_QUEUED_MAX};
+use crate::limits::MESSAGE_IDS_MAX;
 use crate::proof::SECRET_BYTES;
 use crate::stats::SentMessages;
 
@@ -66,24 +68,16 @@ pub(crate) struct MessageSymbol {
     is_source: bool,
 }
 
-/// A message which waits for its turn.
-#[derive(Debug)]
-struct Queued {
-    class: usize,
-    message: Outgoing,
-    is_grouped: bool,
-    created: Time,
-}
-
 /// The sending side of a session's messages.
 #[derive(Debug)]
 pub(crate) struct SendMessages {
     kernel: Kernel,
     proofs: bool,
-    queue: VecDeque<Queued>,
-    queued_bytes: usize,
-    /// No queued message's time is over before this.
-    queue_expires_at: Time,
+    waiting: Waiting,
+    /// A message had no time to be sent, by what is known of the path, and no report has been asked for since.
+    is_hopeless: bool,
+    /// The last datagram that asked for one, and when it left.
+    asked: Option<(u64, Time)>,
     classes: Classes,
     /// Units that are not done, by their numbers; `None` are those which are.
     units: VecDeque<Option<Unit>>,
@@ -104,9 +98,9 @@ impl SendMessages {
         Self {
             kernel,
             proofs,
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-            queue_expires_at: Time::MAX,
+            waiting: Waiting::default(),
+            is_hopeless: false,
+            asked: None,
             classes: Classes::default(),
             units: VecDeque::new(),
             first_unit: 0,
@@ -126,12 +120,28 @@ impl SendMessages {
 
     /// Whether the fate of a datagram is unknown, or a message waits.
     pub(crate) fn is_under_way(&self) -> bool {
-        !self.fates.is_empty() || !self.queue.is_empty()
+        !self.fates.is_empty() || !self.waiting.is_empty()
     }
 
     /// Whether there is a message that is neither over nor known to be complete.
     pub(crate) fn is_at_work(&self) -> bool {
-        !self.queue.is_empty() || self.units.iter().any(Option::is_some)
+        !self.waiting.is_empty() || self.units.iter().any(Option::is_some)
+    }
+
+    /// Whether nothing is sent because the path seems to be too long for it.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.is_hopeless
+    }
+
+    /// A report has been asked for, by datagram `number`.
+    pub(crate) fn on_asked(&mut self, now: Time, number: u64) {
+        self.is_hopeless = false;
+        self.asked = Some((number, now));
+    }
+
+    /// When a report was asked for by datagram `number`, if that is the last one.
+    pub(crate) fn asked_at(&self, number: u64) -> Option<Time> {
+        self.asked.filter(|&(asked, _)| asked == number).map(|(_, at)| at)
     }
 
     // ---- handing over ----
@@ -154,7 +164,7 @@ impl SendMessages {
             return Err(MessageError::TooLong { bytes: bytes.len() });
         }
         self.drop_expired(now);
-        if self.queue.len() >= MESSAGES_QUEUED_MAX || self.queued_bytes + bytes.len() > MESSAGES_QUEUED_BYTES_MAX {
+        if !self.waiting.has_room(bytes.len()) {
             return Err(MessageError::Full);
         }
         let is_reliable = deadline.within.is_none();
@@ -169,35 +179,26 @@ impl SendMessages {
             Some(_) => u32::try_from(left.as_micros()).unwrap_or(u32::MAX).min(Message::LIFETIME_UNLIMITED - 1),
             None => Message::LIFETIME_UNLIMITED,
         };
-        let send_by = if is_reliable {
-            Time::MAX
-        } else {
-            now + left.saturating_sub(self.queue_times.most(3.0).unwrap_or_default() + MARGIN)
-        };
+        let time = self.time_to_send(left);
+        self.is_hopeless |= !is_reliable && time.is_zero() && !within.is_zero();
+        let send_by = if is_reliable { Time::MAX } else { now + time };
         let info = MessageInfo { k: k as u16, length_bytes: bytes.len() as u32 };
         let message = Outgoing { id: 0, info, created: now, lifetime_us, send_by, is_reliable, rows, symbol_bytes };
-        self.queued_bytes += bytes.len();
-        self.queue_expires_at = self.queue_expires_at.min(if lifetime_us == 0 { now } else { send_by });
         self.stats.accepted += 1;
-        self.queue.push_back(Queued { class, message, is_grouped, created: now });
+        self.waiting.push(Queued { class, message, is_grouped });
         Ok(())
+    }
+
+    /// For how long a message may still leave that must not wait on its way for longer than `left`. What it may wait in queues takes half of
+    /// that at the most: a delay which has passed would otherwise forbid to send what tells that it has.
+    fn time_to_send(&self, left: Duration) -> Duration {
+        let queue = self.queue_times.most(3.0).unwrap_or_default();
+        left.saturating_sub(queue.min(left / 2) + MARGIN)
     }
 
     /// Messages whose time is over before they were begun.
     fn drop_expired(&mut self, now: Time) {
-        if now < self.queue_expires_at {
-            return;
-        }
-        let (queued_bytes, expired) = (&mut self.queued_bytes, &mut self.stats.expired_unsent);
-        self.queue.retain(|queued| {
-            let is_over = queued.message.is_over(now) || queued.message.lifetime_us == 0;
-            if is_over {
-                *queued_bytes -= queued.message.info.length_bytes as usize;
-                *expired += 1;
-            }
-            !is_over
-        });
-        self.queue_expires_at = self.queue.iter().map(|queued| queued.message.send_by).min().unwrap_or(Time::MAX);
+        self.stats.expired_unsent += self.waiting.drop_expired(now);
     }
 
     // ---- sending ----
@@ -250,12 +251,11 @@ impl SendMessages {
         if is_too_far {
             return false;
         }
-        let Some(Queued { class, mut message, is_grouped, created }) = self.queue.pop_front() else { return false };
+        let Some(Queued { class, mut message, is_grouped }) = self.waiting.pop() else { return false };
         message.id = id;
-        self.queued_bytes -= message.info.length_bytes as usize;
         self.ledger.begin(message.secrets(), message.k(), message.symbol_bytes);
         self.stats.begun += 1;
-        let number = self.unit_for(now, class, is_grouped, &message, created, path);
+        let number = self.unit_for(now, class, is_grouped, &message, path);
         let timing = self.timing(path);
         if let Some(unit) = self.unit_mut(number) {
             let is_last = unit.add(now, message);
@@ -269,22 +269,14 @@ impl SendMessages {
     }
 
     /// The open unit that takes the message, or a new one.
-    fn unit_for(
-        &mut self,
-        now: Time,
-        class_at: usize,
-        is_grouped: bool,
-        message: &Outgoing,
-        created: Time,
-        path: &PathView,
-    ) -> u64 {
+    fn unit_for(&mut self, now: Time, class_at: usize, is_grouped: bool, message: &Outgoing, path: &PathView) -> u64 {
         let open = self.classes.get_mut(class_at).and_then(|class| class.open_unit);
         if let Some(number) = open.filter(|_| is_grouped)
             && self.unit(number).is_some_and(|unit| unit.takes(now, message.id))
         {
             return number;
         }
-        let left = if message.is_reliable { RELIABLE } else { message.send_by.since(created) };
+        let left = if message.is_reliable { RELIABLE } else { message.send_by.since(message.created) };
         let conditions = Conditions {
             losses: self.fates.bursts.model(),
             time_s: left.as_secs_f64(),

@@ -4,6 +4,7 @@ use dfcp_wire::feedback::{self, MessageRun, Record, Report, ReportWriter};
 use dfcp_wire::segment::Coverage;
 
 use super::*;
+use crate::limits::MESSAGES_QUEUED_MAX;
 
 const PATH: PathView = PathView {
     rtt: Duration::from_millis(50),

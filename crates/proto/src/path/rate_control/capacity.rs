@@ -37,6 +37,8 @@ const DRAIN_LOAD_MAX: f64 = 0.8;
 const TAIL_LOST_MIN: f64 = 6.0;
 const TAIL_LOSS: f64 = 0.5;
 const TAIL_LOSS_MORE: f64 = 0.2;
+/// A train that waited for its application says something only if so much of the time that it took to arrive was made by the path.
+const BURST_OVERLOAD: f64 = 0.5;
 /// Datagrams of it which must have arrived to say anything.
 const ARRIVED_MIN: f64 = 3.0;
 /// A later train is sent once a second or in ten round trips, and at once when the queue is empty.
@@ -62,6 +64,8 @@ pub(super) struct Capacity {
     before: Option<Point>,
     /// The queue was empty when it was sent.
     is_clear: bool,
+    /// The application had nothing to send in its midst.
+    is_limited: bool,
     due: Option<Time>,
     /// Of the first train: datagrams that passed per second, and the share that did not arrive, until it is known why.
     first_passed_per_s: f64,
@@ -82,6 +86,10 @@ pub(super) enum FirstTrain {
     TooFast {
         datagrams: f64,
     },
+    /// The application had too little to send: so many datagrams passed per second, or 0 if that is unknown, and the path may carry more.
+    Limited {
+        passed_per_s: f64,
+    },
     /// Hardly anything of it arrived, or all of it at once.
     Unknown {
         is_lost: bool,
@@ -98,6 +106,7 @@ impl Capacity {
             is_repeated: false,
             before: None,
             is_clear: false,
+            is_limited: false,
             due: None,
             first_passed_per_s: 0.0,
             later_train: LATER_TRAIN,
@@ -141,6 +150,9 @@ impl Capacity {
             return FirstTrain::Again;
         }
         if let Some(train) = seen.filter(Self::suffices) {
+            if self.is_too_slow(&train) {
+                return FirstTrain::Limited { passed_per_s: train.passed_per_s * self.train_factor };
+            }
             // What was lost elsewhere took its time on the bottleneck; what found its queue full did not. As long as it is not
             // known which, the lower of both.
             self.per_s = train.arrivals_per_s * self.train_factor;
@@ -154,12 +166,25 @@ impl Capacity {
         if is_lost || length >= TRAIN_MAX {
             return FirstTrain::Unknown { is_lost };
         }
+        if self.is_limited {
+            return FirstTrain::Limited { passed_per_s: 0.0 };
+        }
         self.begin_train(sent, length * TRAIN_GROWTH);
         FirstTrain::TooFast { datagrams: length * TRAIN_GROWTH }
     }
 
     fn begin_train(&mut self, sent: f64, datagrams: f64) {
-        (self.from, self.end, self.train_factor) = (sent, sent + datagrams, 1.0);
+        (self.from, self.end, self.train_factor, self.is_limited) = (sent, sent + datagrams, 1.0, false);
+    }
+
+    /// The application has nothing to send for now.
+    pub(super) fn on_idle(&mut self, sent: f64) {
+        self.is_limited |= self.from < sent && sent < self.end;
+    }
+
+    /// Whether the train came as slowly as the application let it go: it was no train.
+    fn is_too_slow(&self, train: &Span) -> bool {
+        self.is_limited && train.overload < BURST_OVERLOAD
     }
 
     /// The loss of the first train was the path's own, give or take `chance`: its lost datagrams took their time on the
@@ -205,6 +230,9 @@ impl RateControl {
             FirstTrain::TooFast { datagrams } => {
                 self.window = datagrams;
                 return;
+            }
+            FirstTrain::Limited { passed_per_s } => {
+                self.window = self.window.max(self.limited_window(passed_per_s));
             }
             FirstTrain::Unknown { is_lost } => {
                 self.path_loss.is_busy = is_lost;
@@ -302,6 +330,9 @@ impl RateControl {
             self.capacity.later_train = (2.0 * self.capacity.later_train).min(LATER_TRAIN_MAX);
             return;
         };
+        if self.capacity.is_too_slow(&train) {
+            return;
+        }
         self.capacity.later_train = (0.5 * self.capacity.later_train).max(LATER_TRAIN);
         let has_dropped = train.loss > self.path_loss.share + self.doubt(self.path_loss.share, train.sent);
         let found = if has_dropped { train.arrivals_per_s / (1.0 - self.path_loss.share) } else { train.passed_per_s };

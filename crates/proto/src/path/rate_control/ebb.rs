@@ -170,7 +170,7 @@ impl RateControl {
         self.ebb.drain_at = Some(now + Duration::from_secs_f64(after_s));
     }
 
-    pub(super) fn judge_ebb(&mut self, now: Time) {
+    pub(super) fn judge_ebb(&mut self, now: Time, is_limited: bool) {
         self.mode = Mode::Run;
         if self.ebb.asked.is_none() {
             let fell_s = self.ebb.base_s - self.history.base();
@@ -183,7 +183,7 @@ impl RateControl {
             self.judged = self.history.last();
             self.ebb.low_at = now;
             match self.ebb.asked {
-                Some(before) => self.answer(now, before, seen),
+                Some(before) => self.answer(now, before, seen, is_limited),
                 None if seen.queue_least_s < self.target_s() => {
                     self.path_loss.share += 0.25 * (seen.loss - self.path_loss.share);
                 }
@@ -194,8 +194,8 @@ impl RateControl {
         self.begin_round(steady::ROUND_PART);
     }
 
-    /// This was seen `before`, and `seen` at half the rate.
-    fn answer(&mut self, now: Time, before: Span, seen: Span) {
+    /// This was seen `before`, and `seen` at half the rate, or at the application's if that is less.
+    fn answer(&mut self, now: Time, before: Span, seen: Span, is_limited: bool) {
         let loss = before.loss;
         let evidence = &mut self.ebb.evidence;
         evidence.add(before, seen);
@@ -206,7 +206,10 @@ impl RateControl {
         let both = (full * full_sent + half * half_sent) / (full_sent + half_sent);
         let chance = self.doubt(both, full_sent * half_sent / (full_sent + half_sent));
         let top_min_s = TOP_MIN_S.max(self.capacity.time_s(TOP_MIN_DATAGRAMS));
-        if fall > EBB_FALL + chance {
+        if fall > EBB_FALL + chance && is_limited {
+            // Hardly less was sent, so less was lost by chance, or because others send less.
+            self.ebb.evidence = Evidence::default();
+        } else if fall > EBB_FALL + chance {
             if self.history.top() < top_min_s {
                 self.upper_bound.on_exceeded(before.arrivals_per_s / (1.0 - half));
                 self.window = self.window.min(self.upper_bound.per_s() * self.history.rtt());

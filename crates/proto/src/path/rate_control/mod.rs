@@ -276,6 +276,11 @@ impl RateControl {
         self.rate_bps() != before
     }
 
+    /// There is nothing to send.
+    pub(crate) fn on_idle(&mut self) {
+        self.capacity.on_idle(self.sent);
+    }
+
     /// A report has come, with a round trip and these marks, oldest first. `is_limited` says that there was nothing to send at
     /// some time since the one before.
     pub(crate) fn on_report(&mut self, now: Time, rtt: Option<Duration>, marks: &[Mark], is_limited: bool) {
@@ -301,9 +306,9 @@ impl RateControl {
             Mode::Compete => self.compete(now),
             Mode::Push => self.judge_push(now),
             Mode::Start | Mode::Run | Mode::Ebb if last.sent < self.round.end => {}
-            Mode::Start => self.judge_start(now),
+            Mode::Start => self.judge_start(now, is_limited),
             Mode::Run => self.judge_round(now, is_limited),
-            Mode::Ebb => self.judge_ebb(now),
+            Mode::Ebb => self.judge_ebb(now, is_limited),
         }
         self.rivals.on_report(now);
         if matches!(self.mode, Mode::Run | Mode::Ebb | Mode::Push | Mode::Compete) {

@@ -47,7 +47,7 @@ impl RateControl {
         self.begin_round(ROUND_PART);
     }
 
-    pub(super) fn judge_start(&mut self, now: Time) {
+    pub(super) fn judge_start(&mut self, now: Time, is_limited: bool) {
         let Some(seen) = self.observe() else { return };
         let rtt_s = self.history.rtt();
         let part_s = rtt_s.max(ROUND_TRIP_MIN_S);
@@ -63,14 +63,18 @@ impl RateControl {
             || seen.queue_most_s > target_s + FULL_MOST_PART * part_s && seen.queue_least_s > 0.1 * rtt_s
             || loses
             || self.lost_more_than_train(seen)
-            || self.capacity.per_s() <= 0.0 && self.stalls(seen);
+            || self.capacity.per_s() <= 0.0 && !is_limited && self.stalls(seen);
         if !is_full && !self.path_loss.is_busy && self.first_rounds.is_none() {
             self.learn_from_start();
         }
         let capacity = self.capacity.per_s() * rtt_s;
+        // An application that sends little finds no end of the path.
+        let is_over = capacity <= 0.0 && is_limited;
         if is_full || self.path_loss.is_busy {
             let arrived = seen.arrivals_per_s / (1.0 - self.path_loss.share) * rtt_s;
             self.window = self.window.min(arrived).max(FALL_MIN * self.window).max(WINDOW_MIN);
+        } else if is_over {
+            self.window = self.window.max(self.limited_window(seen.passed_per_s));
         } else if capacity <= 0.0 || self.window < ENOUGH_PART * capacity {
             let most =
                 if capacity > 0.0 { (CAPACITY_PART * capacity).max(BEYOND * self.window) } else { f64::INFINITY };
@@ -78,7 +82,7 @@ impl RateControl {
             self.begin_round(ROUND_PART);
             return;
         }
-        if self.capacity.per_s() <= 0.0 && !self.path_loss.is_busy {
+        if capacity <= 0.0 && !is_limited && !self.path_loss.is_busy {
             self.capacity.at_least(seen.arrivals_per_s / (1.0 - self.path_loss.share));
         }
         self.judged = None;

@@ -22,6 +22,9 @@ const IDLE_STEP_MAX_AMONG_OTHERS: f64 = 0.05;
 pub(super) const ALONE_SHARE: f64 = 0.85;
 /// No window exceeds the capacity by more.
 const CAPACITY_EXCEEDED: f64 = 1.25;
+/// An application that sends little has room for this many times what passes of it, and for a first train in a round trip: it may have more
+/// to send at once, and what is to be sent with it depends on what there is room for.
+const LIMITED_GROWTH: f64 = 3.0;
 /// A step down of more than this makes losses from before it no matter.
 const FALL_STEP: f64 = -0.05;
 /// The path carries less if the queue exceeds its target by this, and so little of the rate arrives.
@@ -116,7 +119,10 @@ impl RateControl {
             let room = room.max(IDLE_STEP);
             step = step.max(room.min(if self.is_alone { IDLE_STEP_MAX } else { IDLE_STEP_MAX_AMONG_OTHERS }));
         }
-        if step < 0.0 || !is_limited {
+        if is_limited && step > 0.0 {
+            let most = self.limited_window(seen.passed_per_s);
+            self.window = self.window.max(most.min(self.window * (1.0 + step) + GAIN));
+        } else {
             // Of a small window a part is little, and a round long.
             let more = (1.0 - queue_s / target_s).max(0.0);
             self.window += (step * self.window).max(if step > 0.0 { GAIN * more } else { f64::NEG_INFINITY });
@@ -124,6 +130,12 @@ impl RateControl {
         if step < FALL_STEP {
             self.judged = None;
         }
+    }
+
+    /// The window that an application may have of which so many datagrams pass per second, as nobody knows what more of it would do
+    /// (\[auto-16\]).
+    pub(super) fn limited_window(&self, passed_per_s: f64) -> f64 {
+        (LIMITED_GROWTH * passed_per_s * self.history.rtt()).max(TRAIN)
     }
 
     fn bound_window(&mut self) {

@@ -37,7 +37,8 @@ impl Open {
         if let Some(control) = &mut self.rate_control {
             control.on_report(now, sample, marks.as_slice(), self.is_limited);
             self.is_limited = false;
-            if common.streams.send.is_drained() {
+            let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way());
+            if common.streams.send.is_drained() && !has_messages {
                 self.forget_vain_start();
             }
             self.update_rate(&common.config);

@@ -192,6 +192,15 @@ impl Open {
         messages.recv.write_record(writer, room);
     }
 
+    /// The round trip that a report tells which names a datagram without data as the highest.
+    pub(super) fn asked_sample(now: Time, common: &Common, report: &Report) -> Option<Duration> {
+        let messages = common.messages.as_ref()?;
+        let highest = expand(report.highest_datagram, common.link.numbers.end());
+        let sample =
+            now.since(messages.send.asked_at(highest)?).checked_sub(Duration::from_micros(report.hold_us.into()))?;
+        (!sample.is_zero()).then_some(sample)
+    }
+
     /// Takes in what a report that is news says of messages, and of which datagrams are lost.
     pub(super) fn on_message_report(
         &mut self,

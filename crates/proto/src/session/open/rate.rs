@@ -45,6 +45,17 @@ impl Open {
         self.update_rate(&common.config);
     }
 
+    /// There is nothing to send, unless as much is in flight as may be.
+    pub(super) fn note_limited(&mut self, is_full: bool) {
+        if is_full {
+            return;
+        }
+        self.is_limited = true;
+        if let Some(control) = &mut self.rate_control {
+            control.on_idle();
+        }
+    }
+
     /// All is acknowledged: a controller whose first train was not even complete has learnt nothing.
     pub(super) fn forget_vain_start(&mut self) {
         if self.rate_control.as_ref().is_some_and(|control| control.has_not_begun()) {

@@ -179,6 +179,7 @@ impl Open {
             }
             let received = common.streams.send.flight.reported().map_or(0, |reported| reported.received);
             common.link.marks.on_report(&records, received);
+            let rtt_sample = rtt_sample.or_else(|| Self::asked_sample(now, common, &report));
             self.on_message_report(now, common, &report, &records)?;
             self.on_news(now, common, &report, (rtt_sample, &marks), header.receive_queue_kib);
             self.on_sizes_reported(now, common, large_passed, reported);

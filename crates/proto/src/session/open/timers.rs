@@ -14,6 +14,8 @@ use crate::shared::{Timer, earlier, earliest};
 
 /// How often a sender whose window is closed asks whether it still is.
 const WINDOW_PROBE: Duration = Duration::from_secs(1);
+/// The same for news of a path on which no message seems to be in time: at least this, and the round trip.
+const PATH_PROBE_MIN: Duration = Duration::from_millis(20);
 
 impl Open {
     pub(in crate::session) fn next_timeout(&self, now: Time, common: &Common) -> Option<(Time, Timer)> {
@@ -70,7 +72,11 @@ impl Open {
         });
         // The report which opens a closed window, or permits a stream, may have been lost: ask for another ([silence-5]).
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
-        earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE))
+        let regular = earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE));
+        // What forbids to send is an estimate, which nothing else would correct ([message-14]).
+        let is_hopeless = common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless());
+        let pause = common.rtt.smoothed().max(PATH_PROBE_MIN);
+        earlier(regular, is_hopeless.then_some(self.last_keep_alive + pause))
     }
 
     /// When data may be sent, as far as is known.

@@ -67,7 +67,11 @@ impl Open {
         } else if let Some(data) = self.data_segment(now, common, out)? {
             (data.length, Some(data))
         } else if let Some(segment) = self.keep_alive_segment(now, common) {
-            (common.link.write(&segment, out)?, None)
+            let numbered = common.link.begin(&segment, out);
+            if let Some(messages) = &mut common.messages {
+                messages.send.on_asked(now, numbered.number);
+            }
+            (common.link.complete(numbered)?, None)
         } else {
             return Ok(None);
         };
@@ -280,7 +284,7 @@ impl Open {
         let send = &mut common.streams.send;
         let is_full = self.rate_control.as_ref().is_some_and(|control| send.flight.len() >= control.in_flight_max());
         let Some(symbol) = send.next_symbol(now, &common.rtt, spending, is_full) else {
-            self.is_limited |= !is_full;
+            self.note_limited(is_full);
             return if send.has_failed() { Err(EmitError::Code) } else { Ok(None) };
         };
         self.begin_rate_control(now, common, symbol.info.k);
