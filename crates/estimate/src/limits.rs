@@ -1,0 +1,28 @@
+//! Every bound on what a caller, a capture or a peer can ask for.
+
+use std::time::Duration;
+
+/// Shortest interval between test packets: 60 bytes each are then 480 kbit/s, which is no negligible load any more.
+pub const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+/// Longest interval between test packets. Three quarters of the busy periods of web traffic end within a second (thesis 5.3).
+pub const INTERVAL_MAX: Duration = Duration::from_secs(10);
+
+/// Shortest threshold. Zero would take every instant for busy.
+pub const THRESHOLD_MIN: Duration = Duration::from_micros(1);
+
+/// Longest threshold, and the longest gap: more queueing than any network offers.
+pub const THRESHOLD_MAX: Duration = Duration::from_secs(60);
+
+/// Clocks may differ by this much, in millionths, before drift is taken for a queue. Crystals differ by up to 100.
+pub const DRIFT_PPM_MAX: u64 = 200;
+
+/// How long one model holds at the most, whatever the threshold would permit.
+pub const MODEL_MAX: Duration = Duration::from_secs(60);
+
+/// A model holds for at least this many intervals, or small thresholds would leave nothing of it.
+pub const MODEL_INTERVALS_MIN: u32 = 20;
+
+/// How far time may go back from one observation to the next: captures of several receive queues are not sorted to the
+/// last microsecond. Such a packet counts as one of the latest time.
+pub const BACKWARDS_MAX: Duration = Duration::from_millis(10);
