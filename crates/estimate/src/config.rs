@@ -13,6 +13,9 @@ pub const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
 /// of a few milliseconds without other traffic.
 pub const TOLERANCE_DEFAULT: Duration = Duration::from_millis(3);
 
+/// The shortest gap unless told otherwise: 500 kB that join the queue at once keep a test packet for so long at 4 Mbit/s.
+const GAP_MIN_DEFAULT: Duration = Duration::from_secs(1);
+
 /// How the queue is modelled (thesis group 5: `d`, `th` and `gap` of its algorithm, and what it leaves open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -24,7 +27,8 @@ pub struct Config {
     /// one joins it. Below, the queue may have been empty between two test packets, and the estimate is then too low. Above, fewer
     /// busy periods are found (thesis 5.2).
     pub threshold: Duration,
-    /// `gap`: the longest time from one test packet to the next that the model survives.
+    /// `gap`: the longest time from one test packet to the next that the model survives. What joins the queue within one interval
+    /// may not take longer than this, less the interval; a hole in the radio link, in which nothing is served, must.
     pub gap: Duration,
     /// How far two spacings may be apart and still count as equal. The algorithm compares them exactly, which no real clock
     /// satisfies.
@@ -42,24 +46,25 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For numbered test packets, one every `interval`: `th` = `d`, and `gap` = 5·`d`, so that losses do not end the model.
+    /// For numbered test packets, one every `interval`: `th` = `d`, and `gap` = 10·`d` or 1 s if that is more, so that neither losses nor
+    /// bursts end the model.
     #[must_use]
     pub fn new(interval: Duration) -> Self {
         let config = Self {
             interval,
             threshold: Duration::ZERO,
-            gap: interval.saturating_mul(5),
+            gap: interval.saturating_mul(10).clamp(GAP_MIN_DEFAULT, THRESHOLD_MAX),
             tolerance: TOLERANCE_DEFAULT.min(interval / 4),
             restart_after: Duration::ZERO,
         };
         config.with_threshold(interval)
     }
 
-    /// For test packets without numbers: `gap` = 1.5·`d`. A lost one looks like a queue that grew by `d`, so it has to end
-    /// the model, and `gap` lies between `d` and 2·`d`.
+    /// For test packets without numbers: `gap` = 1.9·`d`. A lost one looks like a queue that grew by `d`, so it has to end
+    /// the model, and `gap` lies between `d` and 2·`d`; a burst that takes more than 0.9·`d` ends it, too.
     #[must_use]
     pub fn unnumbered(interval: Duration) -> Self {
-        Self::new(interval).with_gap(interval + interval / 2)
+        Self::new(interval).with_gap(interval + interval / 10 * 9)
     }
 
     /// Sets the threshold, and how long a model holds: during twice that time clocks which differ by

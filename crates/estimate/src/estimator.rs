@@ -67,6 +67,8 @@ pub struct Counts {
     pub single: u64,
     /// Packets with a time before that of an earlier one.
     pub backwards: u64,
+    /// The longest wait of a test packet, as modelled.
+    pub longest_queue: Duration,
 }
 
 /// Time went back by more than [`BACKWARDS_MAX`].
@@ -199,6 +201,7 @@ impl Estimator {
         }
         // Line 10, clamped.
         model.queue_ns = model.queue_ns.saturating_add(spacing_ns).saturating_sub(sent_ns);
+        self.counts.longest_queue = self.counts.longest_queue.max(Duration::from_nanos(model.queue_ns));
         let period = if model.queue_ns >= duration_ns(self.config.threshold) {
             self.go_on(&mut model, probe.at)
         } else {
@@ -248,6 +251,12 @@ impl Estimator {
         }
         self.latest = self.latest.max(at);
         Ok(self.latest)
+    }
+
+    /// Forgets the test packets so far and the model with its busy period, but nothing that is finished: what follows has other numbers, or
+    /// it is not known what came meanwhile.
+    pub fn restart(&mut self) {
+        (self.last, self.model) = (None, None);
     }
 
     /// The parameters.

@@ -5,7 +5,8 @@
 //! queue is not empty it is served at its full rate, which is what arrived in that time, divided by the time. The estimate is the
 //! mean over these *busy periods* (Móczár and Molnár, PIMRC 2014; Móczár's dissertation summary, thesis group 5).
 //!
-//! [`Estimator`] is told what arrived and when. It never reads a clock, holds no packets, and takes constant memory.
+//! [`Estimator`] is told what arrived and when. It never reads a clock, holds no packets, and takes constant memory. [`probing`] has the two
+//! ends of a measurement over a live path.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,6 +32,7 @@
 mod config;
 mod estimator;
 pub mod limits;
+pub mod probing;
 mod summary;
 
 pub use config::{Config, ConfigError, INTERVAL_DEFAULT, TOLERANCE_DEFAULT};

@@ -26,3 +26,31 @@ pub const MODEL_INTERVALS_MIN: u32 = 20;
 /// How far time may go back from one observation to the next: captures of several receive queues are not sorted to the
 /// last microsecond. Such a packet counts as one of the latest time.
 pub const BACKWARDS_MAX: Duration = Duration::from_millis(10);
+
+/// Clients to which a server sends test packets at once unless told otherwise: 0.3 Mbit/s at the default interval, and 3 Mbit/s at the
+/// shortest.
+pub const CLIENTS_DEFAULT: usize = 64;
+
+/// The shortest interval that a server permits unless told otherwise: 48 kbit/s for each client.
+pub const SERVER_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// The longest one, which is what the estimator can use.
+pub const SERVER_INTERVAL_MAX: Duration = INTERVAL_MAX;
+
+/// How long a cookie's time step is; it holds in the next one too. As in the protocol's handshakes.
+pub const COOKIE_STEP: Duration = Duration::from_secs(15);
+
+/// For how long a client gets test packets after it has asked for them (`spec/estimation.md` \[estimate-7\]).
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// How often it asks: four may be lost in a row.
+pub const RENEWAL: Duration = Duration::from_secs(2);
+
+/// How often a client calls before it gives up, from [`CALL_FIRST`] on and each time after twice as long.
+pub const CALLS_MAX: u32 = 5;
+
+/// How long a client waits for an answer at first.
+pub const CALL_FIRST: Duration = Duration::from_millis(500);
+
+/// How long a client waits for test packets before it gives up: what a queue may delay them, and a lease beyond.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,207 @@
+//! The side that gets test packets and estimates by them (`spec/estimation.md` §2, §3).
+
+use std::time::Duration;
+
+use dfcp_secure::Cookie;
+use dfcp_time::Time;
+
+use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request, VERSION};
+use crate::config::{Config, ConfigError};
+use crate::estimator::{BusyPeriod, Estimator, Probe, TimeError};
+use crate::limits::{CALL_FIRST, CALLS_MAX, RENEWAL, SILENCE_MAX};
+
+/// Why a measurement cannot begin, or go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nothing came back.
+    #[error(
+        "no answer: check that `dfcp estimate server` runs there, that the port is its --listen port, and that firewalls let UDP through"
+    )]
+    NoAnswer,
+    /// Test packets ceased to come.
+    #[error("no test packet came for {} s: the server or the path is gone, start again when it is back", .0.as_secs())]
+    Silent(Duration),
+    /// The server does not serve.
+    #[error("the server has as many clients as it serves: try again later, or start it with a larger --max-clients")]
+    TooManyClients,
+    /// The server does not send as often or as seldom.
+    #[error("the server does not send test packets at this interval: choose another --interval, from 10ms to 10s")]
+    Interval,
+    /// The server said no, for a reason that this version does not know.
+    #[error("the server refused, for a reason which this version does not know ({0}): install its version here")]
+    Refused(u8),
+    /// The server speaks another version of the format.
+    #[error(
+        "the server speaks version {theirs} of the test packets and this program version {VERSION}: install the same program on both sides"
+    )]
+    Version {
+        /// The server's.
+        theirs: u8,
+    },
+    /// The caller's clock went back.
+    #[error(transparent)]
+    Time(#[from] TimeError),
+}
+
+/// What a datagram brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A test packet, and the busy period that it ended.
+    Probe(Option<BusyPeriod>),
+    /// The server has forgotten this client, which calls again. Open busy periods are lost.
+    Forgotten,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Asks for a cookie.
+    Calling { calls: u32 },
+    /// Asks for test packets, or for more of them.
+    Started { cookie: Cookie },
+}
+
+/// Gets test packets from one server, and estimates the rate at which it is served.
+#[derive(Debug)]
+pub struct Client {
+    session: u64,
+    phase: Phase,
+    /// When there is something to send, or calling is given up.
+    next: Time,
+    /// When the server was last heard: its test packets, or, before the first of these, its challenge.
+    heard: Time,
+    /// Whether test packets of this session have come.
+    has_probes: bool,
+    /// What the caller's counter said.
+    counter_bytes: Option<u64>,
+    estimator: Estimator,
+}
+
+impl Client {
+    /// One that begins to call at `now`. `session` must be unpredictable (\[estimate-3\]).
+    ///
+    /// # Errors
+    /// A parameter of the estimator outside its range.
+    pub fn new(now: Time, config: Config, session: u64) -> Result<Self, ConfigError> {
+        let estimator = Estimator::new(config)?;
+        let phase = Phase::Calling { calls: 0 };
+        Ok(Self { session, phase, next: now, heard: now, has_probes: false, counter_bytes: None, estimator })
+    }
+
+    /// When [`poll`](Self::poll) has something to do.
+    #[must_use]
+    pub fn next_time(&self) -> Time {
+        match self.phase {
+            Phase::Calling { .. } => self.next,
+            Phase::Started { .. } => self.next.min(self.heard + SILENCE_MAX),
+        }
+    }
+
+    /// What is to be sent to the server, if its time has come.
+    ///
+    /// # Errors
+    /// Nothing is heard of the server.
+    pub fn poll(&mut self, now: Time) -> Result<Option<Datagram>, ClientError> {
+        match &mut self.phase {
+            Phase::Started { .. } if now.since(self.heard) >= SILENCE_MAX => Err(ClientError::Silent(SILENCE_MAX)),
+            _ if now < self.next => Ok(None),
+            Phase::Calling { calls } if *calls >= CALLS_MAX => Err(ClientError::NoAnswer),
+            Phase::Calling { calls } => {
+                self.next = now + CALL_FIRST * (1 << *calls);
+                *calls += 1;
+                Ok(Some(Request::Call { session: self.session }.encode()))
+            }
+            Phase::Started { cookie } => {
+                self.next = now + if self.has_probes { RENEWAL } else { CALL_FIRST };
+                let interval_us = u32::try_from(self.estimator.config().interval.as_micros()).unwrap_or(u32::MAX);
+                Ok(Some(Request::Start { session: self.session, interval_us, cookie: *cookie }.encode()))
+            }
+        }
+    }
+
+    /// Takes a datagram that came from the server's address. `counter_bytes` is how many bytes of IP packets had arrived at this host
+    /// then, the datagram included, since any time in the past. What is none of the server's changes nothing (\[estimate-11\]).
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn receive(&mut self, now: Time, datagram: &[u8], counter_bytes: u64) -> Result<Option<Progress>, ClientError> {
+        let Some(answer) = Answer::decode(datagram) else { return Ok(None) };
+        match answer {
+            Answer::Challenge { session, cookie } if session == self.session => Ok(self.challenged(now, cookie)),
+            Answer::Probe(probe) if probe.session == self.session => self.probed(now, &probe, counter_bytes),
+            Answer::Refused { session, reason } if session == self.session => Err(match reason {
+                Reason::TooManyClients => ClientError::TooManyClients,
+                Reason::Interval => ClientError::Interval,
+                Reason::Other(code) => ClientError::Refused(code),
+            }),
+            Answer::OtherVersion { session, version } if session == self.session => {
+                Err(ClientError::Version { theirs: version })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn challenged(&mut self, now: Time, cookie: Cookie) -> Option<Progress> {
+        match self.phase {
+            Phase::Calling { .. } => {
+                (self.phase, self.next, self.heard) = (Phase::Started { cookie }, now, now);
+                None
+            }
+            // The cookie was too old. The next start comes when it is due, so that no two ends drive each other.
+            Phase::Started { .. } if !self.has_probes => {
+                self.phase = Phase::Started { cookie };
+                None
+            }
+            // Test packets come: it answers an earlier call of ours, or is a copy.
+            Phase::Started { .. } if now.since(self.heard) < self.missed() => None,
+            Phase::Started { .. } => {
+                self.session = self.session.wrapping_add(1);
+                (self.phase, self.next, self.has_probes) = (Phase::Calling { calls: 0 }, now, false);
+                self.estimator.restart();
+                Some(Progress::Forgotten)
+            }
+        }
+    }
+
+    /// After this time without test packets, a challenge says that there will be none.
+    fn missed(&self) -> Duration {
+        RENEWAL + self.estimator.config().interval
+    }
+
+    fn probed(
+        &mut self,
+        now: Time,
+        probe: &ProbeDatagram,
+        counter_bytes: u64,
+    ) -> Result<Option<Progress>, ClientError> {
+        if matches!(self.phase, Phase::Calling { .. }) {
+            return Ok(None);
+        }
+        if !self.has_probes {
+            // Asked for often until now.
+            (self.has_probes, self.next) = (true, now + RENEWAL);
+        }
+        self.heard = now;
+        match self.counter_bytes.map(|before| counter_bytes.checked_sub(before)) {
+            Some(Some(more)) => self.estimator.traffic(now, more)?,
+            // A counter that begins anew: what came meanwhile is not known.
+            Some(None) => self.estimator.restart(),
+            None => {}
+        }
+        self.counter_bytes = Some(counter_bytes);
+        let probe = Probe { number: probe.number.into(), sent: Some(probe.sent), at: now, size_bytes: 0 };
+        Ok(Some(Progress::Probe(self.estimator.probe(probe)?)))
+    }
+
+    /// What tells the server that no more test packets are wanted.
+    #[must_use]
+    pub fn stop(&self) -> Datagram {
+        Request::Stop { session: self.session }.encode()
+    }
+
+    /// The estimate so far.
+    #[must_use]
+    pub fn estimator(&self) -> &Estimator {
+        &self.estimator
+    }
+}

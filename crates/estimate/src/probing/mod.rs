@@ -1,0 +1,14 @@
+//! Test packets between two hosts (`spec/estimation.md`), sans I/O: [`Server`] sends them, [`Client`] estimates by them.
+//!
+//! Both are told what arrived, and when, and are asked what to send, and when to come back. They draw no random numbers:
+//! seeds and sessions are arguments, which must be unpredictable in real use.
+
+mod client;
+mod datagram;
+mod server;
+
+pub use client::{Client, ClientError, Progress};
+pub use datagram::{
+    Answer, DATAGRAM_BYTES_MAX, Datagram, PROBE_BYTES, ProbeDatagram, REQUEST_BYTES, Reason, Request, VERSION,
+};
+pub use server::{Change, Received, Server, ServerConfig, Step};

@@ -1,0 +1,203 @@
+//! The side that sends test packets (`spec/estimation.md` §2, §3), for many clients.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use dfcp_secure::{Cookie, CookieJar};
+use dfcp_time::{Time, duration_ns};
+
+use super::datagram::{Answer, Datagram, ProbeDatagram, Reason, Request};
+use crate::limits::{CLIENTS_DEFAULT, COOKIE_STEP, LEASE, SERVER_INTERVAL_MAX, SERVER_INTERVAL_MIN};
+
+/// What a server permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Clients which get test packets at the same time; others are refused.
+    pub clients_max: usize,
+    /// The shortest interval between two test packets.
+    pub interval_min: Duration,
+    /// The longest one.
+    pub interval_max: Duration,
+}
+
+impl Default for ServerConfig {
+    /// [`CLIENTS_DEFAULT`] clients, every 10 ms to 10 s.
+    fn default() -> Self {
+        Self { clients_max: CLIENTS_DEFAULT, interval_min: SERVER_INTERVAL_MIN, interval_max: SERVER_INTERVAL_MAX }
+    }
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// What is to be sent back to where it came from.
+    pub answer: Option<Datagram>,
+    /// What it changed.
+    pub change: Option<Change>,
+}
+
+impl Received {
+    fn answer(answer: Answer) -> Self {
+        Self { answer: Some(answer.encode()), change: None }
+    }
+}
+
+/// A session begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// With a test packet every so often.
+    Began(Duration),
+    /// By its client's wish.
+    Ended,
+}
+
+/// What a server does when time has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send this datagram there, at once: it has the time of the call.
+    Send(SocketAddr, Datagram),
+    /// This client has not been heard for 10 s, and gets no more.
+    Ended(SocketAddr),
+}
+
+/// Someone who gets test packets.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    session: u64,
+    interval: Duration,
+    number: u32,
+    /// When the next one is due, or the lease is over.
+    next: Time,
+    lease_until: Time,
+}
+
+/// Sends test packets to clients that have proven their addresses. Keeps nothing of others.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    jar: CookieJar,
+    clients: BTreeMap<SocketAddr, Client>,
+    /// When each has something to do.
+    due: BTreeSet<(Time, SocketAddr)>,
+}
+
+impl Server {
+    /// `seed`: 32 unpredictable bytes, for this server alone.
+    #[must_use]
+    pub fn new(config: ServerConfig, seed: [u8; 32]) -> Self {
+        Self { config, jar: CookieJar::new(seed), clients: BTreeMap::new(), due: BTreeSet::new() }
+    }
+
+    /// Takes a datagram that came from `from`. Anything that is no request changes nothing.
+    pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8]) -> Received {
+        match Request::decode(datagram) {
+            Some(Request::Call { session }) => self.challenge(now, from, session),
+            Some(Request::Start { session, interval_us, cookie }) => {
+                self.start(now, from, session, interval_us, &cookie)
+            }
+            Some(Request::Stop { session }) => self.stop(from, session),
+            None => Received::default(),
+        }
+    }
+
+    /// \[estimate-4\], \[estimate-5\]
+    fn challenge(&self, now: Time, from: SocketAddr, session: u64) -> Received {
+        let cookie = self.jar.issue(cookie_step(now), &address_bytes(from), 0, &session.to_be_bytes());
+        Received::answer(Answer::Challenge { session, cookie })
+    }
+
+    fn start(&mut self, now: Time, from: SocketAddr, session: u64, interval_us: u32, cookie: &Cookie) -> Received {
+        let known = self.clients.get_mut(&from);
+        if let Some(client) = known
+            && client.session == session
+        {
+            client.lease_until = now + LEASE;
+            return Received::default();
+        }
+        if !self.jar.verify(cookie_step(now), &address_bytes(from), 0, &session.to_be_bytes(), cookie) {
+            return self.challenge(now, from, session);
+        }
+        let refused = |reason| Received::answer(Answer::Refused { session, reason });
+        let interval = Duration::from_micros(interval_us.into());
+        if !(self.config.interval_min..=self.config.interval_max).contains(&interval) {
+            return refused(Reason::Interval);
+        }
+        let former = self.clients.get(&from).map(|client| client.next);
+        if former.is_none() && self.clients.len() >= self.config.clients_max {
+            return refused(Reason::TooManyClients);
+        }
+        // One that begins anew waits for as long as before, or it would be sent more by that.
+        let next = former.unwrap_or(now);
+        self.clients.insert(from, Client { session, interval, number: 0, next, lease_until: now + LEASE });
+        self.due.insert((next, from));
+        Received { answer: None, change: Some(Change::Began(interval)) }
+    }
+
+    fn stop(&mut self, from: SocketAddr, session: u64) -> Received {
+        if self.clients.get(&from).is_none_or(|client| client.session != session) {
+            return Received::default();
+        }
+        self.forget(from);
+        Received { answer: None, change: Some(Change::Ended) }
+    }
+
+    fn forget(&mut self, address: SocketAddr) {
+        if let Some(client) = self.clients.remove(&address) {
+            self.due.remove(&(client.next, address));
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something to do; `None` without clients.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Time> {
+        self.due.first().map(|&(next, _)| next)
+    }
+
+    /// The next thing to do, if its time has come. To be called until it returns `None`, with the present time in each call,
+    /// which is what test packets say (\[estimate-10\]).
+    pub fn poll(&mut self, now: Time) -> Option<Step> {
+        let &(next, address) = self.due.first().filter(|(next, _)| *next <= now)?;
+        let client = self.clients.get_mut(&address)?;
+        if now >= client.lease_until {
+            self.forget(address);
+            return Some(Step::Ended(address));
+        }
+        let probe = ProbeDatagram {
+            session: client.session,
+            number: client.number,
+            interval_us: u32::try_from(client.interval.as_micros()).unwrap_or(u32::MAX),
+            sent: now,
+        };
+        client.number = client.number.wrapping_add(1);
+        // Those which are over are left out; a little lateness does not shift the others.
+        let on_time = next + client.interval;
+        client.next = if on_time > now { on_time } else { now + client.interval };
+        self.due.remove(&(next, address));
+        self.due.insert((client.next, address));
+        Some(Step::Send(address, Answer::Probe(probe).encode()))
+    }
+
+    /// How many get test packets now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+}
+
+/// The time step of cookies.
+fn cookie_step(now: Time) -> u64 {
+    now.as_ns() / duration_ns(COOKIE_STEP)
+}
+
+/// An address as cookies have it: IPv4 as the IPv6 address it is mapped to.
+fn address_bytes(address: SocketAddr) -> [u8; 18] {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut bytes = [0; 18];
+    bytes[..16].copy_from_slice(&ip.octets());
+    bytes[16..].copy_from_slice(&address.port().to_be_bytes());
+    bytes
+}

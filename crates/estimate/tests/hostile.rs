@@ -1,0 +1,202 @@
+//! What strangers, forgers and peers that misbehave can draw from a server of test packets (`spec/estimation.md` §2).
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use dfcp_estimate::probing::{Answer, Change, Reason, Request, Server, ServerConfig, Step};
+use dfcp_time::Time;
+use proptest::prelude::*;
+
+const INTERVAL_US: u32 = 100_000;
+
+fn server() -> Server {
+    Server::new(ServerConfig::default(), [3; 32])
+}
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, host), port))
+}
+
+/// What the server answers, decoded.
+fn ask(server: &mut Server, now: Time, from: SocketAddr, request: Request) -> Option<Answer> {
+    let answer = server.receive(now, from, request.encode().as_ref()).answer;
+    answer.map(|answer| Answer::decode(answer.as_ref()).unwrap())
+}
+
+fn cookie(server: &mut Server, now: Time, from: SocketAddr, session: u64) -> [u8; 17] {
+    match ask(server, now, from, Request::Call { session }) {
+        Some(Answer::Challenge { cookie, .. }) => cookie,
+        other => panic!("no challenge: {other:?}"),
+    }
+}
+
+fn start(session: u64, cookie: [u8; 17]) -> Request {
+    Request::Start { session, interval_us: INTERVAL_US, cookie }
+}
+
+/// Begins a session as an honest client does.
+fn begin(server: &mut Server, now: Time, from: SocketAddr, session: u64) {
+    let cookie = cookie(server, now, from, session);
+    assert_eq!(ask(server, now, from, start(session, cookie)), None);
+}
+
+/// What is sent until `end`, by address.
+fn sent(server: &mut Server, end: Time) -> BTreeMap<SocketAddr, usize> {
+    let mut probes = BTreeMap::new();
+    while let Some(next) = server.next_time().filter(|&next| next <= end) {
+        match server.poll(next) {
+            Some(Step::Send(to, _)) => *probes.entry(to).or_default() += 1,
+            Some(Step::Ended(_)) => {}
+            None => panic!("nothing to do at {next}"),
+        }
+    }
+    probes
+}
+
+#[test]
+fn an_address_that_has_not_proven_itself_gets_no_more_than_it_sent() {
+    // [estimate-5]: calls, starts with forged cookies, and starts with cookies of others, in the name of a victim.
+    let mut server = server();
+    let victim = address(1, 53);
+    let stolen = cookie(&mut server, Time::ZERO, address(66, 1_000), 7);
+    let (mut in_bytes, mut out_bytes, mut answers) = (0, 0, 0);
+    for round in 0..3_000_u64 {
+        let now = Time::from_ms(round);
+        for request in [
+            Request::Call { session: round },
+            start(round, [round as u8; 17]),
+            start(7, stolen),
+            Request::Stop { session: round },
+        ] {
+            let datagram = request.encode();
+            in_bytes += datagram.as_ref().len();
+            let received = server.receive(now, victim, datagram.as_ref());
+            assert_eq!(received.change, None);
+            if let Some(answer) = received.answer {
+                assert!(answer.as_ref().len() < datagram.as_ref().len());
+                assert!(matches!(Answer::decode(answer.as_ref()), Some(Answer::Challenge { .. })));
+                (out_bytes, answers) = (out_bytes + answer.as_ref().len(), answers + 1);
+            }
+        }
+    }
+    assert!(out_bytes < in_bytes && answers == 9_000, "{out_bytes} bytes for {in_bytes}");
+    // Nothing is kept of it, and nothing follows.
+    assert_eq!((server.clients(), server.next_time()), (0, None));
+}
+
+#[test]
+fn a_cookie_is_for_one_address_one_session_and_a_while() {
+    // [estimate-4]
+    let mut server = server();
+    let own = address(1, 1_000);
+    let cookie = cookie(&mut server, Time::ZERO, own, 7);
+    for (from, session, after_s) in [(address(2, 1_000), 7, 0), (address(1, 1_001), 7, 0), (own, 8, 0), (own, 7, 30)] {
+        let answer = ask(&mut server, Time::from_s(after_s), from, start(session, cookie));
+        assert!(matches!(answer, Some(Answer::Challenge { .. })), "{from} {session} {after_s}");
+    }
+    assert_eq!(server.clients(), 0);
+    assert_eq!(ask(&mut server, Time::from_s(29), own, start(7, cookie)), None);
+    assert_eq!(server.clients(), 1);
+}
+
+#[test]
+fn a_client_that_is_gone_gets_no_more_than_ten_seconds_of_probes() {
+    // [estimate-7]
+    let mut server = server();
+    let client = address(1, 1_000);
+    begin(&mut server, Time::ZERO, client, 7);
+    assert_eq!(sent(&mut server, Time::MAX), BTreeMap::from([(client, 100)]));
+    assert_eq!((server.clients(), server.next_time()), (0, None));
+}
+
+#[test]
+fn a_session_ends_when_its_own_client_says_so() {
+    let mut server = server();
+    let client = address(1, 1_000);
+    begin(&mut server, Time::ZERO, client, 7);
+    for (from, session) in [(client, 8), (address(1, 1_001), 7), (address(2, 1_000), 7)] {
+        assert_eq!(ask(&mut server, Time::from_ms(1), from, Request::Stop { session }), None);
+        assert_eq!(server.clients(), 1, "{from} {session}");
+    }
+    let stop = Request::Stop { session: 7 }.encode();
+    assert_eq!(server.receive(Time::from_ms(2), client, stop.as_ref()).change, Some(Change::Ended));
+    assert_eq!((server.clients(), server.next_time()), (0, None));
+}
+
+#[test]
+fn sessions_are_bounded_and_one_address_has_one() {
+    // [estimate-6], [estimate-8]
+    let mut server = Server::new(ServerConfig { clients_max: 3, ..ServerConfig::default() }, [3; 32]);
+    for session in 0..10 {
+        begin(&mut server, Time::ZERO, address(1, 1_000), session);
+        assert_eq!(server.clients(), 1);
+    }
+    for host in 2..4 {
+        begin(&mut server, Time::ZERO, address(host, 1_000), 1);
+    }
+    let fourth = address(4, 1_000);
+    let own = cookie(&mut server, Time::ZERO, fourth, 1);
+    let refused = Some(Answer::Refused { session: 1, reason: Reason::TooManyClients });
+    assert_eq!(ask(&mut server, Time::ZERO, fourth, start(1, own)), refused);
+    assert_eq!(sent(&mut server, Time::from_ms(950)).into_values().collect::<Vec<_>>(), [10, 10, 10]);
+    // Those which are there may go on.
+    begin(&mut server, Time::from_s(1), address(2, 1_000), 2);
+    assert_eq!(server.clients(), 3);
+}
+
+#[test]
+fn nobody_gets_probes_more_often_than_the_server_permits() {
+    let mut server = server();
+    let client = address(1, 1_000);
+    let cookie = cookie(&mut server, Time::ZERO, client, 7);
+    for interval_us in [0, 1, 9_999, 10_000_001, u32::MAX] {
+        let answer = ask(&mut server, Time::ZERO, client, Request::Start { session: 7, interval_us, cookie });
+        assert_eq!(answer, Some(Answer::Refused { session: 7, reason: Reason::Interval }), "{interval_us}");
+    }
+    // Nor by starting again and again.
+    let mut probes = 0;
+    for round in 0..1_000 {
+        let now = Time::from_ms(round);
+        begin(&mut server, now, client, round);
+        probes += sent(&mut server, now).into_values().sum::<usize>();
+    }
+    assert!(probes <= 11, "{probes} probes in a second, of one each 100 ms");
+}
+
+#[test]
+fn a_server_that_is_late_sends_no_burst() {
+    // [estimate-9]
+    let mut server = server();
+    begin(&mut server, Time::ZERO, address(1, 1_000), 7);
+    let now = Time::from_s(5);
+    let Some(Step::Send(_, first)) = server.poll(now) else { panic!("nothing is due") };
+    let Some(Answer::Probe(first)) = Answer::decode(first.as_ref()) else { panic!("no probe") };
+    assert_eq!((first.number, first.sent), (0, now));
+    assert_eq!((server.poll(now), server.next_time()), (None, Some(now + Duration::from_millis(100))));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_are_answered_by_a_challenge_at_the_most(
+        datagrams in prop::collection::vec((any::<u64>(), any::<u8>(), prop::collection::vec(any::<u8>(), 0..80)), 0..50),
+    ) {
+        let mut server = server();
+        let mut now = Time::ZERO;
+        for (step_ns, host, mut bytes) in datagrams {
+            now += Duration::from_nanos(step_ns % 10_000_000_000);
+            if host % 2 == 0 {
+                // As far as the header, it is one of ours.
+                let head = b"DFBE\x01";
+                let length = head.len().min(bytes.len());
+                bytes[..length].copy_from_slice(&head[..length]);
+            }
+            let received = server.receive(now, address(host, 1), &bytes);
+            if let Some(answer) = received.answer {
+                prop_assert!(answer.as_ref().len() < bytes.len());
+            }
+            prop_assert!(server.clients() == 0 && server.next_time().is_none());
+        }
+    }
+}
