@@ -57,6 +57,8 @@ pub enum Command {
     Perf(PerfArgs),
     /// Carry a UDP stream, such as live video, within a deadline
     Pipe(crate::pipe::args::PipeArgs),
+    /// Estimate how fast a path serves its user, on a live path or from a capture
+    Estimate(crate::estimate::args::EstimateArgs),
     /// Send a real file over emulated lossy paths, by DFCP and by QUIC
     Demo(crate::demo::DemoArgs),
     /// Reproduce the experiments on the simulator, or run your own

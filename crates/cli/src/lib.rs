@@ -12,6 +12,7 @@ pub mod admission;
 pub mod args;
 pub mod contact;
 pub mod demo;
+pub mod estimate;
 pub mod id;
 pub mod identity;
 pub mod lab;

@@ -251,3 +251,12 @@ pub const MTU_DEFAULT_BYTES: u16 = 1500;
 
 /// The least that `--mtu` takes, bytes: what every path of IPv6 carries (RFC 8200).
 pub const MTU_MIN_BYTES: u16 = 1280;
+
+/// Longest block of a capture that is read, bytes: four of the longest packets that tcpdump keeps.
+pub const CAPTURE_BLOCK_BYTES_MAX: usize = 1024 * 1024;
+
+/// Interfaces of a section of a capture which are remembered: `dfcp lab trace --pcap` has one for each flow.
+pub const CAPTURE_INTERFACES_MAX: usize = 65_536;
+
+/// Busy periods kept for `estimate --json`; more are counted.
+pub const BUSY_PERIODS_KEPT_MAX: usize = 10_000;

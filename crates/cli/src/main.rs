@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use dfcp_cli::args::{Cli, Command, PerfSide};
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
-use dfcp_cli::{demo, id, lab, output, perf, pipe, receive, relay, send, stop};
+use dfcp_cli::{demo, estimate, id, lab, output, perf, pipe, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -111,6 +111,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         Command::Pipe(args) => pipe::run(args, stop).await,
+        Command::Estimate(args) => estimate::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
         Command::Lab(args) => lab::run(args).await,

@@ -11,7 +11,8 @@ fn dfcp(args: &[&str]) -> (i32, String, String) {
 #[test]
 fn every_help_has_an_example_and_exit_code_0() {
     let perf = [&["perf"][..], &["perf", "server"], &["perf", "client"], &["perf", "local"]];
-    for command in [&[][..], &["send"], &["receive"], &["relay"]].into_iter().chain(perf) {
+    let estimate = [&["estimate"][..], &["estimate", "trace"]];
+    for command in [&[][..], &["send"], &["receive"], &["relay"]].into_iter().chain(perf).chain(estimate) {
         let (code, out, err) = dfcp(&[command, &["--help"]].concat());
         assert_eq!((code, err.as_str()), (0, ""), "{command:?}");
         assert!(out.contains("Example"), "{command:?}: {out}");
@@ -54,6 +55,11 @@ fn wrong_arguments_are_one_sentence_and_exit_code_2() {
         &["perf", "local", "--cipher", "aes-128-gcm,rot13"],
         &["perf", "local", "--cipher", ""],
         &["perf", "local", "--insecure-plaintext"],
+        &["estimate", "trace"],
+        &["estimate", "trace", "f", "--interval", "50ms"],
+        &["estimate", "trace", "f", "--probes", "0"],
+        &["estimate", "trace", "f", "--to", "10.0.0.0/40"],
+        &["estimate", "trace", "f", "--threshold", "0ms"],
         &["frobnicate"],
     ] {
         let (code, out, err) = dfcp(args);
@@ -66,6 +72,9 @@ fn wrong_arguments_are_one_sentence_and_exit_code_2() {
 #[test]
 fn a_missing_file_is_one_sentence_and_exit_code_1() {
     let (code, out, err) = dfcp(&["send", "no-such-file", "localhost:1"]);
+    assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
+    assert!(err.contains("no-such-file") && err.contains("check the path"), "{err}");
+    let (code, out, err) = dfcp(&["estimate", "trace", "no-such-file"]);
     assert_eq!((code, out.as_str(), err.lines().count()), (1, "", 1), "{err}");
     assert!(err.contains("no-such-file") && err.contains("check the path"), "{err}");
 }
