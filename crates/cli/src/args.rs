@@ -17,7 +17,7 @@ use dfcp_secure::Cipher;
 pub use self::listen::ListenArg;
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::parameters::{ParameterArgs, Parameters};
-pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide};
+pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
 use crate::relay::RelayArgs;

@@ -13,6 +13,7 @@ use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
+use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
 use dfcp_cli::{demo, estimate, id, lab, output, perf, pipe, receive, relay, send, stop};
@@ -59,7 +60,7 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
     let ends_itself = matches!(cli.command, Command::Relay(_));
-    let tells_peers = matches!(cli.command, Command::Receive(_) | Command::Pipe(_));
+    let tells_peers = matches!(cli.command, Command::Receive(_) | Command::Pipe(_)) || is_live_estimate(&cli.command);
     let (ask, stop) = Stop::new();
     let outcome = runtime.block_on(async {
         // As a task: this thread would have to be woken for every piece of data.
@@ -96,6 +97,11 @@ fn start(cli: Cli) -> anyhow::Result<bool> {
     outcome
 }
 
+/// Whether it is a measurement which has a result when it is interrupted.
+fn is_live_estimate(command: &Command) -> bool {
+    matches!(command, Command::Estimate(args) if !matches!(args.source, Source::Trace(_)))
+}
+
 /// What a command came to. A panic in it is a panic here.
 fn done(outcome: Result<anyhow::Result<()>, JoinError>) -> anyhow::Result<()> {
     match outcome.map_err(JoinError::try_into_panic) {
@@ -111,7 +117,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         Command::Pipe(args) => pipe::run(args, stop).await,
-        Command::Estimate(args) => estimate::run(args).await,
+        Command::Estimate(args) => estimate::run(args, stop).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
         Command::Lab(args) => lab::run(args).await,

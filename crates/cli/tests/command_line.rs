@@ -11,7 +11,7 @@ fn dfcp(args: &[&str]) -> (i32, String, String) {
 #[test]
 fn every_help_has_an_example_and_exit_code_0() {
     let perf = [&["perf"][..], &["perf", "server"], &["perf", "client"], &["perf", "local"]];
-    let estimate = [&["estimate"][..], &["estimate", "trace"]];
+    let estimate = [&["estimate"][..], &["estimate", "server"], &["estimate", "client"], &["estimate", "trace"]];
     for command in [&[][..], &["send"], &["receive"], &["relay"]].into_iter().chain(perf).chain(estimate) {
         let (code, out, err) = dfcp(&[command, &["--help"]].concat());
         assert_eq!((code, err.as_str()), (0, ""), "{command:?}");
@@ -56,6 +56,11 @@ fn wrong_arguments_are_one_sentence_and_exit_code_2() {
         &["perf", "local", "--cipher", ""],
         &["perf", "local", "--insecure-plaintext"],
         &["estimate", "trace"],
+        &["estimate", "server"],
+        &["estimate", "server", "--listen", "1", "--max-clients", "0"],
+        &["estimate", "client", "nowhere"],
+        &["estimate", "client", "host:1", "--interval", "11s"],
+        &["estimate", "client", "host:1", "--interface", "lo", "--probes-only"],
         &["estimate", "trace", "f", "--interval", "50ms"],
         &["estimate", "trace", "f", "--probes", "0"],
         &["estimate", "trace", "f", "--to", "10.0.0.0/40"],

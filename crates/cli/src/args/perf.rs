@@ -164,7 +164,11 @@ pub struct PerfLocalArgs {
     pub json: bool,
 }
 
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+/// How long a measurement takes.
+///
+/// # Errors
+/// Not such a time.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let duration = any_seconds(text)?;
     if duration.is_zero() || duration > PERF_DURATION_MAX {
         return Err("expected more than 0 s and at most 24 hours".to_owned());

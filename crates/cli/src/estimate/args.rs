@@ -6,16 +6,20 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use dfcp_estimate::limits::{INTERVAL_MAX, INTERVAL_MIN, THRESHOLD_MAX, THRESHOLD_MIN};
+use dfcp_estimate::limits::{CLIENTS_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, THRESHOLD_MAX, THRESHOLD_MIN};
 use dfcp_estimate::{Config, ConfigError};
 
+use crate::args::{ListenArg, count, host_port, seconds};
 use crate::units::{self, human_duration};
 
 /// `dfcp estimate`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  dfcp estimate trace capture.pcapng
+  there:  dfcp estimate server --listen 5202
+  here:   dfcp estimate client there.example:5202 --duration 60
+
+What is measured is the way from the server to the client, while the client's machine is used as always. `dfcp estimate trace` does the same with a capture.
 
 Small test packets join the user's own traffic in the queue of the bottleneck. While they arrive late, the queue is busy and \
 serves as fast as it can: what arrives in such a busy period, divided by its duration, is the rate at which this user is served. \
@@ -29,8 +33,70 @@ pub struct EstimateArgs {
 /// Where the packets come from.
 #[derive(Debug, Subcommand)]
 pub enum Source {
+    /// Send test packets to those who ask for them
+    Server(ServerArgs),
+    /// Estimate how fast the path from a server to here is, by test packets and what else arrives
+    Client(ClientArgs),
     /// Estimate from a capture, pcapng or pcap, that was made at the receiver
     Trace(TraceArgs),
+}
+
+/// `dfcp estimate server`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  dfcp estimate server --listen 5202
+
+Each client gets a packet of 60 bytes at its --interval, 10 ms to 10 s, after it has proven that it receives at its address, and no more when it has not \
+been heard for 10 s. Nothing is encrypted and no one is admitted by key: test packets tell nothing but how long this program has run. A machine with several addresses \
+answers from any of them unless --listen names one.")]
+pub struct ServerArgs {
+    /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub listen: ListenArg,
+    /// Clients served at once; others are told to come back
+    #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
+    pub max_clients: usize,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dfcp estimate client`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp estimate client there.example:5202
+  dfcp estimate client 192.0.2.7:5202 --duration 10min --interval 20ms --json
+  dfcp estimate client 192.0.2.7:5202 --interface wwan0 --threshold 40ms
+
+Use this machine meanwhile: load pages, download files. The estimate comes from its own traffic, as the network interface counts it (on Linux), and there is none \
+while nothing fills the queue of the bottleneck. Only what comes through the same bottleneck as the test packets may come through that interface. \
+Ctrl-C ends the measurement early, with its result.
+
+Bytes are those of IP packets. The interval of confidence says how much busy periods differ, which is also how much the rate changed.")]
+pub struct ClientArgs {
+    /// Where `dfcp estimate server` listens
+    #[arg(value_name = "HOST:PORT", value_parser = host_port)]
+    pub server: String,
+    /// How long to measure: seconds, or with a unit (10min)
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = seconds)]
+    pub duration: Duration,
+    /// From one test packet to the next, from 10ms to 10s
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = interval)]
+    pub interval: Duration,
+    /// How the queue is modelled.
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// The network interface whose counters say what arrives [default: the one by which the server is reached]
+    #[arg(long, value_name = "NAME", conflicts_with = "probes_only")]
+    pub interface: Option<String>,
+    /// Estimate nothing, only let test packets come, while another program records them for `dfcp estimate trace`
+    #[arg(long)]
+    pub probes_only: bool,
+    /// Print one JSON object at the end, with every busy period
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `dfcp estimate trace`

@@ -2,19 +2,53 @@
 
 pub mod args;
 mod capture;
+mod client;
+#[cfg(target_os = "linux")]
+mod counter;
 mod figures;
 mod packet;
+mod server;
 pub mod trace;
 
-use self::args::{EstimateArgs, Source};
+use std::time::Duration;
 
-/// Runs the command.
+use anyhow::Context;
+use dfcp_time::Time;
+use tokio::time::Instant;
+
+use self::args::{EstimateArgs, Source};
+use crate::stop::Stop;
+
+/// Runs the command, a live one until it is told to `stop`.
 ///
 /// # Errors
 /// What was asked for cannot be read or measured, or there is no estimate.
-pub async fn run(args: EstimateArgs) -> anyhow::Result<()> {
+pub async fn run(args: EstimateArgs, stop: Stop) -> anyhow::Result<()> {
     match args.source {
-        // Reading a file holds up nothing else: it is all that this program does.
-        Source::Trace(args) => trace::run(&args),
+        Source::Server(args) => server::run(&args, &stop).await,
+        Source::Client(args) => client::run(&args, &stop).await,
+        Source::Trace(args) => {
+            let walk = tokio::task::spawn_blocking(move || trace::run(&args));
+            walk.await.context("the capture was given up; report this")?
+        }
+    }
+}
+
+/// The time of a live measurement: since it was made.
+#[derive(Debug, Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> Time {
+        Time::ZERO + self.0.elapsed()
+    }
+
+    fn instant(self, time: Time) -> Instant {
+        // A measurement lasts a day at most.
+        self.0 + time.since(Time::ZERO).min(Duration::from_secs(365 * 24 * 60 * 60))
     }
 }

@@ -49,6 +49,7 @@ fn args(more: &[&str]) -> TraceArgs {
     match cli.command {
         Command::Estimate(args) => match args.source {
             Source::Trace(args) => args,
+            _ => panic!("not trace"),
         },
         _ => panic!("not estimate"),
     }

@@ -1,0 +1,139 @@
+//! `dfcp estimate server`.
+
+use std::io;
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use dfcp_estimate::probing::{Change, Received, Server, ServerConfig, Step};
+use serde_json::json;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::time::sleep_until;
+
+use super::Clock;
+use super::args::ServerArgs;
+use crate::args::ListenArg;
+use crate::output;
+use crate::stop::Stop;
+use crate::units::human_duration;
+
+/// Longer than any request, so that what is too long is not taken for one.
+const RECEIVE_BYTES: usize = 2 * dfcp_estimate::probing::DATAGRAM_BYTES_MAX;
+
+/// Sends test packets until it is told to stop.
+///
+/// # Errors
+/// The address cannot be used, or its socket fails.
+pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
+    let socket = listen(&args.listen).await?;
+    let address = socket.local_addr()?;
+    if args.json {
+        output::json(&json!({ "event": "listening", "address": address }));
+    } else {
+        output::note(&format!("listening on {address}; Ctrl-C ends"));
+    }
+    let config = ServerConfig { clients_max: args.max_clients, ..ServerConfig::default() };
+    serve(&socket, config, stop, |event| event.tell(args.json)).await
+}
+
+/// A client comes or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// See [`Change`].
+    Changed(SocketAddr, Change),
+    /// It was not heard any more.
+    Lost(SocketAddr),
+}
+
+impl Event {
+    fn tell(self, json: bool) {
+        let (Self::Changed(client, _) | Self::Lost(client)) = self;
+        // An IPv4 address at a socket of both versions.
+        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+        let (event, text) = match self {
+            Self::Changed(_, Change::Began(interval)) => {
+                ("began", format!("gets a test packet every {}", human_duration(interval)))
+            }
+            Self::Changed(_, Change::Ended) => ("ended", "has ended its measurement".to_owned()),
+            Self::Lost(_) => ("lost", "is not heard any more and gets no more test packets".to_owned()),
+        };
+        if json {
+            output::json(&json!({ "event": event, "client": client }));
+        } else {
+            output::note(&format!("{client} {text}"));
+        }
+    }
+}
+
+/// Serves at `socket`; `on_event` hears of clients.
+///
+/// # Errors
+/// The socket fails.
+pub(super) async fn serve(
+    socket: &UdpSocket,
+    config: ServerConfig,
+    stop: &Stop,
+    mut on_event: impl FnMut(Event),
+) -> anyhow::Result<()> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).context("the system gives no random numbers")?;
+    let (clock, mut server) = (Clock::start(), Server::new(config, seed));
+    let mut buffer = [0; RECEIVE_BYTES];
+    loop {
+        while let Some(step) = server.poll(clock.now()) {
+            match step {
+                // What cannot be sent is lost, as on the path.
+                Step::Send(to, datagram) => drop(socket.try_send_to(datagram.as_ref(), to)),
+                Step::Ended(client) => on_event(Event::Lost(client)),
+            }
+        }
+        let next = server.next_time().map(|next| clock.instant(next));
+        let due = async {
+            match next {
+                Some(next) => sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (length, from) = tokio::select! {
+            biased;
+            () = due => continue,
+            () = stop.requested() => return Ok(()),
+            received = socket.recv_from(&mut buffer) => match received {
+                Ok(received) => received,
+                // What an earlier answer met.
+                Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused) => continue,
+                Err(error) => return Err(error).context("the socket failed; start the server again"),
+            },
+        };
+        let Received { answer, change } = server.receive(clock.now(), from, &buffer[..length]);
+        if let Some(answer) = answer {
+            drop(socket.try_send_to(answer.as_ref(), from));
+        }
+        if let Some(change) = change {
+            on_event(Event::Changed(from, change));
+        }
+    }
+}
+
+/// The first of the addresses that can be listened on.
+async fn listen(at: &ListenArg) -> anyhow::Result<UdpSocket> {
+    let mut failure = None;
+    for address in at.addresses(true).await? {
+        match bind(address) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failure = Some(error),
+        }
+    }
+    let failure = failure.unwrap_or_else(|| io::Error::other("it has no address"));
+    Err(failure).with_context(|| format!("cannot listen on {at}; is another program using it?"))
+}
+
+fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    UdpSocket::from_std(socket.into())
+}
