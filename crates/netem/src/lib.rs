@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod delivery_trace;
 mod flight;
 mod link;
 mod loss;
@@ -54,6 +55,7 @@ mod transmitter;
 pub use config::{
     ConfigError, HELD_BYTES_MAX_DEFAULT, LinkConfig, QUEUE_PACKETS_DEFAULT, QueueLimit, REORDER_DELAY_DEFAULT,
 };
+pub use delivery_trace::{DeliveryTrace, DeliveryTraceError, OPPORTUNITY_BYTES, TRACE_LINES_MAX, TRACE_MS_MAX};
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{Datagram, Packet, flip_bit};

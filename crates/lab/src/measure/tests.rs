@@ -84,6 +84,22 @@ fn changes_take_place_when_they_are_due() {
 }
 
 #[test]
+fn a_recorded_rate_is_that_of_the_link() {
+    // 12 Mbit/s for half a second and 2.4 Mbit/s for another.
+    let fast = (0..500).map(|ms| format!("{ms}\n"));
+    let slow = (500..=1_000).step_by(5).map(|ms| format!("{ms}\n"));
+    let directory = tempfile::tempdir().unwrap();
+    let cell = directory.path().join("cell");
+    std::fs::write(&cell, fast.chain(slow).collect::<String>()).unwrap();
+    let rates = format!("[[rates]]\nfrom = \"trace\"\nfile = {:?}\n", cell.display().to_string());
+    let measured = measured(&format!("{rates}[topology]\naccess_mbps = 100\nrtt_ms = 5\nbuffer_packets = 100\n"));
+    // Of CUBIC; DFCP's blocks take longer than a slow half second.
+    let bins = &measured[0].flows[0].bins_bps;
+    assert!([2, 4].iter().all(|&bin| bins[bin] > 9e6 && bins[bin] < 12e6), "{bins:?}");
+    assert!([3, 5].iter().all(|&bin| bins[bin] > 1.5e6 && bins[bin] < 3.5e6), "{bins:?}");
+}
+
+#[test]
 fn losses_at_random_are_counted_while_goodput_counts() {
     let link = "[topology]\nrate_mbps = 20\naccess_mbps = 20\nbuffer_packets = 20\n";
     for found in measured(&format!("{link}loss = 0.02\n")) {

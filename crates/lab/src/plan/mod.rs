@@ -8,6 +8,7 @@ mod kind;
 mod messages;
 mod model;
 mod parameter;
+mod rates;
 mod run;
 
 use std::fs;
@@ -24,6 +25,7 @@ pub use self::model::{
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
+pub use self::rates::{Rates, RatesFrom};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
 
 /// A plan and the text which it was read from.
@@ -76,7 +78,7 @@ pub enum ReadError {
 }
 
 impl Source {
-    /// Reads and checks the text of a plan; `file` is its name in messages.
+    /// Reads and checks the text of a plan; `file` is its name in messages, and traces that it names are looked for beside it.
     ///
     /// # Errors
     /// The first thing which makes no sense, with its line.
@@ -86,9 +88,24 @@ impl Source {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: one_line(error.message()),
         })?;
-        let source = Self { file: file.to_owned(), plan, text: text.to_owned() };
+        let mut source = Self { file: file.to_owned(), plan, text: text.to_owned() };
+        source.load_rates()?;
         check::check(&source)?;
         Ok(source)
+    }
+
+    /// Reads the traces that the plan names.
+    fn load_rates(&mut self) -> Result<(), PlanError> {
+        let mut rates = std::mem::take(&mut self.plan.rates);
+        for rates in &mut rates {
+            let at = rates.span().start;
+            rates.get_mut().load(&self.file).map_err(|error| match error {
+                rates::LoadError::File(message) => self.error(at, message),
+                rates::LoadError::Content(file, error) => PlanError { file, line: error.line, message: error.message },
+            })?;
+        }
+        self.plan.rates = rates;
+        Ok(())
     }
 
     /// An error at the byte `at` of the text.

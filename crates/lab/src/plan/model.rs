@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::carrier::Carrier;
 use super::claim::{Claim, Where};
 use super::messages::MessagesTable;
+use super::rates::Rates;
 use super::run::{Agreement, RunTable, Shorter, Spread};
 use crate::report::OURS;
 
@@ -59,6 +60,9 @@ pub struct Plan {
     /// Rates which walk at random while a run lasts.
     #[serde(default)]
     pub walks: Vec<Spanned<Walk>>,
+    /// Rates which were recorded.
+    #[serde(default)]
+    pub rates: Vec<Spanned<Rates>>,
     /// What is measured.
     pub metrics: Metrics,
     /// How it is drawn.

@@ -161,3 +161,46 @@ fn a_transport_which_this_program_was_built_without_is_named() {
         }
     }
 }
+
+#[test]
+fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    let rates = "[[rates]]\nfrom = \"trace\"\nfile = \"cell.down\"\nbin_ms = 10\n";
+    write("a.toml", &SMALL.replacen("[topology]", &format!("{rates}[topology]"), 1));
+    let read = || read_directory(directory.path()).map_err(|error| error.to_string());
+    let error = read().unwrap_err();
+    assert!(error.contains("a.toml, line ") && error.contains("cannot read the trace"), "{error}");
+    write("cell.down", "0\n3\nx\n");
+    let error = read().unwrap_err();
+    assert!(error.contains("cell.down, line 3: `x` is no time"), "{error}");
+    write("cell.down", "0\n3\n3\n10\n");
+    let sources = read().unwrap();
+    let run = &expand(&sources[0], Choice { form: Form::Full, seeds: Some(1) }).unwrap()[0];
+    let changes = run.scenario.drawn(1).changes;
+    // 3 packets in the first 10 ms, and 4 in all others: 0, 3, 3; then 10, 10, 13, 13.
+    let rates: Vec<u64> = changes.iter().filter_map(|change| change.rate_bps).take(3).collect();
+    assert_eq!(rates, [3_600_000, 4_800_000, 4_800_000]);
+    assert_eq!((changes[1].at_ns, run.scenario.drawn(1).drawn(2).changes.len()), (10_000_000, changes.len()));
+    let mean_bps = run.scenario.links[0].rate_bps;
+    let sum_bps: u64 = changes.iter().filter_map(|change| change.rate_bps).sum();
+    assert_eq!(mean_bps, sum_bps / changes.len() as u64);
+    for (line, instead, part) in [
+        ("bin_ms = 10", "bin_ms = 0.001", "bin_ms makes more than"),
+        ("bin_ms = 10", "bottleneck = 9", "names bottleneck 9"),
+        ("bin_ms = 10", "bin = 10", "unknown field"),
+        ("\"trace\"", "\"tracer\"", "unknown variant"),
+    ] {
+        write("a.toml", &SMALL.replacen("[topology]", &format!("{}[topology]", rates_with(line, instead)), 1));
+        let error = read().unwrap_err();
+        assert!(error.contains(part) && error.contains("a.toml, line"), "{instead}: {error}");
+    }
+    let twice = format!("{}{}", rates_with("", ""), rates_with("", ""));
+    write("a.toml", &SMALL.replacen("[topology]", &format!("{twice}[topology]"), 1));
+    assert!(read().unwrap_err().contains("from elsewhere, too"));
+}
+
+/// A recorded rate with one thing changed.
+fn rates_with(from: &str, to: &str) -> String {
+    "[[rates]]\nfrom = \"trace\"\nfile = \"cell.down\"\nbin_ms = 10\n".replacen(from, to, 1)
+}

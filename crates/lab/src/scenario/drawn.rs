@@ -7,7 +7,7 @@ impl Scenario {
     /// The scenario as the run with this seed makes it: flows start and walk as drawn. Drawn again, it stays.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
-        let mut drawn = Self { walks: Vec::new(), spread: super::Spread::default(), ..self.clone() };
+        let mut drawn = Self { walks: Vec::new(), rates: Vec::new(), spread: super::Spread::default(), ..self.clone() };
         // Another sequence than those of the links, which the simulation draws from the same seed.
         let mut random = Draw(seed ^ 0x5851_F42D_4C95_7F2D);
         for flow in &mut drawn.flows {
@@ -21,6 +21,7 @@ impl Scenario {
         for walk in &self.walks {
             drawn.changes.extend(self.steps(walk, &mut random));
         }
+        drawn.changes.extend(self.rates.iter().flat_map(super::RatesSpec::changes));
         drawn.changes.sort_by_key(|change| change.at_ns);
         drawn
     }

@@ -91,7 +91,7 @@ impl Scenario {
     /// Whether the bound can be computed, if it is asked for.
     pub(super) fn check_bound(&self) -> Result<(), String> {
         let is_simple = self.flows.len() == 1 && self.nodes.is_empty();
-        let is_steady = self.changes.is_empty() && self.walks.is_empty();
+        let is_steady = self.changes.is_empty() && self.walks.is_empty() && self.rates.is_empty();
         let has_bursts = self.links.iter().any(|link| link.loss_burst_packets > 0.0);
         if self.is_bound() && !(is_simple && is_steady && !has_bursts) {
             return Err("message-bound is of one flow over bottlenecks in a row, with independent losses and without \

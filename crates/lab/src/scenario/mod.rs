@@ -7,6 +7,7 @@ mod ends;
 mod layout;
 mod messages;
 mod random;
+mod rates;
 mod resolve;
 mod scale;
 
@@ -34,6 +35,9 @@ pub struct Scenario {
     /// Rates which walk at random; [`Scenario::drawn`] makes changes of them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub walks: Vec<WalkSpec>,
+    /// Rates which were recorded; [`Scenario::drawn`] makes changes of them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rates: Vec<RatesSpec>,
     /// What [`Scenario::drawn`] draws of flows.
     #[serde(skip_serializing_if = "is_default", default)]
     pub spread: Spread,
@@ -127,6 +131,19 @@ pub struct WalkSpec {
     pub within: (f64, f64),
     /// The longest step, as a share of the link's rate.
     pub step: f64,
+}
+
+/// A rate which was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatesSpec {
+    /// Which link.
+    pub link: usize,
+    /// How often it changes, ns.
+    pub every_ns: u64,
+    /// Packets which may leave meanwhile.
+    pub packets: Vec<u64>,
+    /// Bits of each.
+    pub packet_bits: f64,
 }
 
 /// A change of a bottleneck.

@@ -2,6 +2,7 @@
 
 use super::messages::messages;
 use super::random::draw;
+use super::rates;
 use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
 use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
 
@@ -45,6 +46,7 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
         flows: Vec::new(),
         changes: Vec::new(),
         walks: Vec::new(),
+        rates: Vec::new(),
         spread: spread(plan.spread)?,
         duration_ns: ns(duration_s),
         warm_up_ns: ns(plan.run.warm_up_s),
@@ -62,6 +64,7 @@ pub fn resolve(plan: &Plan, transport: &Carrier) -> Result<Scenario, String> {
     if scenario.flows.is_empty() {
         return Err("there are no flows; give [[flows]] a count above 0".to_owned());
     }
+    rates::add(&mut scenario, plan)?;
     share(&mut scenario);
     add_changes(&mut scenario, plan, topology)?;
     add_walks(&mut scenario, plan)?;

@@ -9,7 +9,8 @@ impl Scenario {
     pub fn fastest_bps(&self) -> u64 {
         let links = self.links.iter().map(|link| link.rate_bps);
         let changes = self.changes.iter().filter_map(|change| change.rate_bps);
-        links.chain(changes).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
+        let recorded = self.rates.iter().flat_map(super::RatesSpec::changes).filter_map(|change| change.rate_bps);
+        links.chain(changes).chain(recorded).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
     }
 
     /// The scenario with all rates times `factor`, and with them what grows with a rate: buffers, windows, bytes; what a
@@ -25,6 +26,7 @@ impl Scenario {
         for change in &mut scaled.changes {
             change.rate_bps = change.rate_bps.map(|bps| rate(bps).max(1));
         }
+        scaled.rates.iter_mut().for_each(|rates| rates.packet_bits *= factor);
         scaled.flows.iter_mut().for_each(|flow| flow.scale(factor));
         scaled
     }

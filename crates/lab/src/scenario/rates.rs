@@ -1,0 +1,70 @@
+//! Bottlenecks whose rate was recorded.
+
+use std::time::Duration;
+
+use dfcp_netem::OPPORTUNITY_BYTES;
+
+use super::resolve::{ns, positive};
+use super::{ChangeSpec, RatesSpec, Scenario};
+use crate::plan::{Plan, Rates};
+
+/// A rate changes so often unless said: often enough for a queue of some ten packets, and no more than a change for every few packets.
+const BIN_MS_DEFAULT: f64 = 20.0;
+/// Changes in a run: 2000 s in bins of 20 ms. Records have all of them.
+const BINS_MAX: u64 = 100_000;
+
+/// The rates of the plan; the link itself gets their mean, from which shares follow.
+pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
+    for rates in plan.rates.iter().map(toml::Spanned::get_ref) {
+        let spec = of(scenario, plan, rates)?;
+        let packets: u64 = spec.packets.iter().sum();
+        let mean_bps = packets as f64 * spec.packet_bits * 1e9 / scenario.duration_ns as f64;
+        scenario.links[spec.link].rate_bps = (mean_bps.round() as u64).max(1);
+        scenario.rates.push(spec);
+    }
+    Ok(())
+}
+
+fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, String> {
+    let links = scenario.links.len();
+    let Some(link) = rates.bottleneck.checked_sub(1).filter(|&link| link < links) else {
+        let place = rates.bottleneck;
+        return Err(format!("[[rates]] names bottleneck {place}, but they are counted from 1 to {links}"));
+    };
+    let of_link = |bottleneck: usize| bottleneck == rates.bottleneck;
+    let walks = plan.walks.iter().any(|walk| of_link(walk.get_ref().bottleneck));
+    let changes =
+        plan.time.iter().any(|change| of_link(change.get_ref().bottleneck) && change.get_ref().rate_mbps.is_some());
+    if walks || changes || scenario.rates.iter().any(|other| other.link == link) {
+        return Err(format!(
+            "bottleneck {} has a rate from elsewhere, too; leave it or [[rates]] out",
+            rates.bottleneck
+        ));
+    }
+    if scenario.links[link].impairments.policer_packets.is_some() {
+        return Err("the rate of a policer does not change; remove [[rates]]".to_owned());
+    }
+    let every_ns = ns(positive("bin_ms", rates.bin_ms.unwrap_or(BIN_MS_DEFAULT), 1e6)? / 1e3).max(1);
+    if scenario.duration_ns.div_ceil(every_ns) > BINS_MAX {
+        return Err(format!("bin_ms makes more than {BINS_MAX} changes of the rate in the run; choose a longer one"));
+    }
+    let trace = rates.trace.as_ref().ok_or("the trace of [[rates]] was not read; report this")?;
+    let (bin, end) = (Duration::from_nanos(every_ns), Duration::from_nanos(scenario.duration_ns));
+    let packet_bits = f64::from(OPPORTUNITY_BYTES) * 8.0;
+    Ok(RatesSpec { link, every_ns, packets: trace.bins(bin, end).collect(), packet_bits })
+}
+
+impl RatesSpec {
+    /// What the link's rate changes to, and when. Nothing leaves at 1 bit/s, which stands for no rate at all.
+    pub(super) fn changes(&self) -> impl Iterator<Item = ChangeSpec> + '_ {
+        let per_packet_bps = self.packet_bits * 1e9 / self.every_ns.max(1) as f64;
+        self.packets.iter().zip(0..).map(move |(&packets, number)| ChangeSpec {
+            at_ns: self.every_ns.saturating_mul(number),
+            link: self.link,
+            rate_bps: Some((packets as f64 * per_packet_bps).round().max(1.0) as u64),
+            delay_ns: None,
+            own_loss: false,
+            loss: None,
+        })
+    }
+}

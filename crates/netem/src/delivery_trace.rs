@@ -1,0 +1,185 @@
+//! Recorded rates: when a radio let a packet through, as mahimahi records and replays it (Netravali et al., USENIX ATC 2015).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dfcp_time::duration_ns;
+
+/// Bytes that each line of a trace lets through.
+pub const OPPORTUNITY_BYTES: u32 = 1_500;
+/// The latest time in a trace, ms: a day.
+pub const TRACE_MS_MAX: u32 = 24 * 60 * 60 * 1_000;
+/// Lines of a trace: 100 Mbit/s for half an hour.
+pub const TRACE_LINES_MAX: usize = 16_000_000;
+
+/// When packets of [`OPPORTUNITY_BYTES`] may leave. At the last of these times it begins again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryTrace {
+    /// In order; the last is above 0.
+    times_ms: Arc<[u32]>,
+}
+
+/// Why a text is no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DeliveryTraceError {
+    /// Counted from 1.
+    pub line: usize,
+    /// One sentence with the next step.
+    pub message: String,
+}
+
+impl DeliveryTrace {
+    /// Reads a trace of mahimahi (`mm-link`): on each line the millisecond at which a packet may leave, in order.
+    ///
+    /// # Errors
+    /// The first line which makes no sense.
+    pub fn parse(text: &str) -> Result<Self, DeliveryTraceError> {
+        let mut times_ms: Vec<u32> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let error = |message: String| DeliveryTraceError { line: index + 1, message };
+            if index >= TRACE_LINES_MAX {
+                return Err(error(format!("a trace has at most {TRACE_LINES_MAX} lines; cut it here")));
+            }
+            // A number of this length is none, and may be all of a file.
+            let digits = line.trim();
+            let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let time_ms = digits.parse().ok().filter(|&ms| is_number && ms <= TRACE_MS_MAX);
+            let time_ms: u32 = time_ms.ok_or_else(|| {
+                let shown: String = digits.chars().take(20).flat_map(char::escape_default).collect();
+                error(format!("`{shown}` is no time in whole milliseconds, up to {TRACE_MS_MAX}; write one on each line, and nothing else"))
+            })?;
+            if let Some(before) = times_ms.last().filter(|&&before| before > time_ms) {
+                return Err(error(format!(
+                    "{time_ms} ms comes after {before} ms; times must be in order, so sort the file"
+                )));
+            }
+            times_ms.push(time_ms);
+        }
+        match times_ms.last() {
+            None => Err(DeliveryTraceError {
+                line: 1,
+                message: "the trace is empty; record one with mm-link, or take another".to_owned(),
+            }),
+            Some(0) => {
+                let message =
+                    "a trace must end after 0 ms, as it is repeated from there on; add a later line".to_owned();
+                Err(DeliveryTraceError { line: times_ms.len(), message })
+            }
+            Some(_) => Ok(Self { times_ms: times_ms.into() }),
+        }
+    }
+
+    /// After which it begins again.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_millis(self.period_ms())
+    }
+
+    fn period_ms(&self) -> u64 {
+        self.times_ms.last().copied().unwrap_or(1).max(1).into()
+    }
+
+    /// In the long run, bit/s.
+    #[must_use]
+    pub fn mean_rate_bps(&self) -> f64 {
+        self.times_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8.0 / self.period().as_secs_f64()
+    }
+
+    /// How many packets may leave before `time`.
+    fn before(&self, time_ns: u64) -> u64 {
+        let period_ns = self.period_ms() * 1_000_000;
+        let (round, rest_ns) = (time_ns / period_ns, time_ns % period_ns);
+        let lines = self.times_ms.len() as u64;
+        let of = |until_ns: u64| self.times_ms.partition_point(|&ms| u64::from(ms) * 1_000_000 < until_ns) as u64;
+        // The last line of a round and the first ones of the next, if they are 0, are of the same time.
+        let last_round = if round > 0 { of(period_ns + rest_ns) } else { 0 };
+        round.saturating_sub(1).saturating_mul(lines).saturating_add(last_round).saturating_add(of(rest_ns))
+    }
+
+    /// How many packets may leave in each interval of the length `bin`, from the beginning until `end`. A `bin` of zero has none.
+    pub fn bins(&self, bin: Duration, end: Duration) -> impl Iterator<Item = u64> + '_ {
+        let bin_ns = duration_ns(bin);
+        let count = if bin_ns > 0 { duration_ns(end).div_ceil(bin_ns) } else { 0 };
+        (0..count).map(move |number| {
+            let start_ns = number.saturating_mul(bin_ns);
+            self.before(start_ns.saturating_add(bin_ns)) - self.before(start_ns)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bins(text: &str, bin_ms: u64, end_ms: u64) -> Vec<u64> {
+        let trace = DeliveryTrace::parse(text).unwrap();
+        trace.bins(Duration::from_millis(bin_ms), Duration::from_millis(end_ms)).collect()
+    }
+
+    #[test]
+    fn a_trace_repeats_from_its_last_line_on() {
+        // 0, 3, 3, 10; then 10, 13, 13, 20.
+        assert_eq!(bins("0\n3\n3\n10\n", 5, 30), [3, 0, 4, 0, 4, 0]);
+        assert_eq!(bins("5", 5, 20), [0, 1, 1, 1]);
+        assert_eq!(bins("5", 0, 20), [0; 0]);
+        assert_eq!(bins("5", 10, 15), [1, 2]);
+        let trace = DeliveryTrace::parse("1\n2\n").unwrap();
+        assert_eq!((trace.period(), trace.mean_rate_bps()), (Duration::from_millis(2), 12e6));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_told_with_its_line() {
+        for (text, line, part) in [
+            ("", 1, "empty"),
+            ("0\n0\n", 2, "after 0 ms"),
+            ("1\n2\n1\n", 3, "sort"),
+            ("1\n\n2\n", 2, "`` is no time"),
+            ("1\n2.5\n", 2, "`2.5` is no time"),
+            ("-1\n", 1, "`-1`"),
+            ("+1\n", 1, "`+1`"),
+            ("1\n86400001\n", 2, "up to 86400000"),
+            ("99999999999999999999999999\n", 1, "`99999999999999999999`"),
+            ("1\n\u{1b}[2J\n", 2, "u{1b}"),
+        ] {
+            let error = DeliveryTrace::parse(text).unwrap_err();
+            assert!(error.line == line && error.to_string().contains(part), "{text:?}: line {} {error}", error.line);
+        }
+        assert!(DeliveryTrace::parse("1\r\n2\r\n").is_ok(), "from another system");
+    }
+
+    proptest! {
+        #[test]
+        fn bins_are_those_of_a_trace_that_is_written_out(
+            steps in prop::collection::vec(0..20_u32, 1..30), bin_us in 500..30_000_u64, end_us in 0..400_000_u64,
+        ) {
+            let mut times_ms: Vec<u32> = steps.iter().scan(0, |at, step| { *at += step; Some(*at) }).collect();
+            *times_ms.last_mut().unwrap() += 1;
+            let text: String = times_ms.iter().map(|ms| format!("{ms}\n")).collect();
+            let trace = DeliveryTrace::parse(&text).unwrap();
+            let period_us = u64::from(*times_ms.last().unwrap()) * 1_000;
+            let bins = end_us.div_ceil(bin_us);
+            let mut expected = vec![0; bins as usize];
+            for round in 0..=bins * bin_us / period_us {
+                for ms in &times_ms {
+                    let at_us = round * period_us + u64::from(*ms) * 1_000;
+                    if let Some(bin) = expected.get_mut((at_us / bin_us) as usize) {
+                        *bin += 1;
+                    }
+                }
+            }
+            let found: Vec<u64> = trace.bins(Duration::from_micros(bin_us), Duration::from_micros(end_us)).collect();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "(\\PC{0,8}\n|[0-9]{0,12}\r?\n){0,8}") {
+            if let Ok(trace) = DeliveryTrace::parse(&text) {
+                prop_assert!(trace.mean_rate_bps() > 0.0);
+                let _ = trace.bins(Duration::MAX, Duration::MAX).chain(trace.bins(Duration::from_secs(1 << 40), Duration::MAX)).count();
+            }
+        }
+    }
+}
