@@ -35,6 +35,6 @@ pub mod limits;
 pub mod probing;
 mod summary;
 
-pub use config::{Config, ConfigError, INTERVAL_DEFAULT, TOLERANCE_DEFAULT};
+pub use config::{Config, ConfigError, INTERVAL_DEFAULT, THRESHOLD_DEFAULT, TOLERANCE_DEFAULT};
 pub use estimator::{BusyPeriod, Counts, Estimator, Probe, TimeError};
 pub use summary::{Interval, Summary};

@@ -178,7 +178,7 @@ proptest! {
         let interval = Duration::from_millis(interval_ms);
         let arrivals = queued(rate_bps, &bursts, interval, 25_000 / interval_ms);
         // `gap` is for holes in the trace, which has none.
-        let config = Config::new(interval).with_gap(Duration::from_secs(60));
+        let config = Config::new(interval).with_threshold(interval).with_gap(Duration::from_secs(60));
         let (_, periods) = estimated(config, &arrivals);
         for period in periods {
             // Arrivals are whole nanoseconds.

@@ -136,8 +136,9 @@ pub struct TraceArgs {
 /// The parameters of the algorithm.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct ModelArgs {
-    /// The queueing delay from which the queue counts as busy. Below the interval the estimate may be too low, since the queue may be empty
-    /// between two test packets; above it fewer busy periods are found [default: the interval]
+    /// The queueing delay from which the queue counts as busy. The lower it is, the more a busy period may have idle times in it, since the
+    /// queue may be empty between two test packets; none from the interval on. The higher it is, the fewer busy periods are found, and those
+    /// when the path is slow [default: 20ms, or the interval if that is less]
     #[arg(long, value_name = "TIME", value_parser = threshold)]
     pub threshold: Option<Duration>,
     /// The longest time without a test packet that the model of the queue survives [default: ten intervals, at least 1s]

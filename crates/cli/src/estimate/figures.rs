@@ -82,12 +82,6 @@ impl Figures {
         let interval = human_duration(self.config.interval);
         let span = seconds(self.span);
         lines.push(format!("test packets  {probes} in {span}, one every {interval}; {missing} missing ({share:.1} %)"));
-        if self.summary.busy_periods() > 0 && self.config.threshold < self.config.interval {
-            lines.push(format!(
-                "note          the threshold of {} is below the interval: where the queue emptied between two test packets, the estimate is too low",
-                human_duration(self.config.threshold)
-            ));
-        }
         lines
     }
 

@@ -2,8 +2,13 @@ use super::*;
 
 const INTERVAL_MS: u64 = 100;
 
+/// A threshold of one interval, from which on nothing is left to chance.
+fn config() -> Config {
+    Config::default().with_threshold(Duration::from_millis(INTERVAL_MS))
+}
+
 fn estimator() -> Estimator {
-    Estimator::new(Config::default()).unwrap()
+    Estimator::new(config()).unwrap()
 }
 
 /// What a link of one byte in a microsecond does: `joins` are times in ms and bytes, `probes` the numbers which are sent, one
@@ -43,7 +48,7 @@ fn the_threshold_itself_counts_as_busy() {
     // Waits of exactly 150 ms, and the last of these at 750 ms; a threshold one nanosecond higher ends the period at the same
     // arrival, since three test packets arrive together.
     let at = |threshold| {
-        let mut estimator = Estimator::new(Config::default().with_threshold(threshold)).unwrap();
+        let mut estimator = Estimator::new(config().with_threshold(threshold)).unwrap();
         served(&mut estimator, &[(250, 200_000), (350, 100_000)], 0..9).len()
     };
     assert_eq!(at(Duration::from_millis(150)), 1);
@@ -58,9 +63,9 @@ fn lost_test_packets_are_no_queue() {
     assert_eq!((periods.len(), estimator.queue()), (0, Some(Duration::ZERO)));
     assert_eq!(*estimator.counts(), Counts { probes: 25, missing: 72, models: 1, ..Counts::default() });
     // Number 3 is lost within a busy period, which then has the same ends and bytes.
-    let mut other = Estimator::new(Config::default()).unwrap();
+    let mut other = Estimator::new(config()).unwrap();
     let whole = served(&mut other, &BURSTS, 0..9);
-    let mut third = Estimator::new(Config::default()).unwrap();
+    let mut third = Estimator::new(config()).unwrap();
     assert_eq!(served(&mut third, &BURSTS, (0..9).filter(|&number| number != 3)), whole);
 }
 
@@ -68,7 +73,10 @@ fn lost_test_packets_are_no_queue() {
 fn without_numbers_a_lost_test_packet_ends_the_model() {
     // The arrivals of the test above, counted as they come: three lost in a row, and one within the busy period.
     for lost in [3, 12] {
-        let mut estimator = Estimator::new(Config::unnumbered(Duration::from_millis(INTERVAL_MS))).unwrap();
+        let mut estimator = Estimator::new(
+            Config::unnumbered(Duration::from_millis(INTERVAL_MS)).with_threshold(Duration::from_millis(100)),
+        )
+        .unwrap();
         let arrivals = (0..20_u64).filter(|&sent| sent != lost).enumerate();
         for (number, sent) in arrivals {
             let at = Time::from_ms((sent + 1) * INTERVAL_MS);
@@ -84,7 +92,7 @@ fn a_gap_throws_an_open_busy_period_away() {
     // Numbers 4 to 14 never come: from 650 ms to 1600 ms is within the gap of 1 s, to 1700 ms it is not.
     let periods = served(&mut estimator, &BURSTS, (0..40).filter(|number| !(4..=14).contains(number)));
     assert_eq!((periods.len(), estimator.counts().gaps), (1, 0));
-    let mut estimator = Estimator::new(Config::default()).unwrap();
+    let mut estimator = Estimator::new(config()).unwrap();
     let periods = served(&mut estimator, &BURSTS, (0..40).filter(|number| !(4..=15).contains(number)));
     assert_eq!((periods.len(), estimator.counts().gaps, estimator.counts().models), (0, 1, 2));
 }
@@ -152,7 +160,7 @@ fn drifting(config: Config, ppm: u64) -> (u64, u64) {
 
 #[test]
 fn drift_is_no_queue() {
-    let with = |threshold_ms| Config::default().with_threshold(Duration::from_millis(threshold_ms));
+    let with = |threshold_ms| config().with_threshold(Duration::from_millis(threshold_ms));
     for threshold_ms in [5, 20, 100] {
         let (busy, models) = drifting(with(threshold_ms), crate::limits::DRIFT_PPM_MAX);
         assert!(busy == 0 && models > 30, "{threshold_ms} ms: {busy} busy periods of {models} models");

@@ -91,7 +91,7 @@ fn a_capture_without_test_packets_or_busy_periods_says_what_to_do() {
     assert!(
         error.starts_with("no estimate")
             && error.contains("1.9 s")
-            && error.contains("100 ms or longer, and the longest wait was 0 ms"),
+            && error.contains("20 ms or longer, and the longest wait was 0 ms"),
         "{error}"
     );
     assert_eq!(idle.to_json()["estimate_bps"], serde_json::Value::Null);
