@@ -84,11 +84,22 @@ impl<P> Flight<P> {
         }
     }
 
-    /// The next packet, if it arrives at `now` or before.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<P> {
+    /// The last arrival among those in order that is not after `end`.
+    pub(crate) fn last_arrival_until(&self, end: Time) -> Option<Time> {
+        let arrived = self.in_order.partition_point(|traveller| traveller.arrival <= end);
+        self.in_order.get(arrived.checked_sub(1)?).map(|traveller| traveller.arrival)
+    }
+
+    /// Whether one in order arrives after `end`.
+    pub(crate) fn has_arrival_after(&self, end: Time) -> bool {
+        self.in_order.back().is_some_and(|last| last.arrival > end)
+    }
+
+    /// The next packet and its arrival, if it arrives at `now` or before.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, P)> {
         if self.held_back.is_empty() {
             self.in_order.front().filter(|first| first.arrival <= now)?;
-            return self.in_order.pop_front().map(|first| first.packet);
+            return self.in_order.pop_front().map(|first| (first.arrival, first.packet));
         }
         let in_order = self.in_order.front().map(Traveller::key);
         let held_back = self.held_back.peek().map(Traveller::key);
@@ -103,7 +114,7 @@ impl<P> Flight<P> {
             return None;
         }
         let traveller = if held_back_first { self.held_back.pop() } else { self.in_order.pop_front() };
-        traveller.map(|traveller| traveller.packet)
+        traveller.map(|traveller| (arrival, traveller.packet))
     }
 
     fn take_number(&mut self) -> u64 {

@@ -118,6 +118,26 @@ impl<P: Packet> Link<P> {
         }
     }
 
+    /// When to [`pop`](Self::pop) so that packets which arrive within `patience` after the next one come together with it: a
+    /// caller for which each wake-up is dear waits that long. A packet that no other one follows closely is not kept waiting.
+    #[must_use]
+    pub fn next_time_together(&self, patience: Duration) -> Option<Time> {
+        let next = self.next_time()?;
+        let end = next + patience;
+        let together = self.flight.last_arrival_until(end).map_or(next, |last| last.max(next));
+        if self.flight.has_arrival_after(end) {
+            return Some(together);
+        }
+        // What travels is not all: the packet being sent may follow within `end`, and so may those which wait behind it. These
+        // are taken to be of its size: their own times are known only when they are sent.
+        let sent = self.transmitter.finish_time().map(|finish| finish + self.delay);
+        let Some(sent) = sent.filter(|&sent| sent <= end) else { return Some(together) };
+        let each_ns = duration_ns(self.transmitter.job_duration());
+        let fitting = (end - sent).as_nanos().checked_div(each_ns.into()).unwrap_or_default();
+        let following = fitting.min(self.queue.len() as u128) as u64;
+        Some(together.max(sent + Duration::from_nanos(each_ns * following)))
+    }
+
     /// When the packet being sent will have left; `None` while none is.
     #[must_use]
     pub fn sent_at(&self) -> Option<Time> {
@@ -126,12 +146,17 @@ impl<P: Packet> Link<P> {
 
     /// The next packet whose arrival is not after `now`, in order of arrival, first in first out among equals.
     pub fn pop(&mut self, now: Time) -> Option<P> {
+        self.pop_with_arrival(now).map(|(_, packet)| packet)
+    }
+
+    /// Like [`pop`](Self::pop), with the time at which the packet arrived: how late the caller is shows in the difference.
+    pub fn pop_with_arrival(&mut self, now: Time) -> Option<(Time, P)> {
         self.advance(now);
-        let packet = self.flight.pop(self.now)?;
+        let (arrival, packet) = self.flight.pop(self.now)?;
         let size_bytes = packet.size_bytes();
         self.held.remove(size_bytes);
         self.stats.delivered.add(size_bytes);
-        Some(packet)
+        Some((arrival, packet))
     }
 
     /// Lets the link work until `now` without taking anything out, so that [`queue_len`](Self::queue_len) and

@@ -1,6 +1,7 @@
 //! Serialisation: how long each packet keeps the sending end of the link busy.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use dfcp_time::Time;
 
@@ -59,6 +60,11 @@ impl<P> Transmitter<P> {
     /// When the packet being sent will have left.
     pub(crate) fn finish_time(&self) -> Option<Time> {
         self.job.as_ref().map(|job| job.finish)
+    }
+
+    /// How long the packet being sent takes, from its start or the latest change of the rate.
+    pub(crate) fn job_duration(&self) -> Duration {
+        self.job.as_ref().map_or(Duration::ZERO, |job| job.finish - job.since)
     }
 
     /// Takes the packet out at its [`finish_time`](Self::finish_time), which is returned with it, if that is not after

@@ -341,3 +341,51 @@ fn what_exceeds_a_policer_is_dropped_and_the_rest_does_not_wait() {
     assert_eq!(link.stats().queue_drops.packets, 999);
     assert_conserved(&link);
 }
+
+#[test]
+fn an_arrival_is_told_with_the_packet_however_late_it_is_taken_out() {
+    let mut link = Link::new(LinkConfig::default().with_delay(3 * MS), 1).unwrap();
+    link.push(Time::from_ms(1), numbered(0, 100));
+    link.push(Time::from_ms(2), numbered(1, 100));
+    let mut late = |now| link.pop_with_arrival(now).map(|(arrival, packet)| (arrival, number_of(&packet)));
+    assert_eq!(late(Time::from_ms(3)), None);
+    assert_eq!(late(Time::from_ms(9)), Some((Time::from_ms(4), 0)));
+    assert_eq!(late(Time::from_ms(9)), Some((Time::from_ms(5), 1)));
+}
+
+#[test]
+fn packets_which_follow_closely_are_waited_for_and_no_others() {
+    let us = Duration::from_micros;
+    // 100 bytes take 10 us.
+    let config = LinkConfig::default().with_rate_bps(80_000_000).with_delay(us(500));
+    let mut link = Link::new(config, 1).unwrap();
+    assert_eq!(link.next_time_together(us(100)), None);
+    link.push(Time::ZERO, numbered(0, 100));
+    // Alone: it does not wait.
+    assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(510)));
+    link.push(Time::ZERO, numbered(1, 100));
+    link.push(Time::ZERO, numbered(2, 100));
+    // Two wait behind it, of 10 us each.
+    assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(530)));
+    assert_eq!(link.next_time_together(us(15)), Some(Time::from_us(520)));
+    assert_eq!(link.next_time_together(us(9)), Some(Time::from_us(510)));
+    // All of them travel: the same, and what arrives later is not waited for.
+    link.advance(Time::from_us(40));
+    link.push(Time::from_us(200), numbered(3, 100));
+    link.advance(Time::from_us(300));
+    assert_eq!(link.next_time_together(us(100)), Some(Time::from_us(530)));
+    assert_eq!(link.next_time_together(us(15)), Some(Time::from_us(520)));
+    assert_eq!(link.next_time_together(us(200)), Some(Time::from_us(710)));
+}
+
+#[test]
+fn slow_packets_in_the_queue_are_not_waited_for() {
+    // 100 bytes take 1 ms.
+    let mut link = Link::new(LinkConfig::default().with_rate_bps(800_000), 1).unwrap();
+    for number in 0..3 {
+        link.push(Time::ZERO, numbered(number, 100));
+    }
+    assert_eq!(link.next_time_together(MS / 10), Some(Time::from_ms(1)));
+    assert_eq!(link.next_time_together(MS), Some(Time::from_ms(2)));
+    assert_eq!(link.next_time_together(10 * MS), Some(Time::from_ms(3)));
+}
