@@ -1,5 +1,6 @@
 //! The command line.
 
+mod link;
 mod listen;
 mod messages;
 mod parameters;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand};
 use dfcp::Policy;
 use dfcp_secure::Cipher;
 
+pub use self::link::{LinkArgs, QueueArg, QueueKind};
 pub use self::listen::ListenArg;
 pub use self::messages::{MessageArgs, target_ppm, within};
 pub use self::parameters::{ParameterArgs, Parameters};
@@ -53,6 +55,13 @@ pub enum Command {
     Receive(ReceiveArgs),
     /// Impair UDP on its way: loss, delay, jitter, rate and more
     Relay(RelayArgs),
+    /// Run any program behind an emulated path
+    #[cfg(target_os = "linux")]
+    Emulate(crate::emulate::EmulateArgs),
+    /// What `emulate` calls to end its processes with it.
+    #[cfg(target_os = "linux")]
+    #[command(name = crate::emulate::INIT, hide = true)]
+    EmulateInit,
     /// Measure a path, like iperf3
     Perf(PerfArgs),
     /// Carry a UDP stream, such as live video, within a deadline

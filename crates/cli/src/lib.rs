@@ -12,6 +12,8 @@ pub mod admission;
 pub mod args;
 pub mod contact;
 pub mod demo;
+#[cfg(target_os = "linux")]
+pub mod emulate;
 pub mod estimate;
 pub mod id;
 pub mod identity;

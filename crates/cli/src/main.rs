@@ -13,6 +13,8 @@ use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use dfcp_cli::args::{Cli, Command, PerfSide};
+#[cfg(target_os = "linux")]
+use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
@@ -36,6 +38,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    start_log();
+    #[cfg(target_os = "linux")]
+    if let Some(code) = without_threads(&cli.command) {
+        return code;
+    }
     match start(cli) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
@@ -49,13 +56,31 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command; `false` if it was interrupted.
-fn start(cli: Cli) -> anyhow::Result<bool> {
+fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("DFCP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
     // Colours would be rubbish in a file.
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
+}
+
+/// Runs the commands that make a user namespace, which only a process without other threads may do: before there is a runtime.
+/// They end by exit codes of their own.
+#[cfg(target_os = "linux")]
+fn without_threads(command: &Command) -> Option<ExitCode> {
+    let outcome = match command {
+        Command::Emulate(args) => emulate::run(args),
+        Command::EmulateInit => emulate::init(),
+        _ => return None,
+    };
+    Some(outcome.unwrap_or_else(|error| {
+        output::note(&format!("dfcp: {error:#}"));
+        ExitCode::from(emulate::EXIT_FAILURE)
+    }))
+}
+
+/// Runs the command; `false` if it was interrupted.
+fn start(cli: Cli) -> anyhow::Result<bool> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     // A relay runs until Ctrl-C, which is its orderly end: it waits for that itself and prints its summary.
@@ -116,6 +141,8 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
+        #[cfg(target_os = "linux")]
+        Command::Emulate(_) | Command::EmulateInit => Ok(()), // has been run by `without_threads`
         Command::Pipe(args) => pipe::run(args, stop).await,
         Command::Estimate(args) => estimate::run(args, stop).await,
         Command::Demo(args) => demo::run(args).await,

@@ -1,19 +1,16 @@
 //! The command line of `dfcp relay`.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Args;
-use dfcp_netem::{LinkConfig, Loss, QueueLimit, REORDER_DELAY_DEFAULT};
 use serde::Serialize;
 
 use super::{Relay, RelayConfig, RelayStats};
-use crate::args::ListenArg;
-use crate::units;
+use crate::args::{LinkArgs, ListenArg};
 
 /// Forward UDP over an emulated path: with loss, delay, a bottleneck and more, both directions alike.
 ///
@@ -33,41 +30,9 @@ pub struct RelayArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub to: String,
 
-    /// Share of packets lost behind the bottleneck, for example 10% or 0.1
-    #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
-    pub loss: f64,
-
-    /// Lose packets in runs of this many on average instead of one by one
-    #[arg(long, value_name = "PACKETS", requires = "loss")]
-    pub burst: Option<f64>,
-
-    /// One-way delay, for example 25ms
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
-    pub delay: Duration,
-
-    /// Up to this much more delay, at random; the order is kept
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0ms")]
-    pub jitter: Duration,
-
-    /// Rate of the bottleneck in IP bytes, for example 100mbit; unlimited if not given
-    #[arg(long, value_name = "RATE", value_parser = units::rate)]
-    pub rate: Option<u64>,
-
-    /// Packets that may wait for the bottleneck; more are dropped
-    #[arg(long, value_name = "PACKETS", default_value_t = 1000)]
-    pub queue: usize,
-
-    /// Share of packets that arrive 2 ms late, overtaken by those behind them
-    #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
-    pub reorder: f64,
-
-    /// Share of packets that arrive twice
-    #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
-    pub duplicate: f64,
-
-    /// Share of packets that arrive with one bit flipped
-    #[arg(long, value_name = "SHARE", value_parser = units::percent, default_value = "0%")]
-    pub corrupt: f64,
+    /// What happens on the way.
+    #[command(flatten)]
+    pub link: LinkArgs,
 
     /// Repeat the random events of an earlier run; chosen at random if not given
     #[arg(long, value_name = "NUMBER")]
@@ -76,60 +41,6 @@ pub struct RelayArgs {
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub json: bool,
-}
-
-impl RelayArgs {
-    /// What each direction's link is to do.
-    ///
-    /// # Errors
-    /// When no loss process has the loss and burst length asked for.
-    pub fn link(&self) -> anyhow::Result<LinkConfig> {
-        let loss = match self.burst {
-            Some(burst) => Loss::bursts(self.loss, burst).context("cannot combine --loss and --burst")?,
-            None if self.loss == 0.0 => Loss::None,
-            None => Loss::bernoulli(self.loss),
-        };
-        let mut link = LinkConfig::default()
-            .with_loss(loss)
-            .with_delay(self.delay)
-            .with_jitter(self.jitter)
-            .with_queue(QueueLimit::packets(self.queue))
-            .with_reorder(self.reorder, REORDER_DELAY_DEFAULT)
-            .with_duplicate(self.duplicate)
-            .with_corrupt(self.corrupt);
-        link.rate_bps = self.rate;
-        link.validate()?;
-        Ok(link)
-    }
-}
-
-/// One phrase per impairment: `10 % loss, 25 ms delay`.
-impl fmt::Display for RelayArgs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut phrases = Vec::new();
-        if self.loss > 0.0 {
-            let burst = self.burst.map(|burst| format!(" in runs of {burst}")).unwrap_or_default();
-            phrases.push(format!("{} loss{burst}", units::human_percent(self.loss)));
-        }
-        for (time, what) in [(self.delay, "delay"), (self.jitter, "jitter")] {
-            if !time.is_zero() {
-                phrases.push(format!("{} {what}", units::human_duration(time)));
-            }
-        }
-        if let Some(rate_bps) = self.rate {
-            phrases.push(format!("{} with a queue of {} packets", units::human_rate(rate_bps as f64), self.queue));
-        }
-        let shares = [(self.reorder, "reordered"), (self.duplicate, "duplicated"), (self.corrupt, "corrupted")];
-        for (share, what) in shares {
-            if share > 0.0 {
-                phrases.push(format!("{} {what}", units::human_percent(share)));
-            }
-        }
-        if phrases.is_empty() {
-            return f.write_str("no impairment");
-        }
-        f.write_str(&phrases.join(", "))
-    }
 }
 
 /// What `--json` prints.
@@ -149,7 +60,7 @@ struct Summary {
 /// # Errors
 /// When the arguments make no sense, the target has no address, or the listening socket cannot be bound or fails.
 pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
-    let link = args.link()?;
+    let link = args.link.config()?;
     let listen = args.listen.addresses(false).await?.into_iter().next().context("--listen has no address")?;
     let to = resolve(&args.to, listen).await?;
     // 32 bits are enough to tell runs apart and short enough to type.
@@ -159,7 +70,7 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {listen}"))?;
     let started = Instant::now();
     let listen = relay.local_addr();
-    say(&format!("Relaying UDP from {listen} to {to}, each way with {args} (seed {seed}). Ctrl-C ends it."))?;
+    say(&format!("Relaying UDP from {listen} to {to}, each way with {} (seed {seed}). Ctrl-C ends it.", args.link))?;
     tokio::select! {
         end = ended() => end.context("cannot wait for Ctrl-C")?,
         error = relay.failed() => return Err(error).with_context(|| format!("the socket on {listen} failed")),
@@ -212,61 +123,7 @@ fn say(line: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        relay: RelayArgs,
-    }
-
-    fn parse(line: &str) -> Result<RelayArgs, clap::Error> {
-        let words = ["relay", "--listen", "127.0.0.1:5000", "--to", "localhost:4000"].into_iter();
-        Command::try_parse_from(words.chain(line.split_whitespace())).map(|command| command.relay)
-    }
-
-    #[test]
-    fn nothing_asked_for_is_a_perfect_link() {
-        let args = parse("").unwrap();
-        let expected = LinkConfig::default().with_queue(QueueLimit::packets(1000));
-        assert_eq!(args.link().unwrap(), expected);
-        assert_eq!(args.to_string(), "no impairment");
-    }
-
-    #[test]
-    fn every_option_reaches_the_link() {
-        let line = "--loss 10% --burst 4 --delay 25ms --jitter 2ms --rate 100mbit --queue 500 --reorder 1% \
-                    --duplicate 2% --corrupt 0.1% --seed 7";
-        let args = parse(line).unwrap();
-        let expected = LinkConfig::default()
-            .with_loss(Loss::bursts(0.1, 4.0).unwrap())
-            .with_delay(Duration::from_millis(25))
-            .with_jitter(Duration::from_millis(2))
-            .with_rate_bps(100_000_000)
-            .with_queue(QueueLimit::packets(500))
-            .with_reorder(0.01, REORDER_DELAY_DEFAULT)
-            .with_duplicate(0.02)
-            .with_corrupt(0.001);
-        assert_eq!(args.link().unwrap(), expected);
-        assert_eq!(args.seed, Some(7));
-        assert_eq!(
-            args.to_string(),
-            "10 % loss in runs of 4, 25 ms delay, 2 ms jitter, 100 Mbit/s with a queue of 500 packets, \
-             1 % reordered, 2 % duplicated, 0.1 % corrupted"
-        );
-    }
-
-    #[test]
-    fn mistakes_are_explained() {
-        assert!(parse("--loss 10").unwrap_err().to_string().contains("write 10% or 0.1"));
-        assert!(parse("--delay 25").unwrap_err().to_string().contains("25ms"));
-        assert!(parse("--rate 0").unwrap_err().to_string().contains("100mbit"));
-        assert!(parse("--burst 4").unwrap_err().to_string().contains("--loss"));
-        let error = parse("--loss 90% --burst 2").unwrap().link().unwrap_err();
-        assert!(format!("{error:#}").contains("needs bursts of at least"), "{error:#}");
-    }
 
     #[tokio::test]
     async fn the_target_may_be_a_name_and_prefers_the_listeners_family() {

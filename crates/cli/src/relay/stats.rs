@@ -57,7 +57,7 @@ pub struct DirectionStats {
 }
 
 impl DirectionStats {
-    pub(super) fn new(link: LinkStats, held: Count, not_sent: Datagrams) -> Self {
+    pub(crate) fn new(link: LinkStats, held: Count, not_sent: Datagrams) -> Self {
         Self {
             received: link.offered.into(),
             forwarded: Datagrams {

@@ -1,0 +1,154 @@
+//! `dfcp emulate`: runs any program behind an emulated path. How that is done is in the crate `dfcp-emu`.
+
+mod summary;
+
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use clap::Args;
+use dfcp_emu::{Emulation, Error, PathConfig};
+
+use crate::args::LinkArgs;
+use crate::{output, units};
+use summary::Summary;
+
+/// The name by which the command calls itself for the first process of the namespace.
+pub const INIT: &str = "emulate-init";
+
+/// `dfcp emulate` itself failed, as `timeout` and `env` number it.
+pub const EXIT_FAILURE: u8 = 125;
+/// The command cannot be run.
+const EXIT_CANNOT_RUN: u8 = 126;
+/// There is no such command.
+const EXIT_NOT_FOUND: u8 = 127;
+
+/// Run any program behind an emulated path, both directions alike, with this machine's own TCP at both ends.
+///
+/// COMMAND runs in a network of its own (near, 198.18.0.1 and 2001:2::1) from which the emulated path leads to another one (far,
+/// 198.18.0.2 and 2001:2::2), where --server runs. Neither reaches any other network. No root is needed where user namespaces are allowed.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell to look around in; \
+fair queueing between two senders
+  dfcp emulate --rate 50mbit --delay 20ms --loss 1% --server 'iperf3 -s' -- iperf3 -c 198.18.0.2
+  dfcp emulate --delay 100ms --server 'python3 -m http.server 80' -- bash
+  dfcp emulate --rate 20mbit --queue drr --server 'iperf3 -s' -- sh -c 'iperf3 -u -b 30M -c $DFCP_FAR'
+
+COMMAND and the server find the addresses in the environment: DFCP_NEAR, DFCP_FAR, and for IPv6 DFCP_NEAR6, DFCP_FAR6. COMMAND \
+starts when the server listens. When it ends, all processes inside end, and when this command ends in whatever way, too. They see the \
+files of this machine, but only their own processes, and may change their own networks (ip, sysctl net.*, tcpdump).
+
+At the end, standard error tells what became of the packets, and how late they left: a busy machine cannot keep up with every path. \
+A warning says if more than one of a hundred left more than 0.5 ms too late.
+
+Exit codes: that of COMMAND, or 128 and the number of the signal that ended it; 125 the emulation failed, 126 COMMAND or the server cannot be \
+run, 127 there is no such program.")]
+pub struct EmulateArgs {
+    /// What happens on the way.
+    #[command(flatten)]
+    pub link: LinkArgs,
+
+    /// A command line for the shell, run at the far end; its output goes to standard error
+    #[arg(long, value_name = "COMMAND LINE")]
+    pub server: Option<OsString>,
+
+    /// Let packets leave together which are due within this time, as network cards do to spare the processor: the first of them is
+    /// late by up to this. With 0ms each leaves at its own time
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0.1ms")]
+    pub coalesce: Duration,
+
+    /// Repeat the random events of an earlier run; chosen at random if not given
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+
+    /// Print the summary as JSON, as the last line on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// The program to run, and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Runs the command and prints the summary. This process must have no other threads yet.
+///
+/// # Errors
+/// When no loss process has the loss and burst length asked for.
+pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
+    let path = PathConfig { link: args.link.config()?, patience: args.coalesce };
+    // 32 bits are enough to tell runs apart and short enough to type.
+    let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("emulate") >> 32);
+    let emulation = Emulation {
+        command: args.command.clone(),
+        server: args.server.clone().map(|line| vec!["sh".into(), "-c".into(), line]),
+        forward: path.clone(),
+        backward: path,
+        seed,
+        init: vec!["/proc/self/exe".into(), INIT.into()],
+    };
+    let outcome = match emulation.run() {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            output::note(&format!("dfcp: {error}"));
+            return Ok(ExitCode::from(failure(&error)));
+        }
+    };
+    if let Some(status) = outcome.server_status {
+        output::note(&format!("dfcp: the server ended before the command ({status})"));
+    }
+    let summary = Summary::new(&outcome, seed);
+    for line in summary.warnings() {
+        output::note(&format!("dfcp: warning: {line}"));
+    }
+    if args.json {
+        output::json(&serde_json::to_value(&summary)?);
+    } else {
+        output::note(&format!("dfcp: each way {} (seed {seed})", args.link));
+        for line in summary.lines() {
+            output::note(&format!("dfcp: {line}"));
+        }
+    }
+    Ok(ExitCode::from(exit_code(outcome.status)))
+}
+
+/// Serves as the first process of the namespace.
+///
+/// # Errors
+/// It could not start.
+pub fn init() -> anyhow::Result<ExitCode> {
+    dfcp_emu::run_init()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: &Error) -> u8 {
+    match error {
+        Error::Program { source, .. } if source.kind() == std::io::ErrorKind::NotFound => EXIT_NOT_FOUND,
+        Error::Program { .. } => EXIT_CANNOT_RUN,
+        _ => EXIT_FAILURE,
+    }
+}
+
+/// What a shell would make of it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_shells() {
+        assert_eq!(exit_code(ExitStatus::from_raw(0)), 0);
+        assert_eq!(exit_code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+        let program = |kind: std::io::ErrorKind| Error::Program { program: "x".into(), source: kind.into() };
+        assert_eq!(failure(&program(std::io::ErrorKind::NotFound)), 127);
+        assert_eq!(failure(&program(std::io::ErrorKind::PermissionDenied)), 126);
+        assert_eq!(failure(&Error::NoTun), 125);
+    }
+}

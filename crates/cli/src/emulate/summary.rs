@@ -1,0 +1,140 @@
+//! What became of the packets, for people and machines.
+
+use dfcp_emu::{DirectionReport, Lateness, Outcome};
+use serde::Serialize;
+
+use crate::relay::{Datagrams, DirectionStats};
+
+/// Lateness at the 99th percentile above which the path was not the one asked for.
+const LATE_P99_MS: f64 = 0.5;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    /// As text, because JSON readers round large integers.
+    seed: String,
+    seconds: f64,
+    forward: Direction,
+    backward: Direction,
+}
+
+/// One direction.
+#[derive(Debug, Serialize)]
+struct Direction {
+    #[serde(flatten)]
+    packets: DirectionStats,
+    /// Writes by which those which were forwarded left.
+    writes: u64,
+    /// Dropped by the sending host's device before the emulator could read them.
+    unread_packets: u64,
+    /// Not possible as IP packets.
+    malformed_packets: u64,
+    /// Multicasts for neighbours, which no router forwards.
+    local_packets: u64,
+    lateness: Lateness,
+}
+
+impl Direction {
+    fn new(report: &DirectionReport) -> Self {
+        let not_sent = Datagrams { packets: report.refused.packets, bytes: report.refused.bytes };
+        Self {
+            packets: DirectionStats::new(report.link, report.held, not_sent),
+            writes: report.writes,
+            unread_packets: report.unread_packets,
+            malformed_packets: report.malformed_packets,
+            local_packets: report.local_packets,
+            lateness: report.lateness,
+        }
+    }
+
+    fn line(&self) -> String {
+        let mut line = self.packets.to_string();
+        if self.malformed_packets > 0 {
+            line.push_str(&format!(", {} malformed", self.malformed_packets));
+        }
+        let Lateness { packets, p50_ms, p99_ms, max_ms, .. } = self.lateness;
+        if packets > 0 {
+            line.push_str(&format!("; late by {p50_ms:.3} ms (median), {p99_ms:.3} ms (p99), {max_ms:.3} ms (most)"));
+        }
+        line
+    }
+}
+
+impl Summary {
+    pub(super) fn new(outcome: &Outcome, seed: u64) -> Self {
+        Self {
+            seed: seed.to_string(),
+            seconds: outcome.elapsed.as_secs_f64(),
+            forward: Direction::new(&outcome.forward),
+            backward: Direction::new(&outcome.backward),
+        }
+    }
+
+    fn directions(&self) -> [(&'static str, &Direction); 2] {
+        [("near to far", &self.forward), ("far to near", &self.backward)]
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.directions().into_iter().map(|(name, direction)| format!("{name}: {}", direction.line()))
+    }
+
+    /// In what the path was not the one asked for.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (name, direction) in self.directions() {
+            let p99_ms = direction.lateness.p99_ms;
+            if p99_ms > LATE_P99_MS {
+                warnings.push(format!(
+                    "{name}: 1 of 100 packets left {p99_ms:.2} ms late or later: this machine was too busy for this path"
+                ));
+            }
+            if direction.unread_packets > 0 {
+                warnings.push(format!(
+                    "{name}: {} packets were dropped before the emulated path, which is too slow for them on this machine",
+                    direction.unread_packets
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+
+    fn outcome(p99_ms: f64, unread_packets: u64) -> Outcome {
+        let lateness = Lateness { packets: 100, p50_ms: 0.02, p90_ms: 0.04, p99_ms, max_ms: 2.0 };
+        Outcome {
+            status: std::process::ExitStatus::from_raw(0),
+            server_status: None,
+            elapsed: std::time::Duration::from_secs(1),
+            forward: DirectionReport { lateness, unread_packets, malformed_packets: 3, ..DirectionReport::default() },
+            backward: DirectionReport::default(),
+        }
+    }
+
+    #[test]
+    fn lateness_and_hidden_drops_are_warned_of() {
+        assert_eq!(Summary::new(&outcome(0.5, 0), 1).warnings(), Vec::<String>::new());
+        let warnings = Summary::new(&outcome(0.61, 9), 1).warnings();
+        assert!(warnings[0].contains("near to far: 1 of 100 packets left 0.61 ms late"), "{warnings:?}");
+        assert!(warnings[1].contains("9 packets were dropped before"), "{warnings:?}");
+        assert_eq!(warnings.len(), 2);
+    }
+
+    #[test]
+    fn lines_tell_lateness_only_where_packets_left() {
+        let summary = Summary::new(&outcome(0.1, 0), 1);
+        let lines: Vec<_> = summary.lines().collect();
+        assert!(
+            lines[0].ends_with("3 malformed; late by 0.020 ms (median), 0.100 ms (p99), 2.000 ms (most)"),
+            "{lines:?}"
+        );
+        assert!(!lines[1].contains("late"), "{lines:?}");
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["forward"]["lateness"]["p99_ms"], 0.1);
+        assert_eq!(json["backward"]["lost"]["packets"], 0);
+    }
+}

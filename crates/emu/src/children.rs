@@ -1,0 +1,102 @@
+//! The processes inside: the first one, the server, the command.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
+use std::process::{ChildStdin, Command as StdCommand, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::CapabilitySet;
+use tokio::process::{Child, Command};
+
+use crate::device::{FAR, NEAR};
+use crate::error::Error;
+use crate::limits::GRACE;
+use crate::namespace::{INSIDE, Network, keeping, next_child_is_init};
+
+/// The first process of the namespace; when this is dropped, all processes there end.
+#[derive(Debug)]
+pub(crate) struct Init {
+    /// It ends when this is closed, also by the end of this process.
+    alive: Option<ChildStdin>,
+    child: std::process::Child,
+}
+
+impl Init {
+    /// Starts it, by a command line which calls [`run`](crate::run_init).
+    pub(crate) fn start(command: &[OsString]) -> Result<Self, Error> {
+        let (program, arguments) = split(command)?;
+        next_child_is_init()?;
+        let mut command = StdCommand::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = keeping(CapabilitySet::SYS_ADMIN, || command.spawn())?;
+        let mut child = child.map_err(|source| Error::Program { program: program.clone(), source })?;
+        let mut line = String::new();
+        if let Some(out) = child.stdout.take() {
+            BufReader::new(out).read_line(&mut line).map_err(|error| Error::Init(error.to_string()))?;
+        }
+        let init = Self { alive: child.stdin.take(), child };
+        match line.trim() {
+            "ready" => Ok(init),
+            said if said.starts_with("ready") => {
+                tracing::debug!("{said}");
+                Ok(init)
+            }
+            _ => Err(Error::Init("it ended at once".to_owned())),
+        }
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        // It has nothing else to do than to end, so this does not take long.
+        if let Err(error) = self.child.wait() {
+            tracing::debug!(%error, "cannot wait for the first process");
+        }
+    }
+}
+
+/// Starts a program in a network, which is told the addresses of both ends.
+pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) -> Result<Child, Error> {
+    let (program, arguments) = split(command)?;
+    network.enter()?;
+    let mut command = Command::new(program);
+    command.args(arguments).kill_on_drop(true);
+    let (near, far) = (NEAR, FAR);
+    command.env("DFCP_NEAR", near.ipv4.to_string()).env("DFCP_FAR", far.ipv4.to_string());
+    command.env("DFCP_NEAR6", near.ipv6.to_string()).env("DFCP_FAR6", far.ipv6.to_string());
+    if is_server {
+        // What the command prints is not to be mixed with anything, and what it is told is for it alone.
+        let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
+        command.stdin(Stdio::null()).stdout(error_output);
+    }
+    let child = keeping(INSIDE, || command.spawn())?;
+    child.map_err(|source| Error::Program { program: program.clone(), source })
+}
+
+fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), Error> {
+    let none = || Error::Program { program: OsString::new(), source: io::ErrorKind::InvalidInput.into() };
+    command.split_first().ok_or_else(none)
+}
+
+/// Sends a signal to a process that may have ended.
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    // While it has not been waited for, its number is nobody else's.
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal)) {
+        tracing::debug!(%error, ?signal, "not delivered");
+    }
+}
+
+/// Asks a process to end and gives it some time to do so.
+pub(crate) async fn end(child: &mut Child) -> Option<ExitStatus> {
+    signal(child, Signal::TERM);
+    within(GRACE, child).await
+}
+
+/// How a process ended, if it did so in time.
+pub(crate) async fn within(time: Duration, child: &mut Child) -> Option<ExitStatus> {
+    tokio::time::timeout(time, child.wait()).await.ok().and_then(Result::ok)
+}

@@ -1,0 +1,177 @@
+//! A TUN device that hands out superpackets, and the host which it belongs to.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSlice, Read as _, Seek as _};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use crate::error::Error;
+use crate::limits::{DEVICE_QUEUE_PACKETS, SOCKET_TABLE_BYTES_MAX};
+use crate::netlink::{LOOPBACK, Netlink};
+
+/// A name and addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of the host's device.
+    pub device: &'static str,
+    /// Its address.
+    pub ipv4: Ipv4Addr,
+    /// Its other address.
+    pub ipv6: Ipv6Addr,
+}
+
+/// Where the command runs. The addresses are from the blocks for tests of network devices (RFC 2544, RFC 5180), which no
+/// other network uses.
+pub const NEAR: Place =
+    Place { device: "near", ipv4: Ipv4Addr::new(198, 18, 0, 1), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1) };
+
+/// Where the server runs.
+pub const FAR: Place =
+    Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
+
+/// Of the network of both.
+const IPV4_PREFIX: u8 = 30;
+const IPV6_PREFIX: u8 = 64;
+
+/// One end.
+pub(crate) struct Device {
+    io: SyncDevice,
+    pub(crate) place: Place,
+}
+
+impl Device {
+    /// A device of the thread's network namespace, which is new: it gets its addresses and is up, and so is the loopback device.
+    pub(crate) fn open(place: Place) -> Result<Self, Error> {
+        let builder = DeviceBuilder::new().name(place.device).with(|builder| {
+            builder.offload(true).tx_queue_len(DEVICE_QUEUE_PACKETS);
+        });
+        let io = builder.build_sync().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::NoTun,
+            // Opening it, because who made the namespace may do all in it.
+            io::ErrorKind::PermissionDenied => Error::TunForbidden,
+            _ => match source.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NODEV | Errno::NXIO) => Error::NoTun,
+                _ => Error::Device { device: place.device, reason: source },
+            },
+        })?;
+        let failed = |reason| Error::Device { device: place.device, reason };
+        io.set_nonblocking(true).map_err(failed)?;
+        let index = io.if_index().map_err(failed)?;
+        let set_up = || {
+            let mut netlink = Netlink::open()?;
+            netlink.set_up(LOOPBACK)?;
+            netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
+            netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX)?;
+            netlink.set_up(index)
+        };
+        set_up().map_err(failed)?;
+        Ok(Self { io, place })
+    }
+
+    /// Reads a frame; `None` if none waits.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::io::read(&self.io, buffer) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands a frame in two parts to the host.
+    pub(crate) fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+        // A second part of nothing would cost a look at it.
+        let parts = [IoSlice::new(headers), IoSlice::new(payload)];
+        let parts = if payload.is_empty() { &parts[..1] } else { &parts[..] };
+        rustix::io::writev(&self.io, parts)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+/// What the kernel tells of a network namespace, from outside of it: the files stay those of the namespace in which they were opened.
+#[derive(Debug)]
+pub(crate) struct HostTables {
+    devices: File,
+    sockets: Vec<File>,
+}
+
+impl HostTables {
+    /// Of the thread's namespace.
+    pub(crate) fn open() -> io::Result<Self> {
+        let open = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
+        // A kernel without IPv6 has no tables of it.
+        let sockets = ["tcp", "tcp6", "udp", "udp6"].into_iter().filter_map(|name| open(name).ok()).collect();
+        Ok(Self { devices: open("dev")?, sockets })
+    }
+
+    /// Packets which `device` has dropped instead of handing them out.
+    pub(crate) fn dropped_packets(&mut self, device: &str) -> io::Result<u64> {
+        Ok(sent_drops(&contents(&mut self.devices)?, device).unwrap_or_default())
+    }
+
+    /// Whether anybody waits for connections or datagrams.
+    pub(crate) fn has_listener(&mut self) -> bool {
+        self.sockets.iter_mut().any(|file| contents(file).is_ok_and(|table| lists_listener(&table)))
+    }
+}
+
+fn contents(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut text = String::new();
+    file.take(SOCKET_TABLE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// From `/proc/net/dev`: behind the colon are eight columns of what was received, and eight of what was sent.
+fn sent_drops(table: &str, device: &str) -> Option<u64> {
+    let columns = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    columns.split_whitespace().nth(8 + 3)?.parse().ok()
+}
+
+/// Whether a table such as `/proc/net/tcp` has a socket which listens (state 0A) or is bound and not connected (07, UDP).
+fn lists_listener(table: &str) -> bool {
+    table.lines().skip(1).any(|line| line.split_whitespace().nth(3).is_some_and(|state| matches!(state, "0A" | "07")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_those_of_the_device_that_is_meant() {
+        let table = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:     1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
+  near: 2856684   22117    0    0    0     0          0         0 109583000   22094    0   17    0     0       0          0
+";
+        assert_eq!(sent_drops(table, "near"), Some(17));
+        assert_eq!(sent_drops(table, "nea"), None);
+        assert_eq!(sent_drops(table, "far"), None);
+    }
+
+    #[test]
+    fn only_sockets_which_wait_are_listeners() {
+        let header =
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+        assert!(!lists_listener(header));
+        assert!(!lists_listener(&format!("{header}   0: 0100007F:1451 0100007F:A2B4 01 0:0 0 0")));
+        assert!(lists_listener(&format!("{header}   0: 00000000:1451 00000000:0000 0A 0:0 0 0")));
+        assert!(lists_listener(&format!("{header}  77: 00000000:1451 00000000:0000 07 0:0 0 0")));
+    }
+}

@@ -1,0 +1,137 @@
+//! One direction of the path: frames in, runs of packets out, on any clock.
+
+use std::io;
+use std::time::Duration;
+
+use dfcp_netem::{Count, Link, LinkStats};
+use dfcp_time::Time;
+
+use crate::lateness::{Lateness, LatenessCounter};
+use crate::packet::{Flows, Frame, Run, Segment};
+
+/// What became of the packets of one direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DirectionReport {
+    /// Counted by the link.
+    pub link: LinkStats,
+    /// Still waiting or travelling when it ended.
+    pub held: Count,
+    /// Left the link, but the kernel did not take them.
+    pub refused: Count,
+    /// Dropped by the sending host's device, because the emulator did not read them in time.
+    pub unread_packets: u64,
+    /// Not possible as IP packets or superpackets. They did not reach the link.
+    pub malformed_packets: u64,
+    /// Multicasts for neighbours, such as router solicitations: no router would forward them. They did not reach the link.
+    pub local_packets: u64,
+    /// Writes by which the delivered packets left: superpackets are one each.
+    pub writes: u64,
+    /// How late the packets left.
+    pub lateness: Lateness,
+}
+
+/// A link with what is needed to feed it from a device and to empty it into another one.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    link: Link<Segment>,
+    /// See [`Link::next_time_together`].
+    patience: Duration,
+    flows: Flows,
+    lateness: LatenessCounter,
+    refused: Count,
+    malformed_packets: u64,
+    local_packets: u64,
+    writes: u64,
+    /// Kept for their memory.
+    due: Vec<Time>,
+    headers: Vec<u8>,
+}
+
+impl Direction {
+    pub(crate) fn new(link: Link<Segment>, patience: Duration) -> Self {
+        Self {
+            link,
+            patience,
+            flows: Flows::default(),
+            lateness: LatenessCounter::new(),
+            refused: Count::default(),
+            malformed_packets: 0,
+            local_packets: 0,
+            writes: 0,
+            due: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// Offers what a device has handed out to the link: the packets of a superpacket arrive at the same time.
+    pub(crate) fn accept(&mut self, now: Time, bytes: &[u8]) {
+        let mut frame = match Frame::parse(bytes) {
+            Ok(frame) if frame.is_link_local_multicast() => {
+                self.local_packets += frame.segments() as u64;
+                return;
+            }
+            Ok(frame) => frame,
+            Err(malformed) => {
+                tracing::trace!(%malformed, bytes = bytes.len(), "not sent on");
+                self.malformed_packets += 1;
+                return;
+            }
+        };
+        frame.flow = self.flows.number(frame.flow_key());
+        for segment in Segment::all(frame) {
+            self.link.push(now, segment);
+        }
+    }
+
+    /// When to release next.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        self.link.next_time_together(self.patience)
+    }
+
+    /// Sends what has reached the far end of the link by now, never before its time. Neighbouring segments of a superpacket
+    /// leave in one piece.
+    pub(crate) fn release(&mut self, clock: impl Fn() -> Time, mut send: impl FnMut(&[u8], &[u8]) -> io::Result<()>) {
+        let now = clock();
+        let mut run: Option<Run> = None;
+        while let Some((arrival, segment)) = self.link.pop_with_arrival(now) {
+            let unfit = match &mut run {
+                Some(run) => run.extend(segment).err(),
+                None => Some(segment),
+            };
+            if let Some(full) = unfit.and_then(|segment| run.replace(Run::new(segment))) {
+                self.flush(&full, &clock, &mut send);
+            }
+            self.due.push(arrival);
+        }
+        if let Some(last) = run {
+            self.flush(&last, &clock, &mut send);
+        }
+    }
+
+    fn flush(&mut self, run: &Run, clock: impl Fn() -> Time, send: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) {
+        let payload = run.write(&mut self.headers);
+        let left = clock();
+        for arrival in self.due.drain(..) {
+            self.lateness.add(left - arrival);
+        }
+        self.writes += 1;
+        if let Err(error) = send(&self.headers, payload) {
+            self.refused.packets += run.packets() as u64;
+            self.refused.bytes += run.bytes();
+            tracing::trace!(%error, packets = run.packets(), "not taken");
+        }
+    }
+
+    pub(crate) fn report(&self) -> DirectionReport {
+        DirectionReport {
+            link: self.link.stats(),
+            held: self.link.held(),
+            refused: self.refused,
+            unread_packets: 0,
+            malformed_packets: self.malformed_packets,
+            local_packets: self.local_packets,
+            writes: self.writes,
+            lateness: self.lateness.summary(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Why an emulation could not be set up or went on no longer.
+
+use std::ffi::OsString;
+use std::io;
+
+use dfcp_netem::ConfigError;
+
+/// One sentence, with the next step where there is one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The links cannot exist.
+    #[error(transparent)]
+    Link(#[from] ConfigError),
+    /// Neither administrator nor allowed to be one in a namespace.
+    #[error(
+        "this user may not make namespaces ({0}): run it as root, or allow user namespaces (sysctl user.max_user_namespaces; \
+         Debian: kernel.unprivileged_userns_clone=1; Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0)"
+    )]
+    UserNamespaces(io::Error),
+    /// Something that an administrator may do was refused.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No driver for TUN devices.
+    #[error("there is no /dev/net/tun: load its module (modprobe tun), or give this container the device")]
+    NoTun,
+    /// The driver may not be used.
+    #[error("/dev/net/tun may not be opened by this user: allow it (chmod 666 /dev/net/tun), or run this as root")]
+    TunForbidden,
+    /// The device of one end cannot be configured.
+    #[error("cannot configure the device `{device}`: {reason}")]
+    Device {
+        /// Its name.
+        device: &'static str,
+        /// What the kernel said.
+        reason: io::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot run `{}`: {source}{}", program.display(), if source.kind() == io::ErrorKind::NotFound {
+        "; is it installed, and is its name spelt right?"
+    } else {
+        ""
+    })]
+    Program {
+        /// Its name.
+        program: OsString,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process which ends all others did not start.
+    #[error("the process that looks after the namespaces did not start: {0}")]
+    Init(String),
+    /// The packets stopped without a reason.
+    #[error("the emulation ended before the command; report this")]
+    Ended,
+    /// A device failed while packets went through it.
+    #[error("the device `{device}` failed ({source}): was it removed by the command?")]
+    DeviceLost {
+        /// Its name.
+        device: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}

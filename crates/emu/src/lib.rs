@@ -1,0 +1,228 @@
+//! Runs programs behind an emulated path: two hosts with the kernel's own TCP, and links of [`dfcp_netem`] between them in
+//! real time. Linux only; on other systems this crate is empty.
+//!
+//! ```text
+//!   network namespace "near"                                  network namespace "far"
+//!   command ── TCP ── TUN ──► frame ─► segments ─► link ─► runs ──► TUN ── TCP ── server
+//!                     TUN ◄── runs ◄─ link ◄─ segments ◄─ frame ◄── TUN
+//! ```
+//!
+//! The devices hand out superpackets (`IFF_VNET_HDR` with TSO and USO). A link decides about each segment for itself, as if it
+//! had come alone; segments of a superpacket which leave the link together leave as one piece again.
+//!
+//! Whoever has no rights gets them in a user namespace. All programs run in a process namespace whose first process ends
+//! when the emulator does, and with it all of them, however that came about; so do networks and devices.
+
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod children;
+mod device;
+mod direction;
+mod error;
+mod init;
+mod lateness;
+mod limits;
+mod namespace;
+mod netlink;
+mod packet;
+mod pump;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dfcp_netem::LinkConfig;
+use rustix::process::Signal;
+use tokio::process::Child;
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal as signals};
+
+pub use device::{FAR, NEAR, Place};
+pub use direction::DirectionReport;
+pub use error::Error;
+pub use init::run as run_init;
+pub use lateness::Lateness;
+
+use children::{Init, end, signal, within};
+use device::{Device, HostTables};
+use limits::{SERVER_START_MAX, SERVER_START_STEP};
+use namespace::{Network, allow_ping, gain_rights};
+use pump::Pumps;
+
+/// How packets go one way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathConfig {
+    /// What happens to them.
+    pub link: LinkConfig,
+    /// A packet waits up to this long for others which are due shortly after it, so that they leave together.
+    pub patience: Duration,
+}
+
+/// What is to be run, and behind which path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emulation {
+    /// Program and arguments, run at the near end. The emulation ends when it does.
+    pub command: Vec<OsString>,
+    /// Program and arguments, run at the far end.
+    pub server: Option<Vec<OsString>>,
+    /// From near to far.
+    pub forward: PathConfig,
+    /// And back.
+    pub backward: PathConfig,
+    /// Decides every random event; the two directions draw differently.
+    pub seed: u64,
+    /// A command line which calls [`run_init`] and does nothing else.
+    pub init: Vec<OsString>,
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Of the command.
+    pub status: ExitStatus,
+    /// Of the server, if it had ended before the command.
+    pub server_status: Option<ExitStatus>,
+    /// How long the command ran.
+    pub elapsed: Duration,
+    /// From near to far.
+    pub forward: DirectionReport,
+    /// And back.
+    pub backward: DirectionReport,
+}
+
+/// One end of the path.
+struct Host {
+    network: Network,
+    device: Arc<Device>,
+    tables: HostTables,
+}
+
+impl Host {
+    /// A new one; the thread is in its network namespace.
+    fn new(place: Place) -> Result<Self, Error> {
+        let network = Network::enter_new()?;
+        let device = Arc::new(Device::open(place)?);
+        allow_ping();
+        Ok(Self { network, device, tables: HostTables::open().map_err(Error::system("read a network's tables"))? })
+    }
+
+    fn unread_packets(&mut self) -> Result<u64, Error> {
+        let device = self.device.place.device;
+        self.tables.dropped_packets(device).map_err(|source| Error::DeviceLost { device, source })
+    }
+}
+
+impl Emulation {
+    /// Runs the command until it ends. This process must have one thread only, and is in other namespaces from then on: it can start no
+    /// more threads, and should end.
+    ///
+    /// SIGTERM and SIGHUP are passed on as SIGTERM. SIGINT is left to the terminal, which sends it to the command as well, and passed on
+    /// where it does not come from there.
+    ///
+    /// # Errors
+    /// It could not be set up, or a device failed; see [`Error`]. All processes inside have ended then, too.
+    pub fn run(self) -> Result<Outcome, Error> {
+        gain_rights()?;
+        let mut near = Host::new(NEAR)?;
+        let mut far = Host::new(FAR)?;
+        let pumps = Pumps::start(&self, Arc::clone(&near.device), Arc::clone(&far.device))?;
+        let init = Init::start(&self.init)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::system("start an event loop"))?;
+        let served = runtime.block_on(self.serve(&near, &mut far, &pumps))?;
+        drop(init);
+        let [mut forward, mut backward] = pumps.finish()?;
+        let served = served.ok_or(Error::Ended)?;
+        forward.unread_packets = near.unread_packets()?;
+        backward.unread_packets = far.unread_packets()?;
+        let Served { status, server_status, elapsed } = served;
+        Ok(Outcome { status, server_status, elapsed, forward, backward })
+    }
+
+    /// Runs the server and the command, until the latter ends, or a device fails: then there is nothing to tell.
+    async fn serve(&self, near: &Host, far: &mut Host, pumps: &Pumps) -> Result<Option<Served>, Error> {
+        let mut requests = Requests::new()?;
+        let mut server = match &self.server {
+            Some(command) => Some(children::start(command, &far.network, true)?),
+            None => None,
+        };
+        if let Some(server) = &mut server {
+            until_it_listens(server, &mut far.tables).await;
+        }
+        let started = Instant::now();
+        let mut command = children::start(&self.command, &near.network, false)?;
+        let status = loop {
+            tokio::select! {
+                status = command.wait() => break status.map_err(Error::system("wait for the command"))?,
+                () = pumps.ended.notified() => return Ok(None),
+                request = requests.next() => match request {
+                    // It came from the terminal and went to the command as well.
+                    Signal::INT if Requests::are_from_terminal() => {}
+                    Signal::INT => signal(&command, Signal::INT),
+                    _ => match end(&mut command).await {
+                        Some(status) => break status,
+                        None => signal(&command, Signal::KILL),
+                    },
+                },
+            }
+        };
+        let elapsed = started.elapsed();
+        let Some(server) = &mut server else { return Ok(Some(Served { status, server_status: None, elapsed })) };
+        let server_status = server.try_wait().ok().flatten();
+        if server_status.is_none() && end(server).await.is_none() {
+            tracing::debug!("the server did not end when it was asked to");
+        }
+        Ok(Some(Served { status, server_status, elapsed }))
+    }
+}
+
+/// What is known when the command has ended.
+struct Served {
+    status: ExitStatus,
+    server_status: Option<ExitStatus>,
+    elapsed: Duration,
+}
+
+/// Returns when the server waits for clients, has ended, or takes too long.
+async fn until_it_listens(server: &mut Child, tables: &mut HostTables) {
+    let started = Instant::now();
+    while started.elapsed() < SERVER_START_MAX && !tables.has_listener() {
+        if within(SERVER_START_STEP, server).await.is_some() {
+            return;
+        }
+    }
+}
+
+/// Signals by which others ask this process to end.
+struct Requests {
+    interrupt: SignalStream,
+    terminate: SignalStream,
+    hang_up: SignalStream,
+}
+
+impl Requests {
+    fn new() -> Result<Self, Error> {
+        let listen = |kind| signals(kind).map_err(Error::system("listen for signals"));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hang_up.recv() => Signal::HUP,
+        }
+    }
+
+    /// Whether this process and the command, being of one group, get what is typed at the terminal.
+    fn are_from_terminal() -> bool {
+        let foreground = File::open("/dev/tty").ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
+        foreground == Some(rustix::process::getpgrp())
+    }
+}

@@ -1,0 +1,95 @@
+//! Namespaces: the right to make them, networks, and one of processes.
+
+use std::fs::{self, File};
+use std::io;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+use crate::error::Error;
+
+/// What an administrator of networks needs who starts programs.
+const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::NET_ADMIN);
+
+/// What programs inside may do to the networks there: show and change them, use raw sockets and ports below 1024.
+pub(crate) const INSIDE: CapabilitySet =
+    CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::NET_BIND_SERVICE);
+
+/// Makes this process one that may make namespaces: as it is if it has the right, else by a user namespace in which it has all
+/// rights. Outside of it nothing changes: the user stays the same.
+pub(crate) fn gain_rights() -> Result<(), Error> {
+    if capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED)) {
+        return Ok(());
+    }
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| Error::UserNamespaces(error.into()))?;
+    // Without this nobody but an administrator may say which groups there are (user_namespaces(7)).
+    let write = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
+    write("setgroups", "deny".to_owned())
+        .and_then(|()| write("uid_map", format!("{user} {user} 1")))
+        .and_then(|()| write("gid_map", format!("{group} {group} 1")))
+        .map_err(Error::UserNamespaces)
+}
+
+/// A network namespace, alive as long as this or a process in it.
+#[derive(Debug)]
+pub(crate) struct Network(File);
+
+impl Network {
+    /// A new one, in which the thread is from now on.
+    pub(crate) fn enter_new() -> Result<Self, Error> {
+        // Ubuntu lets anybody make a user namespace and then has it without rights.
+        unshare(CloneFlags::CLONE_NEWNET).map_err(|error| Error::UserNamespaces(error.into()))?;
+        File::open("/proc/thread-self/ns/net").map(Self).map_err(Error::system("open a network namespace"))
+    }
+
+    /// The thread, and the processes that it starts, are in it from now on.
+    pub(crate) fn enter(&self) -> Result<(), Error> {
+        setns(&self.0, CloneFlags::CLONE_NEWNET)
+            .map_err(|error| Error::system("enter a network namespace")(error.into()))
+    }
+}
+
+/// The next process that this thread starts is the first of a namespace: when it ends, the kernel ends all others there. From now on
+/// this thread cannot start threads.
+pub(crate) fn next_child_is_init() -> Result<(), Error> {
+    let failed = |what| move |error: nix::Error| Error::system(what)(error.into());
+    unshare(CloneFlags::CLONE_NEWNS).map_err(failed("make a mount namespace"))?;
+    // Or else what is mounted there would be seen everywhere.
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).map_err(failed("separate the mount namespace"))?;
+    unshare(CloneFlags::CLONE_NEWPID).map_err(failed("make a process namespace"))
+}
+
+/// `/proc` of the processes of this namespace, in place of the one which shows those outside by other numbers.
+pub(crate) fn mount_proc() -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    Ok(mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>)?)
+}
+
+/// Lets unprivileged programs of the thread's network namespace send echo requests.
+pub(crate) fn allow_ping() {
+    let group = rustix::process::getegid().as_raw();
+    // `ping` may have the right by itself, so this is not worth an error.
+    if let Err(error) = fs::write("/proc/sys/net/ipv4/ping_group_range", format!("{group} {group}")) {
+        tracing::debug!(%error, "ping needs a right of its own");
+    }
+}
+
+/// Runs `start` so that the process which it starts keeps these of the thread's rights, which programs of other users than
+/// root lose else.
+pub(crate) fn keeping<T>(rights: CapabilitySet, start: impl FnOnce() -> T) -> Result<T, Error> {
+    let failed = |error: rustix::io::Errno| Error::system("pass on rights")(error.into());
+    let own = capabilities(None).map_err(failed)?;
+    // What this process does not have it cannot pass on: root without some of them.
+    let rights = rights.intersection(own.permitted);
+    set_capabilities(None, CapabilitySets { inheritable: rights, ..own }).map_err(failed)?;
+    for right in rights.iter() {
+        rustix::thread::configure_capability_in_ambient_set(right, true).map_err(failed)?;
+    }
+    let started = start();
+    // Dropping inheritable rights drops ambient ones.
+    set_capabilities(None, own).map_err(failed)?;
+    Ok(started)
+}

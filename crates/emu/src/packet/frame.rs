@@ -1,0 +1,201 @@
+//! What one read from a device brings: a packet, or a superpacket of TCP segments or UDP datagrams that will be cut up later.
+
+use std::ops::Range;
+
+use super::checksum::{self, Sum};
+use super::flow::FlowKey;
+use super::layout::{IpLayout, TCP, UDP, Version};
+use super::vnet::{GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CHECKSUM, VNET_BYTES, VnetHeader};
+use crate::limits::{PACKET_BYTES_MAX, SEGMENTS_MAX};
+
+/// Flags of TCP, in byte 13 of its header.
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+/// Why a frame is not sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("not an IP packet of a possible length")]
+    NotIp,
+    #[error("a checksum outside of the packet")]
+    Checksum,
+    #[error("a superpacket of an unknown kind, or whose headers do not agree with its kind")]
+    Superpacket,
+}
+
+/// A packet, or a superpacket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    vnet: VnetHeader,
+    packet: Box<[u8]>,
+    ip: IpLayout,
+    /// All headers, which every segment repeats. The length of a packet which is not a superpacket.
+    headers_bytes: usize,
+    /// Payload of each segment but the last; not zero.
+    segment_bytes: usize,
+    segments: usize,
+    /// See [`dfcp_netem::Packet::flow`].
+    pub(crate) flow: u64,
+}
+
+impl Frame {
+    /// Takes what a device has handed out.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (vnet, packet) = bytes.split_first_chunk::<VNET_BYTES>().ok_or(Malformed::NotIp)?;
+        let vnet = VnetHeader::decode(vnet);
+        let ip = IpLayout::of(packet).filter(|_| packet.len() <= PACKET_BYTES_MAX).ok_or(Malformed::NotIp)?;
+        if vnet.gso_kind == GSO_NONE { Self::single(vnet, packet, ip) } else { Self::superpacket(vnet, packet, ip) }
+    }
+
+    fn single(vnet: VnetHeader, packet: &[u8], ip: IpLayout) -> Result<Self, Malformed> {
+        let checksum_end = usize::from(vnet.checksum_start) + usize::from(vnet.checksum_offset) + 2;
+        if vnet.needs_checksum() && checksum_end > packet.len() {
+            return Err(Malformed::Checksum);
+        }
+        // Of the flags only this one means something to a device that takes a packet back.
+        let flags = vnet.flags & NEEDS_CHECKSUM;
+        let vnet = VnetHeader { flags, segment_bytes: 0, ..vnet };
+        let headers_bytes = packet.len();
+        Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes: 1, segments: 1, flow: 0 })
+    }
+
+    fn superpacket(vnet: VnetHeader, packet: &[u8], ip: IpLayout) -> Result<Self, Malformed> {
+        let expected = match (vnet.gso_kind & !GSO_ECN, ip.version, ip.protocol) {
+            (GSO_TCPV4, Version::V4, TCP) | (GSO_TCPV6, Version::V6, TCP) => 16,
+            (GSO_UDP_L4, _, UDP) => 6,
+            _ => return Err(Malformed::Superpacket),
+        };
+        // By the standard a superpacket's checksum is always to be completed.
+        let sums_here = usize::from(vnet.checksum_start) == ip.transport_at && vnet.checksum_offset == expected;
+        if !vnet.needs_checksum() || !sums_here || ip.is_fragment {
+            return Err(Malformed::Superpacket);
+        }
+        let headers_bytes = ip.payload_at(packet).ok_or(Malformed::Superpacket)?;
+        let segment_bytes = usize::from(vnet.segment_bytes);
+        let segments = (packet.len() - headers_bytes).checked_div(segment_bytes).unwrap_or_default();
+        let has_rest = segments * segment_bytes < packet.len() - headers_bytes;
+        let segments = segments + usize::from(has_rest);
+        if segment_bytes == 0 || segments == 0 || segments > SEGMENTS_MAX {
+            return Err(Malformed::Superpacket);
+        }
+        let vnet = VnetHeader { flags: NEEDS_CHECKSUM, ..vnet };
+        Ok(Self { vnet, packet: packet.into(), ip, headers_bytes, segment_bytes, segments, flow: 0 })
+    }
+
+    pub(crate) fn segments(&self) -> usize {
+        self.segments
+    }
+
+    /// IP bytes of segment `index`.
+    pub(crate) fn size_bytes(&self, index: usize) -> usize {
+        self.headers_bytes + self.payload_of(index, 1).len()
+    }
+
+    /// The bytes of the payload that `count` segments from `first` on have.
+    fn payload_of(&self, first: usize, count: usize) -> &[u8] {
+        let payload = self.packet.get(self.headers_bytes..).unwrap_or_default();
+        let at = |segment: usize| segment.saturating_mul(self.segment_bytes).min(payload.len());
+        let Range { start, end } = at(first)..at(first.saturating_add(count));
+        payload.get(start..end).unwrap_or_default()
+    }
+
+    pub(crate) fn is_link_local_multicast(&self) -> bool {
+        self.ip.is_link_local_multicast(&self.packet)
+    }
+
+    pub(crate) fn flow_key(&self) -> FlowKey {
+        FlowKey::of(self.ip, &self.packet)
+    }
+
+    /// What a device is to be given for `count` segments from `first` on: the header of [`VnetHeader`] and all headers, put into
+    /// `headers`, and the payload.
+    pub(crate) fn run<'a>(&'a self, first: usize, count: usize, headers: &mut Vec<u8>) -> &'a [u8] {
+        headers.clear();
+        if first == 0 && count >= self.segments {
+            // All of it, as it came.
+            headers.extend(self.vnet.encode());
+            headers.extend_from_slice(&self.packet[..self.headers_bytes]);
+            return self.payload_of(0, self.segments);
+        }
+        let payload = self.payload_of(first, count);
+        let is_super = payload.len() > self.segment_bytes;
+        let ecn = if first == 0 { self.vnet.gso_kind & GSO_ECN } else { 0 };
+        let vnet = VnetHeader {
+            gso_kind: if is_super { self.vnet.gso_kind & !GSO_ECN | ecn } else { GSO_NONE },
+            headers_bytes: self.headers_bytes as u16,
+            segment_bytes: if is_super { self.vnet.segment_bytes } else { 0 },
+            ..self.vnet
+        };
+        headers.extend(vnet.encode());
+        headers.extend_from_slice(&self.packet[..self.headers_bytes]);
+        let packet = &mut headers[VNET_BYTES..];
+        self.adjust_ip(packet, first, payload.len());
+        self.adjust_transport(packet, first, first + count >= self.segments, payload.len());
+        payload
+    }
+
+    /// Lengths, and what numbers the segments over IPv4.
+    fn adjust_ip(&self, headers: &mut [u8], first: usize, payload_bytes: usize) {
+        let total_bytes = self.headers_bytes + payload_bytes;
+        match self.ip.version {
+            Version::V4 => {
+                let Some(header) = headers.get_mut(..self.ip.transport_at) else { return };
+                put(header, 2, total_bytes as u16);
+                let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(first as u16);
+                put(header, 4, id);
+                put(header, 10, 0);
+                let sum = Sum::of(header).checksum();
+                put(header, 10, sum);
+            }
+            Version::V6 => put(headers, 4, total_bytes.saturating_sub(40) as u16),
+        }
+    }
+
+    /// Sequence number and flags of TCP, length of UDP, and the sum of the pseudo-header.
+    fn adjust_transport(&self, headers: &mut [u8], first: usize, is_last: bool, payload_bytes: usize) {
+        let transport_at = self.ip.transport_at;
+        let length = (self.headers_bytes - transport_at + payload_bytes) as u16;
+        let addresses = Sum::of(self.ip.addresses(&self.packet));
+        let pseudo = addresses.plus_word(length).plus_word(self.ip.protocol.into()).folded();
+        let Some(transport) = headers.get_mut(transport_at..) else { return };
+        if self.ip.protocol == UDP {
+            put(transport, 4, length);
+            put(transport, 6, pseudo);
+            return;
+        }
+        let Some(header) = transport.first_chunk_mut::<20>() else { return };
+        let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+        let sequence = sequence.wrapping_add((first * self.segment_bytes) as u32);
+        header[4..8].copy_from_slice(&sequence.to_be_bytes());
+        if !is_last {
+            header[13] &= !(FIN | PSH);
+        }
+        if first > 0 {
+            header[13] &= !CWR;
+        }
+        put(header, 16, pseudo);
+    }
+
+    /// One segment as it would be on the wire, with a complete checksum.
+    pub(crate) fn wire_packet(&self, index: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let payload = self.run(index, 1, &mut bytes);
+        bytes.extend_from_slice(payload);
+        let mut packet = bytes.split_off(VNET_BYTES.min(bytes.len()));
+        if self.vnet.needs_checksum() {
+            let (start, offset) = (self.vnet.checksum_start, self.vnet.checksum_offset);
+            checksum::complete(&mut packet, start.into(), offset.into());
+        }
+        packet
+    }
+}
+
+fn put(header: &mut [u8], at: usize, value: u16) {
+    if let Some(field) = header.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *field = value.to_be_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! IP packets and superpackets, sans I/O.
+
+mod checksum;
+mod flow;
+mod frame;
+mod layout;
+mod segment;
+mod vnet;
+
+pub(crate) use flow::Flows;
+pub(crate) use frame::Frame;
+pub(crate) use segment::{Run, Segment};
+pub(crate) use vnet::VNET_BYTES;

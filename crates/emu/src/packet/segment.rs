@@ -1,0 +1,89 @@
+//! What the links carry, and what becomes of it at their ends.
+
+use std::rc::Rc;
+
+use dfcp_netem::{Packet, flip_bit};
+
+use super::frame::Frame;
+
+/// One packet: a frame's only one, or a segment of a superpacket. All segments share their superpacket's memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    frame: Rc<Frame>,
+    index: u16,
+    /// The whole packet, once it is no longer what its frame says.
+    corrupted: Option<Box<[u8]>>,
+}
+
+impl Segment {
+    /// All packets of a frame, in order.
+    pub(crate) fn all(frame: Frame) -> impl Iterator<Item = Self> {
+        let segments = frame.segments() as u16;
+        let frame = Rc::new(frame);
+        (0..segments).map(move |index| Self { frame: Rc::clone(&frame), index, corrupted: None })
+    }
+}
+
+impl Packet for Segment {
+    fn size_bytes(&self) -> u32 {
+        self.frame.size_bytes(self.index.into()) as u32
+    }
+
+    fn flow(&self) -> u64 {
+        self.frame.flow
+    }
+
+    fn corrupt(&mut self, random: u64) {
+        let (frame, index) = (&self.frame, self.index.into());
+        let packet = self.corrupted.get_or_insert_with(|| frame.wire_packet(index).into_boxed_slice());
+        flip_bit(packet, random);
+    }
+}
+
+/// Segments of one superpacket that follow each other, and leave as one write.
+#[derive(Debug)]
+pub(crate) struct Run {
+    head: Segment,
+    count: usize,
+}
+
+impl Run {
+    pub(crate) fn new(head: Segment) -> Self {
+        Self { head, count: 1 }
+    }
+
+    /// Takes the segment in if it continues the run; else gives it back.
+    pub(crate) fn extend(&mut self, segment: Segment) -> Result<(), Segment> {
+        let continues = usize::from(segment.index) == usize::from(self.head.index) + self.count;
+        let is_intact = self.head.corrupted.is_none() && segment.corrupted.is_none();
+        if continues && is_intact && Rc::ptr_eq(&self.head.frame, &segment.frame) {
+            self.count += 1;
+            return Ok(());
+        }
+        Err(segment)
+    }
+
+    /// Number of packets.
+    pub(crate) fn packets(&self) -> usize {
+        self.count
+    }
+
+    /// Their IP bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let first = usize::from(self.head.index);
+        (first..first + self.count).map(|index| self.head.frame.size_bytes(index) as u64).sum()
+    }
+
+    /// What a device is to be given: `headers`, and the payload behind it.
+    pub(crate) fn write<'a>(&'a self, headers: &mut Vec<u8>) -> &'a [u8] {
+        match &self.head.corrupted {
+            None => self.head.frame.run(self.head.index.into(), self.count, headers),
+            Some(packet) => {
+                // Its checksum is complete and perhaps wrong: the kernel is to verify it.
+                headers.clear();
+                headers.extend([0; super::VNET_BYTES]);
+                packet
+            }
+        }
+    }
+}
