@@ -47,7 +47,7 @@ impl Device {
     /// A device of the thread's network namespace, which is new: it gets its addresses and is up, and so is the loopback device.
     pub(crate) fn open(place: Place) -> Result<Self, Error> {
         let builder = DeviceBuilder::new().name(place.device).with(|builder| {
-            builder.offload(true).tx_queue_len(DEVICE_QUEUE_PACKETS);
+            builder.offload(true);
         });
         let io = builder.build_sync().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::NoTun,
@@ -66,6 +66,7 @@ impl Device {
             netlink.set_up(LOOPBACK)?;
             netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
             netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX)?;
+            netlink.set_queue(index, DEVICE_QUEUE_PACKETS)?;
             netlink.set_up(index)
         };
         set_up().map_err(failed)?;

@@ -135,3 +135,6 @@ impl Direction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

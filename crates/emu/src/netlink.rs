@@ -31,6 +31,12 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(message), 0)
     }
 
+    /// How many packets may wait for a device. (The older way, by `ioctl`, is closed to user namespaces.)
+    pub(crate) fn set_queue(&mut self, device: u32, packets: u32) -> io::Result<()> {
+        let message = LinkMessageBuilder::<LinkUnspec>::new().index(device).txqueuelen(packets).build();
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
     pub(crate) fn add_ipv4(&mut self, device: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let message = AddressMessageBuilder::<Ipv4Addr>::new().index(device).address(address, prefix).build();
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)

@@ -22,6 +22,9 @@ use crate::{Emulation, PathConfig};
 /// How exactly sleeping threads are woken, ns: by default the kernel may be 50 us late to wake several at once.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
+/// For a thread that works little and late: the least `nice` value.
+const HIGHEST_PRIORITY: i32 = -20;
+
 /// Both directions at work.
 #[derive(Debug)]
 pub(crate) struct Pumps {
@@ -114,6 +117,10 @@ impl Pump {
         // Without it packets are up to 50 us later, which is counted like any lateness.
         if let Err(error) = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS)) {
             tracing::debug!(%error, "timers stay as inexact as they are");
+        }
+        // On Linux this is about the thread alone. Only root may do it.
+        if let Err(error) = rustix::process::setpriority_process(None, HIGHEST_PRIORITY) {
+            tracing::debug!(%error, "the emulation has no priority over other programs");
         }
         let mut buffer = vec![0; VNET_BYTES + PACKET_BYTES_MAX];
         loop {

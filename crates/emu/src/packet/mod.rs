@@ -5,6 +5,8 @@ mod flow;
 mod frame;
 mod layout;
 mod segment;
+#[cfg(test)]
+pub(crate) mod testing;
 mod vnet;
 
 pub(crate) use flow::Flows;

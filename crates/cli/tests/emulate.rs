@@ -1,0 +1,159 @@
+//! `dfcp emulate` with real programs. It needs /dev/net/tun, and root or user namespaces: where they are not to be had,
+//! `DFCP_TEST_SKIP_EMULATE=1` leaves these tests out.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn is_left_out() -> bool {
+    std::env::var_os("DFCP_TEST_SKIP_EMULATE").is_some()
+}
+
+fn emulate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dfcp"));
+    command.arg("emulate").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    let output = emulate(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(125), "{error}; or set DFCP_TEST_SKIP_EMULATE=1");
+    output
+}
+
+/// The summary, which is the last line.
+fn summary(output: &Output) -> Value {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+const DFCP: &str = env!("CARGO_BIN_EXE_dfcp");
+
+#[test]
+fn exit_codes_are_passed_on() {
+    if is_left_out() {
+        return;
+    }
+    assert_eq!(output(&["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(output(&["--", "sh", "-c", "kill -KILL $$"]).status.code(), Some(137));
+    let missing = output(&["--", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot run `no-such-program`"));
+    assert_eq!(output(&["--", "/dev/null"]).status.code(), Some(126));
+}
+
+#[test]
+fn programs_are_told_the_addresses_and_see_their_own_network_and_processes_only() {
+    if is_left_out() {
+        return;
+    }
+    let script = "echo $DFCP_NEAR $DFCP_FAR $DFCP_NEAR6 $DFCP_FAR6; tail -n +3 /proc/net/dev | cut -d : -f 1 | sort | xargs; id -u";
+    let output = output(&["--", "sh", "-c", script]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "198.18.0.1 198.18.0.2 2001:2::1 2001:2::2");
+    assert_eq!(lines[1], "lo near");
+    assert_eq!(lines[2], rustix::process::geteuid().as_raw().to_string());
+}
+
+/// A file over the path, by IPv4 and IPv6: a whole transfer with losses, corruption and reordering, both ends being the real program.
+#[test]
+fn a_transfer_crosses_the_path_and_its_losses_are_counted() {
+    if is_left_out() {
+        return;
+    }
+    for far in ["198.18.0.2", "[2001:2::2]"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let content: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
+        std::fs::write(path("sent"), &content).unwrap();
+        let server = format!(
+            "DFCP_CONFIG_DIR={} {DFCP} receive --listen 4433 --output {} --once --allow-any --no-sync",
+            path("there"),
+            path("incoming")
+        );
+        let client =
+            format!("DFCP_CONFIG_DIR={} {DFCP} send {} {far}:4433 --accept-new-key", path("here"), path("sent"));
+        let options =
+            ["--loss", "5%", "--corrupt", "1%", "--reorder", "1%", "--rate", "20mbit", "--delay", "2ms", "--json"];
+        let output = output(&[&options[..], &["--seed", "3", "--server", &server, "--", "sh", "-c", &client]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(std::fs::read(path("incoming/sent")).unwrap(), content);
+        let forward = &summary(&output)["forward"];
+        let count = |what: &str| forward[what]["packets"].as_u64().unwrap();
+        assert!(count("lost") > 0 && count("corrupted") > 0, "{forward}");
+        let gone = count("forwarded") + count("not_sent") + count("lost") + count("queue_drops") + count("on_the_way");
+        assert_eq!(count("received"), gone, "{forward}");
+        assert_eq!(forward["lateness"]["packets"], count("forwarded") + count("not_sent"), "{forward}");
+        assert_eq!(forward["malformed_packets"], 0, "{forward}");
+    }
+}
+
+/// Starts an emulation whose command has said that it runs.
+fn started(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = emulate(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    if line != "running\n" {
+        let mut error = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        panic!("{error}; or set DFCP_TEST_SKIP_EMULATE=1");
+    }
+    (child, out)
+}
+
+fn kill(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// All inside hold the pipe; it ends when the last of them does. Without that this test would never end.
+#[test]
+fn all_processes_end_when_the_emulator_is_killed() {
+    if is_left_out() {
+        return;
+    }
+    let script = "trap '' TERM INT HUP; sleep 1000 & setsid sleep 1000 & echo running; wait";
+    let (mut child, mut out) = started(&["--server", "trap '' TERM; exec sleep 1000", "--", "sh", "-c", script]);
+    kill(&child, Signal::KILL);
+    child.wait().unwrap();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}
+
+#[test]
+fn requests_to_end_are_passed_on() {
+    if is_left_out() {
+        return;
+    }
+    for (signal, code) in [(Signal::TERM, 5), (Signal::HUP, 5), (Signal::INT, 6)] {
+        let script = "trap 'exit 5' TERM; trap 'exit 6' INT; echo running; while :; do sleep 0.05; done";
+        // A session of its own: or else the terminal of whoever runs the tests would be asked about.
+        let mut command = Command::new("setsid");
+        command.args(["--wait", DFCP, "emulate", "--", "sh", "-c", script]).stdin(Stdio::null());
+        let mut session = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(session.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "running\n");
+        kill(&session, signal);
+        assert_eq!(session.wait().unwrap().code(), Some(code), "{signal:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_explained_before_anything_is_started() {
+    let wrong = emulate(&["--loss", "10", "--", "true"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("write 10% or 0.1"));
+    let wrong = emulate(&["--queue", "codel", "--", "true"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("fq-codel"));
+    let none = emulate(&["--delay", "10ms"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+}

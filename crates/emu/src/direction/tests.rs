@@ -1,0 +1,145 @@
+//! A direction on a virtual clock.
+
+use std::cell::Cell;
+
+use dfcp_netem::{LinkConfig, Loss};
+
+use super::*;
+use crate::packet::testing::Spec;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A write and when it came.
+type Write = (Time, Vec<u8>);
+
+fn direction(config: LinkConfig, patience: Duration) -> Direction {
+    Direction::new(Link::new(config, 7).unwrap(), patience)
+}
+
+/// Lets everything out at the times that the direction asks for.
+fn drain(direction: &mut Direction) -> Vec<Write> {
+    let mut writes = Vec::new();
+    while let Some(due) = direction.next_time() {
+        direction.release(
+            || due,
+            |headers, payload| {
+                writes.push((due, [headers, payload].concat()));
+                Ok(())
+            },
+        );
+    }
+    writes
+}
+
+/// The packets that writes stand for.
+fn packets(writes: &[Write]) -> Vec<Vec<u8>> {
+    let frames = writes.iter().map(|(_, bytes)| Frame::parse(bytes).unwrap());
+    frames.flat_map(|frame| (0..frame.segments()).map(|index| frame.wire_packet(index)).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn without_a_rate_a_superpacket_leaves_whole_and_in_time() {
+    let spec = Spec::tcp(1448, 20_000);
+    let mut direction = direction(LinkConfig::default().with_delay(5 * MS), MS);
+    direction.accept(Time::from_ms(1), &spec.superpacket());
+    assert_eq!(drain(&mut direction), [(Time::from_ms(6), spec.superpacket())]);
+    let report = direction.report();
+    assert_eq!((report.writes, report.link.delivered.packets, report.lateness.packets), (1, 14, 14));
+    assert_eq!(report.lateness.max_ms, 0.0);
+}
+
+#[test]
+fn with_a_rate_each_segment_leaves_at_its_own_time() {
+    // 1000 bytes with 52 of headers take 1052 us.
+    let spec = Spec::tcp(1000, 10_000);
+    let mut direction = direction(LinkConfig::default().with_rate_bps(8_000_000), Duration::ZERO);
+    direction.accept(Time::ZERO, &spec.superpacket());
+    let writes = drain(&mut direction);
+    let times: Vec<u64> = writes.iter().map(|(time, _)| time.as_ns() / 1000).collect();
+    assert_eq!(times, (1..=10).map(|number| number * 1052).collect::<Vec<_>>());
+    assert_eq!(packets(&writes), spec.packets());
+    assert_eq!(direction.report().lateness.max_ms, 0.0);
+}
+
+#[test]
+fn patience_joins_segments_and_is_counted_as_lateness() {
+    // 105.2 us each: three are due within 250 us.
+    let spec = Spec::tcp(1000, 9000);
+    let patience = Duration::from_micros(250);
+    let mut direction = direction(LinkConfig::default().with_rate_bps(80_000_000).with_delay(20 * MS), patience);
+    direction.accept(Time::ZERO, &spec.superpacket());
+    let writes = drain(&mut direction);
+    assert_eq!(packets(&writes), spec.packets());
+    let report = direction.report();
+    assert_eq!((report.writes, report.link.delivered.packets), (3, 9));
+    // The first of three waits for two others.
+    assert!((report.lateness.max_ms - 0.2104).abs() < 0.003, "{:?}", report.lateness);
+    assert_eq!(writes[0].0, Time::from_ns(20_000_000 + 3 * 105_200));
+}
+
+#[test]
+fn what_is_lost_parts_runs_and_nothing_else_changes() {
+    let spec = Spec::tcp(1448, 60_000);
+    let mut direction = direction(LinkConfig::default().with_loss(Loss::bernoulli(0.1)), Duration::ZERO);
+    let all = spec.packets();
+    let mut delivered = 0;
+    for _ in 0..200 {
+        direction.accept(Time::ZERO, &spec.superpacket());
+        let survivors = packets(&drain(&mut direction));
+        delivered += survivors.len();
+        // In order, each at most once, and as it was.
+        let mut rest = all.iter();
+        assert!(survivors.iter().all(|packet| rest.any(|sent| sent == packet)));
+    }
+    let report = direction.report();
+    assert_eq!(report.link.delivered.packets, delivered as u64);
+    assert_eq!(report.link.lost.packets + delivered as u64, 200 * all.len() as u64);
+    let share = report.link.lost.packets as f64 / report.link.offered.packets as f64;
+    assert!((share - 0.1).abs() < 0.01, "{share}");
+    // Far fewer than one for each packet: 42 segments with 4.2 losses are about 5 runs.
+    assert!(report.writes < report.link.delivered.packets / 5, "{report:?}");
+}
+
+#[test]
+fn lateness_is_the_time_of_the_write_and_not_of_the_decision() {
+    let mut direction = direction(LinkConfig::default().with_delay(MS), Duration::ZERO);
+    for _ in 0..2 {
+        direction.accept(Time::ZERO, &Spec::tcp(1000, 1000).superpacket());
+    }
+    // Each look at the clock takes 1 ms: one for the decision, one for each write.
+    let now = Cell::new(Time::ZERO + MS);
+    let clock = || {
+        now.set(now.get() + MS);
+        now.get()
+    };
+    direction.release(clock, |_, _| Ok(()));
+    let lateness = direction.report().lateness;
+    assert_eq!(lateness.packets, 2);
+    assert!((lateness.p50_ms - 2.0).abs() < 0.03 && (lateness.max_ms - 3.0).abs() < 0.05, "{lateness:?}");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_counted_with_all_its_packets() {
+    let mut direction = direction(LinkConfig::default(), Duration::ZERO);
+    direction.accept(Time::ZERO, &Spec::tcp(1000, 3500).superpacket());
+    direction.release(|| Time::ZERO, |_, _| Err(io::ErrorKind::InvalidInput.into()));
+    let report = direction.report();
+    assert_eq!(report.refused, Count { packets: 4, bytes: 3500 + 4 * 52 });
+    assert_eq!(report.refused, report.link.delivered);
+}
+
+#[test]
+fn what_is_no_packet_or_for_neighbours_does_not_reach_the_link() {
+    let mut direction = direction(LinkConfig::default(), Duration::ZERO);
+    direction.accept(Time::ZERO, &[0; 30]);
+    direction.accept(Time::ZERO, &[]);
+    let mut solicitation = vec![0; 10];
+    solicitation.extend([0x60, 0, 0, 0, 0, 0, 58, 255]);
+    solicitation.extend([0; 16]);
+    solicitation.extend([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    direction.accept(Time::ZERO, &solicitation);
+    let report = direction.report();
+    assert_eq!((report.malformed_packets, report.local_packets), (2, 1));
+    assert_eq!(report.link.offered, Count::default());
+    assert_eq!(direction.next_time(), None);
+}
