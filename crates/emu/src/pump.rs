@@ -10,6 +10,10 @@ use std::time::Instant;
 use dfcp_netem::{ConfigError, Link, LinkConfig};
 use dfcp_time::{Time, duration_ns};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
 use tokio::sync::Notify;
 
 use crate::device::Device;
@@ -22,7 +26,7 @@ use crate::{Emulation, PathConfig};
 /// How exactly sleeping threads are woken, ns: by default the kernel may be 50 us late to wake several at once.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// For a thread that works little and late: the least `nice` value.
+/// The least `nice` value: the most that there is without real-time priority.
 const HIGHEST_PRIORITY: i32 = -20;
 
 /// Both directions at work.
@@ -114,14 +118,7 @@ struct Ready {
 
 impl Pump {
     fn run(self, mut direction: Direction) -> io::Result<DirectionReport> {
-        // Without it packets are up to 50 us later, which is counted like any lateness.
-        if let Err(error) = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS)) {
-            tracing::debug!(%error, "timers stay as inexact as they are");
-        }
-        // On Linux this is about the thread alone. Only root may do it.
-        if let Err(error) = rustix::process::setpriority_process(None, HIGHEST_PRIORITY) {
-            tracing::debug!(%error, "the emulation has no priority over other programs");
-        }
+        wake_in_time();
         let mut buffer = vec![0; VNET_BYTES + PACKET_BYTES_MAX];
         loop {
             let ready = self.wait(direction.next_time())?;
@@ -160,6 +157,24 @@ impl Pump {
         let [device, stop] = events.map(|event| event.revents());
         // An error shows when it is read.
         Ok(Ready { can_read: !device.is_empty(), must_stop: !stop.is_empty() })
+    }
+}
+
+/// Makes this thread one that is woken in time, as far as the user may do that: whatever is refused makes packets later, which is counted.
+///
+/// Measured at 300 Mbit/s on a busy machine, the 99th percentile of lateness is 0.1 to 0.2 ms with real-time priority and up to 2.3 without. Both
+/// threads sleep whenever the programs that they serve have nothing to send, so these get their time.
+fn wake_in_time() {
+    if let Err(error) = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS)) {
+        tracing::debug!(%error, "timers stay inexact");
+    }
+    let real_time = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, real_time).is_ok() {
+        return;
+    }
+    // On Linux this is about the thread alone.
+    if let Err(error) = rustix::process::setpriority_process(None, HIGHEST_PRIORITY) {
+        tracing::debug!(%error, "other programs may delay the emulation");
     }
 }
 

@@ -42,7 +42,8 @@ starts when the server listens. When it ends, all processes inside end, and when
 files of this machine, but only their own processes, and may change their own networks (ip, sysctl net.*, tcpdump).
 
 At the end, standard error tells what became of the packets, and how late they left: a busy machine cannot keep up with every path. \
-A warning says if more than one of a hundred left more than 0.5 ms too late.
+A warning says if more than one of a hundred left more than 0.5 ms too late. Root's emulations, and those of users with a limit for real-time \
+priority (ulimit -r), go before other programs.
 
 Exit codes: that of COMMAND, or 128 and the number of the signal that ended it; 125 the emulation failed, 126 COMMAND or the server cannot be \
 run, 127 there is no such program.")]
