@@ -54,12 +54,20 @@ fn programs_are_told_the_addresses_and_see_their_own_network_and_processes_only(
         return;
     }
     let script = "echo $DFCP_NEAR $DFCP_FAR $DFCP_NEAR6 $DFCP_FAR6; tail -n +3 /proc/net/dev | cut -d : -f 1 | sort | xargs; id -u";
-    let output = output(&["--", "sh", "-c", script]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "198.18.0.1 198.18.0.2 2001:2::1 2001:2::2");
-    assert_eq!(lines[1], "lo near");
-    assert_eq!(lines[2], rustix::process::geteuid().as_raw().to_string());
+    let user = rustix::process::geteuid().as_raw();
+    let mut outputs = vec![output(&["--", "sh", "-c", script])];
+    if user == 0 {
+        // Root without its rights needs a user namespace, as other users do.
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-sys_admin,-net_admin", "--inh-caps=-sys_admin,-net_admin"]);
+        outputs.push(command.args([DFCP, "emulate", "--", "sh", "-c", script]).output().unwrap());
+    }
+    for output in outputs {
+        let text = String::from_utf8(output.stdout).unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("198.18.0.1 198.18.0.2 2001:2::1 2001:2::2\nlo near\n{user}\n");
+        assert_eq!(text, expected, "{error}");
+    }
 }
 
 /// A file over the path, by IPv4 and IPv6: a whole transfer with losses, corruption and reordering, both ends being the real program.
@@ -156,4 +164,13 @@ fn mistakes_are_explained_before_anything_is_started() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("fq-codel"));
     let none = emulate(&["--delay", "10ms"]).output().unwrap();
     assert_eq!(none.status.code(), Some(2));
+}
+
+/// It would cover the /proc of whoever calls it.
+#[test]
+fn the_first_process_is_not_for_users() {
+    let refused = Command::new(DFCP).arg("emulate-init").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("part of `dfcp emulate`"));
+    assert!(refused.stdout.is_empty());
 }

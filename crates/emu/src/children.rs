@@ -70,7 +70,8 @@ pub(crate) fn start(command: &[OsString], network: &Network, is_server: bool) ->
     if is_server {
         // What the command prints is not to be mixed with anything, and what it is told is for it alone.
         let error_output = io::stderr().as_fd().try_clone_to_owned().map_err(Error::system("share standard error"))?;
-        command.stdin(Stdio::null()).stdout(error_output);
+        // Nor is what is typed at the terminal: Ctrl-C is for the command, after which the server is asked to end.
+        command.stdin(Stdio::null()).stdout(error_output).process_group(0);
     }
     let child = keeping(INSIDE, || command.spawn())?;
     child.map_err(|source| Error::Program { program: program.clone(), source })

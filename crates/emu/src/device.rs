@@ -65,7 +65,10 @@ impl Device {
             let mut netlink = Netlink::open()?;
             netlink.set_up(LOOPBACK)?;
             netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
-            netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX)?;
+            // Where it is switched off, IPv4 is what there is.
+            if let Err(error) = netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX) {
+                tracing::debug!(%error, "no IPv6");
+            }
             netlink.set_queue(index, DEVICE_QUEUE_PACKETS)?;
             netlink.set_up(index)
         };

@@ -16,6 +16,10 @@ use crate::namespace::mount_proc;
 /// # Errors
 /// It could not start; nothing has been written then.
 pub fn run() -> io::Result<()> {
+    // Elsewhere it would mount a second /proc for everybody.
+    if std::process::id() != 1 {
+        return Err(io::Error::other("this is a part of `dfcp emulate`, which calls it by itself"));
+    }
     // Where the kernel permits it only to programs that see all of /proc, as in some containers, programs see the numbers of
     // processes outside. They cannot reach these.
     let proc = mount_proc();

@@ -274,7 +274,7 @@ mod tests {
             assert!(queue(wrong).unwrap_err().contains("drr:500"), "{wrong}");
         }
         let args = parse("--rate 8mbit --queue fq-codel:300").unwrap();
-        assert_eq!(args.to_string(), "8 Mbit/s with a fq-codel queue of 300 packets");
+        assert_eq!(args.to_string(), "8.00 Mbit/s with a fq-codel queue of 300 packets");
         let expected = LinkConfig::default()
             .with_rate_bps(8_000_000)
             .with_queue(QueueLimit::packets(300))

@@ -25,20 +25,21 @@ const EXIT_CANNOT_RUN: u8 = 126;
 /// There is no such command.
 const EXIT_NOT_FOUND: u8 = 127;
 
-/// Run any program behind an emulated path, both directions alike, with this machine's own TCP at both ends.
-///
-/// COMMAND runs in a network of its own (near, 198.18.0.1 and 2001:2::1) from which the emulated path leads to another one (far,
-/// 198.18.0.2 and 2001:2::2), where --server runs. Neither reaches any other network. No root is needed where user namespaces are allowed.
+/// Both directions of the path are alike.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
-Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell to look around in; \
-fair queueing between two senders
+COMMAND runs in a network of its own (near: 198.18.0.1 and 2001:2::1) from which the emulated path, both ways alike, leads to another \
+one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. No other network can be reached. Root is not needed \
+where user namespaces are allowed.
+
+Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell beside a web server; round-trip \
+times beside a download, with a queue that keeps itself short
   dfcp emulate --rate 50mbit --delay 20ms --loss 1% --server 'iperf3 -s' -- iperf3 -c 198.18.0.2
   dfcp emulate --delay 100ms --server 'python3 -m http.server 80' -- bash
-  dfcp emulate --rate 20mbit --queue drr --server 'iperf3 -s' -- sh -c 'iperf3 -u -b 30M -c $DFCP_FAR'
+  dfcp emulate --rate 9mbit --queue fq-codel --server 'iperf3 -s' -- sh -c 'iperf3 -c $DFCP_FAR & ping -c 9 $DFCP_FAR; wait'
 
 COMMAND and the server find the addresses in the environment: DFCP_NEAR, DFCP_FAR, and for IPv6 DFCP_NEAR6, DFCP_FAR6. COMMAND \
-starts when the server listens. When it ends, all processes inside end, and when this command ends in whatever way, too. They see the \
+starts when the server listens, or after 2 s. When it ends, all processes inside end, and when this command ends in whatever way, too. They see the \
 files of this machine, but only their own processes, and may change their own networks (ip, sysctl net.*, tcpdump).
 
 At the end, standard error tells what became of the packets, and how late they left: a busy machine cannot keep up with every path. \
@@ -97,8 +98,8 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(failure(&error)));
         }
     };
-    if let Some(status) = outcome.server_status {
-        output::note(&format!("dfcp: the server ended before the command ({status})"));
+    if let Some(status) = outcome.server_status.filter(|status| !status.success()) {
+        output::note(&format!("dfcp: the server failed before the command ended ({status})"));
     }
     let summary = Summary::new(&outcome, seed);
     for line in summary.warnings() {
