@@ -80,15 +80,15 @@ fn the_two_ends_count_alike_whatever_their_clocks_show() {
 
 #[test]
 fn beside_a_stream_at_an_automatic_rate_both_get_what_is_theirs() {
-    let within = Duration::from_millis(155);
+    // One round of 50 ms is possible, if the stream's queue does not take the time for it.
     let auto = MessagesConfig {
         rate: Rate::auto(Policy::Fair),
         bulk: true,
-        count: 4_000,
-        ..config(Losses::Independent(0.05), 4_000, 130)
+        count: 12_000,
+        ..config(Losses::Independent(0.05), 4_000, 60)
     };
-    let outcome = run(MessagesConfig { within, ..auto }).unwrap();
-    assert!(outcome.missed() < 0.004, "{}", outcome.missed());
+    let outcome = run(auto).unwrap();
+    check(auto, &outcome);
     // What is left of 95 Mbit/s, by the headers of a stream's packets.
     let messages_bps = (1.0 + outcome.overhead()) * 250.0 * 1_420.0 * 8.0;
     let rest_bps = 0.95 * (100e6 - messages_bps) * 1_420.0 / 1_492.0;

@@ -123,6 +123,8 @@ pub(crate) struct RateControl {
     /// Of the start: datagrams that arrived per second in its last round.
     start_per_s: f64,
     proven: ProvenRate,
+    /// Messages with deadlines are under way, whose time a queue takes.
+    spares_queue: bool,
     /// Datagrams behind the first train which must be known before it is judged.
     behind_min: f64,
     /// Whether the path was all ours when it was full last.
@@ -162,6 +164,7 @@ impl RateControl {
             first_rounds: None,
             start_per_s: 0.0,
             proven: ProvenRate::new(now),
+            spares_queue: false,
             behind_min: 0.0,
             is_alone: true,
         };
@@ -195,6 +198,11 @@ impl RateControl {
         self.policy = policy;
         self.target.set_policy(policy);
         self.max_bps = max_bps.map_or(f64::INFINITY, |bps| bps as f64);
+    }
+
+    /// Whether messages with deadlines are under way, whose time a queue takes (\[auto-17\]).
+    pub(crate) fn set_spares_queue(&mut self, spares_queue: bool) {
+        self.spares_queue = spares_queue;
     }
 
     /// The rate is never less than this from now on, which does not exceed the greatest.

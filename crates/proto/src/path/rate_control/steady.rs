@@ -25,6 +25,8 @@ const CAPACITY_EXCEEDED: f64 = 1.25;
 /// An application that sends little has room for this many times what passes of it, and for a first train in a round trip: it may have more
 /// to send at once, and what is to be sent with it depends on what there is room for.
 const LIMITED_GROWTH: f64 = 3.0;
+/// Beside messages of its own, whose time a queue takes, a window that has the path for itself uses no more than this part of the capacity.
+const SPARING_PART: f64 = 0.95;
 /// A step down of more than this makes losses from before it no matter.
 const FALL_STEP: f64 = -0.05;
 /// The path carries less if the queue exceeds its target by this, and so little of the rate arrives.
@@ -140,7 +142,8 @@ impl RateControl {
 
     fn bound_window(&mut self) {
         if self.capacity.per_s() > 0.0 {
-            self.window = self.window.min(CAPACITY_EXCEEDED * self.capacity.per_s() * self.history.rtt());
+            let part = if self.spares_queue && self.is_alone { SPARING_PART } else { CAPACITY_EXCEEDED };
+            self.window = self.window.min(part * self.capacity.per_s() * self.history.rtt());
         }
         self.window = self.window.min(self.upper_bound.per_s() * self.history.rtt()).max(WINDOW_MIN);
     }

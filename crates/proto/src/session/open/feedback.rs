@@ -35,9 +35,10 @@ impl Open {
         };
         common.streams.send.on_queue(now, queue);
         if let Some(control) = &mut self.rate_control {
+            let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way());
+            control.set_spares_queue(has_messages);
             control.on_report(now, sample, marks.as_slice(), self.is_limited);
             self.is_limited = false;
-            let has_messages = common.messages.as_ref().is_some_and(|messages| messages.send.is_under_way());
             if common.streams.send.is_drained() && !has_messages {
                 self.forget_vain_start();
             }
