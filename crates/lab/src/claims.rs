@@ -64,7 +64,9 @@ pub fn judge(plan: &Plan, table: &Table) -> Vec<Judged> {
     let metric = plan.metrics.plot.first().map_or("goodput_mbps", |name| name.get_ref());
     let judged = |claim: &Claim| {
         let metric = claim.metric.as_deref().unwrap_or(metric);
-        judge_one(Claimed { claim, table, metric, judge_by: plan.run.judge_by })
+        let lens = claim.lens();
+        let seen = (!lens.is_clear()).then(|| table.seen(lens));
+        judge_one(Claimed { claim, table: seen.as_ref().unwrap_or(table), metric, judge_by: plan.run.judge_by })
     };
     plan.claims.iter().map(|claim| judged(claim.get_ref())).collect()
 }

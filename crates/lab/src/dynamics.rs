@@ -3,6 +3,9 @@
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 use crate::scenario::Scenario;
 
+/// What is less off is close.
+const CLOSE: f64 = 0.1;
+
 /// The ideal goodput of each flow in every bin of `scenario`, bit/s: the first bottleneck's rate as it changes, shared equally by the flows
 /// which are there in all of the bin, times the share of a packet which is application data. Empty without bins, with several
 /// bottlenecks, or where access links, or nobody, would take the rest.
@@ -52,15 +55,23 @@ impl Measured {
 
     /// The same of all flows' bins together.
     pub(crate) fn adaptation_errors(&self, warm_up_s: f64) -> Option<(f64, f64)> {
-        let first = self.first_bin(warm_up_s)?;
-        let all: Vec<f64> =
-            self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect();
-        mean_and_sd(&all)
+        mean_and_sd(&self.flow_errors(warm_up_s)?)
     }
 
     /// The same of the sum of all flows: |Σg − Σf| / Σf. (As it is printed, Σ|g − f| / Σf, it is the mean of the flows' errors where
     /// shares are equal, which the documents' own table contradicts: note N1.)
     pub(crate) fn aggregate_error(&self, warm_up_s: f64) -> Option<(f64, f64)> {
+        mean_and_sd(&self.aggregate_errors(warm_up_s)?)
+    }
+
+    /// The share of bins in which it is less than a tenth.
+    pub(crate) fn aggregate_close(&self, warm_up_s: f64) -> Option<f64> {
+        let errors = self.aggregate_errors(warm_up_s).filter(|errors| !errors.is_empty())?;
+        Some(errors.iter().filter(|error| **error < CLOSE).count() as f64 / errors.len() as f64)
+    }
+
+    /// The same of each bin.
+    pub(crate) fn aggregate_errors(&self, warm_up_s: f64) -> Option<Vec<f64>> {
         let first = self.first_bin(warm_up_s)?;
         let error = |bin: usize| {
             let fair = *self.fair_bps.get(bin)?;
@@ -71,7 +82,42 @@ impl Measured {
             let all = fair * f64::from(count);
             (all > 0.0).then(|| (sum - all).abs() / all)
         };
-        mean_and_sd(&(first..self.fair_bps.len()).filter_map(error).collect::<Vec<_>>())
+        Some((first..self.fair_bps.len()).filter_map(error).collect())
+    }
+
+    /// The error of each flow in each bin.
+    pub(crate) fn flow_errors(&self, warm_up_s: f64) -> Option<Vec<f64>> {
+        let first = self.first_bin(warm_up_s)?;
+        Some(self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect())
+    }
+
+    /// The mean over bins of what the largest flow has more than the smallest, of those which are there from the start of the first of them.
+    pub(crate) fn spread_bps(&self, warm_up_s: f64) -> Option<f64> {
+        let (first, count) = self.bins_after_warm_up(warm_up_s)?;
+        let spread = |bin: usize| {
+            let there = self.flows.iter().filter(|flow| !flow.is_back && flow.started_s <= bin as f64 * self.bin_s);
+            let bins = there.filter_map(|flow| flow.bins_bps.get(bin));
+            let (low, high) =
+                bins.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &bps| (low.min(bps), high.max(bps)));
+            (high >= low).then_some(high - low)
+        };
+        mean_and_sd(&(first..count).filter_map(spread).collect::<Vec<_>>()).map(|(mean, _)| mean)
+    }
+
+    /// How much the second of two flows' share of both varies from bin to bin; `None` unless there are two.
+    pub(crate) fn ratio_sd(&self, warm_up_s: f64) -> Option<f64> {
+        let [first, second] = &self.flows[..] else { return None };
+        let (from, count) = self.bins_after_warm_up(warm_up_s)?;
+        let bins = first.bins_bps.iter().zip(&second.bins_bps).take(count).skip(from);
+        let shares: Vec<f64> =
+            bins.filter(|(one, other)| *one + *other > 0.0).map(|(one, other)| other / (one + other)).collect();
+        mean_and_sd(&shares).map(|(_, sd)| sd)
+    }
+
+    /// The first bin which counts, and the number of all.
+    fn bins_after_warm_up(&self, warm_up_s: f64) -> Option<(usize, usize)> {
+        let count = self.flows.iter().map(|flow| flow.bins_bps.len()).min().filter(|_| self.bin_s > 0.0)?;
+        Some(((warm_up_s / self.bin_s).ceil() as usize, count))
     }
 
     /// The δ-fair convergence time: from the start of the second of two flows until it has (1 − δ)/2 of what both get, s; without

@@ -1,11 +1,14 @@
 //! From records to the report's figures.
 
+mod course;
+
 use std::collections::BTreeMap;
 
 use crate::agreement::judged;
 use crate::claims::{Judged, Verdict, digits, judge, name};
 use crate::expand::{Form, Level, Point, Run};
-use crate::metrics::{Measured, label_and_unit, mean_and_sd};
+use crate::lens::Lens;
+use crate::metrics::{label_and_unit, mean_and_sd};
 use crate::plan::{Carrier, Kind, Over, Plan, Scale, Series, Source, Tag};
 use crate::record::Record;
 use crate::report;
@@ -26,6 +29,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             Over::Sweep => (draw.sweep_axis(), draw.over_sweep()),
             Over::Time => (draw.x_axis(report::Scale::Linear), draw.over_time()),
             Over::Distribution => (draw.x_axis(report::Scale::Linear), draw.distribution()),
+            Over::BinWidth => (draw.x_axis(report::Scale::Log), draw.over_bin_widths()),
         };
         let figure = report::Figure {
             id: if index == 0 { plan.id.clone() } else { format!("{}-{}", plan.id, index + 1) },
@@ -69,6 +73,18 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             notes,
             parameters: parameters(runs),
             ..figure
+        });
+    }
+    let count = figures.len();
+    for (index, metric) in plan.metrics.over_bins.iter().map(|name| name.get_ref().as_str()).enumerate() {
+        let (label, unit) = label_and_unit(metric);
+        figures.push(report::Figure {
+            id: format!("{}-{}", plan.id, count + index + 1),
+            title: format!("{}: how often it is below what", label_and_unit(metric).0),
+            x: report::Axis::linear(&label, &unit),
+            y: report::Axis::linear("share of bins below", "%").reaching(0.0, 100.0),
+            panels: Draw { plan, table: &table, metric }.over_bins(),
+            ..report::Figure::default()
         });
     }
     figures
@@ -266,48 +282,20 @@ impl Draw<'_> {
         role(flow.and_then(|flow| own.nth(flow)).flatten().unwrap_or(&series.transport))
     }
 
+    /// What the first run of each series has over time.
     fn over_time(&self) -> Vec<report::Panel> {
-        let panel = |rest: Point| {
-            let mut all = Vec::new();
-            for series in self.plan.series.iter().map(|series| series.get_ref()) {
-                let cell = self.table.at(&series.label, &rest);
-                let Some((cell, run)) = cell.and_then(|cell| Some((cell, cell.measured.first()?))) else { continue };
-                for (name, points) in self.course(run, cell.warm_up_s) {
-                    let label = format!("{}{name}", series.label);
-                    all.push(report::Series { label, points, role: role(&series.transport) });
-                }
-            }
-            panel_of(&rest, all)
-        };
-        self.panels(0).into_iter().map(panel).filter_map(drawn).collect()
-    }
-
-    /// What of a run has a course over time: what to add to the label, and the points.
-    fn course(&self, run: &Measured, warm_up_s: f64) -> Vec<(String, Vec<report::Point>)> {
-        let step = |values: Vec<f64>, from_s: f64, step_s: f64, shift: f64| -> Vec<report::Point> {
-            let time_s = |index: usize| from_s + (index as f64 + shift) * step_s;
-            values.into_iter().enumerate().map(|(index, y)| report::Point::exact(time_s(index), y)).collect()
-        };
-        match self.metric {
-            "goodput_mbps" => {
-                let is_many = run.flows.len() > 1;
-                let name = |flow: usize| if is_many { format!(", flow\u{a0}{}", flow + 1) } else { String::new() };
-                let flows = run.flows.iter().enumerate().take(FLOWS_APART_MAX);
-                let mbps = |bins: &[f64]| bins.iter().map(|bps| bps / 1e6).collect();
-                flows.map(|(flow, of)| (name(flow), step(mbps(&of.bins_bps), 0.0, run.bin_s, 0.5))).collect()
-            }
-            "queue_packets" => {
-                let step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
-                let Some(link) = run.links.first() else { return Vec::new() };
-                let trace = link.queue_trace.iter().map(|&packets| packets as f64).collect();
-                vec![(String::new(), step(trace, 0.0, step_s, 1.0))]
-            }
-            "jain_bins_mean" => {
-                let from_s = if run.bin_s > 0.0 { (warm_up_s / run.bin_s).ceil() * run.bin_s } else { 0.0 };
-                vec![(String::new(), step(run.jain_of_bins(warm_up_s), from_s, run.bin_s, 0.5))]
-            }
-            _ => Vec::new(),
-        }
+        let queue_step_s = self.plan.metrics.queue_trace_ms.unwrap_or(0.0) / 1e3;
+        let steps = (queue_step_s, self.plan.axes.average_s);
+        self.at_each_point(|series, cell| {
+            let first = cell.measured.first();
+            let courses = first.map(|run| course::over_time(run, self.metric, cell.warm_up_s, steps));
+            let drawn = |(name, points): (String, _)| report::Series {
+                label: format!("{}{name}", series.label),
+                points,
+                role: role(&series.transport),
+            };
+            courses.into_iter().flatten().map(drawn).collect()
+        })
     }
 
     fn distribution(&self) -> Vec<report::Panel> {
@@ -321,6 +309,38 @@ impl Draw<'_> {
             report::Series { label: series.label.clone(), points, role: role(&series.transport) }
         });
         drawn(panel_of(&Point::new(), series.collect())).into_iter().collect()
+    }
+
+    /// One panel for each point, with the bins of all runs.
+    fn over_bins(&self) -> Vec<report::Panel> {
+        self.at_each_point(|series, cell| {
+            let points = course::over_bins(cell.measured.iter(), self.metric, cell.warm_up_s);
+            vec![report::Series { label: series.label.clone(), points, role: role(&series.transport) }]
+        })
+    }
+
+    /// The metric through bins of several widths.
+    fn over_bin_widths(&self) -> Vec<report::Panel> {
+        self.at_each_point(|series, cell| {
+            let at = |&bin_s: &f64| {
+                let lens = Lens { bin_s: Some(bin_s), window_s: None };
+                let seen: Option<Vec<_>> = cell.measured.iter().map(|run| lens.see(run, cell.warm_up_s)).collect();
+                let values: Option<Vec<f64>> = seen?.iter().map(|run| run.value(self.metric, None, 0.0)).collect();
+                point(bin_s, &values?)
+            };
+            let points = self.plan.axes.bin_widths_s.iter().filter_map(at).collect();
+            vec![report::Series { label: series.label.clone(), points, role: role(&series.transport) }]
+        })
+    }
+
+    /// A panel for each point of the sweep, with what `of` draws of each series there.
+    fn at_each_point(&self, of: impl Fn(&Series, &Cell) -> Vec<report::Series>) -> Vec<report::Panel> {
+        let panel = |rest: Point| {
+            let series = self.plan.series.iter().map(|series| series.get_ref());
+            let all = series.filter_map(|series| Some(of(series, self.table.at(&series.label, &rest)?))).flatten();
+            panel_of(&rest, all.collect())
+        };
+        self.panels(0).into_iter().map(panel).filter_map(drawn).collect()
     }
 
     /// The range of each series.

@@ -16,6 +16,7 @@ pub mod dynamics;
 mod expand;
 mod figures;
 mod host;
+mod lens;
 mod measure;
 pub mod metrics;
 mod overview;

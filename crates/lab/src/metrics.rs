@@ -130,7 +130,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 49] = [
+pub const METRICS: [(&str, &str); 52] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -183,7 +183,13 @@ pub const METRICS: [(&str, &str); 49] = [
         "mean difference of all flows' goodput from what they could have together, over bins, %",
     ),
     ("aggregate_error_sd_percent", "standard deviation of it, over bins, %"),
+    (
+        "aggregate_close_percent",
+        "share of bins in which all flows' goodput is less than 10 % off what they could have together, %",
+    ),
+    ("spread_mbps", "mean over bins of the largest flow's goodput less the smallest's, Mbit/s"),
     ("goodput_ratio", "goodput of flow 2 over that of flow 1"),
+    ("ratio_sd", "standard deviation over bins of flow 2's share of what both get"),
     ("convergence_10_s", "from the start of flow 2 until it has 45 % of what both get, s"),
     ("convergence_30_s", "from the start of flow 2 until it has 35 % of what both get, s"),
     ("convergence_50_s", "from the start of flow 2 until it has 25 % of what both get, s"),
@@ -311,6 +317,9 @@ impl Measured {
             "error_sd_percent" => self.adaptation_errors(warm_up_s).map(|(_, sd)| 100.0 * sd),
             "aggregate_error_percent" => self.aggregate_error(warm_up_s).map(|(mean, _)| 100.0 * mean),
             "aggregate_error_sd_percent" => self.aggregate_error(warm_up_s).map(|(_, sd)| 100.0 * sd),
+            "aggregate_close_percent" => self.aggregate_close(warm_up_s).map(|share| 100.0 * share),
+            "spread_mbps" => self.spread_bps(warm_up_s).map(|bps| bps / 1e6),
+            "ratio_sd" => self.ratio_sd(warm_up_s),
             "goodput_ratio" => {
                 let [first, second, ..] = &self.flows[..] else { return None };
                 (first.goodput_bps > 0.0).then(|| second.goodput_bps / first.goodput_bps)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::name;
 use crate::expand::{Level, Point, Run};
+use crate::lens::Lens;
 use crate::metrics::{Measured, is_of_flows, mean_and_sd};
 use crate::record::Record;
 
@@ -112,6 +113,15 @@ impl Table {
             }
         }
         Self { cells }
+    }
+
+    /// What is seen of all runs through a lens; of runs that are too short nothing.
+    pub(crate) fn seen(&self, lens: Lens) -> Self {
+        let seen = |cell: &Cell| {
+            let measured: Option<_> = cell.measured.iter().map(|run| lens.see(run, cell.warm_up_s)).collect();
+            Cell { warm_up_s: 0.0, measured: measured.unwrap_or_default(), ..cell.clone() }
+        };
+        Self { cells: self.cells.iter().map(seen).collect() }
     }
 
     /// The cells of a series in the order of the sweep.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::expand::{Choice, Form, expand};
 use crate::metrics::FlowMeasured;
+use crate::metrics::Measured;
 use crate::record::Origin;
 
 /// The figure of a plan with the given source, if every run lost `losses` packets at random.

@@ -73,9 +73,14 @@ const TEXTS: &[(&str, &str)] = &[
     ("A18a.toml", include_str!("../../../../lab/plans/A18a.toml")),
     ("A18b.toml", include_str!("../../../../lab/plans/A18b.toml")),
     ("A18c.toml", include_str!("../../../../lab/plans/A18c.toml")),
+    ("D1.toml", include_str!("../../../../lab/plans/D1.toml")),
+    ("D2.toml", include_str!("../../../../lab/plans/D2.toml")),
     ("D3.toml", include_str!("../../../../lab/plans/D3.toml")),
+    ("D5.toml", include_str!("../../../../lab/plans/D5.toml")),
     ("D10.toml", include_str!("../../../../lab/plans/D10.toml")),
     ("D11.toml", include_str!("../../../../lab/plans/D11.toml")),
+    ("D12.toml", include_str!("../../../../lab/plans/D12.toml")),
+    ("D13.toml", include_str!("../../../../lab/plans/D13.toml")),
     ("M1.toml", include_str!("../../../../lab/plans/M1.toml")),
 ];
 

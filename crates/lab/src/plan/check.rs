@@ -9,6 +9,7 @@ use super::model::Axis;
 use super::{PlanError, Source};
 use crate::agreement::TOLERANCE_WITH_LOSS;
 use crate::expand::{Choice, Form, Level, expand};
+use crate::lens::{Lens, SEEN};
 use crate::metrics::{METRICS, is_metric};
 
 /// More would be a mistake.
@@ -59,10 +60,22 @@ pub(super) fn check(source: &Source) -> Result<(), PlanError> {
     if plan.metrics.plot.is_empty() {
         return Err(source.error(0, "`plot` in [metrics] is empty; name at least one metric"));
     }
+    let widths = plan.axes.average_s.iter().chain(&plan.axes.bin_widths_s);
+    for bin_s in widths {
+        let lens = Lens { bin_s: Some(*bin_s), window_s: None };
+        if let Some(fault) = lens.fault(plan.metrics.bin_s, plan.run.duration_s) {
+            return Err(source.error(0, format!("[axes] has {bin_s} s: {fault}")));
+        }
+    }
     for name in &plan.metrics.plot {
         if !is_metric(name.get_ref()) {
             return Err(source.error(name.span().start, no_metric(name.get_ref())));
         }
+    }
+    let distributed = ["error_percent", "aggregate_error_percent"];
+    if let Some(other) = plan.metrics.over_bins.iter().find(|name| !distributed.contains(&name.get_ref().as_str())) {
+        let message = format!("`over_bins` draws {}, not `{}`", distributed.join(" and "), other.get_ref());
+        return Err(source.error(other.span().start, message));
     }
     for (index, claim) in plan.claims.iter().enumerate() {
         let at = claim.span().start;
@@ -122,6 +135,13 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     }
     if claim.plus.is_some_and(|plus| !plus.is_finite() || claim.kind != ClaimKind::Below) {
         return Err("`plus` is a number, and belongs to a claim of the kind below".to_owned());
+    }
+    let lens = claim.lens();
+    if !lens.is_clear() && !SEEN.contains(&metric_of(source, claim)) {
+        return Err(format!("`window_s` and `bin_s` belong to claims about {}", SEEN.join(", ")));
+    }
+    if let Some(fault) = lens.fault(plan.metrics.bin_s, plan.run.duration_s).filter(|_| !lens.is_clear()) {
+        return Err(fault);
     }
     if claim.change.is_some_and(|change| !(0.0..=1000.0).contains(&change) || claim.kind != ClaimKind::Monotone) {
         return Err("`change` is a share from 0 up, and belongs to a claim of the kind monotone".to_owned());

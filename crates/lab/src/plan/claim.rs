@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::expand::Level;
+use crate::lens::Lens;
 
 /// `[[claims]]`
 #[derive(Clone, Debug, Deserialize)]
@@ -50,8 +51,19 @@ pub struct Claim {
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
     pub falls: bool,
+    /// From when to when, s; absent: after the warm-up. Of metrics that are made of bins.
+    pub window_s: Option<(f64, f64)>,
+    /// In bins of which width, a multiple of the plan's; absent: in those.
+    pub bin_s: Option<f64>,
     /// Why it is not reproduced, if that is known, and by how much. Otherwise a failure means that the result differs.
     pub because: Option<Because>,
+}
+
+impl Claim {
+    /// Through what it looks at runs.
+    pub(crate) fn lens(&self) -> Lens {
+        Lens { window_s: self.window_s, bin_s: self.bin_s }
+    }
 }
 
 /// A known reason for which a claim fails here.

@@ -4,6 +4,7 @@ mod builtin;
 mod carrier;
 mod check;
 mod claim;
+mod drawing;
 mod kind;
 mod messages;
 mod model;
@@ -17,11 +18,12 @@ use std::path::Path;
 pub use self::builtin::builtin;
 pub use self::carrier::{Carrier, Pace, Redundancy};
 pub use self::claim::{Because, Claim, ClaimKind, Range, Tag, Where};
+pub use self::drawing::{Axes, Metrics, Over, Scale};
 pub use self::kind::Kind;
 pub use self::messages::MessagesTable;
 pub use self::model::{
-    Axes, Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Metrics, Over, Plan, Random,
-    Scale, Series, Shape, Topology, Walk,
+    Axis, Bottleneck, Change, Discipline, Ends, Flows, GraphLink, Impairments, Lie, Plan, Random, Series, Shape,
+    Topology, Walk,
 };
 pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};

@@ -7,6 +7,7 @@ use toml::Spanned;
 
 use super::carrier::Carrier;
 use super::claim::{Claim, Where};
+use super::drawing::{Axes, Metrics};
 use super::messages::MessagesTable;
 use super::rates::Rates;
 use super::run::{Agreement, RunTable, Shorter, Spread};
@@ -425,64 +426,4 @@ pub struct Walk {
 
 fn first() -> usize {
     1
-}
-
-/// `[metrics]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Metrics {
-    /// What is drawn, one panel each; the first is what claims are about unless they say otherwise.
-    pub plot: Vec<Spanned<String>>,
-    /// Goodput of every flow in bins of this length.
-    pub bin_s: Option<f64>,
-    /// The queue of every bottleneck this often.
-    pub queue_trace_ms: Option<f64>,
-}
-
-/// Scales of an axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scale {
-    /// Linear.
-    #[default]
-    Linear,
-    /// Logarithmic.
-    Log,
-    /// Values are names.
-    Categories,
-}
-
-/// What is over the x axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Over {
-    /// The first swept parameter.
-    #[default]
-    Sweep,
-    /// Time within a run.
-    Time,
-    /// The metric itself; up goes the share of runs below.
-    Distribution,
-}
-
-/// `[axes]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Axes {
-    /// What is over the x axis.
-    #[serde(default)]
-    pub over: Over,
-    /// Label of the x axis; the parameter's name unless given.
-    pub x_label: Option<String>,
-    /// Unit of the x axis.
-    #[serde(default)]
-    pub x_unit: String,
-    /// Values are multiplied by this for display: 100 for a percentage.
-    pub x_factor: Option<f64>,
-    /// Scale of the x axis.
-    #[serde(default)]
-    pub x_scale: Scale,
-    /// Scale of the y axis.
-    #[serde(default)]
-    pub y_scale: Scale,
 }
