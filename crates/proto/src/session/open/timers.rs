@@ -74,9 +74,10 @@ impl Open {
         let asks = common.streams.send.stuck().is_some() || common.streams.wants_more();
         let regular = earlier(regular, asks.then_some(self.last_keep_alive + WINDOW_PROBE));
         // What forbids to send is an estimate, which nothing else would correct ([message-14]).
-        let is_hopeless = common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless());
-        let pause = common.rtt.smoothed().max(PATH_PROBE_MIN);
-        earlier(regular, is_hopeless.then_some(self.last_keep_alive + pause))
+        if common.messages.as_ref().is_some_and(|messages| messages.send.is_hopeless()) {
+            return earlier(regular, Some(self.last_keep_alive + common.rtt.smoothed().max(PATH_PROBE_MIN)));
+        }
+        regular
     }
 
     /// When data may be sent, as far as is known.
