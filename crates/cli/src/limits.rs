@@ -258,5 +258,8 @@ pub const CAPTURE_BLOCK_BYTES_MAX: usize = 1024 * 1024;
 /// Interfaces of a section of a capture which are remembered: `dfcp lab trace --pcap` has one for each flow.
 pub const CAPTURE_INTERFACES_MAX: usize = 65_536;
 
+/// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
+pub const RECORD_BYTES_MAX: u64 = 64 << 20;
+
 /// Busy periods kept for `estimate --json`; more are counted.
 pub const BUSY_PERIODS_KEPT_MAX: usize = 10_000;

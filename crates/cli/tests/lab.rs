@@ -43,6 +43,60 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     assert!(std::fs::read_to_string(format!("{results}/small.csv")).unwrap().starts_with("plan,platform,series,loss,"));
 }
 
+/// Writes to the program's standard input.
+fn lab_reading(arguments: &[&str], input: &str) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("dfcp").unwrap();
+    let output = command.arg("lab").args(arguments).write_stdin(input).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn jobs_of_other_machines_come_to_the_same_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(at("plans")).unwrap();
+    std::fs::write(at("plans/small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    let plans = at("plans");
+    let list = ["jobs", "small", "--quick", "--seeds", "2", "--plans", &plans, "--results", &at("far")];
+    let (code, jobs, err) = lab(&list);
+    assert_eq!((code, jobs.lines().count()), (0, 4), "{err}");
+    // Another machine does them in another order.
+    let mut lines: Vec<&str> = jobs.lines().collect();
+    lines.reverse();
+    let (code, records, err) = lab_reading(&["job", "--plans", &plans], &lines.join("\n"));
+    assert_eq!((code, records.lines().count()), (0, 4), "{err}");
+    let first: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
+    let (code, one, _) = lab(&["job", first["id"].as_str().unwrap(), "--plans", &plans]);
+    assert_eq!((code, one.lines().count()), (0, 1));
+    let collect = ["collect", "--plans", &plans, "--results", &at("far")];
+    let (code, _, err) = lab_reading(&collect, &format!("{records}{one}"));
+    assert_eq!((code, err.trim()), (0, "4 records added, 1 were there already"));
+    assert!(lab(&list).1.is_empty(), "nothing is left to do");
+    let run = ["run", "small", "--quick", "--seeds", "2", "--plans", &plans, "--results", &at("here"), "--jobs", "1"];
+    assert_eq!(lab(&run).0, 0);
+    let read = |directory: &str| {
+        let text = std::fs::read_to_string(at(directory) + "/small.jsonl").unwrap();
+        let mut records: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for record in &mut records {
+            for own in ["wall_s", "host"] {
+                record.as_object_mut().unwrap().remove(own);
+            }
+            record["measured"]["cpu_s"] = serde_json::Value::Null;
+        }
+        records.sort_by_key(|record| record["hash"].as_str().unwrap().to_owned());
+        records
+    };
+    assert_eq!(read("far"), read("here"));
+    // What was not this program's run is refused, and says where it stands.
+    let (code, _, err) = lab_reading(&collect, &records.replace("\"seed\":", "\"seed\":1"));
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("standard input, line 1") && err.contains("has other settings"), "{err}");
+    let (code, _, err) = lab(&["job", "small.quick.1.00000000000000000000000000000000", "--plans", &plans]);
+    assert!(code == 1 && err.contains("list the jobs anew"), "{err}");
+}
+
 #[test]
 fn a_check_fails_where_a_claim_differs() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,7 @@ pub mod dynamics;
 mod expand;
 mod figures;
 mod host;
+pub mod job;
 mod lens;
 mod measure;
 pub mod metrics;

@@ -90,7 +90,7 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
             scope.spawn(move || {
                 while !settings.stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed) {
                     let Some(run) = new.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    if sender.send((*run, one(run, settings, origin))).is_err() {
+                    if sender.send((*run, one(run, settings.form, settings.platform, origin))).is_err() {
                         break;
                     }
                 }
@@ -114,12 +114,13 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
     })
 }
 
-fn one(run: &Run, settings: Settings<'_>, origin: &Origin) -> Result<Record, MeasureError> {
+/// Makes a run, which is of the engine of `platform`.
+pub(crate) fn one(run: &Run, form: Form, platform: &dyn Platform, origin: &Origin) -> Result<Record, MeasureError> {
     let (start, cpu_start) = (Instant::now(), thread_cpu_s());
-    let mut measured = settings.platform.measure(&run.scenario, run.seed)?;
+    let mut measured = platform.measure(&run.scenario, run.seed)?;
     // A platform which makes its runs elsewhere knows what they took.
     measured.cpu_s = measured.cpu_s.or_else(|| thread_cpu_s().zip(cpu_start).map(|(end, start)| end - start));
-    Ok(Record::new(run, settings.form, measured, origin, start.elapsed().as_secs_f64()))
+    Ok(Record::new(run, form, measured, origin, start.elapsed().as_secs_f64()))
 }
 
 /// CPU time of this thread.

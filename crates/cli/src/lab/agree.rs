@@ -11,7 +11,7 @@ use dfcp_lab::agreement::{
 use dfcp_lab::{Engine, Run, SideBySide, digits, read};
 use serde_json::json;
 
-use super::args::{self, AgreeArgs, RunsArg};
+use super::args::{self, AgreeArgs, PlatformsArg, RunsArg};
 use super::{chosen, lay_out, make, platforms, sources};
 use crate::output;
 
@@ -30,12 +30,14 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let runs = RunsArg {
         quick: false,
         small: true,
-        platform: vec![args::Platform::Sim, args::Platform::Kernel],
-        kernel: args.kernel.iter().cloned().collect(),
+        platforms: PlatformsArg {
+            platform: vec![args::Platform::Sim, args::Platform::Kernel],
+            kernel: args.kernel.iter().cloned().collect(),
+        },
         seeds: Some(std::num::NonZeroU32::MIN),
         results: args.results.clone(),
     };
-    let platforms = platforms::of(&runs)?;
+    let platforms = platforms::of(&runs.platforms)?;
     let plans = lay_out(&sources, &runs, &platforms)?;
     let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
     for _ in 0..ROUNDS_MAX {

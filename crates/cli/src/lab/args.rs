@@ -34,6 +34,12 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
+    /// List the runs which have no record yet, a line of JSON each, for other machines
+    Jobs(JobsArgs),
+    /// Make a run that `jobs` has listed, and print its record as a line of JSON
+    Job(JobArgs),
+    /// Add the records which other machines have made
+    Collect(CollectArgs),
     /// Whether the simulator and a kernel measure the same: runs the small form of plans on both until every mean is sure
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
@@ -77,12 +83,9 @@ pub struct RunsArg {
     /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
     #[arg(long)]
     pub small: bool,
-    /// What makes the runs; several stand side by side: --platform sim,kernel
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
-    pub platform: Vec<Platform>,
-    /// Which kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
-    #[arg(long, value_name = "RELEASE|PATH")]
-    pub kernel: Vec<String>,
+    /// What makes them.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
     /// Runs of every point, instead of the plan's number
     #[arg(long, value_name = "N")]
     pub seeds: Option<NonZeroU32>,
@@ -143,6 +146,95 @@ pub struct ReportArgs {
     /// Which plans.
     #[command(flatten)]
     pub which: PlansArg,
+}
+
+/// A directory of plans.
+#[derive(Debug, Clone, Args)]
+pub struct DirectoryArg {
+    /// Directory of plans (*.toml) to use instead of the project's own
+    #[arg(long, value_name = "DIR")]
+    pub plans: Option<PathBuf>,
+}
+
+impl DirectoryArg {
+    pub(super) fn which(&self) -> PlansArg {
+        PlansArg { plans: self.plans.clone(), json: true }
+    }
+}
+
+/// `dfcp lab jobs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab jobs all > jobs.jsonl
+  dfcp lab job < jobs.jsonl | dfcp lab collect
+  python3 lab/distribute/with_dask.py --workers 4 jobs.jsonl | dfcp lab collect
+  sbatch --array=1-$(wc -l < jobs.jsonl) --wrap 'sed -n ${SLURM_ARRAY_TASK_ID}p jobs.jsonl | dfcp lab job > $SLURM_ARRAY_TASK_ID.jsonl'
+
+A run is the same everywhere, but for the time it takes, with the same program and the same plans. More: lab/distribute.")]
+pub struct JobsArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Which runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Which plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// What makes jobs.
+#[derive(Debug, Clone, Args)]
+pub struct PlatformsArg {
+    /// What makes the runs; several stand side by side: --platform sim,kernel
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME", default_value = "sim")]
+    pub platform: Vec<Platform>,
+    /// Which kernel: a release that was built, such as 6.12, or the path of one; several stand side by side [default: the newest]
+    #[arg(long, value_name = "RELEASE|PATH")]
+    pub kernel: Vec<String>,
+}
+
+/// `dfcp lab job`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab jobs D3 --quick | head -n 1 | dfcp lab job > record.jsonl
+  dfcp lab job D3.quick.1.0123456789abcdef0123456789abcdef")]
+pub struct JobArgs {
+    /// Id of a job; without one, jobs are read from standard input, a line each
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// What makes it.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
+    /// Which plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
+}
+
+/// `dfcp lab collect`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dfcp lab collect *.jsonl
+  dfcp lab collect --results lab-results < records.jsonl
+
+Taken is what this program would have written with the same plans: a record of other settings is refused. Records which are there \
+already are passed over.")]
+pub struct CollectArgs {
+    /// Files of records, a line each [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What may have made them.
+    #[command(flatten)]
+    pub platforms: PlatformsArg,
+    /// Directory of the records
+    #[arg(long, value_name = "DIR", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Which plans.
+    #[command(flatten)]
+    pub plans: DirectoryArg,
 }
 
 /// `dfcp lab agree`

@@ -5,6 +5,7 @@ mod agree;
 pub mod args;
 #[cfg(target_os = "linux")]
 pub mod guest;
+mod jobs;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 mod platforms;
@@ -44,6 +45,9 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         }
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
+        LabCommand::Jobs(args) => jobs::list(&args),
+        LabCommand::Job(args) => jobs::run(args).await,
+        LabCommand::Collect(args) => jobs::collect(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Agree(args) => agree::run(args).await,
         LabCommand::Trace(args) => trace::run(args).await,
@@ -115,7 +119,7 @@ impl Drop for StopOnDrop {
 
 async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
-    let platforms = platforms::of(&args.runs)?;
+    let platforms = platforms::of(&args.runs.platforms)?;
     let plans = lay_out(&sources, &args.runs, &platforms)?;
     let runs = plans.iter().flat_map(|plan| plan.runs.iter().cloned()).collect();
     let is_json = args.which.json;
@@ -183,7 +187,7 @@ fn judge_all<'plan>(plans: &'plan [SideBySide], results: &Path) -> anyhow::Resul
 
 fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     let sources = sources(&args.which)?;
-    let plans = lay_out(&sources, &args.runs, &*platforms::of(&args.runs)?)?;
+    let plans = lay_out(&sources, &args.runs, &*platforms::of(&args.runs.platforms)?)?;
     let judged = judge_all(&plans, &args.runs.results)?;
     let path = report::write(&plans, &args.runs.results, choice(&args.runs).form)?;
     show::outcome(&judged, args.which.json, false);

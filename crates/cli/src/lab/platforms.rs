@@ -10,7 +10,7 @@ use anyhow::Context;
 use dfcp_kernel::{Kernel, KernelPlatform};
 use dfcp_lab::{Platform, Sim};
 
-use super::args::{self, RunsArg};
+use super::args::{self, PlatformsArg};
 #[cfg(target_os = "linux")]
 use crate::output;
 
@@ -21,18 +21,18 @@ pub(super) type Platforms = Vec<Box<dyn Platform>>;
 ///
 /// # Errors
 /// One of them is not there.
-pub(super) fn of(runs: &RunsArg) -> anyhow::Result<Arc<Platforms>> {
+pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
     let mut all: Platforms = Vec::new();
     let mut add = |platform: Box<dyn Platform>| {
         if !all.iter().any(|other| other.engine() == platform.engine()) {
             all.push(platform);
         }
     };
-    for name in &runs.platform {
+    for name in &which.platform {
         match name {
             args::Platform::Sim => add(Box::<Sim>::default()),
             #[cfg(target_os = "linux")]
-            args::Platform::Kernel => kernels(&runs.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
+            args::Platform::Kernel => kernels(&which.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
         }
     }
     Ok(Arc::new(all))

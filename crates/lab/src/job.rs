@@ -1,0 +1,230 @@
+//! Runs as jobs for other machines: one line of JSON in, one record out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::expand::{Choice, Form, Point, Run, expand};
+use crate::measure::MeasureError;
+use crate::plan::{PlanError, Source};
+use crate::platform::Platform;
+use crate::record::{Origin, Record};
+use crate::run::one;
+
+/// A run, as other machines are told of it. Its id says all that is needed to find it in the same plans; the rest is for people and
+/// for those who hand out jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// `PLAN.FORM.REPETITION.HASH`.
+    pub id: String,
+    /// Label of the series.
+    #[serde(default)]
+    pub series: String,
+    /// Values of the swept parameters.
+    #[serde(default)]
+    pub point: Point,
+    /// What makes it.
+    #[serde(default)]
+    pub platform: String,
+    /// Simulated seconds times Gbit/s, which its CPU time grows with.
+    #[serde(default)]
+    pub cost: f64,
+}
+
+/// A job cannot be found or made.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// Its id has another form.
+    #[error(
+        "{0} is no job's id; take one that `dfcp lab jobs` prints, like D3.quick.1.0123456789abcdef0123456789abcdef"
+    )]
+    Id(String),
+    /// There is no such plan.
+    #[error("there is no plan {0}; give the directory which has it with --plans")]
+    Plan(String),
+    /// The plan has no such run.
+    #[error("plan {plan} has no run {hash} on {platforms}; list the jobs anew with this program and these plans")]
+    Run {
+        /// The plan.
+        plan: String,
+        /// Of all that decides a run's figures.
+        hash: String,
+        /// Where it was looked for.
+        platforms: String,
+    },
+    /// What it says of its run is not what this program knows.
+    #[error("the record of {0} has other settings than that run; make it again")]
+    Alien(String),
+    /// The plan makes no sense.
+    #[error(transparent)]
+    Expand(#[from] PlanError),
+    /// The run is impossible.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+}
+
+/// What an id says.
+struct Id<'id> {
+    plan: &'id str,
+    form: Form,
+    repetition: u32,
+    hash: &'id str,
+}
+
+impl<'id> Id<'id> {
+    fn read(id: &'id str) -> Result<Self, JobError> {
+        let wrong = || JobError::Id(id.chars().take(80).flat_map(char::escape_debug).collect());
+        let parts: Vec<&str> = id.split('.').collect();
+        let [plan, form, repetition, hash] = parts[..] else { return Err(wrong()) };
+        let form = match form {
+            "full" => Form::Full,
+            "quick" => Form::Quick,
+            "small" => Form::Small,
+            _ => return Err(wrong()),
+        };
+        let repetition = repetition.parse().ok().filter(|repetition| (1..=REPETITIONS_MAX).contains(repetition));
+        let is_hash = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Ok(Self { plan, form, repetition: repetition.filter(|_| is_hash).ok_or_else(wrong)?, hash })
+    }
+}
+
+/// More repetitions than any plan may ask for are a mistake.
+const REPETITIONS_MAX: u32 = 1_000;
+
+/// The id of a run of a plan's form.
+fn id_of(plan: &str, form: Form, repetition: u32, hash: &str) -> String {
+    let form = match form {
+        Form::Full => "full",
+        Form::Quick => "quick",
+        Form::Small => "small",
+    };
+    format!("{plan}.{form}.{repetition}.{hash}")
+}
+
+impl Job {
+    /// Of a run of a plan's form.
+    #[must_use]
+    pub fn new(run: &Run, form: Form) -> Self {
+        Self {
+            id: id_of(&run.plan, form, run.repetition, &run.hash),
+            series: run.series.clone(),
+            point: run.point.clone(),
+            platform: run.engine.platform.clone(),
+            cost: run.scenario.cost(),
+        }
+    }
+}
+
+/// The run with this id in `sources`, its form, and which of `platforms` makes it.
+///
+/// # Errors
+/// There is none.
+pub fn find<'platform>(
+    id: &str,
+    sources: &[Source],
+    platforms: &[&'platform dyn Platform],
+) -> Result<(Run, Form, &'platform dyn Platform), JobError> {
+    let Id { plan, form, repetition, hash } = Id::read(id)?;
+    let source = sources.iter().find(|source| source.plan.id == plan).ok_or_else(|| JobError::Plan(plan.to_owned()))?;
+    // One of each point is enough to make any repetition of it.
+    for first in expand(source, Choice { form, seeds: Some(1) })? {
+        let run = first.repeated(repetition);
+        let found = platforms.iter().find_map(|platform| {
+            let on = run.on(platform.engine());
+            (on.hash == hash).then_some((on, *platform))
+        });
+        if let Some((run, platform)) = found {
+            return Ok((run, form, platform));
+        }
+    }
+    let names: Vec<_> = platforms.iter().map(|platform| platform.engine().platform.as_str()).collect();
+    Err(JobError::Run { plan: plan.to_owned(), hash: hash.to_owned(), platforms: names.join(", ") })
+}
+
+/// Makes the run with this id.
+///
+/// # Errors
+/// There is none, or it is impossible.
+pub fn make(id: &str, sources: &[Source], platforms: &[&dyn Platform]) -> Result<Record, JobError> {
+    let (run, form, platform) = find(id, sources, platforms)?;
+    Ok(one(&run, form, platform, &Origin::here())?)
+}
+
+/// Whether a record from elsewhere is of a run of `sources` on one of `platforms`, with the settings which this program would have written.
+///
+/// # Errors
+/// It is not.
+pub fn check(record: &Record, sources: &[Source], platforms: &[&dyn Platform]) -> Result<(), JobError> {
+    let id = id_of(&record.plan, record.form, record.repetition, &record.hash);
+    let (run, form, _) = find(&id, sources, platforms)?;
+    let ours = Record::new(&run, form, record.measured.clone(), &Origin::here(), 0.0);
+    let is_same = (ours.schema, ours.seed, &ours.series, &ours.point, &ours.scenario, &ours.platform)
+        == (record.schema, record.seed, &record.series, &record.point, &record.scenario, &record.platform);
+    if is_same { Ok(()) } else { Err(JobError::Alien(id)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Sim;
+
+    fn source() -> Source {
+        let text = "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\nseeds = 2\nduration_s = 1\nwarm_up_s = 0\n[topology]\n\
+                    rate_mbps = 10\n[[flows]]\n[[series]]\nlabel = \"A\"\ntransport = \"cubic\"\n[[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.01]\n\
+                    [metrics]\nplot = [\"goodput_mbps\"]\n";
+        Source::parse("t.toml", text).unwrap()
+    }
+
+    #[test]
+    fn a_job_is_the_run_that_it_was_listed_as() {
+        let (source, sim) = (source(), Sim::default());
+        let sources = [source];
+        let runs = expand(&sources[0], Choice { form: Form::Quick, seeds: Some(3) }).unwrap();
+        for run in &runs {
+            let job = Job::new(run, Form::Quick);
+            let (found, form, _) = find(&job.id, &sources, &[&sim]).unwrap();
+            assert_eq!((&found, form), (run, Form::Quick), "{}", job.id);
+        }
+        let record = make(&Job::new(&runs[4], Form::Quick).id, &sources, &[&sim]).unwrap();
+        assert_eq!((record.hash.as_str(), record.repetition), (runs[4].hash.as_str(), 2));
+        assert!(check(&record, &sources, &[&sim]).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_job_of_ours_is_said_in_one_sentence() {
+        let (sources, sim) = ([source()], Sim::default());
+        let none = "0".repeat(32);
+        for id in [
+            "",
+            "t",
+            "t.quick.1",
+            "t.slow.1.0",
+            "../t.quick.1.ff",
+            &format!("t.quick.0.{none}"),
+            &format!("t.quick.1001.{none}"),
+        ] {
+            assert!(matches!(make(id, &sources, &[&sim]), Err(JobError::Id(_))), "{id}");
+        }
+        assert!(matches!(make(&format!("u.quick.1.{none}"), &sources, &[&sim]), Err(JobError::Plan(_))));
+        assert!(matches!(make(&format!("t.quick.1.{none}"), &sources, &[&sim]), Err(JobError::Run { .. })));
+    }
+
+    /// Another machine may send anything: what was not this program's run is not written down as one.
+    #[test]
+    fn a_record_with_other_settings_is_not_taken() {
+        let (sources, sim) = ([source()], Sim::default());
+        let run = expand(&sources[0], Choice { form: Form::Full, seeds: None }).unwrap().remove(0);
+        let honest = make(&Job::new(&run, Form::Full).id, &sources, &[&sim]).unwrap();
+        let lies: [fn(&mut Record); 6] = [
+            |record| record.plan = "../../etc/passwd".to_owned(),
+            |record| record.seed += 1,
+            |record| record.series = "B".to_owned(),
+            |record| record.scenario["duration_ns"] = 1.into(),
+            |record| record.repetition = 2,
+            |record| record.platform = "kernel-9".to_owned(),
+        ];
+        for lie in lies {
+            let mut record = honest.clone();
+            lie(&mut record);
+            assert!(check(&record, &sources, &[&sim]).is_err(), "{record:?}");
+        }
+    }
+}
