@@ -43,6 +43,27 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     assert!(std::fs::read_to_string(format!("{results}/small.csv")).unwrap().starts_with("plan,platform,series,loss,"));
 }
 
+#[test]
+fn a_page_is_made_of_archived_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(at("plans")).unwrap();
+    std::fs::write(at("plans/small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    let (plans, made, kept, page) = (at("plans"), at("made"), at("kept"), at("page"));
+    assert_eq!(lab(&["run", "small", "--plans", &plans, "--results", &made]).0, 0);
+    let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &made, "--to", &kept]);
+    assert!(code == 0 && err.contains("small: "), "{err}");
+    let (code, judged, _) = lab(&["report", "--plans", &plans, "--results", &made]);
+    assert_eq!(code, 0);
+    let (code, again, err) = lab(&["report", "--plans", &plans, "--recorded", &kept, "--results", &page]);
+    assert_eq!((code, again), (0, judged), "{err}");
+    let html = std::fs::read_to_string(at("page/report.html")).unwrap();
+    assert!(html.contains("(the page: ") && html.contains("<svg"));
+    std::fs::write(at("kept/small.jsonl.gz"), "torn").unwrap();
+    let (code, _, err) = lab(&["report", "--plans", &plans, "--recorded", &kept, "--results", &page]);
+    assert!(code == 1 && err.contains("cannot use the archive"), "{err}");
+}
+
 /// Writes to the program's standard input.
 fn lab_reading(arguments: &[&str], input: &str) -> (i32, String, String) {
     let mut command = Command::cargo_bin("dfcp").unwrap();

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+pub mod archive;
 mod bound;
 mod claims;
 pub mod course;

@@ -34,6 +34,8 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
+    /// Keep the records of plans, compressed, so that the report can be made of them wherever they are
+    Archive(ArchiveArgs),
     /// List the runs which have no record yet, a line of JSON each, for other machines
     Jobs(JobsArgs),
     /// Make a run that `jobs` has listed, and print its record as a line of JSON
@@ -138,14 +140,37 @@ pub struct RunArgs {
 
 /// `dfcp lab report`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  dfcp lab report --quick --results lab-results")]
+#[command(
+    after_help = "Examples:\n  dfcp lab report --quick --results lab-results\n  dfcp lab report --recorded lab/recorded"
+)]
 pub struct ReportArgs {
+    /// Which runs.
+    #[command(flatten)]
+    pub runs: RunsArg,
+    /// Directory of archived records to take instead of those in --results, even where code that makes them has changed since
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
+    /// Which plans.
+    #[command(flatten)]
+    pub which: PlansArg,
+}
+
+/// `dfcp lab archive`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  dfcp lab run S1 && dfcp lab archive S1 --to lab/recorded")]
+pub struct ArchiveArgs {
+    /// Ids of plans, or `all`
+    #[arg(value_name = "ID", required = true, num_args = 1..)]
+    pub ids: Vec<String>,
+    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
     /// Which runs.
     #[command(flatten)]
     pub runs: RunsArg,
     /// Which plans.
     #[command(flatten)]
-    pub which: PlansArg,
+    pub plans: DirectoryArg,
 }
 
 /// A directory of plans.

@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 mod agree;
+mod archive;
 pub mod args;
 #[cfg(target_os = "linux")]
 pub mod guest;
@@ -15,6 +16,8 @@ mod show;
 mod table;
 mod trace;
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
+use dfcp_lab::archive::unpack;
 use dfcp_lab::plan::{Plan, Source, builtin, read_directory};
 use dfcp_lab::{
-    Choice, Form, Judged, Overview, Platform, Run, Settings, SideBySide, Table, agreement, expand, judge, overviews,
-    read, run_all, side_by_side, write_csv,
+    Choice, Form, Judged, Overview, Platform, Record, Run, Settings, SideBySide, Table, agreement, expand, judge,
+    overviews, read, run_all, side_by_side, write_csv,
 };
 
 use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
@@ -45,6 +49,7 @@ pub async fn run(args: LabArgs) -> anyhow::Result<()> {
         }
         LabCommand::Run(args) => run_plans(args).await,
         LabCommand::Report(args) => write_report(&args),
+        LabCommand::Archive(args) => archive::run(&args),
         LabCommand::Jobs(args) => jobs::list(&args),
         LabCommand::Job(args) => jobs::run(args).await,
         LabCommand::Collect(args) => jobs::collect(&args),
@@ -124,7 +129,7 @@ async fn run_plans(args: RunArgs) -> anyhow::Result<()> {
     let runs = plans.iter().flat_map(|plan| plan.runs.iter().cloned()).collect();
     let is_json = args.which.json;
     make(runs, platforms, &args.runs, args.jobs, is_json).await?;
-    let judged = judge_all(&plans, &args.runs.results)?;
+    let judged = judge_all(&plans, Kept::Results(&args.runs.results), &args.runs.results)?;
     show::outcome(&judged, is_json, true);
     let differ: Vec<_> = judged.iter().flat_map(|plan| &plan.claims).filter(|claim| claim.verdict.differs()).collect();
     if args.check && !differ.is_empty() {
@@ -158,6 +163,25 @@ async fn make(
     work.await.context("the runs ended in a panic")?
 }
 
+/// Where records are.
+#[derive(Clone, Copy, Debug)]
+enum Kept<'path> {
+    /// Those which this code has made.
+    Results(&'path Path),
+    /// Those of some code.
+    Archive(&'path Path),
+}
+
+impl Kept<'_> {
+    /// Records of a plan, by the runs' hashes.
+    fn of(self, plan: &str, runs: &[Run]) -> anyhow::Result<BTreeMap<String, Record>> {
+        Ok(match self {
+            Self::Results(directory) => read(directory, plan)?,
+            Self::Archive(directory) => unpack(directory, plan, runs)?,
+        })
+    }
+}
+
 /// A plan with what was measured and its claims judged.
 struct JudgedPlan<'plan> {
     plan: &'plan Plan,
@@ -166,11 +190,15 @@ struct JudgedPlan<'plan> {
 }
 
 /// Judges by the records, and writes the CSV files of those plans which have any.
-fn judge_all<'plan>(plans: &'plan [SideBySide], results: &Path) -> anyhow::Result<Vec<JudgedPlan<'plan>>> {
+fn judge_all<'plan>(
+    plans: &'plan [SideBySide],
+    kept: Kept<'_>,
+    results: &Path,
+) -> anyhow::Result<Vec<JudgedPlan<'plan>>> {
     let mut judged = Vec::new();
     for SideBySide { source, runs, .. } in plans {
         let id = &source.plan.id;
-        let records = read(results, id)?;
+        let records = kept.of(id, runs)?;
         let of_plan = runs.iter().filter_map(|run| records.get(&run.hash));
         if let Some(run) = runs.iter().find(|run| records.contains_key(&run.hash)) {
             write_csv(results, id, of_plan, run.scenario.warm_up_ns as f64 / 1e9)?;
@@ -188,8 +216,11 @@ fn judge_all<'plan>(plans: &'plan [SideBySide], results: &Path) -> anyhow::Resul
 fn write_report(args: &ReportArgs) -> anyhow::Result<()> {
     let sources = sources(&args.which)?;
     let plans = lay_out(&sources, &args.runs, &*platforms::of(&args.runs.platforms)?)?;
-    let judged = judge_all(&plans, &args.runs.results)?;
-    let path = report::write(&plans, &args.runs.results, choice(&args.runs).form)?;
+    let results = &args.runs.results;
+    let kept = args.recorded.as_deref().map_or(Kept::Results(results), Kept::Archive);
+    fs::create_dir_all(results).with_context(|| format!("cannot make {}", results.display()))?;
+    let judged = judge_all(&plans, kept, results)?;
+    let path = report::write(&plans, kept, results, choice(&args.runs).form)?;
     show::outcome(&judged, args.which.json, false);
     output::note(&format!("the report is in {}", path.display()));
     Ok(())

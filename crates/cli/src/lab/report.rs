@@ -7,19 +7,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use dfcp_lab::report::{Report, html};
-use dfcp_lab::{Form, Record, SideBySide, figures, read};
+use dfcp_lab::{Form, Origin, Record, SideBySide, figures};
+
+use super::Kept;
 
 /// Writes the page beside the records and says where it is.
 ///
 /// # Errors
 /// Records cannot be read, or the page not be written.
-pub(super) fn write(plans: &[SideBySide], results: &Path, form: Form) -> anyhow::Result<PathBuf> {
+pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: Form) -> anyhow::Result<PathBuf> {
     let mut report = Report { title: "DFCP: the experiments".to_owned(), form, ..Report::default() };
     report.date = date();
     // Records stay in use as long as the code which made them does, so they may be of several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
     for SideBySide { source, runs, .. } in plans {
-        let all = read(results, &source.plan.id)?;
+        let all = kept.of(&source.plan.id, runs)?;
         let records: BTreeMap<String, Record> = runs
             .iter()
             .filter_map(|run| all.get(&run.hash))
@@ -35,6 +37,9 @@ pub(super) fn write(plans: &[SideBySide], results: &Path, form: Form) -> anyhow:
     }
     report.platform = platforms.into_iter().collect::<Vec<_>>().join(", ");
     report.commit = commits.into_iter().collect::<Vec<_>>().join(", ");
+    if matches!(kept, Kept::Archive(_)) {
+        report.commit += &format!(" (the page: {})", Origin::here().commit);
+    }
     let path = results.join("report.html");
     fs::create_dir_all(results)
         .and_then(|()| fs::write(&path, html(&report)))

@@ -1,0 +1,168 @@
+//! Records that are kept with the plans: those of a full run, a compressed file for each plan, from which the page can be drawn again without a
+//! run.
+//!
+//! Such a record stays true of its run when code changes that may change what runs give, but it is then a record of what an older program
+//! gave: it is found by its settings, not by its hash.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use flate2::{Compression, GzBuilder};
+
+use crate::expand::{Run, SCHEMA};
+use crate::record::Record;
+
+/// Bytes of all records of a plan, before they are compressed. More is refused: a small file may become any length.
+const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of one record.
+const RECORD_BYTES_MAX: u64 = 64 << 20;
+
+/// An archive cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The file system, or what is compressed.
+    #[error("cannot use the archive {path}: {error}")]
+    Io {
+        /// Which file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Its content.
+    #[error("{path}, line {line} is not a record: {error}; make the archive anew with `dfcp lab archive`")]
+    Line {
+        /// Which file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// Why.
+        error: serde_json::Error,
+    },
+    /// It does not end.
+    #[error("the archive {path} has more than {} MiB, or a record of more than {}, which no plan has", ARCHIVE_BYTES_MAX >> 20, RECORD_BYTES_MAX >> 20)]
+    TooLong {
+        /// Which file.
+        path: String,
+    },
+}
+
+/// What was put into an archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// Records.
+    pub records: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+fn path(directory: &Path, plan: &str) -> PathBuf {
+    directory.join(format!("{plan}.jsonl.gz"))
+}
+
+fn io_error(path: &Path, error: io::Error) -> ArchiveError {
+    ArchiveError::Io { path: path.display().to_string(), error }
+}
+
+/// Writes those of `records` which are of `runs`, all of one plan, in the order of the runs. The same records make the same bytes.
+///
+/// # Errors
+/// The file cannot be written; what was there is then left.
+pub fn pack(
+    directory: &Path,
+    plan: &str,
+    runs: &[Run],
+    records: &BTreeMap<String, Record>,
+) -> Result<Packed, ArchiveError> {
+    let path = path(directory, plan);
+    let fresh = path.with_extension("new");
+    let write = || {
+        fs::create_dir_all(directory)?;
+        let mut out = GzBuilder::new().write(File::create(&fresh)?, Compression::best());
+        let mut count = 0;
+        for record in runs.iter().filter_map(|run| records.get(&run.hash)) {
+            serde_json::to_writer(&mut out, record)?;
+            out.write_all(b"\n")?;
+            count += 1;
+        }
+        let file = out.finish()?;
+        file.sync_all()?;
+        fs::rename(&fresh, &path)?;
+        Ok(Packed { records: count, bytes: file.metadata()?.len() })
+    };
+    write().map_err(|error| {
+        // What is half written helps nobody; that it cannot be removed either says nothing new.
+        let _ = fs::remove_file(&fresh);
+        io_error(&path, error)
+    })
+}
+
+/// The archived records of `runs`, all of one plan, by the runs' hashes; none where there is no archive. Records of other settings than any
+/// of the runs are passed over.
+///
+/// # Errors
+/// The archive cannot be read, or has a line which is no record.
+pub fn unpack(directory: &Path, plan: &str, runs: &[Run]) -> Result<BTreeMap<String, Record>, ArchiveError> {
+    let path = path(directory, plan);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        file => file.map_err(|error| io_error(&path, error))?,
+    };
+    let wanted: BTreeMap<Settings, &str> = runs.iter().map(|run| (Settings::of_run(run), run.hash.as_str())).collect();
+    let mut found = BTreeMap::new();
+    let mut text = BufReader::new(GzDecoder::new(file)).take(ARCHIVE_BYTES_MAX + 1);
+    for number in 1_usize.. {
+        let mut line = Vec::new();
+        text.by_ref()
+            .take(RECORD_BYTES_MAX + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| io_error(&path, error))?;
+        if text.limit() == 0 || line.len() as u64 > RECORD_BYTES_MAX {
+            return Err(ArchiveError::TooLong { path: path.display().to_string() });
+        }
+        if line.is_empty() {
+            break;
+        }
+        let wrong = |error| ArchiveError::Line { path: path.display().to_string(), line: number, error };
+        let mut record: Record = serde_json::from_slice(&line).map_err(wrong)?;
+        if let Some(hash) = wanted.get(&Settings::of_record(&record)).filter(|_| record.schema == SCHEMA) {
+            record.hash = (*hash).to_owned();
+            found.insert(record.hash.clone(), record);
+        }
+    }
+    Ok(found)
+}
+
+/// All that decides what a run gives, but the code that makes it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Settings {
+    platform: String,
+    series: String,
+    seed: u64,
+    scenario: String,
+}
+
+impl Settings {
+    fn of_run(run: &Run) -> Self {
+        Self {
+            platform: run.engine.platform.clone(),
+            series: run.series.clone(),
+            seed: run.seed,
+            scenario: serde_json::to_value(&run.scenario).unwrap_or_default().to_string(),
+        }
+    }
+
+    fn of_record(record: &Record) -> Self {
+        Self {
+            platform: record.platform.clone(),
+            series: record.series.clone(),
+            seed: record.seed,
+            scenario: record.scenario.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
