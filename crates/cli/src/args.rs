@@ -74,6 +74,8 @@ pub enum Command {
     Lab(crate::lab::args::LabArgs),
     /// Show this user's public key, for others to trust
     Id(IdArgs),
+    /// Write man pages, and completions for shells
+    Generate(crate::generate::GenerateArgs),
 }
 
 /// What carries datagrams, as the command line has it.

@@ -15,6 +15,7 @@ pub mod demo;
 #[cfg(target_os = "linux")]
 pub mod emulate;
 pub mod estimate;
+pub mod generate;
 pub mod id;
 pub mod identity;
 pub mod lab;

@@ -18,7 +18,7 @@ use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
-use dfcp_cli::{demo, estimate, id, lab, output, perf, pipe, receive, relay, send, stop};
+use dfcp_cli::{demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -147,6 +147,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Estimate(args) => estimate::run(args, stop).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
+        Command::Generate(args) => generate::run(args),
         Command::Lab(args) => lab::run(args).await,
         Command::Perf(args) => match args.side {
             PerfSide::Server(args) => perf::server::run(args).await,
