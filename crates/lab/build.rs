@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the code is which runs are made of.
-const ENGINE: [&str; 13] = [
+const ENGINE: [&str; 16] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
     "../proto/src",
     "../netem/src",
     "../sim/src",
+    "../estimate/src",
     "src/bound.rs",
     "src/scenario",
     "src/course.rs",
+    "src/dynamics.rs",
+    "src/estimation.rs",
     "src/drive.rs",
     "src/measure.rs",
     "src/plan/carrier.rs",

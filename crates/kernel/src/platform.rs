@@ -273,6 +273,8 @@ fn refusal_of_flow(flow: &FlowSpec) -> Option<&'static str> {
     match flow {
         _ if flow.stop_ns.is_some() => Some("hosts are not switched off in the kernel"),
         _ if flow.messages.is_some() => Some("flows of messages run on the simulator alone"),
+        _ if flow.web.is_some() => Some("web traffic runs on the simulator alone"),
+        _ if flow.estimate.is_some() => Some("estimators watch the simulator alone"),
         _ if flow.ends != Ends::default() => {
             Some("ends are as fast as they can be in the kernel, and their clocks agree")
         }
@@ -354,6 +356,8 @@ mod tests {
             ("impairments = { reorder = 0.01 }", "\"cubic\"", "keep order"),
             ("[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
             ("[[flows]]\nmessages = { bytes = 9, every_ms = 4, deadline_ms = 9 }", "\"modern\"", "simulator alone"),
+            ("[[flows]]\nweb = { connection_bytes = 9, page_every_s = 4 }", "\"cubic\"", "web traffic runs on"),
+            ("[[flows]]\nestimate = {}", "\"cubic\"", "estimators watch"),
             ("[[flows]]\nends = { clock_ppm = 100 }", "\"modern\"", "their clocks agree"),
         ] {
             let why = refused(topology, transport).unwrap_or_default();

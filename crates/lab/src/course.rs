@@ -6,6 +6,7 @@ mod settling;
 use self::histogram::Histogram;
 use self::settling::Settling;
 use crate::dynamics::fair_bps;
+use crate::estimation::EstimateMeasured;
 use crate::metrics::{FlowMeasured, LinkMeasured, Measured, MessagesMeasured};
 use crate::scenario::{FlowSpec, Scenario};
 
@@ -103,6 +104,8 @@ pub struct FlowReading {
     pub timeouts: Option<u64>,
     /// Share of data packets which arrived in vain; DFCP alone.
     pub waste: Option<f64>,
+    /// What was estimated of its bottleneck, if that was asked for.
+    pub estimate: Option<EstimateMeasured>,
 }
 
 /// Packets counted in ticks.
@@ -367,6 +370,7 @@ fn measured_flow(
         timeouts: end.timeouts,
         waste: end.waste,
         messages: end.bytes.messages.and_then(|counts| counts.since(&from.messages.unwrap_or_default())),
+        estimate: end.estimate.clone(),
         ..FlowMeasured::default()
     };
     if let Some(bytes) = bytes {

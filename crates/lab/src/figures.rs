@@ -173,7 +173,8 @@ impl Draw<'_> {
 
     fn y_axis(&self) -> report::Axis {
         if self.plan.axes.over == Over::Distribution {
-            return report::Axis::linear("share of scenarios below", "%").reaching(0.0, 100.0);
+            let what = if self.metric == "busy_s" { "busy periods" } else { "scenarios" };
+            return report::Axis::linear(&format!("share of {what} below"), "%").reaching(0.0, 100.0);
         }
         let (label, unit) = label_and_unit(self.metric);
         let scale = match self.plan.axes.y_scale {
@@ -301,7 +302,16 @@ impl Draw<'_> {
     fn distribution(&self) -> Vec<report::Panel> {
         let series = self.plan.series.iter().map(|series| series.get_ref()).map(|series| {
             let cells = self.table.of_series(&series.label);
-            let mut values: Vec<f64> = cells.filter_map(|cell| self.table.mean(cell, self.metric, None)).collect();
+            let values = |cell: &Cell| {
+                let samples = cell.measured.iter().filter_map(|run| run.samples(self.metric));
+                let samples = samples.flatten().collect::<Vec<_>>();
+                if samples.is_empty() {
+                    self.table.mean(cell, self.metric, None).into_iter().collect()
+                } else {
+                    samples
+                }
+            };
+            let mut values: Vec<f64> = cells.flat_map(values).collect();
             values.sort_by(f64::total_cmp);
             let count = values.len() as f64;
             let share = |(index, x): (usize, f64)| report::Point::exact(x, 100.0 * (index + 1) as f64 / count);

@@ -14,6 +14,7 @@ pub mod course;
 mod docs;
 mod drive;
 pub mod dynamics;
+pub mod estimation;
 mod expand;
 mod figures;
 mod host;

@@ -7,6 +7,7 @@ use dfcp_time::Time;
 use crate::bound::bound;
 use crate::course::{Course, FlowBytes, FlowReading, LinkReading, MessageCounts, TICK_NS};
 use crate::drive::drive;
+use crate::estimation::Estimators;
 use crate::metrics::Measured;
 use crate::scenario::{Built, ChangeSpec, Scenario, build, loss};
 
@@ -35,7 +36,7 @@ pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>
     }
     let mut simulation = Simulation::new(seed, Watch::default());
     let built = build(scenario, &mut simulation).map_err(MeasureError::Impossible)?;
-    simulation.observer_mut().begin(scenario);
+    simulation.observer_mut().begin(scenario, Estimators::of(scenario, &built).map_err(MeasureError::Impossible)?);
     let mut course = Course::new(scenario);
     let times = (TICK_NS, scenario.duration_ns);
     let now_ns = drive::<_, String>(&mut simulation, (scenario, &built), times, |simulation, now_ns| {
@@ -51,7 +52,11 @@ pub fn measure(scenario: &Scenario, seed: u64) -> Result<Measured, MeasureError>
     })
     .map_err(MeasureError::Impossible)?;
     let links = link_readings(&mut simulation, &built);
-    let flows: Vec<_> = (0..built.flows.len()).map(|place| flow_reading(&simulation, &built, place)).collect();
+    let mut flows: Vec<_> = (0..built.flows.len()).map(|place| flow_reading(&simulation, &built, place)).collect();
+    for (place, reading) in flows.iter_mut().enumerate() {
+        let number = built.flows[place].index() as u32;
+        reading.estimate = simulation.observer().estimators.measured(scenario, place, number, now_ns);
+    }
     let packets_and_hops = simulation.packets_and_hops();
     Ok(Measured { packets_and_hops, ..course.finish(now_ns, &links, &flows) })
 }
@@ -108,6 +113,10 @@ fn flow_reading(simulation: &Simulation<Watch>, built: &Built, place: usize) -> 
             let stats = sender.stats();
             (reading.retransmissions, reading.timeouts) = (Some(stats.retransmissions), Some(stats.timeouts));
         }
+        (End::WebSender(sender), _) => {
+            let stats = sender.stats();
+            (reading.retransmissions, reading.timeouts) = (Some(stats.retransmissions), Some(stats.timeouts));
+        }
         (_, End::Dfcp(receiver)) => {
             let received = receiver.stats().received;
             let distinct = received.distinct();
@@ -149,10 +158,12 @@ struct Watch {
     received_bytes: Vec<u64>,
     /// Bytes which both ends of each flow sent.
     sent_bytes: Vec<u64>,
+    estimators: Estimators,
 }
 
 impl Watch {
-    fn begin(&mut self, scenario: &Scenario) {
+    fn begin(&mut self, scenario: &Scenario, estimators: Estimators) {
+        self.estimators = estimators;
         self.first_sent = vec![None; scenario.flows.len()];
         self.first_received = vec![None; scenario.flows.len()];
         self.received_bytes = vec![0; scenario.flows.len()];
@@ -182,6 +193,7 @@ impl Observer for Watch {
         if let Some(bytes) = self.received_bytes.get_mut(packet.flow as usize).filter(|_| !packet.is_back) {
             *bytes += u64::from(packet.size_bytes);
         }
+        self.estimators.delivered(now, packet);
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::estimation::EstimateMeasured;
+
 /// Everything measured in a run. The same scenario and seed give the same, to the last bit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -77,6 +79,9 @@ pub struct FlowMeasured {
     /// What came of its messages, if it has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesMeasured>,
+    /// What was estimated of its bottleneck, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<EstimateMeasured>,
     /// Why it ended early.
     pub failure: Option<String>,
 }
@@ -130,7 +135,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 52] = [
+pub const METRICS: [(&str, &str); 61] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -193,12 +198,24 @@ pub const METRICS: [(&str, &str); 52] = [
     ("convergence_10_s", "from the start of flow 2 until it has 45 % of what both get, s"),
     ("convergence_30_s", "from the start of flow 2 until it has 35 % of what both get, s"),
     ("convergence_50_s", "from the start of flow 2 until it has 25 % of what both get, s"),
+    ("busy_periods", "busy periods which the estimator found"),
+    ("busy_s", "duration of busy periods, the median unless each is drawn, s"),
+    ("short_busy_percent", "busy periods shorter than a second, %"),
+    ("estimate_mbps", "estimate of the rate of a flow's bottleneck by its busy periods, Mbit/s"),
+    ("estimate_percent", "the estimate over the bottleneck's mean rate, %"),
+    ("weighted_percent", "all bytes of busy periods over all their time, over the bottleneck's mean rate, %"),
+    (
+        "busy_error_percent",
+        "mean difference of the rates of busy periods from what the bottleneck could carry meanwhile, %",
+    ),
+    ("busy_error_worst_percent", "the largest of these differences, %"),
+    ("probe_load_percent", "what test packets took of the bottleneck's mean rate, %"),
     ("first_drop_s", "time of the first drop at the first bottleneck, s"),
     ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
 ];
 
 /// Those which every flow has of its own.
-const OF_FLOWS: [&str; 19] = [
+const OF_FLOWS: [&str; 28] = [
     "goodput_mbps",
     "error_percent",
     "wire_mbps",
@@ -218,6 +235,15 @@ const OF_FLOWS: [&str; 19] = [
     "datagrams_per_message",
     "overhead_percent",
     "ip_bytes_per_message",
+    "busy_periods",
+    "busy_s",
+    "short_busy_percent",
+    "estimate_mbps",
+    "estimate_percent",
+    "weighted_percent",
+    "busy_error_percent",
+    "busy_error_worst_percent",
+    "probe_load_percent",
 ];
 
 /// Whether there is a metric of this name.
@@ -360,6 +386,13 @@ impl Measured {
         }
     }
 
+    /// All values of a metric which has many in a run: those of busy periods.
+    #[must_use]
+    pub fn samples(&self, name: &str) -> Option<Vec<f64>> {
+        let estimates = self.flows.iter().filter_map(|flow| flow.estimate.as_ref());
+        (name == "busy_s").then(|| estimates.flat_map(|estimate| estimate.busy_s.iter().copied()).collect())
+    }
+
     fn of_flow(&self, flow: &FlowMeasured, name: &str, warm_up_s: f64) -> Option<f64> {
         match name {
             "goodput_mbps" => Some(flow.goodput_bps / 1e6),
@@ -375,7 +408,10 @@ impl Measured {
             "waste_percent" => flow.waste.map(|waste| 100.0 * waste),
             "timeouts" => flow.timeouts.map(|timeouts| timeouts as f64),
             "retransmissions" => flow.retransmissions.map(|segments| segments as f64),
-            _ => flow.messages.as_ref()?.value(name),
+            _ => {
+                let of_messages = flow.messages.as_ref().and_then(|messages| messages.value(name));
+                of_messages.or_else(|| flow.estimate.as_ref()?.value(name))
+            }
         }
     }
 
@@ -445,6 +481,15 @@ mod tests {
                 datagrams_each: Some(1.25),
                 ip_bytes_each: Some(1_500.0),
             }),
+            estimate: Some(EstimateMeasured {
+                busy_s: vec![0.5, 1.0, 3.0],
+                estimate_bps: Some(2e6),
+                weighted_bps: Some(2.25e6),
+                link_bps: 2.5e6,
+                error_mean: Some(0.01),
+                error_worst: Some(0.02),
+                probes_bps: 4_800.0,
+            }),
             ..FlowMeasured::default()
         };
         let link = LinkMeasured {
@@ -478,6 +523,12 @@ mod tests {
         assert_eq!(measured.value("start_dropped_percent", None, 0.0), Some(25.0));
         assert_eq!(measured.value("in_time_percent", Some(0), 0.0), Some(99.5));
         assert_eq!(measured.value("overhead_percent", Some(1), 0.0), Some(25.0));
+        assert_eq!(measured.value("estimate_percent", Some(0), 0.0), Some(80.0));
+        assert_eq!(measured.value("weighted_percent", Some(0), 0.0), Some(90.0));
+        assert_eq!(measured.value("busy_s", None, 0.0), Some(1.0));
+        assert_eq!(measured.value("short_busy_percent", None, 0.0).map(f64::round), Some(33.0));
+        assert_eq!(measured.samples("busy_s").map(|all| all.len()), Some(6));
+        assert_eq!(measured.samples("busy_periods"), None);
         assert_eq!(measured.value("nonsense", None, 0.0), None);
     }
 }

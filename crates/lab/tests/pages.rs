@@ -32,3 +32,22 @@ fn the_guide_shows_both_forms_of_a_transport() {
         dfcp_lab::plan::Source::parse("docs/plans.md", &text).unwrap();
     }
 }
+
+#[path = "../examples/mobile_trace/model.rs"]
+mod model;
+
+/// A change of the generator would change what plans B1 to B3 measure.
+#[test]
+fn the_shipped_trace_is_what_its_generator_makes() {
+    let shipped = include_str!("../../../lab/plans/mobile.trace");
+    let made = model::trace(&model::SHIPPED, model::SHIPPED_SEED);
+    assert!(shipped == made, "make it anew: cargo run -p dfcp-lab --example mobile_trace > lab/plans/mobile.trace");
+    let trace = dfcp_netem::DeliveryTrace::parse(shipped).unwrap();
+    assert_eq!(trace.period(), std::time::Duration::from_secs(60));
+    let bins: Vec<f64> = trace
+        .bins(std::time::Duration::from_secs(1), trace.period())
+        .map(|packets| packets as f64 * 12_000.0 / 1e6)
+        .collect();
+    assert!(bins.iter().all(|mbps| (0.9..4.3).contains(mbps)), "{bins:?}");
+    assert_ne!(shipped, model::trace(&model::SHIPPED, model::SHIPPED_SEED + 1));
+}

@@ -8,6 +8,7 @@ use crate::messages::{ModelEnd, Received, Sent};
 use crate::packet::{Body, Datagram};
 use crate::quic::QuicEnd;
 use crate::tcp;
+use crate::web::{self, WebReceiver, WebSender};
 
 /// What is written or read at once.
 pub(crate) const SCRATCH_BYTES: usize = 1 << 16;
@@ -40,6 +41,10 @@ pub enum End {
     Quic(Box<QuicEnd>),
     /// A model of a transport of messages, either way.
     Model(Box<ModelEnd>),
+    /// Web traffic, as it is sent to a user.
+    WebSender(Box<WebSender>),
+    /// The user.
+    WebReceiver(Box<WebReceiver>),
 }
 
 impl End {
@@ -59,6 +64,10 @@ impl End {
                 Ok([Self::Quic(Box::new(sender)), Self::Quic(Box::new(receiver))])
             }
             Transport::Model(config) => Ok(ModelEnd::pair(config, bytes)?.map(|end| Self::Model(Box::new(end)))),
+            Transport::Web(config) => {
+                let (sender, receiver) = web::pair(config, bytes, seed)?;
+                Ok([Self::WebSender(Box::new(sender)), Self::WebReceiver(Box::new(receiver))])
+            }
         }
     }
 
@@ -75,8 +84,23 @@ impl End {
                 scratch.spare.push(bytes);
             }
             (Self::Model(end), Body::Model(segment)) => end.handle_segment(now, segment),
+            (Self::WebSender(sender), Body::Web { connection, segment }) => {
+                sender.on_segment(now, connection, &segment)
+            }
+            (Self::WebReceiver(receiver), Body::Web { connection, segment }) => {
+                receiver.on_segment(now, connection, &segment);
+            }
             // A flow's packets are of its own transport.
-            (Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Quic(_) | Self::Model(_), _) => {}
+            (
+                Self::TcpSender(_)
+                | Self::TcpReceiver(_)
+                | Self::Dfcp(_)
+                | Self::Quic(_)
+                | Self::Model(_)
+                | Self::WebSender(_)
+                | Self::WebReceiver(_),
+                _,
+            ) => {}
         }
     }
 
@@ -87,6 +111,8 @@ impl End {
             Self::Dfcp(end) => end.handle_timeout(now, &mut scratch.bytes),
             Self::Quic(end) => end.handle_timeout(now),
             Self::Model(end) => end.handle_timeout(now),
+            Self::WebSender(sender) => sender.handle_timeout(now),
+            Self::WebReceiver(receiver) => receiver.handle_timeout(now),
         }
     }
 
@@ -109,6 +135,8 @@ impl End {
                 None
             }
             Self::Model(end) => end.poll_transmit().map(|(size_bytes, segment)| (size_bytes, Body::Model(segment))),
+            Self::WebSender(sender) => sender.poll_transmit(now).map(web_packet),
+            Self::WebReceiver(receiver) => receiver.poll_transmit(now).map(web_packet),
         }
     }
 
@@ -119,6 +147,8 @@ impl End {
             Self::Dfcp(end) => end.next_timeout(now),
             Self::Quic(end) => end.next_timeout(),
             Self::Model(end) => end.next_timeout(now),
+            Self::WebSender(sender) => sender.next_timeout(),
+            Self::WebReceiver(receiver) => receiver.next_timeout(),
         }
     }
 
@@ -127,15 +157,15 @@ impl End {
         match self {
             // It knows whether it has a packet only once it has made it.
             Self::Quic(_) => Some(now),
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Dfcp(_) | Self::Model(_) => self.next_timeout(now),
+            _ => self.next_timeout(now),
         }
     }
 
     /// For an end which has just sent: until when it has nothing more to send, if that is known.
     pub(crate) fn quiet_until(&self, now: Time) -> Option<Time> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) | Self::Model(_) => None,
             Self::Dfcp(end) => end.next_timeout(now).filter(|&at| at > now),
+            _ => None,
         }
     }
 
@@ -144,34 +174,41 @@ impl End {
     /// which then grows for ever.
     pub(crate) fn waits_for_uplink(&self) -> bool {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Model(_) => false,
             Self::Quic(_) => true,
             Self::Dfcp(end) => end.waits_for_uplink(),
+            _ => false,
         }
     }
 
     /// Whether it wants to know what waits in its interface before it is asked for another packet.
     pub(crate) fn minds_uplink(&self) -> bool {
-        matches!(self, Self::TcpSender(_))
+        matches!(self, Self::TcpSender(_) | Self::WebSender(_))
     }
 
     /// So many packets wait there.
     pub(crate) fn note_uplink(&mut self, packets: usize) {
-        if let Self::TcpSender(sender) = self {
-            sender.note_device_queue(packets);
+        match self {
+            Self::TcpSender(sender) => sender.note_device_queue(packets),
+            Self::WebSender(sender) => sender.note_device_queue(packets),
+            _ => {}
         }
     }
 
     /// Whether it has more to send when the next packet has left its interface.
     pub(crate) fn resumes_by_uplink(&self) -> bool {
-        matches!(self, Self::TcpSender(sender) if sender.waits_for_device())
+        match self {
+            Self::TcpSender(sender) => sender.waits_for_device(),
+            Self::WebSender(sender) => sender.waits_for_device(),
+            _ => false,
+        }
     }
 
     /// Application bytes which this end has been given: those of streams in order, those of messages in time.
     pub(crate) fn delivered_bytes(&self) -> u64 {
         match self {
-            Self::TcpSender(_) => 0,
+            Self::TcpSender(_) | Self::WebSender(_) => 0,
             Self::TcpReceiver(receiver) => receiver.stats().delivered_bytes,
+            Self::WebReceiver(receiver) => receiver.delivered_bytes(),
             Self::Dfcp(end) => end.delivered_bytes(),
             Self::Quic(end) => end.delivered_bytes(),
             Self::Model(end) => end.delivered_bytes(),
@@ -182,7 +219,8 @@ impl End {
     pub(crate) fn is_confirmed(&self) -> bool {
         match self {
             Self::TcpSender(sender) => sender.is_finished(),
-            Self::TcpReceiver(_) | Self::Model(_) => false,
+            // Web traffic lasts as long as the run.
+            Self::TcpReceiver(_) | Self::Model(_) | Self::WebSender(_) | Self::WebReceiver(_) => false,
             Self::Dfcp(end) => end.is_confirmed(),
             Self::Quic(end) => end.is_confirmed(),
         }
@@ -191,30 +229,34 @@ impl End {
     /// Of an end which sends messages.
     pub(crate) fn messages_sent(&self, now: Time) -> Option<Sent> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
             Self::Dfcp(end) => end.messages_sent(now),
             Self::Model(end) => end.sent(now),
+            _ => None,
         }
     }
 
     /// Of an end which receives them.
     pub(crate) fn messages_received(&self, now: Time) -> Option<Received> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Quic(_) => None,
             Self::Dfcp(end) => end.messages_received(now),
             Self::Model(end) => end.received(now),
+            _ => None,
         }
     }
 
     pub(crate) fn failure(&self) -> Option<String> {
         match self {
-            Self::TcpSender(_) | Self::TcpReceiver(_) | Self::Model(_) => None,
             Self::Dfcp(end) => end.failure(),
             Self::Quic(end) => end.failure(),
+            _ => None,
         }
     }
 }
 
 fn tcp_packet(segment: tcp::Segment) -> (u32, Body) {
     (segment.wire_bytes, Body::Tcp(Box::new(segment)))
+}
+
+fn web_packet((connection, segment): (u32, tcp::Segment)) -> (u32, Body) {
+    (segment.wire_bytes, Body::Web { connection, segment: Box::new(segment) })
 }

@@ -9,6 +9,7 @@ use crate::messages::{MessageReport, MessagesError, ModelConfig};
 use crate::quic::{QuicConfig, QuicError};
 use crate::simulation::LinkId;
 use crate::tcp;
+use crate::web::{WebConfig, WebError};
 
 /// What carries a flow.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub enum Transport {
     Quic(QuicConfig),
     /// A model of another transport of messages.
     Model(ModelConfig),
+    /// One user's web traffic, by models of TCP.
+    Web(WebConfig),
 }
 
 /// A transfer in one direction.
@@ -62,6 +65,9 @@ pub enum FlowError {
     /// Messages make no sense.
     #[error(transparent)]
     Messages(#[from] MessagesError),
+    /// Web traffic makes no sense.
+    #[error(transparent)]
+    Web(#[from] WebError),
 }
 
 /// How a flow has fared up to now.

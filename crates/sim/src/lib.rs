@@ -21,6 +21,7 @@ mod simulation;
 pub mod tcp;
 mod topology;
 mod verifier;
+mod web;
 
 pub use behaviour::{Behaviour, Demand};
 pub use dfcp::{DfcpConfig, DfcpEnd};
@@ -36,3 +37,4 @@ pub use quic::{QuicConfig, QuicCongestion, QuicEnd, QuicError};
 pub use simulation::{FlowId, LinkId, Simulation};
 pub use topology::{Edge, Graph, Network, Node, Pair, Row};
 pub use verifier::Verifier;
+pub use web::{WebConfig, WebConnection, WebError, WebReceiver, WebSender, WebStats};

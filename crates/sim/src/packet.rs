@@ -37,6 +37,13 @@ pub enum Body {
     Quic(Vec<u8>),
     /// A datagram of a model of messages.
     Model(ModelSegment),
+    /// A segment of one of the connections of web traffic.
+    Web {
+        /// Which, counted from 0 in the order in which they open.
+        connection: u32,
+        /// What it says.
+        segment: Box<Segment>,
+    },
 }
 
 /// What fits beside its length without making [`Body`] larger.
@@ -107,7 +114,7 @@ impl OnLink for Packet {
     fn corrupt(&mut self, random: u64) {
         match &mut self.body {
             // UDP's checksum finds it before QUIC does; whose bytes are random, so which bit it is must not matter.
-            Body::Tcp(_) | Body::Quic(_) | Body::Model(_) => self.is_damaged = true,
+            Body::Tcp(_) | Body::Quic(_) | Body::Model(_) | Body::Web { .. } => self.is_damaged = true,
             Body::Datagram(bytes) => flip_bit(bytes, random),
         }
     }

@@ -81,13 +81,19 @@ const TEXTS: &[(&str, &str)] = &[
     ("D11.toml", include_str!("../../../../lab/plans/D11.toml")),
     ("D12.toml", include_str!("../../../../lab/plans/D12.toml")),
     ("D13.toml", include_str!("../../../../lab/plans/D13.toml")),
+    ("B1.toml", include_str!("../../../../lab/plans/B1.toml")),
+    ("B2.toml", include_str!("../../../../lab/plans/B2.toml")),
+    ("B3.toml", include_str!("../../../../lab/plans/B3.toml")),
     ("M1.toml", include_str!("../../../../lab/plans/M1.toml")),
 ];
+
+/// Name and text of every trace which they name.
+const TRACES: &[(&str, &str)] = &[("mobile.trace", include_str!("../../../../lab/plans/mobile.trace"))];
 
 /// The project's own plans, in the order of the report.
 ///
 /// # Errors
 /// None in a program whose tests pass.
 pub fn builtin() -> Result<Vec<Source>, PlanError> {
-    TEXTS.iter().map(|(file, text)| Source::parse(file, text)).collect()
+    TEXTS.iter().map(|(file, text)| Source::parse_with(file, text, TRACES)).collect()
 }

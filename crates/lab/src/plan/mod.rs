@@ -11,6 +11,7 @@ mod model;
 mod parameter;
 mod rates;
 mod run;
+mod web;
 
 use std::fs;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(crate) use self::parameter::as_number;
 pub use self::parameter::{NUMBERED, PARAMETERS, set};
 pub use self::rates::{Rates, RatesFrom};
 pub use self::run::{Agreement, JudgeBy, RunTable, Shorter, Spread};
+pub use self::web::{EstimateTable, WebTable};
 
 /// A plan and the text which it was read from.
 #[derive(Clone, Debug)]
@@ -85,23 +87,28 @@ impl Source {
     /// # Errors
     /// The first thing which makes no sense, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        Self::parse_with(file, text, &[])
+    }
+
+    /// The same of a plan which brings traces along, by name and text: those are not looked for.
+    fn parse_with(file: &str, text: &str, traces: &[(&str, &str)]) -> Result<Self, PlanError> {
         let plan = toml::from_str(text).map_err(|error| PlanError {
             file: file.to_owned(),
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: one_line(error.message()),
         })?;
         let mut source = Self { file: file.to_owned(), plan, text: text.to_owned() };
-        source.load_rates()?;
+        source.load_rates(traces)?;
         check::check(&source)?;
         Ok(source)
     }
 
     /// Reads the traces that the plan names.
-    fn load_rates(&mut self) -> Result<(), PlanError> {
+    fn load_rates(&mut self, traces: &[(&str, &str)]) -> Result<(), PlanError> {
         let mut rates = std::mem::take(&mut self.plan.rates);
         for rates in &mut rates {
             let at = rates.span().start;
-            rates.get_mut().load(&self.file).map_err(|error| match error {
+            rates.get_mut().load(&self.file, traces).map_err(|error| match error {
                 rates::LoadError::File(message) => self.error(at, message),
                 rates::LoadError::Content(file, error) => PlanError { file, line: error.line, message: error.message },
             })?;

@@ -11,6 +11,7 @@ use super::drawing::{Axes, Metrics};
 use super::messages::MessagesTable;
 use super::rates::Rates;
 use super::run::{Agreement, RunTable, Shorter, Spread};
+use super::web::{EstimateTable, WebTable};
 use crate::report::OURS;
 
 /// A plan: one figure, table or question.
@@ -285,6 +286,10 @@ pub struct Flows {
     pub ends: Ends,
     /// Messages which are sent instead of a stream, or beside it.
     pub messages: Option<MessagesTable>,
+    /// A user who loads pages, instead of a stream.
+    pub web: Option<WebTable>,
+    /// What is estimated of their bottleneck.
+    pub estimate: Option<EstimateTable>,
     /// Bottlenecks crossed, first and last, counted from 1. Default: all.
     pub over: Option<(usize, usize)>,
     /// Of a graph: the sender's node.
@@ -352,6 +357,8 @@ impl Default for Flows {
             is_back: false,
             ends: Ends::default(),
             messages: None,
+            web: None,
+            estimate: None,
             over: None,
             from: None,
             to: None,

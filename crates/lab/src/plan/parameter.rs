@@ -9,7 +9,7 @@ use super::model::{Change, Discipline, Ends, Flows, Plan};
 use crate::expand::Level;
 
 /// Names which stand alone, for messages and the documentation: name, and what it is.
-pub const PARAMETERS: [(&str, &str); 39] = [
+pub const PARAMETERS: [(&str, &str); 43] = [
     ("bottleneck_mbps", "rate of the bottleneck, Mbit/s of IP packets"),
     ("rtt_ms", "round-trip time of every pair's access links, ms"),
     ("access_mbps", "rate of access links, Mbit/s; 0 for infinite"),
@@ -39,6 +39,10 @@ pub const PARAMETERS: [(&str, &str); 39] = [
     ("message_every_ms", "from one message to the next, ms"),
     ("deadline_ms", "from handing a message over until it is worth nothing, ms"),
     ("target_percent", "how many messages DFCP is to deliver in time, %"),
+    ("web_connection_bytes", "bytes of each connection of web traffic, on average"),
+    ("page_every_s", "from one page of web traffic to the next, on average, s"),
+    ("probe_every_ms", "from one test packet of an estimate to the next, ms"),
+    ("threshold_ms", "queueing delay from which an estimate counts the queue as busy, ms"),
     ("redundancy", "classic's redundancy in open loop"),
     ("endless", "whether classic floods a silent receiver for ever, true or false"),
     ("window_blocks", "DFCP's window, blocks"),
@@ -110,6 +114,8 @@ pub fn set(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
         "message_bytes" | "message_every_ms" | "deadline_ms" | "target_percent" => {
             return set_of_messages(plan, name, value);
         }
+        "web_connection_bytes" | "page_every_s" => return set_of_web(plan, name, value),
+        "probe_every_ms" | "threshold_ms" => return set_of_estimate(plan, name, value),
         "duration_s" => plan.run.duration_s = number(name, value)?,
         "warm_up_s" => plan.run.warm_up_s = number(name, value)?,
         _ => return set_option(plan, name, value),
@@ -186,6 +192,36 @@ fn set_of_messages(plan: &mut Plan, name: &str, value: &Value) -> Result<(), Str
             "deadline_ms" => messages.deadline_ms = number(name, value)?,
             "target_percent" => messages.target_percent = number(name, value)?,
             _ => return Err(unknown(name)),
+        }
+    }
+    Ok(())
+}
+
+/// That of all flows which have web traffic.
+fn set_of_web(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
+    let all: Vec<_> = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().web.as_mut()).collect();
+    if all.is_empty() {
+        return Err(format!("`{name}` is of web traffic, but no flows have any; add [flows.web] below [[flows]]"));
+    }
+    for web in all {
+        match name {
+            "web_connection_bytes" => web.connection_bytes = whole(name, value)?,
+            _ => web.page_every_s = number(name, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// That of all flows of which something is estimated.
+fn set_of_estimate(plan: &mut Plan, name: &str, value: &Value) -> Result<(), String> {
+    let all: Vec<_> = plan.flows.iter_mut().filter_map(|flows| flows.get_mut().estimate.as_mut()).collect();
+    if all.is_empty() {
+        return Err(format!("`{name}` is of estimates, but no flows have any; add [flows.estimate] below [[flows]]"));
+    }
+    for estimate in all {
+        match name {
+            "probe_every_ms" => estimate.probe_every_ms = Some(number(name, value)?),
+            _ => estimate.threshold_ms = Some(number(name, value)?),
         }
     }
     Ok(())

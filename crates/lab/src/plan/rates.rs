@@ -49,9 +49,14 @@ pub(super) enum LoadError {
 }
 
 impl Rates {
-    /// Reads the file, which is looked for beside the plan `plan_file`.
-    pub(super) fn load(&mut self, plan_file: &str) -> Result<(), LoadError> {
+    /// Reads the file, which is one of `brought`, by name and text, or is looked for beside the plan `plan_file`.
+    pub(super) fn load(&mut self, plan_file: &str, brought: &[(&str, &str)]) -> Result<(), LoadError> {
         let RatesFrom::Trace = self.from;
+        if let Some((name, text)) = brought.iter().find(|(name, _)| *name == self.file) {
+            let content = |error| LoadError::Content((*name).to_owned(), error);
+            self.trace = Some(DeliveryTrace::parse(text).map_err(content)?);
+            return Ok(());
+        }
         let beside = Path::new(plan_file).parent().unwrap_or_else(|| Path::new(""));
         let path = beside.join(&self.file);
         let shown = path.display().to_string();

@@ -186,7 +186,7 @@ fn traces_are_read_beside_the_plan_and_their_mistakes_have_lines() {
     let sum_bps: u64 = changes.iter().filter_map(|change| change.rate_bps).sum();
     assert_eq!(mean_bps, sum_bps / changes.len() as u64);
     for (line, instead, part) in [
-        ("bin_ms = 10", "bin_ms = 0.001", "bin_ms makes more than"),
+        ("bin_ms = 10", "bin_ms = 0.0001", "bin_ms makes more than"),
         ("bin_ms = 10", "bottleneck = 9", "names bottleneck 9"),
         ("bin_ms = 10", "bin = 10", "unknown field"),
         ("\"trace\"", "\"tracer\"", "unknown variant"),

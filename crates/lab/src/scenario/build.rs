@@ -11,6 +11,8 @@ use super::{FlowSpec, Layout, Scenario};
 pub struct Built {
     /// One for each of the scenario's.
     pub flows: Vec<FlowId>,
+    /// The test packets of each, if it has some.
+    pub probes: Vec<Option<FlowId>>,
     /// One for each of the scenario's.
     pub links: Vec<LinkId>,
 }
@@ -22,25 +24,26 @@ pub struct Built {
 pub fn build<O: Observer>(scenario: &Scenario, simulation: &mut Simulation<O>) -> Result<Built, String> {
     let Layout { graph, links, hosts } = Layout::of(scenario)?;
     let network = graph.build(simulation).map_err(|error| error.to_string())?;
-    let flows = hosts.into_iter().zip(&scenario.flows).map(|(hosts, flow)| add_flow(simulation, &network, hosts, flow));
-    let flows = flows.collect::<Result<_, _>>()?;
-    Ok(Built { flows, links: links.into_iter().map(|(there, _)| network.link(there)).collect() })
+    let flows = hosts.into_iter().zip(&scenario.flows).map(|(hosts, flow)| config_of(&network, hosts, flow));
+    let configs = flows.collect::<Result<Vec<_>, _>>()?;
+    let mut add = |config: &FlowConfig| simulation.add_flow(config.clone()).map_err(|error| error.to_string());
+    let flows = configs.iter().map(&mut add).collect::<Result<_, _>>()?;
+    // Behind all others, so that these have the numbers which they have in the scenario.
+    let estimates = scenario.flows.iter().zip(configs);
+    let probes =
+        estimates.map(|(flow, config)| flow.estimate.map(|estimate| add(&estimate.probes(config))).transpose());
+    let probes = probes.collect::<Result<_, _>>()?;
+    Ok(Built { flows, probes, links: links.into_iter().map(|(there, _)| network.link(there)).collect() })
 }
 
-fn add_flow<O: Observer>(
-    simulation: &mut Simulation<O>,
-    network: &Network,
-    (sender, receiver): (Node, Node),
-    flow: &FlowSpec,
-) -> Result<FlowId, String> {
+fn config_of(network: &Network, (sender, receiver): (Node, Node), flow: &FlowSpec) -> Result<FlowConfig, String> {
     let route = |from, to| network.route(from, to).ok_or(NO_ROUTE);
-    let config = FlowConfig {
+    Ok(FlowConfig {
         start: Time::from_ns(flow.start_ns),
         stop: flow.stop_ns.map(Time::from_ns),
         bytes: flow.bytes,
         forward: route(sender, receiver)?,
         back: route(receiver, sender)?,
         transport: flow.carried_by()?,
-    };
-    simulation.add_flow(config).map_err(|error| error.to_string())
+    })
 }

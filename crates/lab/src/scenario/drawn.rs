@@ -18,10 +18,18 @@ impl Scenario {
             flow.stop_ns = flow.stop_ns.map(|stop_ns| stop_ns + later_ns);
             flow.rtt_ns = (flow.rtt_ns as f64 * (1.0 + longer)).round() as u64;
         }
+        for (flow, place) in drawn.flows.iter_mut().zip(1..) {
+            let (start_ns, end_ns) = (flow.start_ns, flow.stop_ns.unwrap_or(self.duration_ns));
+            if let Some(web) = &mut flow.web {
+                // Of its own sequence, so that pages are the same whatever else is drawn.
+                let mut random = Draw(seed ^ 0x3C79_AC49_2BA7_B653_u64.wrapping_mul(place));
+                web.draw(&mut random, (start_ns, end_ns.min(self.duration_ns)));
+            }
+        }
         for walk in &self.walks {
             drawn.changes.extend(self.steps(walk, &mut random));
         }
-        drawn.changes.extend(self.rates.iter().flat_map(super::RatesSpec::changes));
+        drawn.changes.extend(self.rates.iter().flat_map(|rates| rates.changes(self.duration_ns)));
         drawn.changes.sort_by_key(|change| change.at_ns);
         drawn
     }

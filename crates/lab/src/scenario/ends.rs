@@ -36,6 +36,9 @@ impl FlowSpec {
             return self.transport.model(messages);
         }
         let transport = self.transport.transport(self.share_bps, self.loss)?;
+        if let (Some(web), Transport::Tcp(tcp)) = (&self.web, &transport) {
+            return Ok(Transport::Web(web.to_sim(*tcp)));
+        }
         let Transport::Dfcp(config) = transport else { return Ok(transport) };
         let DfcpConfig { sender, mut receiver, .. } = *config;
         if let Some(kib) = self.ends.receive_memory_kib {

@@ -4,19 +4,23 @@
 mod build;
 mod drawn;
 mod ends;
+mod estimate;
 mod layout;
 mod messages;
 mod random;
 mod rates;
 mod resolve;
 mod scale;
+mod web;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::build::{Built, build};
+pub use self::estimate::EstimateSpec;
 pub use self::layout::{Layout, loss};
 pub use self::messages::MessageSpec;
 pub use self::resolve::resolve;
+pub use self::web::WebSpec;
 use crate::plan::{Carrier, Discipline, Ends, Impairments, Spread};
 
 /// Everything that decides a run, but its seed.
@@ -105,6 +109,12 @@ pub struct FlowSpec {
     /// Messages which are sent instead of a stream, or beside it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub messages: Option<MessageSpec>,
+    /// A user who loads pages, instead of a stream.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub web: Option<WebSpec>,
+    /// What is estimated of its bottleneck.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub estimate: Option<EstimateSpec>,
     /// What `share` means for it, bit/s.
     pub share_bps: u64,
     /// Share of its packets lost on its way, for what `optimal` means.
@@ -140,8 +150,11 @@ pub struct RatesSpec {
     pub link: usize,
     /// How often it changes, ns.
     pub every_ns: u64,
-    /// Packets which may leave meanwhile.
+    /// Packets which may leave meanwhile, from time 0.
     pub packets: Vec<u64>,
+    /// What follows the last of these: all from this one on, again and again. Absent: they are those of the whole run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repeats_from: Option<usize>,
     /// Bits of each.
     pub packet_bits: f64,
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dfcp_netem::OPPORTUNITY_BYTES;
+use dfcp_time::duration_ns;
 
 use super::resolve::{ns, positive};
 use super::{ChangeSpec, RatesSpec, Scenario};
@@ -10,14 +11,16 @@ use crate::plan::{Plan, Rates};
 
 /// A rate changes so often unless said: often enough for a queue of some ten packets, and no more than a change for every few packets.
 const BIN_MS_DEFAULT: f64 = 20.0;
-/// Changes in a run: 2000 s in bins of 20 ms. Records have all of them.
+/// Bins which a record has: 2000 s in bins of 20 ms, of a trace which does not repeat earlier.
 const BINS_MAX: u64 = 100_000;
+/// Changes in a run: 5 h in bins of 20 ms.
+const CHANGES_MAX: u64 = 1_000_000;
 
 /// The rates of the plan; the link itself gets their mean, from which shares follow.
 pub(super) fn add(scenario: &mut Scenario, plan: &Plan) -> Result<(), String> {
     for rates in plan.rates.iter().map(toml::Spanned::get_ref) {
         let spec = of(scenario, plan, rates)?;
-        let packets: u64 = spec.packets.iter().sum();
+        let packets: u64 = (0..spec.count(scenario.duration_ns)).map(|number| spec.packets_in(number)).sum();
         let mean_bps = packets as f64 * spec.packet_bits * 1e9 / scenario.duration_ns as f64;
         scenario.links[spec.link].rate_bps = (mean_bps.round() as u64).max(1);
         scenario.rates.push(spec);
@@ -45,23 +48,58 @@ fn of(scenario: &Scenario, plan: &Plan, rates: &Rates) -> Result<RatesSpec, Stri
         return Err("the rate of a policer does not change; remove [[rates]]".to_owned());
     }
     let every_ns = ns(positive("bin_ms", rates.bin_ms.unwrap_or(BIN_MS_DEFAULT), 1e6)? / 1e3).max(1);
-    if scenario.duration_ns.div_ceil(every_ns) > BINS_MAX {
-        return Err(format!("bin_ms makes more than {BINS_MAX} changes of the rate in the run; choose a longer one"));
+    if scenario.duration_ns.div_ceil(every_ns) > CHANGES_MAX {
+        return Err(format!(
+            "bin_ms makes more than {CHANGES_MAX} changes of the rate in the run; choose a longer one"
+        ));
     }
     let trace = rates.trace.as_ref().ok_or("the trace of [[rates]] was not read; report this")?;
-    let (bin, end) = (Duration::from_nanos(every_ns), Duration::from_nanos(scenario.duration_ns));
+    let period_ns = duration_ns(trace.period());
+    // At the seam the first round is not like the others: the last line of one and the first of the next may be of the same time.
+    let repeats_from = (period_ns.is_multiple_of(every_ns) && 2 * period_ns < scenario.duration_ns)
+        .then_some((period_ns / every_ns) as usize);
+    let end_ns = if repeats_from.is_some() { 2 * period_ns } else { scenario.duration_ns };
+    if end_ns.div_ceil(every_ns) > BINS_MAX {
+        return Err(format!("bin_ms makes more than {BINS_MAX} rates of the trace; choose a longer one"));
+    }
+    let (bin, end) = (Duration::from_nanos(every_ns), Duration::from_nanos(end_ns));
     let packet_bits = f64::from(OPPORTUNITY_BYTES) * 8.0;
-    Ok(RatesSpec { link, every_ns, packets: trace.bins(bin, end).collect(), packet_bits })
+    Ok(RatesSpec { link, every_ns, packets: trace.bins(bin, end).collect(), repeats_from, packet_bits })
 }
 
 impl RatesSpec {
-    /// What the link's rate changes to, and when. Nothing leaves at 1 bit/s, which stands for no rate at all.
-    pub(super) fn changes(&self) -> impl Iterator<Item = ChangeSpec> + '_ {
+    /// Bins in a run of this length.
+    fn count(&self, duration_ns: u64) -> u64 {
+        duration_ns.div_ceil(self.every_ns.max(1))
+    }
+
+    /// Packets in the bin of this number.
+    fn packets_in(&self, number: u64) -> u64 {
+        let (number, length) = (number as usize, self.packets.len());
+        let place = match self.repeats_from {
+            Some(from) if number >= length && from < length => from + (number - from) % (length - from),
+            _ => number,
+        };
+        self.packets.get(place).copied().unwrap_or(0)
+    }
+
+    /// Nothing leaves at 1 bit/s, which stands for no rate at all.
+    fn rate_bps(&self, packets: u64) -> u64 {
         let per_packet_bps = self.packet_bits * 1e9 / self.every_ns.max(1) as f64;
-        self.packets.iter().zip(0..).map(move |(&packets, number)| ChangeSpec {
+        (packets as f64 * per_packet_bps).round().max(1.0) as u64
+    }
+
+    /// The fastest.
+    pub(super) fn fastest_bps(&self) -> u64 {
+        self.rate_bps(self.packets.iter().copied().max().unwrap_or(0))
+    }
+
+    /// What the link's rate changes to, and when, in a run of this length.
+    pub(super) fn changes(&self, duration_ns: u64) -> impl Iterator<Item = ChangeSpec> + '_ {
+        (0..self.count(duration_ns)).map(move |number| ChangeSpec {
             at_ns: self.every_ns.saturating_mul(number),
             link: self.link,
-            rate_bps: Some((packets as f64 * per_packet_bps).round().max(1.0) as u64),
+            rate_bps: Some(self.rate_bps(self.packets_in(number))),
             delay_ns: None,
             own_loss: false,
             loss: None,

@@ -1,8 +1,10 @@
 //! From a plan, all of whose parameters are set, to a scenario.
 
+use super::estimate::estimate;
 use super::messages::messages;
 use super::random::draw;
 use super::rates;
+use super::web::web;
 use super::{ChangeSpec, FlowSpec, LinkSpec, Scenario, WalkSpec};
 use crate::plan::{Bottleneck, Carrier, Ends, Flows, Impairments, Plan, Shape, Spread, Topology};
 
@@ -279,6 +281,8 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
     let carrier = group.transport.as_ref().unwrap_or(series);
     check_ends(group.ends, carrier)?;
     let messages = messages(group, carrier)?;
+    let web = web(group, carrier, scenario.duration_ns as f64 / 1e9)?;
+    let estimate = estimate(scenario, group, over)?;
     for index in 0..group.count {
         scenario.flows.push(FlowSpec {
             transport: carrier.clone(),
@@ -292,6 +296,8 @@ fn add_flows(scenario: &mut Scenario, topology: &Topology, group: &Flows, series
             is_back: group.is_back,
             ends: group.ends,
             messages,
+            web: web.clone(),
+            estimate,
             share_bps: 0,
             loss: 0.0,
         });

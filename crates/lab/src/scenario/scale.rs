@@ -9,7 +9,7 @@ impl Scenario {
     pub fn fastest_bps(&self) -> u64 {
         let links = self.links.iter().map(|link| link.rate_bps);
         let changes = self.changes.iter().filter_map(|change| change.rate_bps);
-        let recorded = self.rates.iter().flat_map(super::RatesSpec::changes).filter_map(|change| change.rate_bps);
+        let recorded = self.rates.iter().map(super::RatesSpec::fastest_bps);
         links.chain(changes).chain(recorded).chain(self.flows.iter().map(|flow| flow.access_bps)).max().unwrap_or(0)
     }
 
@@ -43,6 +43,9 @@ impl FlowSpec {
         self.ends.receive_memory_kib = self.ends.receive_memory_kib.map(|kib| rate(kib).max(1));
         self.bytes = self.bytes.map(|bytes| rate(bytes).max(1));
         self.jitter_ns = (self.jitter_ns as f64 / factor).round() as u64;
+        if let Some(web) = &mut self.web {
+            web.connection_bytes = rate(web.connection_bytes).max(1);
+        }
         if let Some(messages) = &mut self.messages {
             messages.every_ns = (messages.every_ns as f64 / factor).round() as u64;
         }

@@ -21,6 +21,11 @@ pub(super) fn flow<O: Observer>(simulation: &Simulation<O>, id: FlowId, kind: Ki
                 ..row
             }
         }
+        // Of many connections there is no one window or round-trip time.
+        (End::WebSender(sender), _) => {
+            let stats = sender.stats();
+            FlowColumns { retransmissions: Some(stats.retransmissions), timeouts: Some(stats.timeouts), ..row }
+        }
         (End::Dfcp(sender), End::Dfcp(receiver)) => FlowColumns {
             blocks_in_flight: Some(sender.blocks_in_flight() as f64),
             // A classic receiver reports nothing of the kind.

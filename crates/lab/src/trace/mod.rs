@@ -171,9 +171,10 @@ fn capture<O: Observer>(
     limit_bytes: u64,
 ) -> Result<Capture, TraceError> {
     let to = files.create(files::PACKETS)?;
-    let capture = Pcapng::at_senders(to, built.flows.len()).map_err(|error| files.error(files::PACKETS, error))?;
+    let flows: Vec<_> = built.flows.iter().chain(built.probes.iter().flatten()).copied().collect();
+    let capture = Pcapng::at_senders(to, flows.len()).map_err(|error| files.error(files::PACKETS, error))?;
     let mut capture = capture.with_limit(limit_bytes);
-    for &flow in &built.flows {
+    for flow in flows {
         capture.describe(flow, simulation.end(flow, false));
     }
     Ok(capture)

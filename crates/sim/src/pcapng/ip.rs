@@ -47,7 +47,8 @@ impl Carrier {
         match sender {
             End::Dfcp(end) if end.overhead_bytes() as usize == IP_HEADER_BYTES => Self::RawIp,
             End::TcpSender(sender) => Self::of_tcp(sender.config()),
-            End::Dfcp(_) | End::Quic(_) | End::TcpReceiver(_) | End::Model(_) => Self::Unknown,
+            End::WebSender(sender) => Self::of_tcp(sender.tcp()),
+            End::Dfcp(_) | End::Quic(_) | End::TcpReceiver(_) | End::Model(_) | End::WebReceiver(_) => Self::Unknown,
         }
     }
 
@@ -79,11 +80,13 @@ fn checksum(sum: u32) -> [u8; 2] {
 pub(super) fn write_ip(out: &mut Vec<u8>, packet: &Packet, carrier: Carrier) {
     let start = out.len();
     out.resize(start + IP_HEADER_BYTES, 0);
-    let (sender, receiver) = (40_000_u16, 9_000_u16);
+    // Every connection of web traffic has a port of its own, until all are used once.
+    let connection = if let Body::Web { connection, .. } = packet.body { (connection % 25_000) as u16 } else { 0 };
+    let (sender, receiver) = (40_000 + connection, 9_000_u16);
     let (source, destination) = if packet.is_back { (receiver, sender) } else { (sender, receiver) };
     let ports = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     let (protocol, length_bytes) = match &packet.body {
-        Body::Tcp(segment) => {
+        Body::Tcp(segment) | Body::Web { segment, .. } => {
             out.extend_from_slice(&ports);
             write_tcp(out, segment, carrier);
             (IP_PROTOCOL_TCP, out.len() - start + segment.len_bytes as usize)

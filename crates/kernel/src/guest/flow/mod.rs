@@ -107,6 +107,7 @@ impl Told {
             retransmissions: None,
             timeouts: None,
             waste: self.waste.get(),
+            estimate: None,
         }
     }
 
@@ -198,6 +199,9 @@ pub(super) fn start(
         Transport::Quic(_) => return Err("this program was built without QUIC".to_owned()),
         Transport::Model(_) => {
             return Err("models of messages run on the simulator alone; use --platform sim".to_owned());
+        }
+        Transport::Web(_) => {
+            return Err("web traffic runs on the simulator alone; use --platform sim".to_owned());
         }
     }
     Ok(told)

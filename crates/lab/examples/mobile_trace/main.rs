@@ -1,0 +1,11 @@
+//! Makes `lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace > lab/plans/mobile.trace`.
+//! Another seed, as the only argument, makes another one.
+#![expect(clippy::print_stdout, reason = "a program that prints a trace")]
+
+mod model;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let seed = std::env::args().nth(1).map_or(Ok(model::SHIPPED_SEED), |seed| seed.parse())?;
+    print!("{}", model::trace(&model::SHIPPED, seed));
+    Ok(())
+}

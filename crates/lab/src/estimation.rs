@@ -1,0 +1,187 @@
+//! Estimators which watch what arrives at receivers (thesis group 5), and how far the rates of their busy periods are from what the
+//! bottleneck could carry meanwhile.
+
+use dfcp_estimate::{BusyPeriod, Estimator, Probe, Summary};
+use dfcp_sim::messages::ModelSegment;
+use dfcp_sim::{Body, Packet};
+use dfcp_time::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::{Built, FlowSpec, Scenario};
+
+/// What was estimated of a flow's bottleneck, after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EstimateMeasured {
+    /// How long each busy period lasted, s, in order of time.
+    pub busy_s: Vec<f64>,
+    /// The estimate: the mean of their rates, bit/s of IP packets.
+    pub estimate_bps: Option<f64>,
+    /// All bytes of busy periods over all their time, bit/s of IP packets.
+    pub weighted_bps: Option<f64>,
+    /// What the bottleneck could have carried on average, bit/s.
+    pub link_bps: f64,
+    /// Mean of |r − c| / c over busy periods: r is the rate of one, and c what the bottleneck could carry meanwhile.
+    pub error_mean: Option<f64>,
+    /// The largest of these.
+    pub error_worst: Option<f64>,
+    /// What test packets took of it: those which arrived, bit/s of IP packets.
+    pub probes_bps: f64,
+}
+
+/// The bound of what counts as short in the documents, s.
+const SHORT_S: f64 = 1.0;
+
+impl EstimateMeasured {
+    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+        let percent = |share: f64| 100.0 * share;
+        match name {
+            "busy_periods" => Some(self.busy_s.len() as f64),
+            "busy_s" => crate::metrics::median(self.busy_s.clone()),
+            "short_busy_percent" => {
+                let short = self.busy_s.iter().filter(|&&s| s < SHORT_S).count();
+                (!self.busy_s.is_empty()).then(|| percent(short as f64 / self.busy_s.len() as f64))
+            }
+            "estimate_mbps" => self.estimate_bps.map(|bps| bps / 1e6),
+            "estimate_percent" => self.estimate_bps.map(|bps| percent(bps / self.link_bps)),
+            "weighted_percent" => self.weighted_bps.map(|bps| percent(bps / self.link_bps)),
+            "busy_error_percent" => self.error_mean.map(percent),
+            "busy_error_worst_percent" => self.error_worst.map(percent),
+            "probe_load_percent" => (self.link_bps > 0.0).then(|| percent(self.probes_bps / self.link_bps)),
+            _ => None,
+        }
+    }
+}
+
+/// Estimators of those flows which have one.
+#[derive(Debug, Default)]
+pub(crate) struct Estimators(Vec<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    /// The flow's number, and that of its test packets.
+    flow: u32,
+    probes: u32,
+    /// From when on test packets are counted.
+    counts_from: Time,
+    probe_bytes: u64,
+    estimator: Estimator,
+    periods: Vec<BusyPeriod>,
+}
+
+impl Estimators {
+    /// Those which `scenario` asks for, of which `built` was made.
+    pub(crate) fn of(scenario: &Scenario, built: &Built) -> Result<Self, String> {
+        let flows = built.flows.iter().zip(&built.probes).zip(&scenario.flows);
+        let watched = flows.filter_map(|((flow, probes), spec)| Some((flow, (*probes)?, spec.estimate?)));
+        let watched = watched.map(|(flow, probes, spec)| {
+            let estimator = Estimator::new(spec.config()).map_err(|error| error.to_string())?;
+            Ok(Watched {
+                flow: flow.index() as u32,
+                probes: probes.index() as u32,
+                counts_from: Time::from_ns(scenario.warm_up_ns),
+                probe_bytes: 0,
+                estimator,
+                periods: Vec::new(),
+            })
+        });
+        watched.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// `packet` reached its end.
+    pub(crate) fn delivered(&mut self, now: Time, packet: &Packet) {
+        if packet.is_back {
+            return;
+        }
+        for watched in &mut self.0 {
+            if packet.flow == watched.flow {
+                // Simulated time does not go back.
+                let _ = watched.estimator.traffic(now, packet.size_bytes.into());
+            } else if packet.flow == watched.probes
+                && let Body::Model(ModelSegment::Data { number, .. }) = packet.body
+            {
+                let probe = Probe { number, sent: None, at: now, size_bytes: packet.size_bytes };
+                watched.periods.extend(watched.estimator.probe(probe).ok().flatten());
+                if now >= watched.counts_from {
+                    watched.probe_bytes += u64::from(packet.size_bytes);
+                }
+            }
+        }
+    }
+
+    /// What is known of the flow at `place` of `scenario`, whose number is `flow`, when the run has ended at `end_ns`.
+    pub(crate) fn measured(
+        &self,
+        scenario: &Scenario,
+        place: usize,
+        flow: u32,
+        end_ns: u64,
+    ) -> Option<EstimateMeasured> {
+        let watched = self.0.iter().find(|watched| watched.flow == flow)?;
+        let spec = scenario.flows.get(place)?;
+        let counted_s = end_ns.saturating_sub(scenario.warm_up_ns).max(1) as f64 / 1e9;
+        let probes_bps = 8.0 * watched.probe_bytes as f64 / counted_s;
+        Some(EstimateMeasured { probes_bps, ..measured(scenario, spec, &watched.periods, end_ns) })
+    }
+}
+
+/// What `periods` say of the bottleneck of `flow`.
+fn measured(scenario: &Scenario, flow: &FlowSpec, periods: &[BusyPeriod], end_ns: u64) -> EstimateMeasured {
+    let capacity = Capacity::of(scenario, flow.over.0);
+    // What arrives has left the bottleneck so much earlier: the delay of its link, and of the receiver's access link.
+    let later_ns = scenario.links.get(flow.over.0).map_or(0, |link| link.delay_ns) + flow.rtt_ns / 4;
+    let left_ns = |at: Time| at.as_ns().saturating_sub(later_ns);
+    let counted = periods.iter().filter(|period| period.start.as_ns() >= scenario.warm_up_ns);
+    let mut summary = Summary::default();
+    let (mut busy_s, mut errors) = (Vec::new(), Vec::new());
+    for period in counted {
+        summary.add(period);
+        busy_s.push(period.duration().as_secs_f64());
+        let could_bps = capacity.mean_bps(left_ns(period.start), left_ns(period.end));
+        errors.push((period.rate_bps() - could_bps).abs() / could_bps.max(1.0));
+    }
+    EstimateMeasured {
+        busy_s,
+        estimate_bps: summary.mean_bps(),
+        weighted_bps: summary.weighted_bps(),
+        link_bps: capacity.mean_bps(scenario.warm_up_ns, end_ns),
+        error_mean: crate::metrics::mean_and_sd(&errors).map(|(mean, _)| mean),
+        error_worst: errors.into_iter().max_by(f64::total_cmp),
+        ..EstimateMeasured::default()
+    }
+}
+
+/// What a bottleneck can carry, as its rate changes.
+struct Capacity {
+    /// From when on which rate holds, bit/s, and bits which could be carried before.
+    steps: Vec<(u64, f64, f64)>,
+}
+
+impl Capacity {
+    /// Of the bottleneck `link` of a scenario which was drawn, and so has all changes of its rate.
+    fn of(scenario: &Scenario, link: usize) -> Self {
+        let first_bps = scenario.links.get(link).map_or(0, |link| link.rate_bps) as f64;
+        let mut steps = vec![(0, first_bps, 0.0)];
+        let changes = scenario.changes.iter().filter(|change| change.link == link);
+        for (at_ns, rate_bps) in changes.filter_map(|change| Some((change.at_ns, change.rate_bps?))) {
+            let before = Self::bits_of(&steps, at_ns);
+            steps.push((at_ns, rate_bps as f64, before));
+        }
+        Self { steps }
+    }
+
+    /// Bits until `at_ns`.
+    fn bits_of(steps: &[(u64, f64, f64)], at_ns: u64) -> f64 {
+        let last = steps.partition_point(|&(from_ns, ..)| from_ns <= at_ns).checked_sub(1);
+        let Some(&(from_ns, rate_bps, before)) = last.and_then(|last| steps.get(last)) else { return 0.0 };
+        before + rate_bps * (at_ns - from_ns) as f64 / 1e9
+    }
+
+    /// The mean rate between two times, bit/s.
+    fn mean_bps(&self, from_ns: u64, to_ns: u64) -> f64 {
+        let bits = Self::bits_of(&self.steps, to_ns) - Self::bits_of(&self.steps, from_ns);
+        bits * 1e9 / to_ns.saturating_sub(from_ns).max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

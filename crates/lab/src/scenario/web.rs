@@ -1,0 +1,91 @@
+//! Web traffic of a flow, resolved and drawn.
+
+use dfcp_sim::{WebConfig, WebConnection};
+use dfcp_time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::random::Draw;
+use super::resolve::{ns, positive};
+use crate::plan::{Carrier, Flows};
+
+/// Of more connections a page would be a flood.
+const CONNECTIONS_MAX: u32 = 1_000;
+/// Bytes of a connection, on average: a film.
+const CONNECTION_BYTES_MAX: u64 = 10_000_000_000;
+/// Connections in a run: each is remembered to its end.
+const ALL_CONNECTIONS_MAX: f64 = 1e6;
+
+/// A user who loads pages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebSpec {
+    /// Connections of a page, which are opened at once.
+    pub connections: u32,
+    /// Bytes of each, on average.
+    pub connection_bytes: u64,
+    /// From one page to the next, on average, ns.
+    pub page_every_ns: u64,
+    /// What the seed has drawn; nothing before that.
+    #[serde(skip)]
+    pub drawn: Vec<WebConnection>,
+}
+
+/// That of `group`, which this transport carries for `duration_s`.
+pub(super) fn web(group: &Flows, carrier: &Carrier, duration_s: f64) -> Result<Option<WebSpec>, String> {
+    let Some(table) = group.web else { return Ok(None) };
+    let name = carrier.name();
+    if !carrier.kind.is_tcp() {
+        return Err(format!("the transport {name:?} has no web traffic; use a TCP, or remove [flows.web]"));
+    }
+    if group.bytes.is_some() {
+        return Err("flows of web traffic have no `bytes` of their own; remove them, or [flows.web]".to_owned());
+    }
+    if !(1..=CONNECTIONS_MAX).contains(&table.connections) {
+        return Err(format!("a page has {} connections, but 1 to {CONNECTIONS_MAX} are possible", table.connections));
+    }
+    if !(1..=CONNECTION_BYTES_MAX).contains(&table.connection_bytes) {
+        let bytes = table.connection_bytes;
+        return Err(format!("connection_bytes is {bytes}, but lies between 1 and {CONNECTION_BYTES_MAX}"));
+    }
+    let page_every_s = positive("page_every_s", table.page_every_s, 1e5)?;
+    if duration_s / page_every_s * f64::from(table.connections) > ALL_CONNECTIONS_MAX {
+        return Err(format!(
+            "web traffic makes more than {ALL_CONNECTIONS_MAX} connections in the run; raise page_every_s"
+        ));
+    }
+    Ok(Some(WebSpec {
+        connections: table.connections,
+        connection_bytes: table.connection_bytes,
+        page_every_ns: ns(page_every_s).max(1),
+        drawn: Vec::new(),
+    }))
+}
+
+/// Exponentially distributed.
+fn exponential(random: &mut Draw, mean: f64) -> f64 {
+    -mean * (1.0 - random.unit()).ln()
+}
+
+impl WebSpec {
+    /// Draws all connections which open from `start_ns` on and before `end_ns`, unless they are drawn already.
+    pub(super) fn draw(&mut self, random: &mut Draw, (start_ns, end_ns): (u64, u64)) {
+        if !self.drawn.is_empty() {
+            return;
+        }
+        let mut page_ns = start_ns as f64;
+        loop {
+            page_ns += exponential(random, self.page_every_ns as f64).max(1.0);
+            if page_ns >= end_ns as f64 {
+                break;
+            }
+            for _ in 0..self.connections {
+                let bytes = exponential(random, self.connection_bytes as f64).ceil().max(1.0) as u64;
+                self.drawn.push(WebConnection { start: Time::from_ns(page_ns as u64), bytes });
+            }
+        }
+    }
+
+    /// As the simulator is told it.
+    pub(super) fn to_sim(&self, tcp: dfcp_sim::tcp::Config) -> WebConfig {
+        WebConfig { tcp, connections: self.drawn.clone() }
+    }
+}

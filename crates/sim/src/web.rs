@@ -1,0 +1,203 @@
+//! Web traffic of one user: many connections of TCP, each of which opens at its time, carries its bytes and ends.
+
+use std::collections::BTreeMap;
+
+use dfcp_time::Time;
+
+use crate::tcp::{self, Receiver, Segment, Sender};
+
+/// A connection of web traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebConnection {
+    /// When it opens.
+    pub start: Time,
+    /// Application bytes which the user is sent by it.
+    pub bytes: u64,
+}
+
+/// All connections of a user. They are one flow: queues that tell flows apart give them one place together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WebConfig {
+    /// What carries each of them.
+    pub tcp: tcp::Config,
+    /// In any order.
+    pub connections: Vec<WebConnection>,
+}
+
+/// Why a flow of web traffic cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebError {
+    /// Its connections have sizes, and it has none.
+    #[error("a flow of web traffic has no size of its own; leave out its bytes")]
+    Sized,
+}
+
+/// What all connections of a sender have counted together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WebStats {
+    /// Connections opened.
+    pub opened: u64,
+    /// Those of them whose data the receiver has confirmed.
+    pub finished: u64,
+    /// Data segments sent again.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+impl WebStats {
+    fn with(self, sender: &Sender) -> Self {
+        let own = sender.stats();
+        Self {
+            retransmissions: self.retransmissions + own.retransmissions,
+            timeouts: self.timeouts + own.timeouts,
+            ..self
+        }
+    }
+}
+
+/// The end which the user's connections come from.
+#[derive(Debug)]
+pub struct WebSender {
+    config: WebConfig,
+    seed: u64,
+    /// How many of the connections, in order of time, were opened.
+    opened: usize,
+    /// Those which are not finished, by their place in that order.
+    open: BTreeMap<u32, Sender>,
+    /// What finished ones have counted.
+    finished: WebStats,
+}
+
+/// The user's end.
+#[derive(Debug)]
+pub struct WebReceiver {
+    tcp: tcp::Config,
+    /// Connections that may have something to do.
+    open: BTreeMap<u32, Receiver>,
+    /// Those which have everything: they answer what comes once more, as a connection in TIME-WAIT does. Few are asked at every
+    /// event, and there may be thousands of these.
+    closed: BTreeMap<u32, Receiver>,
+    /// What the closed ones have delivered.
+    closed_bytes: u64,
+}
+
+/// The two ends of a user's connections.
+pub(crate) fn pair(
+    mut config: WebConfig,
+    flow_bytes: Option<u64>,
+    seed: u64,
+) -> Result<(WebSender, WebReceiver), crate::FlowError> {
+    if flow_bytes.is_some() {
+        return Err(WebError::Sized.into());
+    }
+    let tcp = config.tcp;
+    tcp.validate()?;
+    config.connections.sort_by_key(|connection| connection.start);
+    let sender = WebSender { config, seed, opened: 0, open: BTreeMap::new(), finished: WebStats::default() };
+    Ok((sender, WebReceiver { tcp, open: BTreeMap::new(), closed: BTreeMap::new(), closed_bytes: 0 }))
+}
+
+impl WebSender {
+    pub(crate) fn on_segment(&mut self, now: Time, connection: u32, segment: &Segment) {
+        // What answers a finished connection once more is of no use.
+        let Some(sender) = self.open.get_mut(&connection) else { return };
+        sender.on_segment(now, segment);
+        if sender.is_finished() {
+            self.finished = self.finished.with(sender);
+            self.finished.finished += 1;
+            self.open.remove(&connection);
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        while let Some(next) = self.config.connections.get(self.opened).filter(|next| next.start <= now) {
+            let seed = self.seed.wrapping_add(self.opened as u64);
+            // A configuration was validated when the flow was added, and cannot be refused any more.
+            if let Ok(sender) = Sender::new(self.config.tcp, Some(next.bytes), seed) {
+                self.open.insert(self.opened as u32, sender);
+            }
+            self.opened += 1;
+        }
+        self.open.values_mut().for_each(|sender| sender.handle_timeout(now));
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<(u32, Segment)> {
+        self.open.iter_mut().find_map(|(&number, sender)| Some((number, sender.poll_transmit(now)?)))
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let opens = self.config.connections.get(self.opened).map(|next| next.start);
+        self.open.values().filter_map(Sender::next_timeout).chain(opens).min()
+    }
+
+    pub(crate) fn note_device_queue(&mut self, segments: usize) {
+        self.open.values_mut().for_each(|sender| sender.note_device_queue(segments));
+    }
+
+    pub(crate) fn waits_for_device(&self) -> bool {
+        self.open.values().any(Sender::waits_for_device)
+    }
+
+    /// What its connections were told.
+    #[must_use]
+    pub fn tcp(&self) -> &tcp::Config {
+        &self.config.tcp
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> WebStats {
+        let stats = WebStats { opened: self.opened as u64, ..self.finished };
+        self.open.values().fold(stats, WebStats::with)
+    }
+}
+
+impl WebReceiver {
+    pub(crate) fn on_segment(&mut self, now: Time, connection: u32, segment: &Segment) {
+        if let Some(closed) = self.closed.remove(&connection) {
+            self.closed_bytes -= closed.stats().delivered_bytes;
+            self.open.insert(connection, closed);
+        }
+        if !self.open.contains_key(&connection) {
+            let Some(new) = Receiver::new(self.tcp).ok().filter(|_| segment.flags.syn) else { return };
+            self.open.insert(connection, new);
+        }
+        if let Some(receiver) = self.open.get_mut(&connection) {
+            receiver.on_segment(now, segment);
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        self.open.values_mut().for_each(|receiver| receiver.handle_timeout(now));
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: Time) -> Option<(u32, Segment)> {
+        let next = self.open.iter_mut().find_map(|(&number, receiver)| Some((number, receiver.poll_transmit(now)?)));
+        if next.is_none() {
+            self.close();
+        }
+        next
+    }
+
+    /// Puts those aside which have nothing to do any more.
+    fn close(&mut self) {
+        let is_over = |receiver: &Receiver| receiver.is_finished() && receiver.next_timeout().is_none();
+        let over: Vec<u32> =
+            self.open.iter().filter(|(_, receiver)| is_over(receiver)).map(|(&number, _)| number).collect();
+        for number in over {
+            let Some(receiver) = self.open.remove(&number) else { continue };
+            self.closed_bytes += receiver.stats().delivered_bytes;
+            self.closed.insert(number, receiver);
+        }
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.open.values().filter_map(Receiver::next_timeout).min()
+    }
+
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        self.closed_bytes + self.open.values().map(|receiver| receiver.stats().delivered_bytes).sum::<u64>()
+    }
+}
