@@ -1,10 +1,13 @@
 //! Claims held against what was measured.
 
+mod words;
+
 use serde::Serialize;
 
+pub(crate) use self::words::describe;
 use crate::expand::{Level, Point};
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
-use crate::plan::{Because, Claim, ClaimKind, JudgeBy, Plan, Tag, Where};
+use crate::plan::{Because, Claim, ClaimKind, JudgeBy, Plan, Tag};
 use crate::table::{Cell, Table, level};
 
 /// What became of a claim.
@@ -55,6 +58,9 @@ struct Finding {
 /// By how much a claim of the kind monotone must change at least, unless it says something else.
 const CHANGE_DEFAULT: f64 = 0.02;
 
+/// How far off the straight line a claim of the kind curved must lie, unless it says something else.
+const BEND_DEFAULT: f64 = 0.05;
+
 /// As many standard errors are more than chance.
 const BEYOND_CHANCE: f64 = 2.0;
 
@@ -80,7 +86,10 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
         ClaimKind::Below => claimed.below(),
         ClaimKind::Flat => claimed.flat(),
         ClaimKind::Monotone => claimed.monotone(),
+        ClaimKind::Growth => claimed.growth(),
+        ClaimKind::Curved => claimed.curved(),
         ClaimKind::Equal => claimed.equal(),
+        ClaimKind::Unequal => claimed.unequal(),
     };
     let (verdict, measured) = match finding {
         None => (Verdict::NotRun, "its points have no records; run the plan, without --quick if need be".to_owned()),
@@ -249,14 +258,92 @@ impl Claimed<'_> {
         Some(finding)
     }
 
+    fn growth(&self) -> Option<Finding> {
+        let (low, high) = self.claim.within?;
+        let values = self.values().filter(|values| values.len() > 1)?;
+        let of_runs: Vec<_> = self.cells().map(|cell| self.table.values(cell, self.metric, self.flow())).collect();
+        let (first, last) = (of_runs.first()?, of_runs.last()?);
+        let growth = values.last()?.1 / values.first()?.1;
+        // Of nothing over nothing there is no growth: its ratio is in no interval.
+        let holds = (low..=high).contains(&growth) && (lead(first, last) || lead(last, first));
+        let measured = format!("{}× from first to last: {}", digits(growth), list(&values, ""));
+        Some(Finding { holds, measured, off: vec![growth] })
+    }
+
+    /// A straight line is bent by chance, too, but neither to one side alone nor by more than two standard errors.
+    fn curved(&self) -> Option<Finding> {
+        let change = self.claim.change.unwrap_or(BEND_DEFAULT);
+        let values = self.values().filter(|values| values.len() > 2)?;
+        let (xs, errors) = (self.along()?, self.cells().map(|cell| self.squared_error(cell)).collect::<Vec<_>>());
+        let (first, last) = (0, values.len() - 1);
+        let way = values[last].1 - values[first].1;
+        let bends: Vec<_> = (1..last)
+            .map(|place| {
+                let part = (xs[place] - xs[first]) / (xs[last] - xs[first]);
+                let bend = values[place].1 - (values[first].1 + part * way);
+                let error = errors[place] + (1.0 - part).powi(2) * errors[first] + part.powi(2) * errors[last];
+                (place, bend, BEYOND_CHANCE * error.sqrt())
+            })
+            .collect();
+        let &(place, most, chance) = bends.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+        let (_, greatest) = extremes(values.iter().map(|(_, value)| value.abs()));
+        let is_one_sided = bends.iter().all(|(_, bend, _)| bend * most >= 0.0);
+        let holds = way.abs() > CHANGE_DEFAULT * greatest
+            && is_one_sided
+            && most.abs() > chance
+            && most.abs() >= change * way.abs();
+        let share = 100.0 * most / way.abs();
+        let measured = format!(
+            "{}; off the straight line by {} % of the change at {}{}",
+            list(&values, ""),
+            digits(share),
+            values[place].0,
+            if is_one_sided { "" } else { ", but not to one side alone" }
+        );
+        Some(Finding { holds, measured, off: vec![share] })
+    }
+
+    /// The numbers along the one parameter which varies over the claim's points.
+    fn along(&self) -> Option<Vec<f64>> {
+        let points: Vec<_> = self.cells().map(|cell| &cell.point).collect();
+        let first = points.first()?;
+        let name = first.iter().find(|(name, at)| points.iter().any(|point| level(point, name) != Some(at)));
+        let (name, _) = name?;
+        let number = |point: &&Point| match level(point, name)? {
+            Level::Number(x) => Some(*x),
+            _ => None,
+        };
+        points.iter().map(number).collect()
+    }
+
+    /// The square of the standard error of a cell's mean.
+    fn squared_error(&self, cell: &Cell) -> f64 {
+        let runs = self.table.values(cell, self.metric, self.flow());
+        mean_and_sd(&runs).map_or(0.0, |(_, sd)| squared_error(sd, runs.len()))
+    }
+
     fn equal(&self) -> Option<Finding> {
-        let tolerance = self.claim.tolerance?;
+        let most = 100.0 * self.claim.tolerance?;
+        let spreads: Vec<_> = self.spreads()?.into_iter().map(|(at, spread, _)| (at, spread)).collect();
+        Some(self.all(&spreads, " %", |spread| spread <= most))
+    }
+
+    /// One run in which losses hit one flow more proves nothing: flows must be apart in most.
+    fn unequal(&self) -> Option<Finding> {
+        let least = 100.0 * self.claim.tolerance?;
+        let is_apart = |spread: f64, chance: f64| spread.is_finite() && spread - chance >= least;
+        let judged = self.spreads()?.into_iter().map(|(at, spread, chance)| (at, spread, is_apart(spread, chance)));
+        Some(self.judged(judged.collect(), " %"))
+    }
+
+    /// At each point by how many percent flows differ in a run, and what of it may be chance. Run by run: that another flow is ahead in
+    /// the next one makes neither of them fair.
+    fn spreads(&self) -> Option<Vec<(String, f64, f64)>> {
+        let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
         let mut spreads = Vec::new();
         for cell in self.cells() {
             let flows = cell.measured.first()?.flows.len();
-            let metric = if is_of_flows(self.metric) { self.metric } else { "goodput_mbps" };
             let values: Vec<_> = (0..flows).map(|flow| self.table.values(cell, metric, Some(flow))).collect();
-            // Run by run: that another flow is ahead in the next one makes neither of them fair.
             let of_run = |run: usize| {
                 let of_flows = values.iter().map(|runs| runs.get(run).copied()).collect::<Option<Vec<_>>>()?;
                 let (mean, _) = mean_and_sd(&of_flows)?;
@@ -264,13 +351,15 @@ impl Claimed<'_> {
                 Some(if mean > 0.0 { 100.0 * (high - low) / mean } else { f64::INFINITY })
             };
             let of_runs = (0..cell.measured.len()).map(of_run).collect::<Option<Vec<_>>>()?;
+            let (mean, sd) = mean_and_sd(&of_runs)?;
+            let chance = BEYOND_CHANCE * squared_error(sd, of_runs.len()).sqrt();
             let middle = match self.judge_by {
-                JudgeBy::Mean => mean_and_sd(&of_runs).map(|(mean, _)| mean),
-                JudgeBy::Median => median(of_runs),
+                JudgeBy::Mean => mean,
+                JudgeBy::Median => median(of_runs)?,
             };
-            spreads.push((name(&cell.point), middle?));
+            spreads.push((name(&cell.point), middle, chance));
         }
-        (!spreads.is_empty()).then(|| self.all(&spreads, " %", |spread| spread <= 100.0 * tolerance))
+        (!spreads.is_empty()).then_some(spreads)
     }
 
     /// Whether it holds everywhere, or at as many points as the claim asks for; the numbers, those first where it does not.
@@ -299,10 +388,13 @@ impl Claimed<'_> {
 /// Whether the one is above the other by more than chance explains.
 fn lead(own: &[f64], others: &[f64]) -> bool {
     let (Some((own_mean, own_sd)), Some((mean, sd))) = (mean_and_sd(own), mean_and_sd(others)) else { return false };
-    // The deviation is that of these runs: of one alone nothing is known.
-    let error = |sd: f64, runs: usize| sd * sd / (runs.max(2) - 1) as f64;
-    let chance = BEYOND_CHANCE * (error(own_sd, own.len()) + error(sd, others.len())).sqrt();
+    let chance = BEYOND_CHANCE * (squared_error(own_sd, own.len()) + squared_error(sd, others.len())).sqrt();
     own_mean > 0.0 && own_mean - mean > chance
+}
+
+/// The square of the standard error of a mean of `runs` runs whose deviation is `sd`: of one alone nothing is known.
+fn squared_error(sd: f64, runs: usize) -> f64 {
+    sd * sd / (runs.max(2) - 1) as f64
 }
 
 fn one_decimal(value: f64) -> String {
@@ -358,59 +450,6 @@ pub fn digits(value: f64) -> String {
 
 pub(crate) fn name(point: &Point) -> String {
     point.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
-}
-
-/// A claim's kind and test in words, for the documentation.
-pub(crate) fn describe(claim: &Claim) -> String {
-    let other = match (&claim.to, claim.to_flow) {
-        (Some(series), Some(flow)) => format!("that of {series}, flow {flow}"),
-        (Some(series), None) => format!("that of {series}"),
-        (None, Some(flow)) => format!("that of its flow {flow}"),
-        (None, None) => String::new(),
-    };
-    let (low, high) = claim.within.unwrap_or_default();
-    let tolerance = 100.0 * claim.tolerance.unwrap_or(0.0);
-    let test = match claim.kind {
-        ClaimKind::Value => {
-            let less = claim.standard_errors.map_or(String::new(), |errors| format!(" less {errors} standard errors"));
-            format!("between {low}{less} and {high}")
-        }
-        ClaimKind::Ratio => format!("{low} to {high} times {other}"),
-        ClaimKind::Order => match claim.factor {
-            Some(factor) => format!("at least {factor} times {other}"),
-            None => format!("above {other}, by two standard errors of the difference"),
-        },
-        ClaimKind::Below => {
-            let plus = claim.plus.map_or(String::new(), |plus| format!(" and {plus}"));
-            format!("at most {} times {other}{plus}", claim.factor.unwrap_or(1.0))
-        }
-        ClaimKind::Flat => format!("varies by {tolerance} % at most"),
-        ClaimKind::Monotone => {
-            let (verb, back) = if claim.falls { ("falls", "up") } else { ("rises", "down") };
-            let change = 100.0 * claim.change.unwrap_or(CHANGE_DEFAULT);
-            format!("{verb} by {change} % at least (steps {back} by {tolerance} % are forgiven)")
-        }
-        ClaimKind::Equal => format!("flows within {tolerance} % of each other in a run"),
-    };
-    let flow = claim.flow.map_or(String::new(), |flow| format!(", flow {flow}"));
-    let places: Vec<_> = claim.at.iter().map(|(name, values)| format!("{name} {}", place(values))).collect();
-    let at = if places.is_empty() { String::new() } else { format!(", at {}", places.join(" and ")) };
-    let share = claim.share.map_or(String::new(), |share| format!(", at {} % of the points", 100.0 * share));
-    format!("{}{flow}: {test}{at}{share}", claim.series)
-}
-
-fn place(values: &Where) -> String {
-    let text = |value: &toml::Value| Level::of(value).to_string();
-    match values {
-        Where::Is(value) => text(value),
-        Where::Any(values) => values.iter().map(text).collect::<Vec<_>>().join(" or "),
-        Where::Range(range) => match (range.min, range.max) {
-            (Some(min), Some(max)) => format!("{min} to {max}"),
-            (Some(min), None) => format!("{min} and more"),
-            (None, Some(max)) => format!("{max} and less"),
-            (None, None) => "any".to_owned(),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -146,6 +146,8 @@ struct QueueSums {
     samples: u64,
     sum: u64,
     squares: u64,
+    /// The least and the most that waited.
+    extremes: Option<(usize, usize)>,
 }
 
 impl QueueSums {
@@ -153,6 +155,8 @@ impl QueueSums {
         self.samples += 1;
         self.sum += packets as u64;
         self.squares += (packets * packets) as u64;
+        let (least, most) = self.extremes.unwrap_or((packets, packets));
+        self.extremes = Some((least.min(packets), most.max(packets)));
     }
 
     fn mean_and_sd(&self) -> (f64, f64) {
@@ -398,6 +402,7 @@ fn measured_link(course: LinkCourse, end: &LinkReading, queue_limit_packets: usi
     LinkMeasured {
         queue_mean_packets: mean,
         queue_sd_packets: sd,
+        queue_range_packets: course.queue.extremes.map(|(least, most)| most - least),
         queue_mean_ms: course.delay_ms / course.queue.samples.max(1) as f64,
         queue_p95_ms: course.delays_us.quantile(0.95) as f64 / 1e3,
         queue_limit_packets,

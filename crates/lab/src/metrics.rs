@@ -108,6 +108,9 @@ pub struct LinkMeasured {
     pub queue_mean_packets: f64,
     /// Their standard deviation.
     pub queue_sd_packets: f64,
+    /// The most packets waiting less the least; `None` in records of before.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue_range_packets: Option<usize>,
     /// Mean time that what waits takes to be sent, ms, counted by full packets.
     pub queue_mean_ms: f64,
     /// What it was at most for 95 % of the time.
@@ -135,7 +138,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 61] = [
+pub const METRICS: [(&str, &str); 62] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -152,6 +155,7 @@ pub const METRICS: [(&str, &str); 61] = [
     ("goodput_cov", "standard deviation over bins of a flow's goodput, over its mean"),
     ("occupancy_percent", "mean queue over buffer, mean of bottlenecks, %"),
     ("queue_sd_percent", "standard deviation of the queue over buffer, mean of bottlenecks, %"),
+    ("queue_range_percent", "longest queue less the shortest over buffer, mean of bottlenecks, %"),
     ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
     ("queue_ms", "mean queue, mean of bottlenecks, ms; by full packets at the present rate"),
     ("queue_p95_ms", "95th percentile of the queue, mean of bottlenecks, ms"),
@@ -298,6 +302,13 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
+impl LinkMeasured {
+    /// How much of the buffer the queue went through.
+    fn range_percent(&self) -> Option<f64> {
+        self.queue_range_packets.map(|packets| 100.0 * packets as f64 / self.queue_limit_packets.max(1) as f64)
+    }
+}
+
 impl MessagesMeasured {
     fn value(&self, name: &str) -> Option<f64> {
         match name {
@@ -357,15 +368,11 @@ impl Measured {
                 links(|link| 100.0 * link.queue_mean_packets / link.queue_limit_packets.max(1) as f64)
             }
             "queue_sd_percent" => links(|link| 100.0 * link.queue_sd_packets / link.queue_limit_packets.max(1) as f64),
+            "queue_range_percent" => self.mean_of_links(LinkMeasured::range_percent),
             "queue_packets" => links(|link| link.queue_mean_packets),
             "queue_ms" => links(|link| link.queue_mean_ms),
             "queue_p95_ms" => links(|link| link.queue_p95_ms),
-            "useful_percent" => {
-                let useful: Option<Vec<f64>> = self.links.iter().map(|link| link.useful).collect();
-                useful
-                    .filter(|useful| !useful.is_empty())
-                    .map(|useful| 100.0 * useful.iter().sum::<f64>() / useful.len() as f64)
-            }
+            "useful_percent" => self.mean_of_links(|link| link.useful.map(|useful| 100.0 * useful)),
             "utilisation_percent" => links(|link| 100.0 * link.utilisation),
             "drops" => Some(self.links.iter().map(|link| link.queue_drops as f64).sum()),
             "dropped_percent" => {
@@ -391,6 +398,12 @@ impl Measured {
     pub fn samples(&self, name: &str) -> Option<Vec<f64>> {
         let estimates = self.flows.iter().filter_map(|flow| flow.estimate.as_ref());
         (name == "busy_s").then(|| estimates.flat_map(|estimate| estimate.busy_s.iter().copied()).collect())
+    }
+
+    /// The mean of what each bottleneck has; `None` if one of them does not.
+    fn mean_of_links(&self, of: fn(&LinkMeasured) -> Option<f64>) -> Option<f64> {
+        let all: Option<Vec<f64>> = self.links.iter().map(of).collect();
+        mean_and_sd(&all?).map(|(mean, _)| mean)
     }
 
     fn of_flow(&self, flow: &FlowMeasured, name: &str, warm_up_s: f64) -> Option<f64> {
@@ -497,6 +510,8 @@ mod tests {
             first_drop_s: Some(2.0),
             offered: 8,
             useful: Some(0.5),
+            queue_range_packets: Some(3),
+            queue_limit_packets: 4,
             ..LinkMeasured::default()
         };
         let measured = Measured {
@@ -520,6 +535,7 @@ mod tests {
         assert_eq!(measured.value("goodput_cov", Some(0), 1.0), Some(0.2));
         assert_eq!(measured.value("normalised_percent", None, 0.0), Some(50.0));
         assert_eq!(measured.value("possible_percent", None, 0.0), Some(80.0));
+        assert_eq!(measured.value("queue_range_percent", None, 0.0), Some(75.0));
         assert_eq!(measured.value("start_dropped_percent", None, 0.0), Some(25.0));
         assert_eq!(measured.value("in_time_percent", Some(0), 0.0), Some(99.5));
         assert_eq!(measured.value("overhead_percent", Some(1), 0.0), Some(25.0));

@@ -97,6 +97,37 @@ fn every_kind_of_claim_is_judged_by_its_numbers() {
     }
 }
 
+#[test]
+fn claims_about_differences_and_shapes_are_judged_by_their_numbers() {
+    use Verdict::{Differs, Reproduced};
+    for (claim, expected, measured) in [
+        ("kind = \"unequal\"\nseries = \"A\"\ntolerance = 0.04", Differs, "0 % at loss 0, 0 % at loss 0.2"),
+        ("kind = \"unequal\"\nseries = \"B\"\nat = { loss = 0 }\ntolerance = 0.15", Reproduced, "18.2 % at loss 0"),
+        (
+            "kind = \"growth\"\nseries = \"A\"\nwithin = [0.75, 0.85]",
+            Reproduced,
+            "0.8× from first to last: 10.0 at loss 0, 8.20 at loss 0.1, 8.00 at loss 0.2",
+        ),
+        (
+            "kind = \"growth\"\nseries = \"A\"\nwithin = [1.01, 2]",
+            Differs,
+            "0.8× from first to last: 10.0 at loss 0, 8.20 at loss 0.1, 8.00 at loss 0.2",
+        ),
+        (
+            "kind = \"curved\"\nseries = \"A\"\nat = { loss = { max = 0.2 } }",
+            Reproduced,
+            "10.0 at loss 0, 8.20 at loss 0.1, 8.00 at loss 0.2; off the straight line by -40.0 % of the change at loss 0.1",
+        ),
+        (
+            "kind = \"curved\"\nseries = \"B\"\nchange = 0.2",
+            Differs,
+            "11.0 at loss 0, 4.00 at loss 0.1, 0 at loss 0.2; off the straight line by -13.6 % of the change at loss 0.1",
+        ),
+    ] {
+        assert_eq!(verdict(claim), (expected, measured.to_owned()), "{claim}");
+    }
+}
+
 /// Constants, ties, and nothing against nothing.
 #[test]
 fn what_says_nothing_proves_nothing() {
@@ -237,4 +268,77 @@ fn who_is_ahead_by_chance_is_not_above() {
     assert_eq!(of([10.0, 12.0], [9.0, 11.0]), Verdict::Differs);
     assert_eq!(of([10.0, 10.0], [10.0, 10.0]), Verdict::Differs);
     assert_eq!(of([0.0, 0.0], [0.0, 0.0]), Verdict::Differs);
+}
+
+/// What A's only flow delivers over loss 0, 0.1, 0.2 and 0.3, in two runs each.
+fn over_loss(claim: &str, runs: [[f64; 2]; 4]) -> Verdict {
+    let text = format!(
+        "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+         [[sweep]]\nparameter = \"loss\"\nvalues = [0, 0.1, 0.2, 0.3]\n[metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\n\
+         says = \"\"\ntag = \"D\"\nseries = \"A\"\n{claim}"
+    );
+    let run = |mbps: f64| Measured {
+        flows: vec![FlowMeasured { goodput_bps: mbps * 1e6, ..FlowMeasured::default() }],
+        ..Measured::default()
+    };
+    let cell = |(place, runs): (usize, [f64; 2])| Cell {
+        series: "A".to_owned(),
+        point: vec![("loss".to_owned(), Level::Number(place as f64 / 10.0))],
+        warm_up_s: 0.0,
+        scale: 1.0,
+        measured: runs.map(run).to_vec(),
+    };
+    let table = Table { cells: runs.into_iter().enumerate().map(cell).collect() };
+    judge(&Source::parse("t.toml", &text).unwrap().plan, &table).remove(0).verdict
+}
+
+#[test]
+fn neither_a_line_nor_a_constant_nor_chance_nor_nothing_is_a_curve() {
+    use Verdict::{Differs, Reproduced};
+    let of = |means: [f64; 4]| over_loss("kind = \"curved\"", means.map(|mbps| [mbps; 2]));
+    // 1/(1+x) thrice as fast, and the line between its ends.
+    assert_eq!(of([90.0, 69.2, 56.3, 47.4]), Reproduced);
+    assert_eq!(of([90.0, 75.8, 61.6, 47.4]), Differs);
+    assert_eq!(of([90.0; 4]), Differs);
+    assert_eq!(of([0.0; 4]), Differs);
+    // It swings about the line: above it here, and below it there.
+    assert_eq!(of([90.0, 85.0, 50.0, 47.4]), Differs);
+    // Hardly anything changes at all, so that any bend is much of the change.
+    assert_eq!(of([90.0, 89.0, 89.0, 89.5]), Differs);
+    // As far off, but so are the runs of one point from each other.
+    assert_eq!(over_loss("kind = \"curved\"", [[95.0, 85.0], [79.2, 59.2], [60.0, 52.6], [50.0, 44.8]]), Differs);
+}
+
+#[test]
+fn neither_a_constant_nor_chance_nor_nothing_grows() {
+    use Verdict::{Differs, Reproduced};
+    let grows = "kind = \"growth\"\nwithin = [1.05, 1.2]";
+    let of = |means: [f64; 4]| over_loss(grows, means.map(|mbps| [mbps; 2]));
+    assert_eq!(of([50.0, 50.0, 50.0, 55.0]), Reproduced);
+    assert_eq!(of([50.0; 4]), Differs);
+    assert_eq!(of([0.0; 4]), Differs);
+    assert_eq!(of([0.0, 0.0, 0.0, 1.0]), Differs);
+    // By a tenth on average, and by chance.
+    assert_eq!(over_loss(grows, [[45.0, 55.0], [50.0; 2], [50.0; 2], [50.0, 60.0]]), Differs);
+    let parse = |within: &str| {
+        let text = format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"\"\nquestion = \"\"\n[run]\n[topology]\n[[series]]\nlabel = \"A\"\ntransport = \"modern\"\n\
+             [metrics]\nplot = [\"goodput_mbps\"]\n[[claims]]\nid = \"1\"\nsays = \"\"\ntag = \"D\"\nseries = \"A\"\nkind = \"growth\"\n\
+             within = {within}"
+        );
+        Source::parse("t.toml", &text).is_ok()
+    };
+    assert_eq!((parse("[1.05, 1.2]"), parse("[0.9, 1.2]")), (true, false));
+}
+
+#[test]
+fn flows_apart_by_chance_or_without_anything_are_not_unequal() {
+    use Verdict::{Differs, Reproduced};
+    let unequal = "kind = \"unequal\"\ntolerance = 0.1";
+    assert_eq!(of_runs(unequal, [[6.0, 4.0], [6.1, 4.0]], [[0.0; 2]; 2]), Reproduced);
+    // Whichever is ahead, the other one gets less each time.
+    assert_eq!(of_runs(unequal, [[6.0, 4.0], [4.0, 6.1]], [[0.0; 2]; 2]), Reproduced);
+    assert_eq!(of_runs(unequal, [[6.0, 4.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
+    assert_eq!(of_runs(unequal, [[5.0, 5.0], [5.0, 5.0]], [[0.0; 2]; 2]), Differs);
+    assert_eq!(of_runs(unequal, [[0.0; 2]; 2], [[0.0; 2]; 2]), Differs);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::{Spanned, Value};
 
 use super::claim::{Claim, ClaimKind, Where};
-use super::model::Axis;
+use super::model::{Axis, Plan};
 use super::{PlanError, Source};
 use crate::agreement::TOLERANCE_WITH_LOSS;
 use crate::expand::{Choice, Form, Level, expand};
@@ -125,9 +125,10 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
         return Err(no_metric(name));
     }
     check_at(source, &claim.at)?;
-    let has_points = !matches!(claim.kind, ClaimKind::Flat | ClaimKind::Monotone);
+    let has_points =
+        !matches!(claim.kind, ClaimKind::Flat | ClaimKind::Monotone | ClaimKind::Growth | ClaimKind::Curved);
     if claim.share.is_some_and(|share| !(0.0..=1.0).contains(&share) || !has_points) {
-        return Err("`share` lies between 0 and 1, and means nothing to flat and monotone".to_owned());
+        return Err("`share` lies between 0 and 1, and means nothing to flat, monotone, growth and curved".to_owned());
     }
     let is_share = claim.kind == ClaimKind::Value && metric_of(source, claim) == "in_time_percent";
     if claim.standard_errors.is_some_and(|errors| !(0.0..=10.0).contains(&errors) || !is_share) {
@@ -143,8 +144,15 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
     if let Some(fault) = lens.fault(plan.metrics.bin_s, plan.run.duration_s).filter(|_| !lens.is_clear()) {
         return Err(fault);
     }
-    if claim.change.is_some_and(|change| !(0.0..=1000.0).contains(&change) || claim.kind != ClaimKind::Monotone) {
-        return Err("`change` is a share from 0 up, and belongs to a claim of the kind monotone".to_owned());
+    let has_change = matches!(claim.kind, ClaimKind::Monotone | ClaimKind::Curved);
+    if claim.change.is_some_and(|change| !(0.0..=1000.0).contains(&change) || !has_change) {
+        return Err("`change` is a share from 0 up, and belongs to a claim of the kind monotone or curved".to_owned());
+    }
+    if claim.kind == ClaimKind::Growth && claim.within.is_some_and(|(low, high)| (low..=high).contains(&1.0)) {
+        return Err("1 in `within` of a growth would let what does not change pass; leave it out".to_owned());
+    }
+    if claim.kind == ClaimKind::Curved && !is_along_one_number(plan, claim) {
+        return Err("a curve is drawn over one swept number; name values of the other parameters in `at`".to_owned());
     }
     if claim.because.as_ref().is_some_and(|because| {
         because.within.0.is_nan() || because.within.1.is_nan() || because.within.0 > because.within.1
@@ -152,17 +160,26 @@ fn check_claim(source: &Source, claim: &Claim) -> Result<(), String> {
         return Err("`within` of `because` is [low, high]: the numbers which the reason explains".to_owned());
     }
     let needs = match claim.kind {
-        ClaimKind::Value if claim.within.is_none() => "`within = [low, high]`",
+        ClaimKind::Value | ClaimKind::Growth if claim.within.is_none() => "`within = [low, high]`",
         ClaimKind::Ratio if claim.within.is_none() || (claim.to.is_none() && claim.to_flow.is_none()) => {
             "`within = [low, high]`, and `to` or `to_flow`"
         }
         ClaimKind::Order | ClaimKind::Below if claim.to.is_none() && claim.to_flow.is_none() => {
             "`to`, another series, or `to_flow`"
         }
-        ClaimKind::Flat | ClaimKind::Equal if claim.tolerance.is_none() => "`tolerance`",
+        ClaimKind::Flat | ClaimKind::Equal | ClaimKind::Unequal if claim.tolerance.is_none() => "`tolerance`",
         _ => return Ok(()),
     };
     Err(format!("a claim of this kind needs {needs}"))
+}
+
+/// Whether one parameter alone varies over the claim's points, and is a number.
+fn is_along_one_number(plan: &Plan, claim: &Claim) -> bool {
+    let is_free = |axis: &&Axis| !matches!(claim.at.get(&axis.parameter), Some(Where::Is(_)));
+    let mut free = plan.sweep.iter().map(Spanned::get_ref).filter(is_free);
+    let (axis, others) = (free.next(), free.next());
+    others.is_none()
+        && axis.is_some_and(|axis| axis.values.iter().all(|value| matches!(Level::of(value), Level::Number(_))))
 }
 
 /// What a claim is about.

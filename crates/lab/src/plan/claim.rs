@@ -32,7 +32,7 @@ pub struct Claim {
     pub flow: Option<usize>,
     /// `ratio`, `order` and `below`: which flow of `to`; absent: the same.
     pub to_flow: Option<usize>,
-    /// `value` and `ratio`: lower and upper end of what agrees.
+    /// `value`, `ratio` and `growth`: lower and upper end of what agrees.
     pub within: Option<(f64, f64)>,
     /// `order`: the series is at least this many times the other; absent: it is above it, by more than chance explains. `below`: at most
     /// this many times the other. Default 1.
@@ -42,11 +42,12 @@ pub struct Claim {
     /// `value` of `in_time_percent`: the lower end is lower by so many standard errors of a share of as many messages as there were.
     pub standard_errors: Option<f64>,
     /// `flat`: (max − min) / max at most; `monotone`: steps back by this share are forgiven; `equal`: (max − min) / mean of
-    /// the flows at most, in each run, of which the middle counts.
+    /// the flows at most, in each run, of which the middle counts; `unequal`: at least, by more than chance explains.
     pub tolerance: Option<f64>,
-    /// `monotone`: from the first point to the last it changes by this share at least. Default 0.02.
+    /// `monotone`: from the first point to the last it changes by this share at least. Default 0.02. `curved`: so much of the change from
+    /// the first point to the last it lies off the straight line between them. Default 0.05.
     pub change: Option<f64>,
-    /// `value`, `ratio`, `order`, `below` and `equal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
+    /// `value`, `ratio`, `order`, `below`, `equal` and `unequal`: the share of points at which it must hold, from 0 to 1. Default: at all of them.
     pub share: Option<f64>,
     /// `monotone`: whether it falls instead of rising.
     #[serde(default)]
@@ -103,8 +104,14 @@ pub enum ClaimKind {
     Flat,
     /// A metric rises (or falls) along the sweep.
     Monotone,
+    /// A metric at the last of its points over that at the first lies in `within`, which 1 does not.
+    Growth,
+    /// A metric lies to one side of the straight line between its first and its last point.
+    Curved,
     /// The flows of a series get the same.
     Equal,
+    /// The flows of a series do not get the same.
+    Unequal,
 }
 
 /// Values of a swept parameter.
