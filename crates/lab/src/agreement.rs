@@ -236,6 +236,7 @@ fn judge(id: &str, other: &Engine, with_loss: Option<f64>, pairs: &[Pair]) -> Ju
             100.0 * SHARE_WITH_LOSS
         ),
         tag: Tag::D,
+        platform: other.platform.clone(),
         measured,
         verdict,
     }

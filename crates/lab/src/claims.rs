@@ -8,6 +8,7 @@ pub(crate) use self::words::describe;
 use crate::expand::{Level, Point};
 use crate::metrics::{is_of_flows, label_and_unit, mean_and_sd, median};
 use crate::plan::{Because, Claim, ClaimKind, JudgeBy, Plan, Tag};
+use crate::platform::SIM;
 use crate::table::{Cell, Table, level};
 
 /// What became of a claim.
@@ -41,6 +42,8 @@ pub struct Judged {
     pub says: String,
     /// Where it comes from.
     pub tag: Tag,
+    /// On which platform it was measured.
+    pub platform: String,
     /// What was measured, in words.
     pub measured: String,
     /// What became of it.
@@ -104,7 +107,8 @@ fn judge_one(claimed: Claimed<'_>) -> Judged {
             None => (Verdict::Differs, measured),
         },
     };
-    Judged { id: claim.id.clone(), says: claim.says.clone(), tag: claim.tag, measured, verdict }
+    let platform = claim.platform.clone().unwrap_or_else(|| SIM.to_owned());
+    Judged { id: claim.id.clone(), says: claim.says.clone(), tag: claim.tag, platform, measured, verdict }
 }
 
 struct Claimed<'plan> {

@@ -147,7 +147,8 @@ fn on(plan: &Plan, engines: &[Engine]) -> Plan {
         let own = claim.get_ref();
         let (id, series) = (engine.label(&own.id), engine.label(&own.series));
         let to = own.to.as_ref().map(|to| engine.label(to));
-        Spanned::new(claim.span(), Claim { id, series, to, ..own.clone() })
+        let platform = (!engine.is_sim()).then(|| engine.platform.clone());
+        Spanned::new(claim.span(), Claim { id, series, to, platform, ..own.clone() })
     };
     Plan {
         series: plan.series.iter().flat_map(each).collect(),

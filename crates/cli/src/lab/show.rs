@@ -1,6 +1,6 @@
 //! What `dfcp lab` prints.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dfcp_lab::plan::{Source, Tag};
 use dfcp_lab::{Judged, Verdict};
@@ -23,9 +23,12 @@ pub(super) fn list(sources: &[Source], is_json: bool) {
     }
 }
 
+/// Claims with each verdict, by the platform which was measured and by where they come from.
+type Counts = BTreeMap<(String, Tag), [usize; 4]>;
+
 /// The table of each plan, if wanted, before what became of its claims.
 pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool) {
-    let mut counts = BTreeMap::<Tag, [usize; 4]>::new();
+    let mut counts = Counts::new();
     for JudgedPlan { plan, overviews, claims } in plans {
         if with_tables {
             if is_json {
@@ -35,7 +38,7 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
             }
         }
         for claim in claims {
-            counts.entry(claim.tag).or_default()[place(&claim.verdict)] += 1;
+            counts.entry((claim.platform.clone(), claim.tag)).or_default()[place(&claim.verdict)] += 1;
             verdict(&plan.id, claim, is_json);
         }
         if with_tables && !is_json && !claims.is_empty() {
@@ -48,21 +51,23 @@ pub(super) fn outcome(plans: &[JudgedPlan<'_>], is_json: bool, with_tables: bool
     }
 }
 
-/// How many claims had which verdict: in all, and, where they come from several, by where they come from.
-fn counted(counts: &BTreeMap<Tag, [usize; 4]>) -> String {
+/// How many claims had which verdict: in all, and apart by where they come from and, if there are several, by platform.
+fn counted(counts: &Counts) -> String {
+    let is_one = counts.keys().map(|(platform, _)| platform).collect::<BTreeSet<_>>().len() < 2;
     let line = |what: &str, [reproduced, differ, not_reproducible, not_run]: [usize; 4]| {
         format!(
             "{reproduced} {what} reproduced, {differ} differ, {not_reproducible} not reproducible, {not_run} not run"
         )
     };
     let all = counts.values().fold([0; 4], |sum, counts| std::array::from_fn(|place| sum[place] + counts[place]));
-    let of = |(tag, counts): (&Tag, &[usize; 4])| {
+    let of = |((platform, tag), counts): (&(String, Tag), &[usize; 4])| {
         let what = match tag {
             Tag::N => "numbers of the documents",
             Tag::Q => "statements of the documents",
             Tag::D => "derivations of ours",
         };
-        line(what, *counts)
+        let line = line(what, *counts);
+        if is_one { line } else { format!("{platform}: {line}") }
     };
     let parts = if counts.len() > 1 { counts.iter().map(of).collect() } else { Vec::new() };
     [vec![line("claims", all)], parts].concat().join("\n  ")
@@ -90,4 +95,31 @@ const fn place(verdict: &Verdict) -> usize {
 
 const fn word(verdict: &Verdict) -> &'static str {
     ["reproduced", "differs", "not reproducible", "not run"][place(verdict)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_counted_apart_by_where_they_come_from_and_by_platform() {
+        let of = |platform: &str, tag: Tag| (platform.to_owned(), tag);
+        let one = Counts::from([(of("sim", Tag::N), [2, 1, 0, 0])]);
+        assert_eq!(counted(&one), "2 claims reproduced, 1 differ, 0 not reproducible, 0 not run");
+        let both = Counts::from([(of("sim", Tag::N), [2, 0, 0, 0]), (of("sim", Tag::D), [0, 0, 1, 0])]);
+        assert_eq!(
+            counted(&both).lines().collect::<Vec<_>>()[1..],
+            [
+                "  2 numbers of the documents reproduced, 0 differ, 0 not reproducible, 0 not run",
+                "  0 derivations of ours reproduced, 0 differ, 1 not reproducible, 0 not run",
+            ]
+        );
+        let platforms = Counts::from([(of("kernel-6.12", Tag::N), [0, 1, 0, 0]), (of("sim", Tag::N), [1, 0, 0, 0])]);
+        assert_eq!(
+            counted(&platforms),
+            "1 claims reproduced, 1 differ, 0 not reproducible, 0 not run\n  \
+             kernel-6.12: 0 numbers of the documents reproduced, 1 differ, 0 not reproducible, 0 not run\n  \
+             sim: 1 numbers of the documents reproduced, 0 differ, 0 not reproducible, 0 not run"
+        );
+    }
 }

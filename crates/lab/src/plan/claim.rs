@@ -58,6 +58,9 @@ pub struct Claim {
     pub bin_s: Option<f64>,
     /// Why it is not reproduced, if that is known, and by how much. Otherwise a failure means that the result differs.
     pub because: Option<Because>,
+    /// On which platform its series ran; no plan says so. Absent: on the simulator.
+    #[serde(skip)]
+    pub platform: Option<String>,
 }
 
 impl Claim {
