@@ -91,8 +91,8 @@ impl Measured {
         Some(self.flows.iter().flat_map(|flow| errors(flow, &self.fair_bps, (first, self.bin_s))).collect())
     }
 
-    /// The mean over bins of what the largest flow has more than the smallest, of those which are there from the start of the first of them.
-    pub(crate) fn spread_bps(&self, warm_up_s: f64) -> Option<f64> {
+    /// What the largest flow has more than the smallest, of those that are there from a bin's start: the mean over bins, and the most.
+    pub(crate) fn spread_bps(&self, warm_up_s: f64) -> Option<(f64, f64)> {
         let (first, count) = self.bins_after_warm_up(warm_up_s)?;
         let spread = |bin: usize| {
             let there = self.flows.iter().filter(|flow| !flow.is_back && flow.started_s <= bin as f64 * self.bin_s);
@@ -101,7 +101,9 @@ impl Measured {
                 bins.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &bps| (low.min(bps), high.max(bps)));
             (high >= low).then_some(high - low)
         };
-        mean_and_sd(&(first..count).filter_map(spread).collect::<Vec<_>>()).map(|(mean, _)| mean)
+        let spreads: Vec<f64> = (first..count).filter_map(spread).collect();
+        let most = spreads.iter().copied().fold(0.0, f64::max);
+        mean_and_sd(&spreads).map(|(mean, _)| (mean, most))
     }
 
     /// How much the second of two flows' share of both varies from bin to bin; `None` unless there are two.
@@ -164,6 +166,8 @@ mod tests {
         assert_eq!(measured.aggregate_error(1.0), Some((0.0, 0.0)));
         let low = of(vec![flow(0.0, &[5.0, 10.0])], &[10.0; 2]);
         assert_eq!(low.aggregate_error(0.0), Some((0.25, 0.25)));
+        let apart = of(vec![flow(0.0, &[9.0, 5.0, 8.0]), flow(0.0, &[1.0, 5.0, 6.0])], &[]);
+        assert_eq!((apart.spread_bps(0.0), apart.spread_bps(1.0)), (Some((10e6 / 3.0, 8e6)), Some((1e6, 2e6))));
         // Nobody can follow a share before it is there.
         let late = of(vec![flow(1.5, &[0.0, 3.0, 10.0])], &[10.0; 3]);
         assert_eq!(late.adaptation_errors(0.0), Some((0.0, 0.0)));

@@ -3,7 +3,7 @@
 use crate::metrics::{FlowMeasured, Measured, mean_and_sd};
 
 /// What can be seen so: metrics that are made of bins.
-pub(crate) const SEEN: [&str; 16] = [
+pub(crate) const SEEN: [&str; 17] = [
     "goodput_mbps",
     "goodput_cov",
     "goodput_ratio",
@@ -12,6 +12,7 @@ pub(crate) const SEEN: [&str; 16] = [
     "share_percent",
     "normalised_percent",
     "spread_mbps",
+    "spread_max_mbps",
     "jain",
     "jain_bins_mean",
     "jain_bins_sd",

@@ -138,7 +138,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 62] = [
+pub const METRICS: [(&str, &str); 63] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -197,6 +197,7 @@ pub const METRICS: [(&str, &str); 62] = [
         "share of bins in which all flows' goodput is less than 10 % off what they could have together, %",
     ),
     ("spread_mbps", "mean over bins of the largest flow's goodput less the smallest's, Mbit/s"),
+    ("spread_max_mbps", "the most over bins of the largest flow's goodput less the smallest's, Mbit/s"),
     ("goodput_ratio", "goodput of flow 2 over that of flow 1"),
     ("ratio_sd", "standard deviation over bins of flow 2's share of what both get"),
     ("convergence_10_s", "from the start of flow 2 until it has 45 % of what both get, s"),
@@ -355,7 +356,8 @@ impl Measured {
             "aggregate_error_percent" => self.aggregate_error(warm_up_s).map(|(mean, _)| 100.0 * mean),
             "aggregate_error_sd_percent" => self.aggregate_error(warm_up_s).map(|(_, sd)| 100.0 * sd),
             "aggregate_close_percent" => self.aggregate_close(warm_up_s).map(|share| 100.0 * share),
-            "spread_mbps" => self.spread_bps(warm_up_s).map(|bps| bps / 1e6),
+            "spread_mbps" => self.spread_bps(warm_up_s).map(|(mean_bps, _)| mean_bps / 1e6),
+            "spread_max_mbps" => self.spread_bps(warm_up_s).map(|(_, most_bps)| most_bps / 1e6),
             "ratio_sd" => self.ratio_sd(warm_up_s),
             "goodput_ratio" => {
                 let [first, second, ..] = &self.flows[..] else { return None };
