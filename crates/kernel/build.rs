@@ -6,13 +6,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Where the code is which runs in a guest, and what DFCP consists of.
-const GUEST: [&str; 12] = [
+const GUEST: [&str; 13] = [
     "../time/src",
     "../fountain/src",
     "../wire/src",
     "../secure/src",
     "../proto/src",
     "../dfcp/src",
+    "../flows/src",
     "../lab/src/scenario",
     "../lab/src/course.rs",
     "../lab/src/plan/carrier.rs",

@@ -6,11 +6,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use dfcp_flows::Clock;
 use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_sim::Node;
 use tokio::task::spawn_blocking;
 
-use super::clock::Clock;
 use super::experiment::make_change;
 use super::init::{JOB_DIR, mount_writable};
 use super::network::Network;

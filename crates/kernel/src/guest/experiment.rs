@@ -3,14 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use dfcp_flows::{Clock, Surroundings, TcpCounters, Told, tcp_counters};
 use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
 use dfcp_lab::metrics::Measured;
 use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
 use dfcp_netem::Loss;
 
-use super::clock::Clock;
-use super::counters::{TcpCounters, tcp_counters};
-use super::flow::{self, Told};
+use super::clock::instant;
 use super::network::{LinkChange, Network};
 use super::tuning;
 
@@ -69,7 +68,8 @@ impl<'run> Run<'run> {
         for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
             // Different flows draw differently, as in the simulator.
             let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            flows.push(flow::start(&network, *hosts, spec, seed, clock)?);
+            let surroundings = Surroundings { hosts: &network, clock, now: instant, has_devices: true };
+            flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
         }
         if clock.now_ns() > SET_UP_NS_MAX {
             let ms = clock.now_ns() as f64 / 1e6;

@@ -1,10 +1,9 @@
 //! What runs inside: this program, as the first process of a kernel in virtual time.
 
 mod clock;
-mod counters;
 mod execute;
 mod experiment;
-mod flow;
+mod hosts;
 pub mod init;
 pub mod network;
 mod trace;

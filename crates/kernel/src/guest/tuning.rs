@@ -2,14 +2,11 @@
 
 use std::fs;
 
+use dfcp_flows::{tcp_buffers, transport};
 use dfcp_lab::scenario::{Layout, Scenario};
 use dfcp_sim::{Node, Transport, tcp};
 
-use super::flow;
 use super::network::{Network, RouteMetrics};
-
-/// Socket buffers may grow to what those of the simulator may grow to.
-const BUFFER_BYTES_MAX: u64 = tcp::RECEIVE_BUFFER_BYTES_MAX;
 
 /// The most that a socket of DFCP or QUIC asks for as its send buffer, bytes: the least that Linux accepts. It doubles that,
 /// and counts 2 304 for a packet.
@@ -34,7 +31,7 @@ pub(super) fn limit_send_buffers() -> Result<(), String> {
 pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario) -> Result<(), String> {
     let mut hystart = None;
     for (spec, &(sender, receiver)) in scenario.flows.iter().zip(&layout.hosts) {
-        let Transport::Tcp(config) = flow::transport(spec)? else { continue };
+        let Transport::Tcp(config) = transport(spec)? else { continue };
         for host in [sender, receiver] {
             network.enter(host, tcp_buffers).map_err(|error| error.to_string())??;
         }
@@ -47,14 +44,6 @@ pub(super) fn apply(network: &mut Network, layout: &Layout, scenario: &Scenario)
         Some(is_on) => write(HYSTART, if is_on { "1" } else { "0" }),
         None => Ok(()),
     }
-}
-
-/// Those of TCP start as the kernel has them and may grow.
-fn tcp_buffers() -> Result<(), String> {
-    for (name, first) in [("tcp_rmem", "4096 131072"), ("tcp_wmem", "4096 16384")] {
-        write(&format!("/proc/sys/net/ipv4/{name}"), &format!("{first} {BUFFER_BYTES_MAX}"))?;
-    }
-    Ok(())
 }
 
 /// What is not the kernel's default goes with the routes.

@@ -11,15 +11,15 @@ use dfcp_lab::plan::Kind;
 use dfcp_sim::DfcpConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::{Ends, read, write};
-use crate::guest::clock;
+use crate::flow::{Ends, Hosts, read, write};
 
-pub(super) fn start(ends: &Ends<'_>, config: DfcpConfig) -> Result<(), String> {
+pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: DfcpConfig) -> Result<(), String> {
     // As in the simulator: the documents carry classic in IP itself.
     let carrier = if ends.spec.transport.kind == Kind::Classic { Carrier::RAW_IP } else { Carrier::Udp };
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let DfcpConfig { sender, receiver, .. } = config;
-    let bind = |addr, accept| move || Endpoint::bind_with_clock(carrier, addr, accept, clock::instant);
+    let now = ends.surroundings.now;
+    let bind = |addr, accept| move || Endpoint::bind_with_clock(carrier, addr, accept, now);
     let listener = ends.at(ends.receiver, "DFCP", bind(to, Some(receiver.into())))?;
     let endpoint = ends.at(ends.sender, "DFCP", bind(from, None))?;
     let (told, bytes) = (Rc::clone(&ends.told), ends.spec.bytes);

@@ -9,12 +9,12 @@ use dfcp_lab::trace::FlowColumns;
 use dfcp_sim::{QUIC_NAME, QuicConfig, quic_configs};
 use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 
-use super::{Ends, read, write};
+use crate::flow::{Ends, Hosts, read, write};
 
 /// What an application, which always has more, may write before it is acknowledged: what 200 Mbit/s need over 2 s.
 const SEND_WINDOW_BYTES: u64 = 64 << 20;
 
-pub(super) fn start(ends: &Ends<'_>, config: QuicConfig) -> Result<(), String> {
+pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: QuicConfig) -> Result<(), String> {
     let (client, server) = quic_configs(config, ends.seed, SEND_WINDOW_BYTES).map_err(|error| error.to_string())?;
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let endpoint = |at: SocketAddr, server| {

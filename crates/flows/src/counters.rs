@@ -4,18 +4,18 @@ use std::fs;
 
 /// Of all connections of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TcpCounters {
+pub struct TcpCounters {
     /// Segments sent again (`RetransSegs` of RFC 4022).
-    pub(super) retransmissions: u64,
+    pub retransmissions: u64,
     /// Retransmission timeouts.
-    pub(super) timeouts: u64,
+    pub timeouts: u64,
 }
 
 /// Those of the namespace in which this thread is.
 ///
 /// # Errors
 /// The kernel does not tell.
-pub(super) fn tcp_counters() -> Result<TcpCounters, String> {
+pub fn tcp_counters() -> Result<TcpCounters, String> {
     let count = |file: &str, group: &str, name: &str| {
         let path = format!("/proc/thread-self/net/{file}");
         let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;

@@ -11,20 +11,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::{Ends, Told};
+use crate::flow::{Ends, Hosts, Told};
 
 /// All protocols, packets which leave included (`linux/if_ether.h`).
 const ETH_P_ALL: u16 = 3;
 
 /// Notes the times of the flow's first packets of data at its two hosts.
-pub(super) fn watch(ends: &Ends<'_>) -> Result<(), String> {
+pub(crate) fn watch(ends: &Ends<'_, impl Hosts>) -> Result<(), String> {
     watch_at(ends, ends.sender, |told| &told.first_sent_ns)?;
     watch_at(ends, ends.receiver, |told| &told.first_received_ns)
 }
 
-fn watch_at(ends: &Ends<'_>, host: Node, time: fn(&Told) -> &Cell<Option<u64>>) -> Result<(), String> {
+fn watch_at(ends: &Ends<'_, impl Hosts>, host: Node, time: fn(&Told) -> &Cell<Option<u64>>) -> Result<(), String> {
     let socket = ends.at(host, "a watch of packets", socket)?;
-    let (told, sender) = (Rc::clone(&ends.told), ends.network.address(ends.sender).octets());
+    let (told, sender) = (Rc::clone(&ends.told), ends.surroundings.hosts.address(ends.sender).octets());
     ends.run(async move {
         // An IPv4 header; lengths are those of whole packets.
         let mut header = [0; 20];

@@ -1,28 +1,25 @@
-//! Flows: what sends and what receives over real sockets.
-
-mod dfcp;
-mod first_data;
-#[cfg(feature = "quic")]
-mod quic;
-mod tcp;
+//! A flow: what is the same whatever carries it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
+use std::time::Instant;
 
 use dfcp_lab::course::{FlowBytes, FlowReading};
-use dfcp_lab::plan::Carrier;
+use dfcp_lab::plan::{Carrier, Kind, Pace};
 use dfcp_lab::scenario::FlowSpec;
 use dfcp_lab::trace::FlowColumns;
 use dfcp_sim::{Node, Transport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::spawn_local;
 
-use super::clock::Clock;
-use super::network::Network;
+use crate::clock::Clock;
+#[cfg(feature = "quic")]
+use crate::quic;
+use crate::{dfcp, first_data, tcp};
 
 /// Where receivers listen: each has a host of its own.
 const PORT: u16 = 4_433;
@@ -32,16 +29,16 @@ const CHUNK_BYTES: usize = 1 << 16;
 
 /// What the ends of a flow tell while a run lasts.
 #[derive(Debug)]
-pub(super) struct Told {
-    clock: Clock,
+pub struct Told {
+    pub(crate) clock: Clock,
     delivered_bytes: Cell<u64>,
-    started_ns: Cell<u64>,
-    first_sent_ns: Cell<Option<u64>>,
-    first_received_ns: Cell<Option<u64>>,
+    pub(crate) started_ns: Cell<u64>,
+    pub(crate) first_sent_ns: Cell<Option<u64>>,
+    pub(crate) first_received_ns: Cell<Option<u64>>,
     completed_ns: Cell<Option<u64>>,
-    confirmed_ns: Cell<Option<u64>>,
+    pub(crate) confirmed_ns: Cell<Option<u64>>,
     failure: RefCell<Option<String>>,
-    waste: Cell<Option<f64>>,
+    pub(crate) waste: Cell<Option<f64>>,
     views: Views,
 }
 
@@ -74,28 +71,32 @@ impl Told {
     }
 
     /// How the flow stands now, as far as its ends know.
-    pub(super) fn look(&self) -> FlowColumns {
+    #[must_use]
+    pub fn look(&self) -> FlowColumns {
         let row = FlowColumns { delivered_bytes: self.delivered_bytes.get(), ..FlowColumns::default() };
         self.views.0.borrow().iter().fold(row, |row, view| view(row))
     }
 
     /// From now on, an end adds to it what it knows.
-    fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
+    pub(crate) fn add_view(&self, view: impl Fn(FlowColumns) -> FlowColumns + 'static) {
         self.views.0.borrow_mut().push(Box::new(view));
     }
 
     /// Application bytes which arrived in order.
-    pub(super) fn delivered_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn delivered_bytes(&self) -> u64 {
         self.delivered_bytes.get()
     }
 
     /// Whether nothing more comes.
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.confirmed_ns.get().is_some() || self.failure.borrow().is_some()
     }
 
     /// What is known of the flow; the host of its receiver got `received_bytes` of IP packets.
-    pub(super) fn reading(&self, received_bytes: u64) -> FlowReading {
+    #[must_use]
+    pub fn reading(&self, received_bytes: u64) -> FlowReading {
         FlowReading {
             bytes: FlowBytes { delivered: self.delivered_bytes.get(), received: received_bytes, messages: None },
             started_ns: self.started_ns.get(),
@@ -115,7 +116,7 @@ impl Told {
         self.failure.borrow_mut().get_or_insert_with(|| error.to_string());
     }
 
-    fn note(&self, time: &Cell<Option<u64>>) {
+    pub(crate) fn note(&self, time: &Cell<Option<u64>>) {
         if time.get().is_none() {
             time.set(Some(self.clock.now_ns()));
         }
@@ -129,34 +130,65 @@ impl Told {
     }
 }
 
-/// A flow's ends in the network.
-struct Ends<'run> {
-    network: &'run Network,
-    sender: Node,
-    receiver: Node,
-    spec: &'run FlowSpec,
-    told: Rc<Told>,
-    #[cfg(feature = "quic")]
-    seed: u64,
+/// The hosts of flows.
+pub trait Hosts {
+    /// Runs `f` with the thread at a host: sockets which `f` opens stay there.
+    ///
+    /// # Errors
+    /// One sentence: the thread could not get there.
+    fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String>;
+
+    /// The address of a host.
+    fn address(&self, host: Node) -> Ipv4Addr;
 }
 
-impl Ends<'_> {
-    /// What `make` makes in the namespace of `host`: sockets, which stay there.
-    fn at<T>(&self, host: Node, what: &str, make: impl FnOnce() -> io::Result<T>) -> Result<T, String> {
-        let made = self.network.enter(host, make).map_err(|error| error.to_string())?;
+/// Where flows run.
+#[derive(Debug)]
+pub struct Surroundings<'run, H> {
+    /// Their hosts.
+    pub hosts: &'run H,
+    /// Its time 0 is the start of the run.
+    pub clock: Clock,
+    /// What DFCP's endpoints read the time by.
+    pub now: fn() -> Instant,
+    /// Whether a sender's network device takes no more than its access link carries, and lets sockets wait. Where it does not, TCP is
+    /// told that rate (`SO_MAX_PACING_RATE`), and DFCP which sends at the rate of its line, too: no host can send faster than its device.
+    pub has_devices: bool,
+}
+
+/// A flow's ends in the network.
+pub(crate) struct Ends<'run, H> {
+    pub(crate) surroundings: Surroundings<'run, H>,
+    pub(crate) sender: Node,
+    pub(crate) receiver: Node,
+    pub(crate) spec: &'run FlowSpec,
+    pub(crate) told: Rc<Told>,
+    #[cfg(feature = "quic")]
+    pub(crate) seed: u64,
+}
+
+impl<H: Hosts> Ends<'_, H> {
+    /// What `make` makes at `host`: sockets, which stay there.
+    pub(crate) fn at<T>(&self, host: Node, what: &str, make: impl FnOnce() -> io::Result<T>) -> Result<T, String> {
+        let made = self.surroundings.hosts.enter(host, make)?;
         made.map_err(|error| format!("cannot set up {what}: {error}"))
     }
 
-    fn receiver_address(&self) -> SocketAddr {
-        SocketAddrV4::new(self.network.address(self.receiver), PORT).into()
+    /// The rate that the sender has to be told because its device does not hold it back, bit/s of IP packets.
+    pub(crate) fn device_bps(&self) -> Option<u64> {
+        device_bps(self.spec, self.surroundings.has_devices)
     }
 
-    fn sender_address(&self) -> SocketAddr {
-        SocketAddrV4::new(self.network.address(self.sender), 0).into()
+    pub(crate) fn receiver_address(&self) -> SocketAddr {
+        SocketAddrV4::new(self.surroundings.hosts.address(self.receiver), PORT).into()
+    }
+
+    pub(crate) fn sender_address(&self) -> SocketAddr {
+        SocketAddrV4::new(self.surroundings.hosts.address(self.sender), 0).into()
     }
 
     /// Runs one of the ends; what it fails by is the flow's failure.
-    fn run<E: Display>(&self, end: impl Future<Output = Result<(), E>> + 'static) {
+    pub(crate) fn run<E: Display>(&self, end: impl Future<Output = Result<(), E>> + 'static) {
         let told = Rc::clone(&self.told);
         spawn_local(async move {
             if let Err(error) = end.await {
@@ -166,22 +198,21 @@ impl Ends<'_> {
     }
 }
 
-/// Sets up a flow, which starts at its time. `hosts` are its sender and receiver.
+/// Sets up a flow, which starts at its time. `endpoints` are its sender and receiver.
 ///
 /// # Errors
 /// One sentence about what cannot be set up.
-pub(super) fn start(
-    network: &Network,
-    hosts: (Node, Node),
+pub fn start<H: Hosts>(
+    surroundings: Surroundings<'_, H>,
+    endpoints: (Node, Node),
     spec: &FlowSpec,
     #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "QUIC's alone"))] seed: u64,
-    clock: Clock,
 ) -> Result<Rc<Told>, String> {
-    let told = Rc::new(Told::new(clock, spec.start_ns));
+    let told = Rc::new(Told::new(surroundings.clock, spec.start_ns));
     let ends = Ends {
-        network,
-        sender: hosts.0,
-        receiver: hosts.1,
+        surroundings,
+        sender: endpoints.0,
+        receiver: endpoints.1,
         spec,
         told: Rc::clone(&told),
         #[cfg(feature = "quic")]
@@ -190,7 +221,7 @@ pub(super) fn start(
     if spec.bytes.is_some() {
         first_data::watch(&ends)?;
     }
-    match transport(spec)? {
+    match transport_at(spec, ends.device_bps())? {
         Transport::Tcp(config) => tcp::start(&ends, &config)?,
         Transport::Dfcp(config) => dfcp::start(&ends, *config)?,
         #[cfg(feature = "quic")]
@@ -208,13 +239,37 @@ pub(super) fn start(
 }
 
 /// What carries a flow: as in the simulator, but with symbols which are really coded.
-pub(super) fn transport(spec: &FlowSpec) -> Result<Transport, String> {
-    let is_coded = spec.transport.kind.is_dfcp().then_some(true);
-    Carrier { codec: is_coded, ..spec.transport.clone() }.transport(spec.share_bps, spec.loss)
+///
+/// # Errors
+/// One sentence about an option which the transport does not have.
+pub fn transport(spec: &FlowSpec) -> Result<Transport, String> {
+    transport_at(spec, None)
+}
+
+fn device_bps(spec: &FlowSpec, has_devices: bool) -> Option<u64> {
+    (!has_devices && spec.access_bps > 0).then_some(spec.access_bps)
+}
+
+/// The same, where a sender that sends at the rate of its line has to be told that rate.
+fn transport_at(spec: &FlowSpec, device_bps: Option<u64>) -> Result<Transport, String> {
+    let is_dfcp = spec.transport.kind.is_dfcp();
+    let mut carrier = Carrier { codec: is_dfcp.then_some(true), ..spec.transport.clone() };
+    let own = carrier.rate.or_else(|| (carrier.kind == Kind::Classic).then_some(Pace::Line));
+    // Parameters of the thesis have a rate of their own.
+    let told_bps = device_bps.filter(|_| is_dfcp && own == Some(Pace::Line) && carrier.parameters.is_empty());
+    if let Some(bps) = told_bps {
+        carrier.rate = Some(Pace::Mbps(bps as f64 / 1e6));
+    }
+    let mut transport = carrier.transport(spec.share_bps, spec.loss)?;
+    if let (Transport::Dfcp(config), Some(_)) = (&mut transport, told_bps) {
+        // The breaker does not act on a line, however much is lost.
+        config.sender.breaker = false;
+    }
+    Ok(transport)
 }
 
 /// Writes as many bytes as the flow has, or without end.
-async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<u64>) -> io::Result<()> {
+pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<u64>) -> io::Result<()> {
     let chunk = vec![0; CHUNK_BYTES];
     let mut left = bytes.unwrap_or(u64::MAX);
     while left > 0 {
@@ -227,7 +282,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), bytes: Option<u64>) -> io
 }
 
 /// Reads until the end. `each` is called behind everything that arrived.
-async fn read<R: AsyncRead + Unpin>(
+pub(crate) async fn read<R: AsyncRead + Unpin>(
     reader: &mut R,
     told: &Told,
     bytes: Option<u64>,

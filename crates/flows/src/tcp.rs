@@ -5,14 +5,26 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
 
 use dfcp_sim::tcp::{Config, Congestion};
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt::SetStruct};
 use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::{Ends, read, write};
+use crate::flow::{Ends, Hosts, read, write};
+
+/// Of a full packet, 1448 of 1500 bytes.
+const PAYLOAD_SHARE: f64 = 1448.0 / 1500.0;
+
+/// The most bytes per second that a socket sends, with a timer of its own: no queue discipline is needed for it.
+#[derive(Clone, Copy, Debug)]
+struct MaxPacingRate;
+
+nix::setsockopt_impl!(MaxPacingRate, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u32, SetStruct<'_, u32>);
 
 /// What the kernel calls an algorithm; `None` for those which it does not have.
-pub(in crate::guest) fn congestion(config: &Config) -> Option<&'static str> {
+#[must_use]
+pub fn congestion(config: &Config) -> Option<&'static str> {
     match config.congestion {
         Congestion::Cubic => Some("cubic"),
         // With selective acknowledgements, RACK and PRR, as its every other algorithm.
@@ -22,11 +34,12 @@ pub(in crate::guest) fn congestion(config: &Config) -> Option<&'static str> {
     }
 }
 
-pub(super) fn start(ends: &Ends<'_>, config: &Config) -> Result<(), String> {
+pub(crate) fn start(ends: &Ends<'_, impl Hosts>, config: &Config) -> Result<(), String> {
     let name = congestion(config).ok_or("the kernel has no such TCP")?;
     let (from, to) = (ends.sender_address(), ends.receiver_address());
     let listener = ends.at(ends.receiver, "TCP", || listen(to))?;
-    let socket = ends.at(ends.sender, "TCP", || socket(name, from))?;
+    let device_bps = ends.device_bps();
+    let socket = ends.at(ends.sender, "TCP", || socket(name, from, device_bps))?;
     let (told, bytes) = (Rc::clone(&ends.told), ends.spec.bytes);
     ends.run(async move {
         let (mut stream, _) = listener.accept().await?;
@@ -56,9 +69,14 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-fn socket(congestion: &str, from: SocketAddr) -> io::Result<TcpSocket> {
+fn socket(congestion: &str, from: SocketAddr, device_bps: Option<u64>) -> io::Result<TcpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_tcp_congestion(congestion.as_bytes())?;
+    if let Some(bps) = device_bps {
+        // The kernel counts the payload, and takes the largest number for no limit.
+        let bytes_per_s = (bps as f64 / 8.0 * PAYLOAD_SHARE).min(f64::from(u32::MAX - 1)) as u32;
+        setsockopt(&socket, MaxPacingRate, &bytes_per_s)?;
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&from.into())?;
     Ok(TcpSocket::from_std_stream(socket.into()))
