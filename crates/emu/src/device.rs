@@ -33,6 +33,26 @@ pub const NEAR: Place =
 pub const FAR: Place =
     Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
 
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// That of the senders, or of the command.
+    Near,
+    /// That of the receivers, or of the server.
+    Far,
+}
+
+/// The address of the host of pair `pair`, counted from 0, at one end: 198.18.0.1 and 198.19.0.1 for the first pair. The whole block is
+/// one network, so no routes are needed.
+#[must_use]
+pub fn pair_address(side: Side, pair: u16) -> Ipv4Addr {
+    let [high, low] = pair.saturating_add(1).to_be_bytes();
+    Ipv4Addr::new(198, if side == Side::Near { 18 } else { 19 }, high, low)
+}
+
+/// Of the network of all pairs.
+const PAIRS_PREFIX: u8 = 15;
+
 /// Of the network of both.
 const IPV4_PREFIX: u8 = 30;
 const IPV6_PREFIX: u8 = 64;
@@ -40,13 +60,35 @@ const IPV6_PREFIX: u8 = 64;
 /// One end.
 pub(crate) struct Device {
     io: SyncDevice,
-    pub(crate) place: Place,
+    pub(crate) name: &'static str,
 }
 
 impl Device {
     /// A device of the thread's network namespace, which is new: it gets its addresses and is up, and so is the loopback device.
     pub(crate) fn open(place: Place) -> Result<Self, Error> {
-        let builder = DeviceBuilder::new().name(place.device).with(|builder| {
+        Self::open_with(place.device, |netlink, index| {
+            netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
+            // Where it is switched off, IPv4 is what there is.
+            if let Err(error) = netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX) {
+                tracing::debug!(%error, "no IPv6");
+            }
+            Ok(())
+        })
+    }
+
+    /// The same with the addresses of so many pairs of hosts at this end.
+    pub(crate) fn open_for_pairs(side: Side, pairs: u16) -> Result<Self, Error> {
+        let name = if side == Side::Near { NEAR.device } else { FAR.device };
+        Self::open_with(name, |netlink, index| {
+            (0..pairs).try_for_each(|pair| netlink.add_ipv4(index, pair_address(side, pair), PAIRS_PREFIX))
+        })
+    }
+
+    fn open_with(
+        name: &'static str,
+        add_addresses: impl FnOnce(&mut Netlink, u32) -> io::Result<()>,
+    ) -> Result<Self, Error> {
+        let builder = DeviceBuilder::new().name(name).with(|builder| {
             builder.offload(true);
         });
         let io = builder.build_sync().map_err(|source| match source.kind() {
@@ -55,25 +97,21 @@ impl Device {
             io::ErrorKind::PermissionDenied => Error::TunForbidden,
             _ => match source.raw_os_error().map(Errno::from_raw_os_error) {
                 Some(Errno::NODEV | Errno::NXIO) => Error::NoTun,
-                _ => Error::Device { device: place.device, reason: source },
+                _ => Error::Device { device: name, reason: source },
             },
         })?;
-        let failed = |reason| Error::Device { device: place.device, reason };
+        let failed = |reason| Error::Device { device: name, reason };
         io.set_nonblocking(true).map_err(failed)?;
         let index = io.if_index().map_err(failed)?;
         let set_up = || {
             let mut netlink = Netlink::open()?;
             netlink.set_up(LOOPBACK)?;
-            netlink.add_ipv4(index, place.ipv4, IPV4_PREFIX)?;
-            // Where it is switched off, IPv4 is what there is.
-            if let Err(error) = netlink.add_ipv6(index, place.ipv6, IPV6_PREFIX) {
-                tracing::debug!(%error, "no IPv6");
-            }
+            add_addresses(&mut netlink, index)?;
             netlink.set_queue(index, DEVICE_QUEUE_PACKETS)?;
             netlink.set_up(index)
         };
         set_up().map_err(failed)?;
-        Ok(Self { io, place })
+        Ok(Self { io, name })
     }
 
     /// Reads a frame; `None` if none waits.
@@ -97,7 +135,7 @@ impl Device {
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Device").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

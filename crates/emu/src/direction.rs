@@ -3,24 +3,26 @@
 use std::io;
 use std::time::Duration;
 
-use dfcp_netem::{Count, Link, LinkStats};
+use dfcp_netem::{Count, LinkStats};
 use dfcp_time::Time;
 
+use crate::error::Error;
 use crate::lateness::{Lateness, LatenessCounter};
+use crate::links::{LinkChange, LinkReading, Links};
 use crate::packet::{Flows, Frame, Run, Segment};
 
 /// What became of the packets of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionReport {
-    /// Counted by the link.
-    pub link: LinkStats,
+    /// Counted by each link.
+    pub links: Vec<LinkStats>,
     /// Still waiting or travelling when it ended.
     pub held: Count,
     /// Left the link, but the kernel did not take them.
     pub refused: Count,
     /// Dropped by the sending host's device, because the emulator did not read them in time.
     pub unread_packets: u64,
-    /// Not possible as IP packets or superpackets. They did not reach the link.
+    /// Not possible as IP packets or superpackets, or not from an address of this end. They did not reach the link.
     pub malformed_packets: u64,
     /// Multicasts for neighbours, such as router solicitations: no router would forward them. They did not reach the link.
     pub local_packets: u64,
@@ -30,11 +32,11 @@ pub struct DirectionReport {
     pub lateness: Lateness,
 }
 
-/// A link with what is needed to feed it from a device and to empty it into another one.
+/// Links with what is needed to feed them from a device and to empty them into another one.
 #[derive(Debug)]
 pub(crate) struct Direction {
-    link: Link<Segment>,
-    /// See [`Link::next_time_together`].
+    links: Links,
+    /// See [`next_time_together`](dfcp_netem::Link::next_time_together).
     patience: Duration,
     flows: Flows,
     lateness: LatenessCounter,
@@ -48,9 +50,9 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    pub(crate) fn new(link: Link<Segment>, patience: Duration) -> Self {
+    pub(crate) fn new(links: Links, patience: Duration) -> Self {
         Self {
-            link,
+            links,
             patience,
             flows: Flows::default(),
             lateness: LatenessCounter::new(),
@@ -63,7 +65,7 @@ impl Direction {
         }
     }
 
-    /// Offers what a device has handed out to the link: the packets of a superpacket arrive at the same time.
+    /// Offers what a device has handed out to the first link on its way: the packets of a superpacket arrive at the same time.
     pub(crate) fn accept(&mut self, now: Time, bytes: &[u8]) {
         let mut frame = match Frame::parse(bytes) {
             Ok(frame) if frame.is_link_local_multicast() => {
@@ -77,23 +79,27 @@ impl Direction {
                 return;
             }
         };
+        let Some(route) = self.links.route_of(&frame) else {
+            self.malformed_packets += frame.segments() as u64;
+            return;
+        };
         frame.flow = self.flows.number(frame.flow_key());
         for segment in Segment::all(frame) {
-            self.link.push(now, segment);
+            self.links.push(now, route, segment);
         }
     }
 
     /// When to release next.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        self.link.next_time_together(self.patience)
+        self.links.next_time(self.patience)
     }
 
-    /// Sends what has reached the far end of the link by now, never before its time. Neighbouring segments of a superpacket
+    /// Sends what has reached the far end of its way by now, never before its time. Neighbouring segments of a superpacket
     /// leave in one piece.
     pub(crate) fn release(&mut self, clock: impl Fn() -> Time, mut send: impl FnMut(&[u8], &[u8]) -> io::Result<()>) {
         let now = clock();
         let mut run: Option<Run> = None;
-        while let Some((arrival, segment)) = self.link.pop_with_arrival(now) {
+        while let Some((arrival, segment)) = self.links.pop(now) {
             let unfit = match &mut run {
                 Some(run) => run.extend(segment).err(),
                 None => Some(segment),
@@ -122,10 +128,25 @@ impl Direction {
         }
     }
 
+    /// Makes a change of a link happen.
+    pub(crate) fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), Error> {
+        self.links.change(now, change)
+    }
+
+    /// How a link stands.
+    pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
+        self.links.reading(now, link)
+    }
+
+    /// What has left the last link, for each route.
+    pub(crate) fn delivered(&self) -> &[Count] {
+        self.links.delivered()
+    }
+
     pub(crate) fn report(&self) -> DirectionReport {
         DirectionReport {
-            link: self.link.stats(),
-            held: self.link.held(),
+            links: self.links.stats(),
+            held: self.links.held(),
             refused: self.refused,
             unread_packets: 0,
             malformed_packets: self.malformed_packets,

@@ -5,6 +5,8 @@ use std::io;
 
 use dfcp_netem::ConfigError;
 
+use crate::limits::PAIRS_MAX;
+
 /// One sentence, with the next step where there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,12 @@ pub enum Error {
     /// The links cannot exist.
     #[error(transparent)]
     Link(#[from] ConfigError),
+    /// Links and routes which do not fit together.
+    #[error("the routes of an emulated network do not fit its links; report this")]
+    Route,
+    /// No pairs of hosts, or too many.
+    #[error("an emulated network has 1 to {PAIRS_MAX} pairs of hosts, not {0}")]
+    Pairs(usize),
     /// Neither administrator nor allowed to be one in a namespace.
     #[error(
         "this user may not make namespaces ({0}): run it as root, or allow user namespaces (sysctl user.max_user_namespaces; \

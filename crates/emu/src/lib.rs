@@ -23,9 +23,11 @@ mod error;
 mod init;
 mod lateness;
 mod limits;
+mod links;
 mod namespace;
 mod netlink;
 mod packet;
+mod pairs;
 mod pump;
 
 use std::ffi::OsString;
@@ -39,17 +41,21 @@ use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal as signals};
 
-pub use device::{FAR, NEAR, Place};
+pub use device::{FAR, NEAR, Place, Side, pair_address};
 pub use direction::DirectionReport;
 pub use error::Error;
 pub use init::run as run_init;
 pub use lateness::Lateness;
+pub use limits::PAIRS_MAX;
+pub use links::{LinkChange, LinkReading, Way};
+pub use pairs::{PairConfig, PairNetwork};
+pub use pump::Readings;
 
 use children::{Init, end, signal, within};
 use device::{Device, HostTables};
 use limits::{SERVER_START_MAX, SERVER_START_STEP};
 use namespace::{Network, allow_ping, gain_rights};
-use pump::Pumps;
+use pump::{Pumps, Watched};
 
 /// How packets go one way.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +99,7 @@ pub struct Outcome {
 }
 
 /// One end of the path.
+#[derive(Debug)]
 struct Host {
     network: Network,
     device: Arc<Device>,
@@ -102,14 +109,22 @@ struct Host {
 impl Host {
     /// A new one; the thread is in its network namespace.
     fn new(place: Place) -> Result<Self, Error> {
+        Self::with(|| {
+            let device = Device::open(place)?;
+            allow_ping();
+            Ok(device)
+        })
+    }
+
+    /// The same with another device.
+    fn with(open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
         let network = Network::enter_new()?;
-        let device = Arc::new(Device::open(place)?);
-        allow_ping();
+        let device = Arc::new(open()?);
         Ok(Self { network, device, tables: HostTables::open().map_err(Error::system("read a network's tables"))? })
     }
 
     fn unread_packets(&mut self) -> Result<u64, Error> {
-        let device = self.device.place.device;
+        let device = self.device.name;
         self.tables.dropped_packets(device).map_err(|source| Error::DeviceLost { device, source })
     }
 }
@@ -127,7 +142,10 @@ impl Emulation {
         gain_rights()?;
         let mut near = Host::new(NEAR)?;
         let mut far = Host::new(FAR)?;
-        let pumps = Pumps::start(&self, Arc::clone(&near.device), Arc::clone(&far.device))?;
+        let way =
+            |path: &PathConfig| Watched { way: Way::single(path.link.clone()), links: None, patience: path.patience };
+        let ways = [way(&self.forward), way(&self.backward)];
+        let pumps = Pumps::start(ways, self.seed, [&near.device, &far.device])?;
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::system("start an event loop"))?;

@@ -22,6 +22,12 @@ pub(crate) const READS_PER_TURN: usize = 64;
 /// that its packets wait in a TUN device, so a whole congestion window must fit: 64 kB each makes that 640 MB.
 pub(crate) const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
+/// Pairs of hosts at the ends of one network: so many addresses end in a number of 16 bits, from 1.
+pub const PAIRS_MAX: u16 = 1_000;
+
+/// How old a reading of links may be while packets cross them.
+pub(crate) const READING_AGE_MAX: Duration = Duration::from_micros(500);
+
 /// Lateness above this counts as this.
 pub(crate) const LATENESS_MAX: Duration = Duration::from_secs(60);
 

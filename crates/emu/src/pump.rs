@@ -3,11 +3,12 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use dfcp_netem::{ConfigError, Link, LinkConfig};
+use dfcp_netem::Count;
 use dfcp_time::{Time, duration_ns};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use thread_priority::{
@@ -19,9 +20,9 @@ use tokio::sync::Notify;
 use crate::device::Device;
 use crate::direction::{Direction, DirectionReport};
 use crate::error::Error;
-use crate::limits::{HELD_BYTES_MAX, PACKET_BYTES_MAX, READS_PER_TURN};
+use crate::limits::{PACKET_BYTES_MAX, READING_AGE_MAX, READS_PER_TURN};
+use crate::links::{LinkChange, LinkReading, Links, Way};
 use crate::packet::VNET_BYTES;
-use crate::{Emulation, PathConfig};
 
 /// How exactly sleeping threads are woken, ns: by default the kernel may be 50 us late to wake several at once.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
@@ -29,10 +30,74 @@ const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 /// The least `nice` value: the most that there is without real-time priority.
 const HIGHEST_PRIORITY: i32 = -20;
 
+/// A way that is to be watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) way: Way,
+    /// Links that are told of, and what arrives; `None` if nobody asks.
+    pub(crate) links: Option<Vec<usize>>,
+    /// See [`PathConfig::patience`](crate::PathConfig::patience).
+    pub(crate) patience: Duration,
+}
+
+/// What a direction tells while it works.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// The links that are watched, in the order in which they were asked for.
+    pub links: Vec<LinkReading>,
+    /// What arrived at the host of each pair.
+    pub delivered: Vec<Count>,
+}
+
+/// How a direction is spoken to while it works.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// Written to when something is asked for.
+    attention: OwnedFd,
+    must_stop: AtomicBool,
+    changes: Mutex<Vec<LinkChange>>,
+    readings: Mutex<Readings>,
+}
+
+impl Control {
+    fn new() -> Result<Self, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let attention = eventfd(0, flags).map_err(|error| Error::system("make an eventfd")(error.into()))?;
+        Ok(Self { attention, must_stop: AtomicBool::new(false), changes: Mutex::default(), readings: Mutex::default() })
+    }
+
+    pub(crate) fn readings(&self) -> Readings {
+        self.readings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn change(&self, change: LinkChange) -> Result<(), Error> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
+        self.wake()
+    }
+
+    fn stop(&self) -> Result<(), Error> {
+        self.must_stop.store(true, Ordering::Release);
+        self.wake()
+    }
+
+    fn wake(&self) -> Result<(), Error> {
+        let written = rustix::io::write(&self.attention, &1_u64.to_ne_bytes());
+        written.map(drop).map_err(|error| Error::system("speak to the emulation")(error.into()))
+    }
+
+    /// The changes that were asked for since the last call.
+    fn take_changes(&self) -> Vec<LinkChange> {
+        // Nothing to read means only that there was no call in between.
+        let _ = rustix::io::read(&self.attention, &mut [0; 8]);
+        std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Both directions at work.
 #[derive(Debug)]
 pub(crate) struct Pumps {
-    stop: Arc<OwnedFd>,
+    /// Of the direction from near to far, and of that back.
+    pub(crate) controls: [Arc<Control>; 2],
     /// Told when one of them ends, which they do unasked only when they fail.
     pub(crate) ended: Arc<Notify>,
     threads: [JoinHandle<Result<DirectionReport, Error>>; 2],
@@ -40,32 +105,36 @@ pub(crate) struct Pumps {
 
 impl Pumps {
     /// Starts emulating between two devices.
-    pub(crate) fn start(config: &Emulation, near: Arc<Device>, far: Arc<Device>) -> Result<Self, Error> {
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| Error::system("make an eventfd")(error.into()))?;
-        let stop = Arc::new(stop);
+    pub(crate) fn start(ways: [Watched; 2], seed: u64, [near, far]: [&Arc<Device>; 2]) -> Result<Self, Error> {
         let ended = Arc::new(Notify::new());
         let clock = Clock { start: Instant::now() };
-        let start = |name: &str, path: &PathConfig, seed, from: &Arc<Device>, to: &Arc<Device>| {
-            let link = checked(path.link.clone())?;
-            let pump = Pump { from: Arc::clone(from), to: Arc::clone(to), stop: Arc::clone(&stop), clock };
-            let (end, patience) = (NotifyAtEnd(Arc::clone(&ended)), path.patience);
+        let controls = [Arc::new(Control::new()?), Arc::new(Control::new()?)];
+        let start = |name: &str, watched: Watched, seed, control: &Arc<Control>, [from, to]: [&Arc<Device>; 2]| {
+            // Here, so that what makes no sense is told before anything starts.
+            Links::new(&watched.way, seed)?;
+            let pump = Pump {
+                from: Arc::clone(from),
+                to: Arc::clone(to),
+                control: Arc::clone(control),
+                watched: watched.links,
+                clock,
+            };
+            let end = NotifyAtEnd(Arc::clone(&ended));
             let work = move || {
                 let _end = end;
-                let device = pump.from.place.device;
-                let direction = Direction::new(Link::new(link, seed)?, patience);
-                pump.run(direction).map_err(|source| Error::DeviceLost { device, source })
+                pump.run(Direction::new(Links::new(&watched.way, seed)?, watched.patience))
             };
             std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("start a thread"))
         };
-        let forward = start("forward", &config.forward, config.seed, &near, &far)?;
-        let backward = start("backward", &config.backward, !config.seed, &far, &near)?;
-        Ok(Self { stop, ended, threads: [forward, backward] })
+        let [forward, backward] = ways;
+        let forward = start("forward", forward, seed, &controls[0], [near, far])?;
+        let backward = start("backward", backward, !seed, &controls[1], [far, near])?;
+        Ok(Self { controls, ended, threads: [forward, backward] })
     }
 
     /// Ends both, and tells what they have counted: from near to far, and back.
     pub(crate) fn finish(self) -> Result<[DirectionReport; 2], Error> {
-        rustix::io::write(&self.stop, &1_u64.to_ne_bytes())
-            .map_err(|error| Error::system("stop the emulation")(error.into()))?;
+        self.controls.iter().try_for_each(|control| control.stop())?;
         let [forward, backward] = self.threads.map(|thread| match thread.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -83,13 +152,6 @@ impl Drop for NotifyAtEnd {
     }
 }
 
-/// A configuration of which a link can be made, bounded.
-fn checked(link: LinkConfig) -> Result<LinkConfig, ConfigError> {
-    link.validate()?;
-    let held_bytes_max = link.held_bytes_max.min(HELD_BYTES_MAX);
-    Ok(link.with_held_bytes_max(held_bytes_max))
-}
-
 /// Nanoseconds since the emulation's start.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
@@ -105,7 +167,9 @@ impl Clock {
 struct Pump {
     from: Arc<Device>,
     to: Arc<Device>,
-    stop: Arc<OwnedFd>,
+    control: Arc<Control>,
+    /// Links that are told of, and what arrives; `None` if nobody asks.
+    watched: Option<Vec<usize>>,
     clock: Clock,
 }
 
@@ -113,29 +177,55 @@ struct Pump {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ready {
     can_read: bool,
-    must_stop: bool,
+    is_asked: bool,
 }
 
 impl Pump {
-    fn run(self, mut direction: Direction) -> io::Result<DirectionReport> {
+    fn run(self, mut direction: Direction) -> Result<DirectionReport, Error> {
         wake_in_time();
+        let lost = |source| Error::DeviceLost { device: self.from.name, source };
         let mut buffer = vec![0; VNET_BYTES + PACKET_BYTES_MAX];
+        // When to tell of the links, if something has happened on them since they were told of.
+        let mut tell_at: Option<Time> = None;
         loop {
-            let ready = self.wait(direction.next_time())?;
-            if ready.must_stop {
-                return Ok(direction.report());
+            let due = direction.next_time();
+            let ready = self.wait(due.into_iter().chain(tell_at).min()).map_err(lost)?;
+            if ready.is_asked {
+                if self.control.must_stop.load(Ordering::Acquire) {
+                    return Ok(direction.report());
+                }
+                for change in self.control.take_changes() {
+                    direction.change(self.clock.now(), &change)?;
+                }
             }
             self.release(&mut direction);
-            if !ready.can_read {
-                continue;
+            if ready.can_read {
+                for _ in 0..READS_PER_TURN {
+                    let Some(bytes) = self.from.read(&mut buffer).map_err(lost)? else { break };
+                    direction.accept(self.clock.now(), &buffer[..bytes]);
+                    // What has become due must not wait for the next 63 reads.
+                    self.release(&mut direction);
+                }
             }
-            for _ in 0..READS_PER_TURN {
-                let Some(bytes) = self.from.read(&mut buffer)? else { break };
-                direction.accept(self.clock.now(), &buffer[..bytes]);
-                // What has become due must not wait for the next 63 reads.
-                self.release(&mut direction);
-            }
+            self.tell(&mut direction, &mut tell_at);
         }
+    }
+
+    /// Tells of the watched links, from time to time while something happens on them, and once when it no longer does.
+    fn tell(&self, direction: &mut Direction, tell_at: &mut Option<Time>) {
+        let Some(watched) = &self.watched else { return };
+        let now = self.clock.now();
+        if now < *tell_at.get_or_insert(now) {
+            return;
+        }
+        // Whoever reads must not hold up packets: the next turn comes soon.
+        if let Ok(mut readings) = self.control.readings.try_lock() {
+            readings.links.clear();
+            readings.links.extend(watched.iter().map(|&link| direction.reading(now, link)));
+            readings.delivered.clear();
+            readings.delivered.extend_from_slice(direction.delivered());
+        }
+        *tell_at = direction.next_time().map(|_| now + READING_AGE_MAX);
     }
 
     /// Lets out what is due.
@@ -145,18 +235,18 @@ impl Pump {
         }
     }
 
-    /// Returns when a frame can be read, at `due`, or when it is over.
+    /// Returns when a frame can be read, at `due`, or when something is asked for.
     fn wait(&self, due: Option<Time>) -> io::Result<Ready> {
         let timeout = due.map(|due| timespec(due - self.clock.now()));
-        let mut events =
-            [PollFd::new(&self.from, PollFlags::IN), PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
+        let attention = PollFd::from_borrowed_fd(self.control.attention.as_fd(), PollFlags::IN);
+        let mut events = [PollFd::new(&self.from, PollFlags::IN), attention];
         match poll(&mut events, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [device, stop] = events.map(|event| event.revents());
+        let [device, attention] = events.map(|event| event.revents());
         // An error shows when it is read.
-        Ok(Ready { can_read: !device.is_empty(), must_stop: !stop.is_empty() })
+        Ok(Ready { can_read: !device.is_empty(), is_asked: !attention.is_empty() })
     }
 }
 
@@ -178,7 +268,7 @@ fn wake_in_time() {
     }
 }
 
-fn timespec(duration: std::time::Duration) -> Timespec {
+fn timespec(duration: Duration) -> Timespec {
     let ns = duration_ns(duration);
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }

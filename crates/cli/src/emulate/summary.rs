@@ -36,9 +36,11 @@ struct Direction {
 
 impl Direction {
     fn new(report: &DirectionReport) -> Self {
+        // The path is one link.
+        let link = report.links.first().copied().unwrap_or_default();
         let not_sent = Datagrams { packets: report.refused.packets, bytes: report.refused.bytes };
         Self {
-            packets: DirectionStats::new(report.link, report.held, not_sent),
+            packets: DirectionStats::new(link, report.held, not_sent),
             writes: report.writes,
             unread_packets: report.unread_packets,
             malformed_packets: report.malformed_packets,

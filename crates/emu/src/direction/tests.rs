@@ -5,6 +5,7 @@ use std::cell::Cell;
 use dfcp_netem::{LinkConfig, Loss};
 
 use super::*;
+use crate::links::Way;
 use crate::packet::testing::Spec;
 
 const MS: Duration = Duration::from_millis(1);
@@ -13,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 type Write = (Time, Vec<u8>);
 
 fn direction(config: LinkConfig, patience: Duration) -> Direction {
-    Direction::new(Link::new(config, 7).unwrap(), patience)
+    Direction::new(Links::new(&Way::single(config), 7).unwrap(), patience)
 }
 
 /// Lets everything out at the times that the direction asks for.
@@ -44,7 +45,7 @@ fn without_a_rate_a_superpacket_leaves_whole_and_in_time() {
     direction.accept(Time::from_ms(1), &spec.superpacket());
     assert_eq!(drain(&mut direction), [(Time::from_ms(6), spec.superpacket())]);
     let report = direction.report();
-    assert_eq!((report.writes, report.link.delivered.packets, report.lateness.packets), (1, 14, 14));
+    assert_eq!((report.writes, report.links[0].delivered.packets, report.lateness.packets), (1, 14, 14));
     assert_eq!(report.lateness.max_ms, 0.0);
 }
 
@@ -71,7 +72,7 @@ fn patience_joins_segments_and_is_counted_as_lateness() {
     let writes = drain(&mut direction);
     assert_eq!(packets(&writes), spec.packets());
     let report = direction.report();
-    assert_eq!((report.writes, report.link.delivered.packets), (3, 9));
+    assert_eq!((report.writes, report.links[0].delivered.packets), (3, 9));
     // The first of three waits for two others.
     assert!((report.lateness.max_ms - 0.2104).abs() < 0.003, "{:?}", report.lateness);
     assert_eq!(writes[0].0, Time::from_ns(20_000_000 + 3 * 105_200));
@@ -92,12 +93,12 @@ fn what_is_lost_parts_runs_and_nothing_else_changes() {
         assert!(survivors.iter().all(|packet| rest.any(|sent| sent == packet)));
     }
     let report = direction.report();
-    assert_eq!(report.link.delivered.packets, delivered as u64);
-    assert_eq!(report.link.lost.packets + delivered as u64, 200 * all.len() as u64);
-    let share = report.link.lost.packets as f64 / report.link.offered.packets as f64;
+    assert_eq!(report.links[0].delivered.packets, delivered as u64);
+    assert_eq!(report.links[0].lost.packets + delivered as u64, 200 * all.len() as u64);
+    let share = report.links[0].lost.packets as f64 / report.links[0].offered.packets as f64;
     assert!((share - 0.1).abs() < 0.01, "{share}");
     // Far fewer than one for each packet: 42 segments with 4.2 losses are about 5 runs.
-    assert!(report.writes < report.link.delivered.packets / 5, "{report:?}");
+    assert!(report.writes < report.links[0].delivered.packets / 5, "{report:?}");
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn what_the_kernel_refuses_is_counted_with_all_its_packets() {
     direction.release(|| Time::ZERO, |_, _| Err(io::ErrorKind::InvalidInput.into()));
     let report = direction.report();
     assert_eq!(report.refused, Count { packets: 4, bytes: 3500 + 4 * 52 });
-    assert_eq!(report.refused, report.link.delivered);
+    assert_eq!(report.refused, report.links[0].delivered);
 }
 
 #[test]
@@ -140,6 +141,6 @@ fn what_is_no_packet_or_for_neighbours_does_not_reach_the_link() {
     direction.accept(Time::ZERO, &solicitation);
     let report = direction.report();
     assert_eq!((report.malformed_packets, report.local_packets), (2, 1));
-    assert_eq!(report.link.offered, Count::default());
+    assert_eq!(report.links[0].offered, Count::default());
     assert_eq!(direction.next_time(), None);
 }

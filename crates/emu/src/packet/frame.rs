@@ -104,6 +104,12 @@ impl Frame {
         self.ip.is_link_local_multicast(&self.packet)
     }
 
+    /// Which pair of hosts it is of, by the number in its sender's address (see [`crate::pair_address`]).
+    pub(crate) fn pair(&self) -> Option<usize> {
+        let source = self.ip.addresses(&self.packet).first_chunk::<4>().filter(|_| self.ip.version == Version::V4);
+        source.and_then(|source| usize::from(u16::from_be_bytes([source[2], source[3]])).checked_sub(1))
+    }
+
     pub(crate) fn flow_key(&self) -> FlowKey {
         FlowKey::of(self.ip, &self.packet)
     }

@@ -1,0 +1,236 @@
+//! The links of one direction, and the way of each packet over them.
+
+use std::time::Duration;
+
+use dfcp_netem::{ConfigError, Count, Link, LinkConfig, LinkStats, Loss, Packet};
+use dfcp_time::Time;
+
+use crate::error::Error;
+use crate::limits::HELD_BYTES_MAX;
+use crate::packet::{Frame, Segment};
+
+/// How packets go one way: links, and which of them lie on whose way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Way {
+    /// What each link does to packets.
+    pub links: Vec<LinkConfig>,
+    /// Links that the packets of each pair of hosts cross, in order. A link is the last one of all routes that it is on, or of none.
+    pub routes: Vec<Vec<usize>>,
+}
+
+impl Way {
+    /// One link for all packets.
+    pub(crate) fn single(link: LinkConfig) -> Self {
+        Self { links: vec![link], routes: vec![vec![0]] }
+    }
+}
+
+/// What changes on a link while packets cross it; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkChange {
+    /// Which link of its way.
+    pub link: usize,
+    /// bit/s of IP packets.
+    pub rate_bps: Option<u64>,
+    /// One way.
+    pub delay: Option<Duration>,
+    /// Which packets are lost.
+    pub loss: Option<Loss>,
+}
+
+/// A link at some time; counts are since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkReading {
+    /// Packets waiting, without the one being sent.
+    pub waiting_packets: usize,
+    /// What it counted.
+    pub stats: LinkStats,
+}
+
+/// A packet, and where on its way it is.
+#[derive(Clone, Debug)]
+struct Traveller {
+    segment: Segment,
+    route: usize,
+    /// Place of the present link on the route.
+    at: usize,
+}
+
+impl Packet for Traveller {
+    fn size_bytes(&self) -> u32 {
+        self.segment.size_bytes()
+    }
+
+    fn flow(&self) -> u64 {
+        self.segment.flow()
+    }
+
+    fn corrupt(&mut self, random: u64) {
+        self.segment.corrupt(random);
+    }
+}
+
+/// Links in the order of time: what leaves one of them enters the next at that very time, however late the caller is. So only the last
+/// one's packets have to be fetched in time.
+#[derive(Debug)]
+pub(crate) struct Links {
+    links: Vec<Link<Traveller>>,
+    routes: Vec<Vec<usize>>,
+    /// Whether routes end with the link.
+    is_last: Vec<bool>,
+    /// What left the last link, for each route.
+    delivered: Vec<Count>,
+}
+
+impl Links {
+    /// # Errors
+    /// A link or a route makes no sense.
+    pub(crate) fn new(way: &Way, seed: u64) -> Result<Self, Error> {
+        let mut is_last = vec![None; way.links.len()];
+        for route in &way.routes {
+            if route.is_empty() {
+                return Err(Error::Route);
+            }
+            for (at, &link) in route.iter().enumerate() {
+                let is_end = at + 1 == route.len();
+                let before = is_last.get_mut(link).ok_or(Error::Route)?.replace(is_end);
+                if before.is_some_and(|before| before != is_end) {
+                    return Err(Error::Route);
+                }
+            }
+        }
+        let links = way.links.iter().zip(0_u64..);
+        let links = links.map(|(config, place)| {
+            // Links draw differently, and a single one as if there were no others.
+            Ok(Link::new(bounded(config.clone())?, seed ^ place.wrapping_mul(0x9E37_79B9_7F4A_7C15))?)
+        });
+        Ok(Self {
+            links: links.collect::<Result<_, Error>>()?,
+            routes: way.routes.clone(),
+            is_last: is_last.into_iter().map(|is_end| is_end.unwrap_or(false)).collect(),
+            delivered: vec![Count::default(); way.routes.len()],
+        })
+    }
+
+    /// The route of a frame: that of its pair of hosts if there are several. `None` if it has none.
+    pub(crate) fn route_of(&self, frame: &Frame) -> Option<usize> {
+        match self.routes.len() {
+            1 => Some(0),
+            routes => frame.pair().filter(|&pair| pair < routes),
+        }
+    }
+
+    /// Offers a packet to the first link of a route.
+    pub(crate) fn push(&mut self, now: Time, route: usize, segment: Segment) {
+        self.carry(now);
+        if let Some(&first) = self.routes.get(route).and_then(|route| route.first()) {
+            self.links[first].push(now, Traveller { segment, route, at: 0 });
+        }
+    }
+
+    /// The next packet that has left its last link by `now`, and when it did.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Segment)> {
+        self.carry(now);
+        loop {
+            let (link, at) = self.earliest(true).filter(|&(_, at)| at <= now)?;
+            if let Some((arrival, traveller)) = self.links[link].pop_with_arrival(at) {
+                self.delivered[traveller.route].packets += 1;
+                self.delivered[traveller.route].bytes += u64::from(traveller.size_bytes());
+                return Some((arrival, traveller.segment));
+            }
+        }
+    }
+
+    /// When to call [`pop`](Self::pop) next, for packets which leave within `patience` to come together.
+    pub(crate) fn next_time(&self, patience: Duration) -> Option<Time> {
+        let times = self.links.iter().enumerate().filter_map(|(place, link)| {
+            if self.is_last[place] {
+                link.next_time_together(patience)
+            } else {
+                // Nothing can leave the last link before it has been delayed by all on the way.
+                link.next_time().map(|time| time + self.delay_behind(place))
+            }
+        });
+        times.min()
+    }
+
+    /// Makes a change happen.
+    ///
+    /// # Errors
+    /// There is no such link, or it cannot be so.
+    pub(crate) fn change(&mut self, now: Time, change: &LinkChange) -> Result<(), Error> {
+        self.carry(now);
+        let link = self.links.get_mut(change.link).ok_or(Error::Route)?;
+        if change.rate_bps.is_some() {
+            link.set_rate_bps(now, change.rate_bps)?;
+        }
+        if let Some(delay) = change.delay {
+            link.set_delay(now, delay);
+        }
+        if let Some(loss) = &change.loss {
+            link.set_loss(now, loss.clone())?;
+        }
+        Ok(())
+    }
+
+    /// How `link` stands at `now`; nothing of one that does not exist.
+    pub(crate) fn reading(&mut self, now: Time, link: usize) -> LinkReading {
+        self.carry(now);
+        let Some(link) = self.links.get_mut(link) else { return LinkReading::default() };
+        link.advance(now);
+        LinkReading { waiting_packets: link.queue_len(), stats: link.stats() }
+    }
+
+    pub(crate) fn stats(&self) -> Vec<LinkStats> {
+        self.links.iter().map(Link::stats).collect()
+    }
+
+    /// All that is in the links.
+    pub(crate) fn held(&self) -> Count {
+        self.links.iter().fold(Count::default(), |mut sum, link| {
+            sum += link.held();
+            sum
+        })
+    }
+
+    /// What has left the last link, for each route.
+    pub(crate) fn delivered(&self) -> &[Count] {
+        &self.delivered
+    }
+
+    /// Takes packets from link to link up to `now`, in the order of time, all but those on their last one.
+    fn carry(&mut self, now: Time) {
+        while let Some((link, at)) = self.earliest(false).filter(|&(_, at)| at <= now) {
+            let Some((arrival, mut traveller)) = self.links[link].pop_with_arrival(at) else { continue };
+            traveller.at += 1;
+            if let Some(&next) = self.routes[traveller.route].get(traveller.at) {
+                self.links[next].push(arrival, traveller);
+            }
+        }
+    }
+
+    /// Of the links that are the last ones or of those that are not, the one that has something first.
+    fn earliest(&self, last: bool) -> Option<(usize, Time)> {
+        let links = self.links.iter().enumerate().filter(|&(place, _)| self.is_last[place] == last);
+        links.filter_map(|(place, link)| Some((place, link.next_time()?))).min_by_key(|&(_, at)| at)
+    }
+
+    /// The least delay behind a link.
+    fn delay_behind(&self, link: usize) -> Duration {
+        let behind = |route: &Vec<usize>| {
+            let at = route.iter().position(|&other| other == link)?;
+            Some(route[at + 1..].iter().map(|&later| self.links[later].config().delay).sum())
+        };
+        self.routes.iter().filter_map(behind).min().unwrap_or_default()
+    }
+}
+
+/// A configuration of which a link can be made, bounded.
+fn bounded(link: LinkConfig) -> Result<LinkConfig, ConfigError> {
+    link.validate()?;
+    let held_bytes_max = link.held_bytes_max.min(HELD_BYTES_MAX);
+    Ok(link.with_held_bytes_max(held_bytes_max))
+}
+
+#[cfg(test)]
+mod tests;
