@@ -62,6 +62,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(name = crate::emulate::INIT, hide = true)]
     EmulateInit,
+    /// What `lab run --platform testbed` calls for each run.
+    #[cfg(target_os = "linux")]
+    #[command(name = crate::lab::TESTBED_RUN, hide = true)]
+    TestbedRun,
     /// Measure a path, like iperf3
     Perf(PerfArgs),
     /// Carry a UDP stream, such as live video, within a deadline

@@ -64,13 +64,14 @@ fn start_log() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
-/// Runs the commands that make a user namespace, which only a process without other threads may do: before there is a runtime.
+/// Runs the commands that may make a user namespace, which only a process without other threads may do: before there is a runtime.
 /// They end by exit codes of their own.
 #[cfg(target_os = "linux")]
 fn without_threads(command: &Command) -> Option<ExitCode> {
     let outcome = match command {
         Command::Emulate(args) => emulate::run(args),
         Command::EmulateInit => emulate::init(),
+        Command::TestbedRun => lab::testbed_run(),
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|error| {
@@ -142,7 +143,7 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Receive(args) => receive::run(args, stop).await,
         Command::Relay(args) => Ok(relay::run(args).await?),
         #[cfg(target_os = "linux")]
-        Command::Emulate(_) | Command::EmulateInit => Ok(()), // has been run by `without_threads`
+        Command::Emulate(_) | Command::EmulateInit | Command::TestbedRun => Ok(()), // has been run by `without_threads`
         Command::Pipe(args) => pipe::run(args, stop).await,
         Command::Estimate(args) => estimate::run(args, stop).await,
         Command::Demo(args) => demo::run(args).await,

@@ -29,6 +29,9 @@ const SURE: f64 = 0.25;
 /// The most runs of a point.
 pub const RUNS_MAX: u32 = 40;
 
+/// Runs of a point before anything is judged.
+const FIRST: u32 = 3;
+
 /// Mean and standard error of the aggregate goodput of a point's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -38,6 +41,8 @@ pub struct Estimate {
     pub standard_error_mbps: Option<f64>,
     /// How many runs there are.
     pub runs: usize,
+    /// How many of them were too late ([`Lateness::is_late`](crate::Lateness::is_late)): the network was not the plan's.
+    pub late_runs: usize,
 }
 
 /// What became of a point.
@@ -48,7 +53,7 @@ pub enum Outcome {
     Agrees,
     /// They are not.
     Differs,
-    /// They vary too much from run to run to tell.
+    /// They vary too much from run to run to tell, or a run was too late.
     NotSure,
 }
 
@@ -103,6 +108,7 @@ struct Sample {
     /// Sum of the squared deviations, each as a share of the mean.
     squares: f64,
     runs: usize,
+    late_runs: usize,
 }
 
 impl Sample {
@@ -116,7 +122,8 @@ impl Sample {
         let mean_mbps = values.iter().sum::<f64>() / values.len() as f64;
         let share = |value: f64| if mean_mbps == 0.0 { 0.0 } else { value / mean_mbps - 1.0 };
         let squares = values.iter().map(|&value| share(value).powi(2)).sum();
-        Some(Self { mean_mbps, squares, runs: values.len() })
+        let late_runs = cell.measured.iter().filter(|run| run.is_late()).count();
+        Some(Self { mean_mbps, squares, runs: values.len(), late_runs })
     }
 
     /// Its mean and how sure that is, where `all` are the samples of the same point. Three runs are sometimes close to each other by
@@ -133,14 +140,15 @@ impl Sample {
             mean_mbps: self.mean_mbps,
             standard_error_mbps: own.map(|own| self.mean_mbps * (own / self.runs as f64).sqrt()),
             runs: self.runs,
+            late_runs: self.late_runs,
         }
     }
 }
 
-/// Whether a mean is as sure as `tolerance` needs it.
+/// Whether a mean is as sure as `tolerance` needs it, and of the network that the plan says.
 fn is_sure(estimate: &Estimate, tolerance: f64) -> bool {
     let allowed_mbps = SURE * tolerance * estimate.mean_mbps;
-    estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
+    estimate.late_runs == 0 && estimate.standard_error_mbps.is_some_and(|error| error <= allowed_mbps)
 }
 
 /// The points of a plan which both `ours` and `reference` have run. `runs` are those of both, `table` their records.
@@ -175,21 +183,22 @@ pub fn pairs(runs: &[Run], table: &Table, ours: &Engine, reference: &Engine) -> 
 }
 
 /// Number of runs which a point of `run` needs on its platform until its mean is sure, judged by the existing ones on all `platforms`: from
-/// 3 to [`RUNS_MAX`].
+/// 3 to `most`, which is [`RUNS_MAX`] or less.
 #[must_use]
-pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine]) -> u32 {
-    const FIRST: u32 = 3;
+pub fn runs_needed(run: &Run, table: &Table, platforms: &[&Engine], most: u32) -> u32 {
+    let most = most.min(RUNS_MAX);
+    let first = FIRST.min(most);
     let on = |engine: &Engine| Sample::of(table.at(&engine.label(&run.series), &run.point)?);
     let all: Vec<Sample> = platforms.iter().filter_map(|platform| on(platform)).collect();
     let estimate = on(&run.engine).map(|sample| sample.estimate(&all));
-    let Some(Estimate { mean_mbps, standard_error_mbps: Some(error), runs }) = estimate else { return FIRST };
+    let Some(Estimate { mean_mbps, standard_error_mbps: Some(error), runs, .. }) = estimate else { return first };
     let allowed_mbps = SURE * tolerance(run) * mean_mbps;
     if error <= allowed_mbps {
-        return (runs as u32).max(FIRST);
+        return (runs as u32).max(first);
     }
     // The standard error falls with the root of their number.
     let needed = runs as f64 * (error / allowed_mbps).powi(2);
-    (needed.ceil().min(f64::from(RUNS_MAX)) as u32).max(FIRST)
+    (needed.ceil().min(f64::from(most)) as u32).max(first)
 }
 
 /// All records there are of the points of `runs`, whatever number of runs was asked for.

@@ -58,6 +58,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
             notes.push(format!("Small run: {}", plan.small.note));
         }
         notes.extend(table.failures().into_iter().map(|sentence| format!("{sentence}.")));
+        let late = table.late().into_iter().map(|sentence| format!("{sentence}."));
         figures.push(report::Figure {
             source: if plan.is_ours() { report::OURS.to_owned() } else { plan.source.clone() },
             question: plan.question.clone(),
@@ -69,7 +70,7 @@ pub fn figures(source: &Source, runs: &[Run], records: &BTreeMap<String, Record>
                 .map(|(judged, claim)| claim_of(plan, judged, claim.get_ref().tag))
                 .chain(judged(&plan.id, runs, records).into_iter().map(|judged| claim_of(plan, judged, Tag::D)))
                 .collect(),
-            warnings: few_losses(plan, &table).into_iter().collect(),
+            warnings: few_losses(plan, &table).into_iter().chain(late).collect(),
             notes,
             parameters: parameters(runs),
             ..figure

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::estimation::EstimateMeasured;
+use crate::lateness::Lateness;
 
 /// Everything measured in a run. The same scenario and seed give the same, to the last bit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Measured {
     /// Whether losses did not follow the seed: those of kernels whose netem takes none, as 6.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unseeded: bool,
+    /// Of a platform in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// CPU time which the run took, s, where the system tells: the one figure which is another each time.
     pub cpu_s: Option<f64>,
 }
@@ -138,7 +142,7 @@ pub struct LinkMeasured {
 }
 
 /// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 63] = [
+pub const METRICS: [(&str, &str); 65] = [
     ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
     ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
     ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
@@ -216,6 +220,8 @@ pub const METRICS: [(&str, &str); 63] = [
     ("busy_error_worst_percent", "the largest of these differences, %"),
     ("probe_load_percent", "what test packets took of the bottleneck's mean rate, %"),
     ("first_drop_s", "time of the first drop at the first bottleneck, s"),
+    ("late_p99_ms", "99th percentile of how late packets left the emulated network, testbed alone, ms"),
+    ("ends_ran_percent", "share of the time in which the ends of all flows had a processor, testbed alone, %"),
     ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
 ];
 
@@ -387,6 +393,8 @@ impl Measured {
             "random_losses" => self.random_losses.map(|losses| losses as f64),
             "dispersion" => self.links.first()?.dispersion,
             "first_drop_s" => self.links.first()?.first_drop_s,
+            "late_p99_ms" => self.lateness.map(|lateness| lateness.p99_ms),
+            "ends_ran_percent" => self.lateness.map(|lateness| 100.0 * lateness.ends_ran),
             "cpu_s_per_gb" => {
                 let bytes: u64 = self.flows.iter().map(|flow| flow.delivered_bytes).sum();
                 self.cpu_s.filter(|_| bytes > 0).map(|cpu_s| cpu_s / (bytes as f64 / 1e9))
@@ -475,6 +483,18 @@ mod tests {
         assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
     }
 
+    fn measured_link() -> LinkMeasured {
+        LinkMeasured {
+            dispersion: Some(1.0),
+            first_drop_s: Some(2.0),
+            offered: 8,
+            useful: Some(0.5),
+            queue_range_packets: Some(3),
+            queue_limit_packets: 4,
+            ..LinkMeasured::default()
+        }
+    }
+
     #[test]
     fn every_metric_that_is_named_has_a_value_where_it_has_a_meaning() {
         let flow = FlowMeasured {
@@ -507,18 +527,9 @@ mod tests {
             }),
             ..FlowMeasured::default()
         };
-        let link = LinkMeasured {
-            dispersion: Some(1.0),
-            first_drop_s: Some(2.0),
-            offered: 8,
-            useful: Some(0.5),
-            queue_range_packets: Some(3),
-            queue_limit_packets: 4,
-            ..LinkMeasured::default()
-        };
         let measured = Measured {
             flows: vec![flow.clone(), flow],
-            links: vec![link],
+            links: vec![measured_link()],
             ceiling_bps: 2e7,
             possible_bps: 1.25e7,
             start_ms: Some(1.0),
@@ -528,6 +539,7 @@ mod tests {
             fair_bps: vec![2e6; 3],
             cpu_s: Some(1.0),
             random_losses: Some(1),
+            lateness: Some(Lateness::default()),
             ..Measured::default()
         };
         for (name, _) in METRICS {

@@ -1,5 +1,7 @@
 //! What makes runs: the simulator, or another platform which is told the same scenarios.
 
+use std::num::NonZeroUsize;
+
 use toml::Spanned;
 
 use crate::expand::Run;
@@ -12,7 +14,7 @@ use crate::trace::{Settings, TraceError, Traced, trace};
 /// A platform as records know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
-    /// Its name: `sim`, or `kernel-6.12.117`.
+    /// Its name: `sim`, `kernel-6.12.117`, or `testbed-6.18.44`.
     pub platform: String,
     /// Of all that decides what a run gives on it, beside the scenario and the seed: its code.
     pub hash: String,
@@ -48,6 +50,11 @@ pub trait Platform: Send + Sync + std::fmt::Debug {
 
     /// Why it cannot make the runs of `scenario`, in a sentence; `None` if it can.
     fn refusal(&self, scenario: &Scenario) -> Option<String>;
+
+    /// How many runs it can make at the same time; `None` if it does not matter.
+    fn runs_at_a_time(&self) -> Option<NonZeroUsize> {
+        None
+    }
 
     /// Makes a run.
     ///

@@ -38,7 +38,7 @@ pub struct Record {
     pub version: String,
     /// Of its source; empty where it was not built in a repository.
     pub commit: String,
-    /// What ran it: `sim`, the simulator, or a kernel such as `kernel-6.12.117`.
+    /// What ran it: `sim`, the simulator, a kernel such as `kernel-6.12.117`, or the testbed with its kernel, `testbed-6.18.44`.
     pub platform: String,
     /// The machine: name, processor, memory, system.
     pub host: String,

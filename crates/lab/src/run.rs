@@ -53,7 +53,7 @@ pub struct Settings<'batch> {
     pub results: &'batch Path,
     /// Which form of their plans the runs are of.
     pub form: Form,
-    /// Runs at a time.
+    /// Runs at a time, or fewer where the platform cannot make so many.
     pub jobs: NonZeroUsize,
     /// Set it, and no further run is begun.
     pub stop: &'batch AtomicBool,
@@ -85,7 +85,8 @@ pub fn run_all(runs: &[Run], settings: Settings<'_>, mut tell: impl FnMut(&Progr
     let is_over = AtomicBool::new(false);
     let (sender, results) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..settings.jobs.get().min(new.len()) {
+        let jobs = settings.platform.runs_at_a_time().map_or(settings.jobs, |most| settings.jobs.min(most));
+        for _ in 0..jobs.get().min(new.len()) {
             let (sender, new, next, is_over, origin) = (sender.clone(), &new, &next, &is_over, &origin);
             scope.spawn(move || {
                 while !settings.stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed) {

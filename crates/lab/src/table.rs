@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::name;
 use crate::expand::{Level, Point, Run};
+use crate::lateness;
 use crate::lens::Lens;
 use crate::metrics::{Measured, is_of_flows, mean_and_sd};
 use crate::record::Record;
@@ -72,6 +73,14 @@ impl Table {
             sentences.extend(reasons.iter().map(|reason| format!("{}{at} ended early: {reason}", cell.series)));
         }
         sentences
+    }
+
+    /// Which series have runs in real time that were too late, or whose ends were busy: a sentence for each.
+    #[must_use]
+    pub fn late(&self) -> Vec<String> {
+        let series: BTreeSet<&str> = self.cells.iter().map(|cell| cell.series.as_str()).collect();
+        let runs = |series| self.of_series(series).flat_map(|cell| &cell.measured);
+        series.into_iter().flat_map(|series| lateness::sentences(series, runs(series))).collect()
     }
 
     /// Whether one of `metrics` is shown flow by flow.

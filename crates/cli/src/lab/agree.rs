@@ -1,12 +1,14 @@
-//! `dfcp lab agree`: whether the simulator and a kernel measure the same.
+//! `dfcp lab agree`: whether the simulator and another platform measure the same.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use dfcp_framing::printable;
 use dfcp_lab::agreement::{
-    Count, Estimate, Outcome, Pair, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, gather, pairs, runs_needed,
+    Count, Estimate, Outcome, Pair, RUNS_MAX, SHARE, SHARE_WITH_LOSS, TOLERANCE, TOLERANCE_WITH_LOSS, gather, pairs,
+    runs_needed,
 };
 use dfcp_lab::{Engine, Run, SideBySide, digits, read};
 use serde_json::json;
@@ -24,24 +26,25 @@ const FILE: &str = "agreement.csv";
 /// Runs the command.
 ///
 /// # Errors
-/// A plan makes no sense, there is no kernel, a run fails, or, with `--check`, fewer points agree than should.
+/// A plan makes no sense, the platform is not to be had, a run fails, or, with `--check`, fewer points agree than should.
 pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.which)?, &args.ids)?;
     let runs = RunsArg {
         quick: false,
         small: true,
         platforms: PlatformsArg {
-            platform: vec![args::Platform::Sim, args::Platform::Kernel],
+            platform: vec![args::Platform::Sim, args.platform.into()],
             kernel: args.kernel.iter().cloned().collect(),
         },
-        seeds: Some(std::num::NonZeroU32::MIN),
+        seeds: Some(NonZeroU32::MIN),
         results: args.results.clone(),
     };
     let platforms = platforms::of(&runs.platforms)?;
     let plans = lay_out(&sources, &runs, &platforms)?;
     let [ours, reference] = &platforms[..] else { bail!("there are not two platforms to compare") };
     for _ in 0..ROUNDS_MAX {
-        let wanted = wanted(&plans, &args.results, &[ours.engine(), reference.engine()])?;
+        let most = args.runs.map_or(RUNS_MAX, NonZeroU32::get);
+        let wanted = wanted(&plans, &args.results, &[ours.engine(), reference.engine()], most)?;
         if wanted.is_empty() {
             break;
         }
@@ -49,7 +52,9 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     }
     let mut all = Vec::new();
     for plan in &plans {
-        let table = gather(&plan.runs, &read(&args.results, &plan.source.plan.id)?);
+        let id = &plan.source.plan.id;
+        let table = gather(&plan.runs, &read(&args.results, id)?);
+        table.late().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
         all.extend(pairs(&plan.runs, &table, ours.engine(), reference.engine()));
     }
     write_csv(&all, &args.results)?;
@@ -60,14 +65,15 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs which are still needed so that every mean is sure.
-fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine]) -> anyhow::Result<Vec<Run>> {
+/// Runs which are still needed so that every mean is sure, at most so many of a point on the platform that is no simulator.
+fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine], most: u32) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {
         let known = read(results, &plan.source.plan.id)?;
         let table = gather(&plan.runs, &known);
         for run in &plan.runs {
-            let needed = runs_needed(run, &table, platforms);
+            let most = if run.engine.is_sim() { RUNS_MAX } else { most };
+            let needed = runs_needed(run, &table, platforms, most);
             let repeated = (1..=needed).map(|repetition| run.repeated(repetition));
             wanted.extend(repeated.filter(|run| !known.contains_key(&run.hash)));
         }
@@ -90,7 +96,8 @@ const fn word(outcome: Outcome) -> &'static str {
 
 fn estimate(estimate: &Estimate) -> String {
     let error = estimate.standard_error_mbps.map_or_else(String::new, |error| format!(" ±{}", digits(error)));
-    format!("{}{error} ({})", digits(estimate.mean_mbps), estimate.runs)
+    let late = if estimate.late_runs > 0 { format!(", {} LATE", estimate.late_runs) } else { String::new() };
+    format!("{}{error} ({}{late})", digits(estimate.mean_mbps), estimate.runs)
 }
 
 fn show(pairs: &[Pair], reference: &str, is_json: bool) {
@@ -151,15 +158,15 @@ fn show(pairs: &[Pair], reference: &str, is_json: bool) {
 }
 
 fn write_csv(pairs: &[Pair], results: &Path) -> anyhow::Result<()> {
-    let mut text = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,sim_runs,kernel_mbps,\
-                    kernel_standard_error_mbps,kernel_runs,ratio,outcome\r\n"
+    let mut text = "plan,series,point,has_loss,sim_mbps,sim_standard_error_mbps,sim_runs,reference_mbps,\
+                    reference_standard_error_mbps,reference_runs,reference_late_runs,ratio,outcome\r\n"
         .to_owned();
     let quoted = |field: &str| format!("\"{}\"", field.replace('"', "\"\""));
     let error = |estimate: &Estimate| estimate.standard_error_mbps.map_or_else(String::new, |error| error.to_string());
     for pair in pairs {
         let (ours, reference) = (&pair.ours, &pair.reference);
         text += &format!(
-            "{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
             quoted(&pair.plan),
             quoted(&pair.series),
             quoted(&point(pair)),
@@ -170,6 +177,7 @@ fn write_csv(pairs: &[Pair], results: &Path) -> anyhow::Result<()> {
             reference.mean_mbps,
             error(reference),
             reference.runs,
+            reference.late_runs,
             pair.ratio(),
             word(pair.outcome)
         );

@@ -30,7 +30,7 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Show the plans there are
     List(ListArgs),
-    /// Run plans on the simulator or a Linux kernel, print what was measured, and judge the claims; what has been run already is kept
+    /// Run plans on the simulator, a Linux kernel, or this machine in real time, print what was measured, and judge the claims; what has been run already is kept
     Run(RunArgs),
     /// Judge the claims of all plans by the records there are, and write the report
     Report(ReportArgs),
@@ -42,7 +42,7 @@ pub enum LabCommand {
     Job(JobArgs),
     /// Add the records which other machines have made
     Collect(CollectArgs),
-    /// Whether the simulator and a kernel measure the same: runs the small form of plans on both until every mean is sure
+    /// Whether the simulator and another platform measure the same: runs the small form of plans on both until every mean is sure
     #[cfg(target_os = "linux")]
     Agree(AgreeArgs),
     /// Show what happened in one run: goodput, windows, queues and drops over time, and the packets
@@ -79,7 +79,7 @@ pub struct ListArgs {
 /// Which runs.
 #[derive(Debug, Clone, Args)]
 pub struct RunsArg {
-    /// The short form of every plan: fewer points, shorter, one seed
+    /// The short form of every plan: fewer points, shorter, one seed; with the testbed it is --small
     #[arg(long, conflicts_with = "small")]
     pub quick: bool,
     /// The short form with no link above 200 Mbit/s, which every platform can run: faster plans are scaled down
@@ -104,6 +104,9 @@ pub enum Platform {
     /// A Linux kernel in virtual time, with its own TCP and queues; see `dfcp lab kernel`.
     #[cfg(target_os = "linux")]
     Kernel,
+    /// This machine in real time: its TCP, and DFCP with all that coding costs, over emulated links; one run at a time.
+    #[cfg(target_os = "linux")]
+    Testbed,
 }
 
 /// `dfcp lab run`
@@ -114,6 +117,7 @@ Examples:
   dfcp lab run all --quick --jobs 4
   dfcp lab run V6 F5a --quick --check
   dfcp lab run S1 --small --platform sim,kernel
+  dfcp lab run S3 --small --platform sim,testbed
   dfcp lab run my-link --plans my-plans
 
 A table for each metric has a row for each point and a column for each series: the mean of the runs ± their standard \
@@ -220,6 +224,18 @@ pub struct PlatformsArg {
     pub kernel: Vec<String>,
 }
 
+impl PlatformsArg {
+    /// Whether some of them are made in real time.
+    #[must_use]
+    pub fn is_in_real_time(&self) -> bool {
+        self.platform.iter().any(|platform| match platform {
+            #[cfg(target_os = "linux")]
+            Platform::Testbed => true,
+            _ => false,
+        })
+    }
+}
+
 /// `dfcp lab job`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -262,6 +278,26 @@ pub struct CollectArgs {
     pub plans: DirectoryArg,
 }
 
+/// What the simulator is compared with.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Reference {
+    /// A Linux kernel in virtual time.
+    Kernel,
+    /// This machine in real time.
+    Testbed,
+}
+
+#[cfg(target_os = "linux")]
+impl From<Reference> for Platform {
+    fn from(reference: Reference) -> Self {
+        match reference {
+            Reference::Kernel => Self::Kernel,
+            Reference::Testbed => Self::Testbed,
+        }
+    }
+}
+
 /// `dfcp lab agree`
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
@@ -269,17 +305,25 @@ pub struct CollectArgs {
 Examples:
   dfcp lab agree S1 V7
   dfcp lab agree all --jobs 2 --check
+  dfcp lab agree V1 V2 --platform testbed --runs 3
 
 Of every point the mean aggregate goodput is compared. Runs are added, up to 40, until the standard error of both means is at \
 most a quarter of what they may be apart: 5 % where nothing is lost at random, 20 % where something is, or less if the plan \
-says so. How much a run varies is judged by the runs of both. Points which vary too much are listed and not counted.")]
+says so. How much a run varies is judged by the runs of both. Points which vary too much are listed and not counted, and so are those \
+of which a run on the testbed was LATE.")]
 pub struct AgreeArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
+    /// What the simulator is compared with
+    #[arg(long, value_enum, value_name = "NAME", default_value = "kernel")]
+    pub platform: Reference,
     /// Which kernel: a release that was built, such as 6.12, or the path of one [default: the newest]
     #[arg(long, value_name = "RELEASE|PATH")]
     pub kernel: Option<String>,
+    /// Runs of a point on that platform at most, where they take long [default: 40]
+    #[arg(long, value_name = "N")]
+    pub runs: Option<NonZeroU32>,
     /// Directory of the records
     #[arg(long, value_name = "DIR", default_value = "lab-results")]
     pub results: PathBuf,

@@ -36,6 +36,19 @@ use self::args::{LabArgs, LabCommand, PlansArg, ReportArgs, RunArgs, RunsArg};
 use self::platforms::Platforms;
 use crate::output;
 
+/// The name by which the command calls itself for a run on the testbed.
+pub const TESTBED_RUN: &str = "testbed-run";
+
+/// Makes a run on the testbed, which standard input asks for. This process must have no other threads yet.
+///
+/// # Errors
+/// What came of it cannot be printed.
+#[cfg(target_os = "linux")]
+pub fn testbed_run() -> anyhow::Result<std::process::ExitCode> {
+    dfcp_testbed::serve()?;
+    Ok(std::process::ExitCode::SUCCESS)
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -94,7 +107,8 @@ fn chosen(sources: Vec<Source>, ids: &[String]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn choice(runs: &RunsArg) -> Choice {
-    let form = match (runs.quick, runs.small) {
+    // What is quick in simulated time is too fast for a machine in real time.
+    let form = match (runs.quick, runs.small || runs.quick && runs.platforms.is_in_real_time()) {
         (_, true) => Form::Small,
         (true, false) => Form::Quick,
         (false, false) => Form::Full,
@@ -204,6 +218,7 @@ fn judge_all<'plan>(
             write_csv(results, id, of_plan, run.scenario.warm_up_ns as f64 / 1e9)?;
         }
         let table = Table::gather(runs, &records);
+        table.late().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
         table.failures().iter().for_each(|sentence| output::note(&format!("{id}: {sentence}")));
         let plan = &source.plan;
         let mut claims = judge(plan, &table);

@@ -9,6 +9,8 @@ use anyhow::Context;
 #[cfg(target_os = "linux")]
 use dfcp_kernel::{Kernel, KernelPlatform};
 use dfcp_lab::{Platform, Sim};
+#[cfg(target_os = "linux")]
+use dfcp_testbed::{Host, TestbedPlatform};
 
 use super::args::{self, PlatformsArg};
 #[cfg(target_os = "linux")]
@@ -33,6 +35,8 @@ pub(super) fn of(which: &PlatformsArg) -> anyhow::Result<Arc<Platforms>> {
             args::Platform::Sim => add(Box::<Sim>::default()),
             #[cfg(target_os = "linux")]
             args::Platform::Kernel => kernels(&which.kernel)?.into_iter().for_each(|kernel| add(Box::new(kernel))),
+            #[cfg(target_os = "linux")]
+            args::Platform::Testbed => add(Box::new(testbed()?)),
         }
     }
     Ok(Arc::new(all))
@@ -50,7 +54,16 @@ pub(super) fn one(
         args::Platform::Sim => Box::<Sim>::default(),
         #[cfg(target_os = "linux")]
         args::Platform::Kernel => Box::new(kernel(name)?),
+        #[cfg(target_os = "linux")]
+        args::Platform::Testbed => Box::new(testbed()?),
     })
+}
+
+/// This machine.
+#[cfg(target_os = "linux")]
+fn testbed() -> anyhow::Result<TestbedPlatform> {
+    let program = std::env::current_exe().context("cannot find this program, which makes the runs")?;
+    Ok(TestbedPlatform::new(Host::here().map_err(anyhow::Error::msg)?, program, super::TESTBED_RUN))
 }
 
 /// Those kernels, or the newest that was built.

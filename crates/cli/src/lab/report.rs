@@ -20,7 +20,7 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
     report.date = date();
     // Records stay in use as long as the code which made them does, so they may be of several commits.
     let (mut commits, mut platforms) = (BTreeSet::new(), BTreeSet::new());
-    for SideBySide { source, runs, .. } in plans {
+    for SideBySide { source, runs, refusals } in plans {
         let all = kept.of(&source.plan.id, runs)?;
         let records: BTreeMap<String, Record> = runs
             .iter()
@@ -33,7 +33,11 @@ pub(super) fn write(plans: &[SideBySide], kept: Kept<'_>, results: &Path, form: 
         platforms.extend(records.values().map(|record| record.platform.clone()));
         commits.extend(records.values().map(|record| record.commit.clone()));
         report.wall_s += records.values().map(|record| record.wall_s).sum::<f64>();
-        report.figures.extend(figures(source, runs, &records));
+        let mut figures = figures(source, runs, &records);
+        if let Some(first) = figures.first_mut() {
+            first.notes.extend(refusals.iter().map(|sentence| format!("Not run: {sentence}.")));
+        }
+        report.figures.extend(figures);
     }
     report.platform = platforms.into_iter().collect::<Vec<_>>().join(", ");
     report.commit = commits.into_iter().collect::<Vec<_>>().join(", ");

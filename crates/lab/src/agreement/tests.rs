@@ -58,7 +58,7 @@ fn a_plan_can_ask_for_more() {
     let at_loss = runs.iter().find(|run| run.point[0].1 == Level::Number(0.1)).unwrap();
     let looser = Run { tolerance_with_loss: None, ..at_loss.clone() };
     let alone = [&Engine::sim()];
-    assert!(runs_needed(at_loss, &table, &alone) > runs_needed(&looser, &table, &alone));
+    assert!(runs_needed(at_loss, &table, &alone, RUNS_MAX) > runs_needed(&looser, &table, &alone, RUNS_MAX));
     let says = judge("t", &kernel(), Some(0.1), &pairs).says;
     assert!(says.contains("within 10 % at 90 % of those with it"), "{says}");
 }
@@ -70,6 +70,16 @@ fn what_varies_too_much_does_not_count_on_either_side() {
     assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::Agrees)]);
     let found = outcomes([&[100.0, 100.0], &[100.0], &[100.0, 100.0], &[60.0, 140.0]]);
     assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::NotSure)]);
+}
+
+#[test]
+fn a_point_with_late_runs_says_nothing() {
+    let runs = runs();
+    let mut table = table(&runs, &[&[100.0, 100.0], &[100.0, 100.0]]);
+    let late = Some(crate::Lateness { p99_ms: 9.0, ..crate::Lateness::default() }.judged());
+    table.cells[1].measured[0].lateness = late;
+    let pairs = pairs(&runs, &table, &Engine::sim(), &kernel());
+    assert_eq!((pairs[0].outcome, pairs[0].reference.late_runs, pairs[0].ours.late_runs), (Outcome::NotSure, 1, 0));
 }
 
 #[test]
@@ -87,15 +97,19 @@ fn nothing_agrees_with_nothing_alone() {
 fn runs_are_added_until_the_mean_is_sure() {
     let runs = runs();
     let both = [&Engine::sim(), &kernel()];
-    let needed = |mbps: &[f64]| runs_needed(&runs[0], &table(&runs, &[mbps]), &both);
+    let needed = |mbps: &[f64]| runs_needed(&runs[0], &table(&runs, &[mbps]), &both, RUNS_MAX);
     assert_eq!(needed(&[]), 3);
     assert_eq!(needed(&[100.0, 100.0]), 3);
     assert_eq!(needed(&[100.0; 5]), 5);
     // A standard error of 2.5 %, twice of what is allowed: four times as many.
     assert_eq!(needed(&[97.5, 102.5]), 8);
     assert_eq!(needed(&[10.0, 190.0]), RUNS_MAX);
+    let at_most = |most| runs_needed(&runs[0], &table(&runs, &[&[10.0, 190.0]]), &both, most);
+    assert_eq!((at_most(1), at_most(5), at_most(99)), (1, 5, RUNS_MAX));
+    assert_eq!(runs_needed(&runs[0], &table(&runs, &[]), &both, 2), 2);
     // Close to each other by chance: the other platform's runs tell how much they vary.
-    let needed = |run: &Run| runs_needed(run, &table(&runs, &[&[80.0, 100.0, 120.0], &[99.0, 100.0, 101.0]]), &both);
+    let needed =
+        |run: &Run| runs_needed(run, &table(&runs, &[&[80.0, 100.0, 120.0], &[99.0, 100.0, 101.0]]), &both, RUNS_MAX);
     assert_eq!((needed(&runs[0]), needed(&runs[1])), (RUNS_MAX, RUNS_MAX));
     let found = outcomes([&[80.0, 100.0, 120.0], &[99.0, 100.0, 101.0], &[80.0, 100.0, 120.0], &[99.0, 100.0, 101.0]]);
     assert_eq!(found, [(false, Outcome::NotSure), (true, Outcome::NotSure)]);

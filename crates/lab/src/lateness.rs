@@ -1,0 +1,136 @@
+//! How late a platform in real time was.
+
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::Measured;
+
+/// Lateness at the 99th percentile above which the network was not the one that the plan says.
+pub const LATE_P99_MS: f64 = 0.5;
+
+/// Share of a run above which its ends had no time to spare, running or waiting for a processor.
+pub const ENDS_BUSY: f64 = 0.9;
+
+/// Share of a run above which ends that had none waited too long: what they lacked others had.
+pub const ENDS_WAITED: f64 = 0.1;
+
+/// How much later than its links say packets left the emulated network of a run, in the direction in which they were later, and how
+/// much the ends of its flows had of a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median, ms.
+    pub p50_ms: f64,
+    /// 99 of 100 packets were not later, ms.
+    pub p99_ms: f64,
+    /// The latest one, ms.
+    pub max_ms: f64,
+    /// Packets which hosts sent and the emulator did not fetch in time: they were lost in front of the network.
+    pub unread_packets: u64,
+    /// Share of the run in which the thread of the ends ran.
+    pub ends_ran: f64,
+    /// Share of the run in which it could have run, and others had the processor; 0 where the kernel does not tell.
+    pub ends_waited: f64,
+    /// Whether the machine was too busy with other things: `p99_ms` above [`LATE_P99_MS`], packets lost in front of the network, or busy ends
+    /// with `ends_waited` above [`ENDS_WAITED`].
+    pub is_late: bool,
+    /// Whether `ends_ran` and `ends_waited` together are above [`ENDS_BUSY`]: the ends deliver what their processor can do, whatever the
+    /// network carries.
+    pub is_busy: bool,
+}
+
+impl Lateness {
+    /// The same, judged.
+    #[must_use]
+    pub fn judged(self) -> Self {
+        let is_busy = self.ends_ran + self.ends_waited > ENDS_BUSY;
+        let lacks_processor = is_busy && self.ends_waited > ENDS_WAITED;
+        Self { is_late: self.p99_ms > LATE_P99_MS || self.unread_packets > 0 || lacks_processor, is_busy, ..self }
+    }
+}
+
+impl Measured {
+    /// Whether this was a run in real time which was too late.
+    pub(crate) fn is_late(&self) -> bool {
+        self.lateness.is_some_and(|lateness| lateness.is_late)
+    }
+}
+
+/// What is to be said of runs in real time, if there are any: how many were too late, and of how many the ends were busy.
+pub(crate) fn sentences<'run>(series: &str, runs: impl Iterator<Item = &'run Measured>) -> Vec<String> {
+    let all: Vec<Lateness> = runs.filter_map(|run| run.lateness).collect();
+    late(series, &all).into_iter().chain(busy(series, &all)).collect()
+}
+
+fn late(series: &str, all: &[Lateness]) -> Option<String> {
+    let late: Vec<_> = all.iter().filter(|lateness| lateness.is_late).collect();
+    if late.is_empty() {
+        return None;
+    }
+    let p99_ms = late.iter().map(|lateness| lateness.p99_ms).fold(0.0, f64::max);
+    let waited = late.iter().map(|lateness| lateness.ends_waited).fold(0.0, f64::max);
+    let unread: u64 = late.iter().map(|lateness| lateness.unread_packets).sum();
+    let lost = if unread > 0 { format!(", {unread} packets were lost before it") } else { String::new() };
+    Some(format!(
+        "{series}: LATE in {} of {} runs: 1 of 100 packets left the emulated network up to {p99_ms:.2} ms late{lost}, and the ends waited \
+         for a processor for up to {:.0} % of the time; the machine was too busy, so make these runs again on an idle one",
+        late.len(),
+        all.len(),
+        100.0 * waited
+    ))
+}
+
+fn busy(series: &str, all: &[Lateness]) -> Option<String> {
+    let busy = all.iter().filter(|lateness| lateness.is_busy).count();
+    (busy > 0).then(|| {
+        format!(
+            "{series}: BUSY in {busy} of {} runs: the ends needed a processor for more than {:.0} % of the time, so these runs show what it \
+             can code, and not what the network carries",
+            all.len(),
+            100.0 * ENDS_BUSY
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lateness(p99_ms: f64, unread_packets: u64, ends_ran: f64, ends_waited: f64) -> Lateness {
+        Lateness { p99_ms, unread_packets, ends_ran, ends_waited, ..Lateness::default() }.judged()
+    }
+
+    fn run(lateness: Lateness) -> Measured {
+        Measured { lateness: Some(lateness), ..Measured::default() }
+    }
+
+    #[test]
+    fn runs_are_late_and_busy_above_the_bounds_alone() {
+        let marks = |lateness: Lateness| (lateness.is_late, lateness.is_busy);
+        assert_eq!(marks(lateness(LATE_P99_MS, 0, 0.5, 0.3)), (false, false));
+        assert_eq!(marks(lateness(LATE_P99_MS + 0.01, 0, 0.5, 0.0)), (true, false));
+        assert_eq!(marks(lateness(0.0, 1, 0.0, 0.0)), (true, false));
+        assert_eq!(marks(lateness(0.0, 0, 0.7, 0.25)), (true, true));
+        assert_eq!(marks(lateness(0.0, 0, 0.85, 0.06)), (false, true));
+    }
+
+    #[test]
+    fn sentences_count_runs_and_there_are_none_without() {
+        assert!(sentences("A", [run(lateness(0.2, 0, 0.3, 0.0)), Measured::default()].iter()).is_empty());
+        let runs = [(0.2, 0, 0.95, 0.0), (0.7, 0, 0.1, 0.0), (2.25, 4, 0.5, 0.3)];
+        let runs = runs.map(|(p99_ms, unread, ran, waited)| run(lateness(p99_ms, unread, ran, waited)));
+        let said = sentences("A", runs.iter());
+        assert_eq!(said.len(), 2, "{said:?}");
+        for part in ["A: LATE in 2 of 3 runs", "up to 2.25 ms late, 4 packets were lost", "for up to 30 % of the time"]
+        {
+            assert!(said[0].contains(part), "{said:?}");
+        }
+        assert!(said[1].contains("A: BUSY in 1 of 3 runs"), "{said:?}");
+    }
+
+    #[test]
+    fn a_record_says_it() {
+        let json = serde_json::to_value(run(lateness(0.7, 0, 0.1, 0.0))).unwrap_or_default();
+        assert_eq!(json["lateness"]["is_late"], true);
+        assert_eq!(json["lateness"]["p99_ms"], 0.7);
+        assert!(serde_json::to_value(Measured::default()).is_ok_and(|json| json.get("lateness").is_none()));
+    }
+}

@@ -1,0 +1,195 @@
+//! One run: network, flows, and what is measured of them.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use dfcp_emu::{DirectionReport, LinkChange, Side};
+use dfcp_flows::{Clock, Hosts as _, Surroundings, Told, tcp_buffers, tcp_counters};
+use dfcp_lab::Lateness;
+use dfcp_lab::course::{Course, FlowBytes, FlowReading, LinkReading, TICK_NS};
+use dfcp_lab::metrics::Measured;
+use dfcp_lab::scenario::{ChangeSpec, Layout, Scenario, loss};
+use dfcp_netem::Loss;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::task::LocalSet;
+
+use crate::network::Network;
+use crate::processor;
+
+/// Makes a run of `scenario`. This process must have one thread only; it may have more when `on_network` is called.
+///
+/// # Errors
+/// One sentence about what cannot be set up, or what failed.
+pub(crate) fn run(
+    scenario: &Scenario,
+    seed: u64,
+    on_network: impl FnOnce() -> Result<(), String>,
+) -> Result<Measured, String> {
+    let scenario = &scenario.drawn(seed);
+    let layout = Layout::of(scenario)?;
+    let network = Network::start(&layout, scenario, seed)?;
+    on_network()?;
+    for side in [Side::Near, Side::Far] {
+        network.pairs.enter(side, tcp_buffers).map_err(|error| error.to_string())??;
+    }
+    processor::prefer();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let before = processor::Share::begin();
+    let measured = LocalSet::new().block_on(&runtime, measure(scenario, &layout, &network, seed))?;
+    let share = before.end();
+    let directions = network.pairs.finish().map_err(|error| error.to_string())?;
+    Ok(Measured { lateness: Some(lateness(&directions, share)), cpu_s: Some(cpu_s()), ..measured })
+}
+
+async fn measure(scenario: &Scenario, layout: &Layout, network: &Network, seed: u64) -> Result<Measured, String> {
+    let mut run = Run::begin(scenario, layout, network, seed)?;
+    let mut course = Course::new(scenario);
+    let ended_ns = run
+        .drive(|run, now_ns| {
+            let links = run.links();
+            if now_ns > 0 && now_ns.is_multiple_of(TICK_NS) {
+                course.tick(now_ns, &links, |flow| run.flows[flow].delivered_bytes());
+            }
+            if !course.is_warm() && now_ns >= scenario.warm_up_ns {
+                course.warm(now_ns, &links, &run.bytes());
+            }
+        })
+        .await?;
+    let (links, flows) = (run.links(), run.readings()?);
+    Ok(course.finish(ended_ns, &links, &flows))
+}
+
+/// A run which lasts.
+struct Run<'run> {
+    scenario: &'run Scenario,
+    layout: &'run Layout,
+    network: &'run Network,
+    flows: Vec<Rc<Told>>,
+    /// Present rates of the scenario's links.
+    rates_bps: Vec<u64>,
+    clock: Clock,
+}
+
+impl<'run> Run<'run> {
+    /// Sets up the flows; its time begins.
+    fn begin(
+        scenario: &'run Scenario,
+        layout: &'run Layout,
+        network: &'run Network,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let clock = Clock::start();
+        let mut flows = Vec::new();
+        for (place, (spec, hosts)) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
+            // Different flows draw differently, as in the simulator.
+            let seed = seed ^ (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let surroundings = Surroundings { hosts: network, clock, now: Instant::now, has_devices: false };
+            flows.push(dfcp_flows::start(surroundings, *hosts, spec, seed)?);
+        }
+        let rates_bps = scenario.links.iter().map(|link| link.rate_bps).collect();
+        Ok(Self { scenario, layout, network, flows, rates_bps, clock })
+    }
+
+    /// Lets the time of the scenario pass until its end, or until every flow has a size and is at its end. `each` is called at time 0 and
+    /// every [`TICK_NS`], a little late where the machine is busy. Returns when it ended.
+    async fn drive(&mut self, mut each: impl FnMut(&Self, u64)) -> Result<u64, String> {
+        let mut alarm = self.clock.alarm().map_err(|error| error.to_string())?;
+        let has_sizes = self.scenario.flows.iter().all(|flow| flow.bytes.is_some());
+        let mut changes = self.scenario.changes.iter().peekable();
+        let (mut now_ns, end_ns) = (0, self.scenario.duration_ns);
+        loop {
+            each(self, now_ns);
+            while let Some(change) = changes.next_if(|change| change.at_ns <= now_ns) {
+                self.change(change)?;
+            }
+            if now_ns >= end_ns || has_sizes && self.flows.iter().all(|flow| flow.is_over()) {
+                return Ok(now_ns);
+            }
+            let next_change_ns = changes.peek().map_or(u64::MAX, |change| change.at_ns);
+            now_ns = ((now_ns / TICK_NS + 1) * TICK_NS).min(next_change_ns).min(end_ns);
+            alarm.until(now_ns).await.map_err(|error| error.to_string())?;
+        }
+    }
+
+    /// The scenario's links in data's direction.
+    fn links(&self) -> Vec<LinkReading> {
+        let mut readings = self.network.pairs.forward().links;
+        // Before the first packet there is nothing to tell.
+        readings.resize_with(self.rates_bps.len(), Default::default);
+        let reading = |(reading, &rate_bps): (&dfcp_emu::LinkReading, &u64)| LinkReading {
+            waiting: reading.waiting_packets,
+            rate_bps,
+            offered: reading.stats.offered.packets,
+            queue_drops: reading.stats.queue_drops.packets,
+            lost: reading.stats.lost.packets,
+            carried_bytes: reading.stats.delivered.bytes + reading.stats.lost.bytes,
+        };
+        readings.iter().zip(&self.rates_bps).map(reading).collect()
+    }
+
+    /// Bytes of IP packets which the host of each flow's receiver got.
+    fn received_bytes(&self) -> Vec<u64> {
+        let (forward, backward) = (self.network.pairs.forward().delivered, self.network.pairs.backward().delivered);
+        let received = |(place, spec): (usize, &dfcp_lab::scenario::FlowSpec)| {
+            let direction = if spec.is_back { &backward } else { &forward };
+            direction.get(place).map_or(0, |count| count.bytes)
+        };
+        self.scenario.flows.iter().enumerate().map(received).collect()
+    }
+
+    fn bytes(&self) -> Vec<FlowBytes> {
+        let received = self.received_bytes();
+        let bytes = |(flow, received): (&Rc<Told>, u64)| FlowBytes {
+            delivered: flow.delivered_bytes(),
+            received,
+            messages: None,
+        };
+        self.flows.iter().zip(received).map(bytes).collect()
+    }
+
+    fn change(&mut self, change: &ChangeSpec) -> Result<(), String> {
+        let new_loss = match change.loss {
+            Some(p) => Some(Loss::bernoulli(p)),
+            None if change.own_loss => Some(loss(&self.scenario.links[change.link])?),
+            None => None,
+        };
+        self.rates_bps[change.link] = change.rate_bps.unwrap_or(self.rates_bps[change.link]);
+        let change = LinkChange {
+            link: change.link,
+            rate_bps: change.rate_bps,
+            delay: change.delay_ns.map(Duration::from_nanos),
+            loss: new_loss,
+        };
+        self.network.pairs.change(change).map_err(|error| error.to_string())
+    }
+
+    fn readings(&self) -> Result<Vec<FlowReading>, String> {
+        let received = self.received_bytes();
+        let mut readings: Vec<_> =
+            self.flows.iter().zip(received).map(|(flow, received)| flow.reading(received)).collect();
+        let mut tcp = self.scenario.flows.iter().enumerate().filter(|(_, flow)| flow.transport.kind.is_tcp());
+        // The kernel counts for each namespace, which all senders share.
+        if let (Some((place, _)), None) = (tcp.next(), tcp.next()) {
+            let counters = self.network.enter(self.layout.hosts[place].0, tcp_counters)??;
+            readings[place].retransmissions = Some(counters.retransmissions);
+            readings[place].timeouts = Some(counters.timeouts);
+        }
+        Ok(readings)
+    }
+}
+
+/// That of the direction whose packets were later, and what this thread, which has the ends, had of a processor.
+fn lateness([forward, backward]: &[DirectionReport; 2], (ends_ran, ends_waited): (f64, f64)) -> Lateness {
+    let later = if forward.lateness.p99_ms >= backward.lateness.p99_ms { forward } else { backward };
+    let dfcp_emu::Lateness { p50_ms, p99_ms, max_ms, .. } = later.lateness;
+    let unread_packets = forward.unread_packets + backward.unread_packets;
+    let measured = Lateness { p50_ms, p99_ms, max_ms, unread_packets, ends_ran, ends_waited, ..Lateness::default() };
+    measured.judged()
+}
+
+/// CPU time of this process so far, s: the ends of all flows, and the emulator.
+fn cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,24 @@
+//! What a run's process is told, and what it answers: a line of JSON each.
+
+use dfcp_lab::metrics::Measured;
+use dfcp_lab::scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The network, what changes in it, and the flows.
+    pub(crate) scenario: Scenario,
+    /// Of the links' random events, and of what DFCP and quinn draw.
+    pub(crate) seed: u64,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// The flows were run.
+    Measured(Box<Measured>),
+    /// Nothing of it, because of this.
+    Failed(String),
+}

@@ -1,0 +1,152 @@
+//! A scenario's network on the testbed: its links in two directions, and its hosts at the two ends.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use dfcp_emu::{PairConfig, PairNetwork, Side, Way, pair_address};
+use dfcp_flows::Hosts;
+use dfcp_lab::scenario::{Layout, Scenario};
+use dfcp_sim::{Edge, Node};
+
+use crate::limits::COALESCE;
+
+/// The emulated network with the hosts of a layout.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) pairs: PairNetwork,
+    hosts: BTreeMap<usize, (Side, u16)>,
+}
+
+/// A layout's links and routes in both directions.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ways {
+    forward: Numbered,
+    backward: Numbered,
+    hosts: BTreeMap<usize, (Side, u16)>,
+}
+
+/// Links of one direction, and which edges of the layout they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Numbered {
+    way: Way,
+    links: BTreeMap<usize, usize>,
+}
+
+impl Numbered {
+    /// The link of an edge, which is added if it is not there.
+    fn link(&mut self, layout: &Layout, edge: Edge) -> Result<usize, String> {
+        if let Some(&link) = self.links.get(&edge.index()) {
+            return Ok(link);
+        }
+        let config = layout.graph.edges().nth(edge.index()).map(|(_, _, config)| config.clone());
+        self.way.links.push(config.ok_or("a route has a link that is not there; report this")?);
+        self.links.insert(edge.index(), self.way.links.len() - 1);
+        Ok(self.way.links.len() - 1)
+    }
+
+    fn add_route(&mut self, layout: &Layout, edges: &[Edge]) -> Result<(), String> {
+        let route = edges.iter().map(|&edge| self.link(layout, edge)).collect::<Result<_, _>>()?;
+        self.way.routes.push(route);
+        Ok(())
+    }
+}
+
+impl Ways {
+    /// Of bottlenecks in a row. Flows that go the other way have their sender at the far end.
+    fn of(layout: &Layout, scenario: &Scenario) -> Result<Self, String> {
+        let mut ways = Self::default();
+        // First, so that the scenario's links have its numbers.
+        for &(there, _) in &layout.links {
+            ways.forward.link(layout, there)?;
+        }
+        for (place, (spec, &(sender, receiver))) in scenario.flows.iter().zip(&layout.hosts).enumerate() {
+            let pair = u16::try_from(place).map_err(|_| "there are too many flows".to_owned())?;
+            let [there, back] = layout.routes(place)?;
+            let (near, far, to_far, to_near) =
+                if spec.is_back { (receiver, sender, back, there) } else { (sender, receiver, there, back) };
+            ways.forward.add_route(layout, &to_far)?;
+            ways.backward.add_route(layout, &to_near)?;
+            ways.hosts.insert(near.index(), (Side::Near, pair));
+            ways.hosts.insert(far.index(), (Side::Far, pair));
+        }
+        Ok(ways)
+    }
+}
+
+impl Network {
+    /// Sets it up; see [`PairNetwork::start`].
+    ///
+    /// # Errors
+    /// One sentence about what cannot be set up.
+    pub(crate) fn start(layout: &Layout, scenario: &Scenario, seed: u64) -> Result<Self, String> {
+        let Ways { forward, backward, hosts } = Ways::of(layout, scenario)?;
+        let config = PairConfig {
+            forward: forward.way,
+            backward: backward.way,
+            watched: (0..layout.links.len()).collect(),
+            patience: COALESCE,
+            seed,
+        };
+        Ok(Self { pairs: PairNetwork::start(config).map_err(|error| error.to_string())?, hosts })
+    }
+
+    fn place(&self, host: Node) -> (Side, u16) {
+        // Every host of a flow is in the table, and nobody asks for another.
+        self.hosts.get(&host.index()).copied().unwrap_or((Side::Near, u16::MAX))
+    }
+}
+
+impl Hosts for Network {
+    fn enter<T>(&self, host: Node, f: impl FnOnce() -> T) -> Result<T, String> {
+        self.pairs.enter(self.place(host).0, f).map_err(|error| error.to_string())
+    }
+
+    fn address(&self, host: Node) -> Ipv4Addr {
+        let (side, pair) = self.place(host);
+        pair_address(side, pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_lab::plan::Source;
+    use dfcp_lab::{Choice, expand};
+
+    use super::*;
+
+    fn ways(topology: &str) -> Ways {
+        let text = format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
+             transport = \"cubic\"\n[metrics]\nplot = [\"jain\"]\n"
+        );
+        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        let scenario = &runs[0].scenario;
+        Ways::of(&Layout::of(scenario).unwrap(), scenario).unwrap()
+    }
+
+    #[test]
+    fn flows_share_the_bottleneck_and_have_access_links_of_their_own() {
+        let ways = ways("rate_mbps = 10\nrtt_ms = 20\n[[flows]]\n[[flows]]\nrtt_ms = 40\n[[flows]]\nis_back = true");
+        let forward = &ways.forward.way;
+        assert_eq!(forward.links[0].rate_bps, Some(10_000_000));
+        let ends: Vec<_> = forward.routes.iter().map(|route| (route.len(), route[1])).collect();
+        assert_eq!(ends, [(3, 0); 3], "{:?}", forward.routes);
+        let delay_ms = |way: &Way, pair: usize| {
+            way.routes[pair].iter().map(|&link| way.links[link].delay.as_secs_f64() * 1e3).sum::<f64>()
+        };
+        assert_eq!([0, 1, 2].map(|pair| delay_ms(forward, pair)), [10.0, 20.0, 10.0]);
+        assert_eq!([0, 1, 2].map(|pair| delay_ms(&ways.backward.way, pair)), [10.0, 20.0, 10.0]);
+        let sides: Vec<_> = ways.hosts.values().map(|(side, _)| *side).collect();
+        assert_eq!(sides.iter().filter(|side| **side == Side::Near).count(), 3);
+    }
+
+    #[test]
+    fn a_parking_lot_is_a_row_of_links() {
+        let ways = ways(
+            "kind = \"parking-lot\"\n[[topology.bottlenecks]]\nrate_mbps = 10\n[[topology.bottlenecks]]\nrate_mbps = 5\n\
+             [[flows]]\nover = [1, 2]\n[[flows]]\nover = [1, 1]\n[[flows]]\nover = [2, 2]",
+        );
+        let inner: Vec<_> = ways.forward.way.routes.iter().map(|route| route[1..route.len() - 1].to_vec()).collect();
+        assert_eq!(inner, [vec![0, 1], vec![0], vec![1]]);
+    }
+}

@@ -1,0 +1,148 @@
+//! What the testbed cannot run, in a sentence: nothing is ever changed silently.
+
+use dfcp_flows::congestion;
+use dfcp_lab::plan::{Carrier, Ends, Kind, Pace};
+use dfcp_lab::scenario::{FlowSpec, Scenario};
+use dfcp_sim::{Transport, tcp};
+
+use crate::host::Host;
+use crate::limits::{FLOWS_MAX, RATE_BPS_MAX};
+
+/// A window which never limits at [`RATE_BPS_MAX`].
+const WINDOW_BYTES_FREE: u32 = 16 << 20;
+
+/// Why `host` cannot run a scenario.
+pub(crate) fn refusal(scenario: &Scenario, host: &Host) -> Option<String> {
+    refusal_of_network(scenario).or_else(|| scenario.flows.iter().find_map(|flow| refusal_of_flow(flow, host)))
+}
+
+fn refusal_of_network(scenario: &Scenario) -> Option<String> {
+    if !scenario.nodes.is_empty() {
+        return Some("the testbed has bottlenecks in a row between senders and receivers, but no graphs".to_owned());
+    }
+    if scenario.flows.len() > FLOWS_MAX {
+        return Some(format!("the testbed runs up to {FLOWS_MAX} flows at a time"));
+    }
+    let fastest_bps = scenario.fastest_bps();
+    (fastest_bps > RATE_BPS_MAX).then(|| {
+        let (fastest, most) = (fastest_bps as f64 / 1e6, RATE_BPS_MAX / 1_000_000);
+        format!("the testbed holds links up to {most} Mbit/s in real time, not {fastest} Mbit/s; use --small")
+    })
+}
+
+fn refusal_of_flow(flow: &FlowSpec, host: &Host) -> Option<String> {
+    let carrier = &flow.transport;
+    let why = match flow {
+        _ if flow.stop_ns.is_some() => "hosts are not switched off on the testbed",
+        _ if flow.messages.is_some() || carrier.kind.is_of_messages() => "flows of messages run on the simulator alone",
+        _ if flow.web.is_some() => "web traffic runs on the simulator alone",
+        _ if flow.estimate.is_some() => "estimators watch the simulator alone",
+        _ if flow.ends != Ends::default() => "ends are as fast as they can be on the testbed, and have one clock",
+        _ if flow.access_bps == 0 && is_at_line_rate(carrier) => {
+            "a sender at the rate of its line needs one with a rate on the testbed; set access_mbps"
+        }
+        _ if carrier.kind.is_tcp() => return refusal_of_tcp(flow, host),
+        _ => return None,
+    };
+    Some(why.to_owned())
+}
+
+fn is_at_line_rate(carrier: &Carrier) -> bool {
+    match carrier.rate {
+        Some(pace) => pace == Pace::Line,
+        // Parameters of the thesis set a rate.
+        None => carrier.kind == Kind::Classic && carrier.parameters.is_empty(),
+    }
+}
+
+fn refusal_of_tcp(flow: &FlowSpec, host: &Host) -> Option<String> {
+    let carrier = &flow.transport;
+    let Ok(Transport::Tcp(config)) = dfcp_flows::transport(flow) else { return None };
+    let Some(name) = congestion(&config).filter(|_| carrier.kind != Kind::Newreno2008) else {
+        return Some(format!("no kernel of today has the TCP {}", carrier.name()));
+    };
+    if !host.congestion.iter().any(|other| other == name) {
+        let kernel = &host.release;
+        return Some(format!("this host's kernel, {kernel}, has no TCP {name}; load it (modprobe tcp_{name})"));
+    }
+    let why = match carrier {
+        _ if carrier.initial_ssthresh_segments.is_some() => "the kernel gives no slow-start threshold to a connection",
+        // Less is a bound of the window, which the kernel derives from the buffer and from what packets take of it.
+        _ if carrier.max_window_bytes.is_some_and(|bytes| bytes < WINDOW_BYTES_FREE) => {
+            "the kernel has no exact bound of the window"
+        }
+        _ if config.initial_window_segments != tcp::Config::modern(config.congestion).initial_window_segments => {
+            "the testbed has the kernel's initial window alone"
+        }
+        _ if config.congestion == tcp::Congestion::Cubic && host.has_hystart.is_some_and(|on| on != config.hystart) => {
+            "HyStart is set for all of this host (/sys/module/tcp_cubic/parameters/hystart), and differs from the plan's"
+        }
+        _ => return None,
+    };
+    Some(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use dfcp_lab::plan::Source;
+    use dfcp_lab::{Choice, expand};
+
+    use super::*;
+
+    fn refused(topology: &str, transport: &str) -> Option<String> {
+        let text = format!(
+            "id = \"t\"\ntitle = \"\"\nsource = \"ours\"\nquestion = \"\"\n[run]\n[topology]\n{topology}\n[[series]]\nlabel = \"A\"\n\
+             transport = {transport}\n[metrics]\nplot = [\"jain\"]\n"
+        );
+        let runs = expand(&Source::parse("t.toml", &text).unwrap(), Choice::default()).unwrap();
+        let host = Host {
+            release: "6.1".to_owned(),
+            congestion: vec!["cubic".to_owned(), "reno".to_owned()],
+            has_hystart: Some(true),
+        };
+        refusal(&runs[0].scenario, &host)
+    }
+
+    /// Rates which the testbed holds.
+    const SLOW: &str = "rate_mbps = 10\naccess_mbps = 100\n";
+
+    #[test]
+    fn what_the_testbed_cannot_do_is_refused_in_words() {
+        for (topology, transport, part) in [
+            ("", "\"cubic\"", "up to 200 Mbit/s in real time, not 1000 Mbit/s; use --small"),
+            ("rate_mbps = 10\naccess_mbps = 300", "\"cubic\"", "not 300 Mbit/s"),
+            ("rate_mbps = 10\naccess_mbps = 0", "{ kind = \"modern\", rate = \"line\" }", "set access_mbps"),
+            ("rate_mbps = 10\naccess_mbps = 0", "\"classic\"", "set access_mbps"),
+            ("SLOW[[flows]]\ncount = 101", "\"cubic\"", "up to 100 flows"),
+            ("SLOW", "\"cubic-2008\"", "no kernel of today has the TCP cubic-2008"),
+            ("SLOW", "\"newreno-2008\"", "no kernel of today has the TCP newreno-2008"),
+            ("SLOW", "\"tahoe\"", "no kernel of today has the TCP tahoe"),
+            ("SLOW", "\"bbr\"", "6.1, has no TCP bbr; load it (modprobe tcp_bbr)"),
+            ("SLOW", "{ kind = \"cubic\", initial_ssthresh_segments = 10 }", "slow-start threshold"),
+            ("SLOW", "{ kind = \"cubic\", initial_window_segments = 2 }", "initial window"),
+            ("SLOW", "{ kind = \"cubic\", max_window_bytes = 100000 }", "no exact bound"),
+            ("SLOW", "{ kind = \"cubic\", hystart = false }", "HyStart is set for all"),
+            ("SLOW[[flows]]\nstays_s = 1", "\"cubic\"", "not switched off"),
+            ("SLOW[[flows]]\nmessages = { bytes = 9, every_ms = 4, deadline_ms = 9 }", "\"modern\"", "simulator alone"),
+            ("SLOW[[flows]]\nweb = { connection_bytes = 9, page_every_s = 4 }", "\"cubic\"", "web traffic runs on"),
+            ("SLOW[[flows]]\nestimate = {}", "\"cubic\"", "estimators watch"),
+            ("SLOW[[flows]]\nends = { clock_ppm = 100 }", "\"modern\"", "one clock"),
+        ] {
+            let why = refused(&topology.replace("SLOW", SLOW), transport).unwrap_or_default();
+            assert!(why.contains(part) && !why.contains('\n'), "{topology} {transport}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_it_can_do_is_not() {
+        for transport in ["\"cubic\"", "\"newreno\"", "\"modern\"", "\"classic\"", "\"quic-cubic\""] {
+            for more in
+                ["discipline = \"wfq\"", "discipline = \"fq-codel\"\nbuffer_packets = 20\n[[flows]]\nis_back = true"]
+            {
+                assert_eq!(refused(&format!("{SLOW}{more}"), transport), None, "{transport}");
+            }
+        }
+        let impairments = "impairments = { jitter_ms = 2, reorder = 0.1, policer_packets = 9, back_loss = 0.2 }";
+        assert_eq!(refused(&format!("{SLOW}{impairments}"), "\"cubic\""), None);
+    }
+}
