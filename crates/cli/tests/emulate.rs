@@ -174,3 +174,58 @@ fn the_first_process_is_not_for_users() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("part of `dfcp emulate`"));
     assert!(refused.stdout.is_empty());
 }
+
+/// Runs a script as root of a network of its own, where it may do with networks what root may do with this machine's.
+fn in_a_machine_of_its_own(script: &str) -> Output {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--kill-child"]);
+    let set_up = "set -e; mount -t tmpfs none /run; ip link set lo up; ";
+    let script = format!("{set_up}{script}");
+    command.args(["sh", "-c", &script]).env("DFCP", DFCP).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+/// The machine, a network behind it, and what neither must let through.
+#[test]
+fn the_far_end_can_be_this_machines_own_network() {
+    if is_left_out() || Command::new("nft").arg("--version").output().is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        "cd {}; export XDG_CONFIG_HOME=$PWD/near; head -c 100000 /dev/zero > film.mkv
+        receive() {{ XDG_CONFIG_HOME=$PWD/$1 $2 $DFCP receive --listen 4433 --output $1-got --allow-any 2> $1.log & }}
+        await() {{ until grep -q listening $1.log; do sleep 0.05; done; }}
+        ip netns add beyond; ip link add v0 type veth peer name v1 netns beyond
+        ip addr add 10.77.0.1/24 dev v0; ip link set v0 up
+        ip -n beyond addr add 10.77.0.2/24 dev v1; ip -n beyond link set v1 up
+        receive here ''; receive beyond 'ip netns exec beyond'; await here; await beyond
+        $DFCP emulate --delay 5ms --outside -- $DFCP send film.mkv 198.18.0.2:4433 --accept-new-key 2> closed.log
+        echo 1 > /proc/sys/net/ipv4/ip_forward
+        $DFCP emulate --delay 5ms --outside -- $DFCP send film.mkv 10.77.0.2:4433 --accept-new-key 2> open.log
+        cmp film.mkv here-got/film.mkv; cmp film.mkv beyond-got/film.mkv; cat beyond.log
+        nft list tables; echo tables listed
+        false=\"ip addr add 192.0.2.9/32 dev near; ip route replace default via 198.18.0.2 src 192.0.2.9; exec $DFCP send film.mkv\"
+        ! timeout 3 $DFCP emulate --outside -- sh -c \"$false 10.77.0.2:4433 --accept-new-key\" 2> /dev/null
+        $DFCP emulate --outside -- sh -c 'echo > running; sleep 60' 2> /dev/null & first=$!
+        until [ -e running ]; do sleep 0.05; done
+        ! $DFCP emulate --outside -- true; kill $first; wait $first || true",
+        dir.path().display()
+    );
+    let output = in_a_machine_of_its_own(&script);
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{error}");
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(read("closed.log").contains("only itself can be reached"), "{}", read("closed.log"));
+    assert!(!read("open.log").contains("only itself can be reached"));
+    // What is beyond sees this machine's address, not the emulated one, and nobody who gives a false one.
+    assert!(
+        out.contains("10.77.0.1:") && !out.contains("198.18.0.1:") && !read("beyond.log").contains("192.0.2.9"),
+        "{out}"
+    );
+    assert!(out.contains("tables listed") && !out.contains("table inet"), "{out}");
+    assert!(error.contains("another emulation leads to this machine's own network already"), "{error}");
+    let user = Command::new("unshare").args(["--user", DFCP, "emulate", "--outside", "--", "true"]).output().unwrap();
+    assert_eq!(user.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&user.stderr).contains("only root may lead an emulated path"));
+}

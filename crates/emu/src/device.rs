@@ -33,6 +33,9 @@ pub const NEAR: Place =
 pub const FAR: Place =
     Place { device: "far", ipv4: Ipv4Addr::new(198, 18, 0, 2), ipv6: Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2) };
 
+/// The same where this is the machine's own network.
+pub(crate) const OUTSIDE: Place = Place { device: "dfcp-far", ..FAR };
+
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -74,6 +77,13 @@ impl Device {
             }
             Ok(())
         })
+    }
+
+    /// Everything that is not here is behind the other end.
+    pub(crate) fn lead_out(&self) -> Result<(), Error> {
+        let failed = |reason| Error::Device { device: self.name, reason };
+        let index = self.io.if_index().map_err(failed)?;
+        Netlink::open().and_then(|mut netlink| netlink.add_default_ipv4(index, FAR.ipv4)).map_err(failed)
     }
 
     /// The same with the addresses of so many pairs of hosts at this end.

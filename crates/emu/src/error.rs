@@ -34,6 +34,14 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The outside is for administrators.
+    #[error(
+        "only root may lead an emulated path to this machine's own network; run it as root, or give a server instead"
+    )]
+    OutsideForbidden,
+    /// Another emulation has it.
+    #[error("another emulation leads to this machine's own network already (device `{0}`); wait until it has ended")]
+    OutsideInUse(&'static str),
     /// No driver for TUN devices.
     #[error("there is no /dev/net/tun: load its module (modprobe tun), or give this container the device")]
     NoTun,

@@ -26,12 +26,14 @@ mod limits;
 mod links;
 mod namespace;
 mod netlink;
+mod outside;
 mod packet;
 mod pairs;
 mod pump;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,13 +50,15 @@ pub use init::run as run_init;
 pub use lateness::Lateness;
 pub use limits::PAIRS_MAX;
 pub use links::{LinkChange, LinkReading, Way};
+pub use outside::is_forwarding;
 pub use pairs::{PairConfig, PairNetwork};
 pub use pump::Readings;
 
 use children::{Init, end, signal, within};
-use device::{Device, HostTables};
+use device::{Device, HostTables, OUTSIDE};
 use limits::{SERVER_START_MAX, SERVER_START_STEP};
-use namespace::{Network, allow_ping, gain_rights};
+use namespace::{Network, allow_ping, gain_rights, has_rights};
+use outside::Translation;
 use pump::{Pumps, Watched};
 
 /// How packets go one way.
@@ -71,8 +75,8 @@ pub struct PathConfig {
 pub struct Emulation {
     /// Program and arguments, run at the near end. The emulation ends when it does.
     pub command: Vec<OsString>,
-    /// Program and arguments, run at the far end.
-    pub server: Option<Vec<OsString>>,
+    /// What is there.
+    pub far: FarEnd,
     /// From near to far.
     pub forward: PathConfig,
     /// And back.
@@ -81,6 +85,15 @@ pub struct Emulation {
     pub seed: u64,
     /// A command line which calls [`run_init`] and does nothing else.
     pub init: Vec<OsString>,
+}
+
+/// The far end of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FarEnd {
+    /// A network of its own, and a program with its arguments there, if any.
+    Network(Option<Vec<OsString>>),
+    /// This machine's own network, behind address translation. For administrators.
+    Outside,
 }
 
 /// How it went.
@@ -118,7 +131,23 @@ impl Host {
 
     /// The same with another device.
     fn with(open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
-        let network = Network::enter_new()?;
+        Self::in_network(Network::enter_new()?, open)
+    }
+
+    /// This machine itself.
+    fn outside() -> Result<Self, Error> {
+        if !has_rights() {
+            return Err(Error::OutsideForbidden);
+        }
+        Self::in_network(Network::own()?, || match Device::open(OUTSIDE) {
+            Err(Error::Device { device, reason }) if reason.kind() == io::ErrorKind::ResourceBusy => {
+                Err(Error::OutsideInUse(device))
+            }
+            opened => opened,
+        })
+    }
+
+    fn in_network(network: Network, open: impl FnOnce() -> Result<Device, Error>) -> Result<Self, Error> {
         let device = Arc::new(open()?);
         Ok(Self { network, device, tables: HostTables::open().map_err(Error::system("read a network's tables"))? })
     }
@@ -139,9 +168,15 @@ impl Emulation {
     /// # Errors
     /// It could not be set up, or a device failed; see [`Error`]. All processes inside have ended then, too.
     pub fn run(self) -> Result<Outcome, Error> {
+        let is_outside = self.far == FarEnd::Outside;
+        // First, while the thread is in this machine's own network.
+        let outside = if is_outside { Some(Host::outside()?) } else { None };
         gain_rights()?;
         let mut near = Host::new(NEAR)?;
-        let mut far = Host::new(FAR)?;
+        if is_outside {
+            near.device.lead_out()?;
+        }
+        let mut far = outside.map_or_else(|| Host::new(FAR), Ok)?;
         let way =
             |path: &PathConfig| Watched { way: Way::single(path.link.clone()), links: None, patience: path.patience };
         let ways = [way(&self.forward), way(&self.backward)];
@@ -149,7 +184,10 @@ impl Emulation {
         let init = Init::start(&self.init)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::system("start an event loop"))?;
-        let served = runtime.block_on(self.serve(&near, &mut far, &pumps))?;
+        // It ends before the first process does, after which this process could start no others.
+        let translation = if is_outside { Some(Translation::begin(&far.network)?) } else { None };
+        let served = runtime.block_on(self.serve(&near, &far.network, &mut far.tables, &pumps))?;
+        drop(translation);
         drop(init);
         let [mut forward, mut backward] = pumps.finish()?;
         let served = served.ok_or(Error::Ended)?;
@@ -160,14 +198,20 @@ impl Emulation {
     }
 
     /// Runs the server and the command, until the latter ends, or a device fails: then there is nothing to tell.
-    async fn serve(&self, near: &Host, far: &mut Host, pumps: &Pumps) -> Result<Option<Served>, Error> {
+    async fn serve(
+        &self,
+        near: &Host,
+        far: &Network,
+        far_tables: &mut HostTables,
+        pumps: &Pumps,
+    ) -> Result<Option<Served>, Error> {
         let mut requests = Requests::new()?;
-        let mut server = match &self.server {
-            Some(command) => Some(children::start(command, &far.network, true)?),
-            None => None,
+        let mut server = match &self.far {
+            FarEnd::Network(Some(command)) => Some(children::start(command, far, true)?),
+            FarEnd::Network(None) | FarEnd::Outside => None,
         };
         if let Some(server) = &mut server {
-            until_it_listens(server, &mut far.tables).await;
+            until_it_listens(server, far_tables).await;
         }
         let started = Instant::now();
         let mut command = children::start(&self.command, &near.network, false)?;

@@ -16,10 +16,15 @@ const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::NET_
 pub(crate) const INSIDE: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::NET_BIND_SERVICE);
 
+/// Whether this process may change the networks of this machine.
+pub(crate) fn has_rights() -> bool {
+    capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED))
+}
+
 /// Makes this process one that may make namespaces: as it is if it has the right, else by a user namespace in which it has all
 /// rights. Outside of it nothing changes: the user stays the same.
 pub(crate) fn gain_rights() -> Result<(), Error> {
-    if capabilities(None).is_ok_and(|own| own.effective.contains(NEEDED)) {
+    if has_rights() {
         return Ok(());
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -41,6 +46,11 @@ impl Network {
     pub(crate) fn enter_new() -> Result<Self, Error> {
         // Ubuntu lets anybody make a user namespace and then has it without rights.
         unshare(CloneFlags::CLONE_NEWNET).map_err(|error| Error::UserNamespaces(error.into()))?;
+        Self::own()
+    }
+
+    /// That of the thread.
+    pub(crate) fn own() -> Result<Self, Error> {
         File::open("/proc/thread-self/ns/net").map(Self).map_err(Error::system("open a network namespace"))
     }
 

@@ -9,7 +9,7 @@ use rtnetlink::packet_core::{
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
-use rtnetlink::{AddressMessageBuilder, LinkMessageBuilder, LinkUnspec};
+use rtnetlink::{AddressMessageBuilder, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
 
 /// The loopback device of every namespace.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -45,6 +45,12 @@ impl Netlink {
     pub(crate) fn add_ipv6(&mut self, device: u32, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
         let message = AddressMessageBuilder::<Ipv6Addr>::new().index(device).address(address, prefix).build();
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// A route to all other networks.
+    pub(crate) fn add_default_ipv4(&mut self, device: u32, gateway: Ipv4Addr) -> io::Result<()> {
+        let message = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(device).gateway(gateway).build();
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
-use dfcp_emu::{Emulation, Error, PathConfig};
+use dfcp_emu::{Emulation, Error, FarEnd, PathConfig};
 
 use crate::args::LinkArgs;
 use crate::{output, units};
@@ -29,13 +29,14 @@ const EXIT_NOT_FOUND: u8 = 127;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 COMMAND runs in a network of its own (near: 198.18.0.1 and 2001:2::1) from which the emulated path, both ways alike, leads to another \
-one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. No other network can be reached. Root is not needed \
-where user namespaces are allowed.
+one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. No other network can be reached, but for --outside. \
+Root is not needed where user namespaces are allowed.
 
 Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell beside a web server; round-trip \
 times beside a download, with a queue that keeps itself short
   dfcp emulate --rate 50mbit --delay 20ms --loss 1% --server 'iperf3 -s' -- iperf3 -c 198.18.0.2
   dfcp emulate --delay 100ms --server 'python3 -m http.server 80' -- bash
+  sudo dfcp emulate --delay 300ms --loss 2% --outside -- curl -O http://there.example/film.mkv
   dfcp emulate --rate 9mbit --queue fq-codel --server 'iperf3 -s' -- sh -c 'iperf3 -c $DFCP_FAR & ping -c 9 $DFCP_FAR; wait'
 
 COMMAND and the server find the addresses in the environment: DFCP_NEAR, DFCP_FAR, and for IPv6 DFCP_NEAR6, DFCP_FAR6. COMMAND \
@@ -56,6 +57,11 @@ pub struct EmulateArgs {
     /// A command line for the shell, run at the far end; its output goes to standard error
     #[arg(long, value_name = "COMMAND LINE")]
     pub server: Option<OsString>,
+
+    /// Lead the path to this machine's own network instead of one of its own, by address translation (nft): COMMAND reaches this
+    /// machine at 198.18.0.2, and by IPv4 what this machine reaches, if it passes packets on. Needs root; one at a time
+    #[arg(long, conflicts_with = "server")]
+    pub outside: bool,
 
     /// Let packets leave together which are due within this time, as network cards do to spare the processor: the first of them is
     /// late by up to this. With 0ms each leaves at its own time
@@ -85,12 +91,21 @@ pub fn run(args: &EmulateArgs) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one("emulate") >> 32);
     let emulation = Emulation {
         command: args.command.clone(),
-        server: args.server.clone().map(|line| vec!["sh".into(), "-c".into(), line]),
+        far: if args.outside {
+            FarEnd::Outside
+        } else {
+            FarEnd::Network(args.server.clone().map(|line| vec!["sh".into(), "-c".into(), line]))
+        },
         forward: path.clone(),
         backward: path,
         seed,
         init: vec!["/proc/self/exe".into(), INIT.into()],
     };
+    if args.outside && !dfcp_emu::is_forwarding() {
+        output::note(
+            "dfcp: this machine passes no packets on, so only itself can be reached; `sysctl net.ipv4.ip_forward=1` opens the rest",
+        );
+    }
     let outcome = match emulation.run() {
         Ok(outcome) => outcome,
         Err(error) => {
