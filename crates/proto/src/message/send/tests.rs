@@ -185,3 +185,30 @@ fn a_reliable_message_never_runs_out_of_symbols() {
     }
     assert!(number > 2_000, "{number}");
 }
+
+/// The session would otherwise never end: it waits for its messages.
+#[test]
+fn nobody_waits_for_a_proof_longer_than_for_the_message() {
+    let mut number = 10;
+    let mut send = sender(&[1_316], within_ms(200));
+    let mut now = at(0);
+    while drain(&mut send, now, &mut number).is_empty() {
+        now = send.next_timeout(now).unwrap();
+    }
+    // All have arrived, by the counts; that they complete the message is never proven.
+    let mut buffer = [0; 400];
+    let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
+    writer.loss_runs([feedback::LossRun { gap: number as u32 - 10, length: 1 }]).unwrap();
+    let length = writer.finish();
+    let (_, all) = feedback::decode(&buffer[..length]).unwrap();
+    let runs = all.into_iter().find_map(|it| if let Record::LossRuns(runs) = it { Some(runs) } else { None });
+    send.on_report(at(60), number - 1, runs, &PATH);
+    now = at(60);
+    assert!(drain(&mut send, now, &mut number).is_empty());
+    while let Some(next) = send.next_timeout(now) {
+        assert!(send.is_at_work() && next < at(210), "{next:?}");
+        now = next.max(now + Duration::from_micros(1));
+        assert!(drain(&mut send, now, &mut number).is_empty());
+    }
+    assert!(!send.is_at_work());
+}

@@ -356,6 +356,13 @@ impl Unit {
         1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
     }
 
+    /// When the time of all that is not proven is over, so that nobody waits for a proof which never comes.
+    fn over_at(&self) -> Option<Time> {
+        let unproven = self.messages.iter().filter(|progress| !progress.is_proven);
+        let last = unproven.map(|progress| progress.message.send_by).max().filter(|&at| at != Time::MAX)?;
+        Some(last + FINE)
+    }
+
     /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
     pub(super) fn wake_at(&self, now: Time, Timing { overdue, datagram, .. }: Timing) -> Option<Time> {
         if !self.is_closed {
@@ -366,7 +373,9 @@ impl Unit {
         let count = missing().count();
         // All that may then be sent has to leave in time.
         let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;
-        let last_chance = missing().map(|progress| progress.message.send_by).min()?;
+        let Some(last_chance) = missing().map(|progress| progress.message.send_by).min() else {
+            return self.over_at();
+        };
         let last_chance = if last_chance == Time::MAX { last_chance } else { last_chance - lead };
         // In a burst of losses nothing arrives that a report would be about.
         let is_heard_of = self.repairs_unknown == 0 && missing().all(|progress| progress.unknown == 0);
