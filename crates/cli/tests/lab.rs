@@ -53,6 +53,13 @@ fn a_page_is_made_of_archived_records() {
     assert_eq!(lab(&["run", "small", "--plans", &plans, "--results", &made]).0, 0);
     let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &made, "--to", &kept]);
     assert!(code == 0 && err.contains("small: "), "{err}");
+    let jobs = ["jobs", "all", "--plans", &plans, "--results", &page, "--recorded", &kept];
+    assert_eq!(lab(&jobs), (0, String::new(), String::new()), "nothing is left to do");
+    // What is archived later does not drop what was before.
+    let (code, _, err) = lab(&["run", "small", "--seeds", "1", "--plans", &plans, "--results", &page]);
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &page, "--to", &kept]);
+    assert!(code == 0 && lab(&jobs).1.is_empty(), "{err}");
     let (code, judged, _) = lab(&["report", "--plans", &plans, "--results", &made]);
     assert_eq!(code, 0);
     let (code, again, err) = lab(&["report", "--plans", &plans, "--recorded", &kept, "--results", &page]);

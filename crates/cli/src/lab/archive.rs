@@ -1,6 +1,6 @@
 //! `dfcp lab archive`: keeps the records of plans.
 
-use dfcp_lab::archive::pack;
+use dfcp_lab::archive::{pack, unpack};
 use dfcp_lab::read;
 
 use super::args::ArchiveArgs;
@@ -13,8 +13,11 @@ pub(super) fn run(args: &ArchiveArgs) -> anyhow::Result<()> {
     let platforms = platforms::of(&args.runs.platforms)?;
     for plan in lay_out(&sources, &args.runs, &platforms)? {
         let id = &plan.source.plan.id;
-        let records = read(&args.runs.results, id)?;
-        if !plan.runs.iter().any(|run| records.contains_key(&run.hash)) {
+        let mut records = unpack(&args.to, id, &plan.runs)?;
+        let fresh = read(&args.runs.results, id)?;
+        let has_fresh = plan.runs.iter().any(|run| fresh.contains_key(&run.hash));
+        records.extend(fresh);
+        if !has_fresh {
             output::note(&format!("{id}: no records, nothing written"));
             continue;
         }

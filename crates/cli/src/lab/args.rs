@@ -166,7 +166,7 @@ pub struct ArchiveArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
-    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan
+    /// Directory of the archives: PLAN.jsonl.gz, a file for each plan, in which what it has of other runs stays
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Which runs.
@@ -205,6 +205,9 @@ pub struct JobsArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]
     pub ids: Vec<String>,
+    /// Leave out what this directory of archived records has, too
+    #[arg(long, value_name = "DIR")]
+    pub recorded: Option<PathBuf>,
     /// Which runs.
     #[command(flatten)]
     pub runs: RunsArg,

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use dfcp_lab::archive::unpack;
 use dfcp_lab::job::{Job, check, make};
 use dfcp_lab::{Log, Platform, Record, read};
 use serde_json::to_value;
@@ -20,7 +21,11 @@ pub(super) fn list(args: &JobsArgs) -> anyhow::Result<()> {
     let sources = chosen(sources(&args.plans.which())?, &args.ids)?;
     let platforms = platforms::of(&args.runs.platforms)?;
     for plan in lay_out(&sources, &args.runs, &platforms)? {
-        let known = read(&args.runs.results, &plan.source.plan.id)?;
+        let id = &plan.source.plan.id;
+        let mut known = read(&args.runs.results, id)?;
+        if let Some(directory) = &args.recorded {
+            known.extend(unpack(directory, id, &plan.runs)?);
+        }
         let mut seen: BTreeSet<&str> = known.keys().map(String::as_str).collect();
         for run in plan.runs.iter().filter(|run| seen.insert(&run.hash)) {
             output::json(&to_value(Job::new(run, choice(&args.runs).form))?);
