@@ -168,6 +168,7 @@ impl RecvMessages {
         match self.states.get(segment.id) {
             None => return Err(Dropped::Unexpected),
             Some(State::Complete { .. }) => {
+                self.states.tell_again(segment.id);
                 self.stats.symbols_in_vain += 1;
                 return Ok(());
             }
@@ -249,6 +250,7 @@ impl RecvMessages {
         let missing =
             ids.clone().rev().filter(|&id| matches!(self.states.get(id), Some(State::Empty | State::Partial)));
         if missing.count() == 0 {
+            ids.for_each(|id| self.states.tell_again(id));
             self.stats.symbols_in_vain += 1;
             return Ok(());
         }

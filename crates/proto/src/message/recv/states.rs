@@ -91,6 +91,14 @@ impl States {
         self.is_owing = true;
     }
 
+    /// The peer does not know that this message is complete: it is told again, unless it is being told (\[message-15\]).
+    pub(super) fn tell_again(&mut self, id: u32) {
+        let Some(at) = u64::from(id).checked_sub(self.first) else { return };
+        if let Some(&Entry { state, owed: 0 }) = self.entries.get(at as usize) {
+            self.set(id, state);
+        }
+    }
+
     /// Whether a report has something to tell.
     pub(super) fn is_owing(&self) -> bool {
         self.is_owing

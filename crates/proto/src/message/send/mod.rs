@@ -319,6 +319,7 @@ impl SendMessages {
             if !unit.is_closed() {
                 unit.close(now);
             } else if !unit.owes() {
+                unit.ask_for_proofs(now, timing);
                 unit.plan_round(now, timing);
             }
             self.owe(number);

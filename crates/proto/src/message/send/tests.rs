@@ -195,14 +195,7 @@ fn nobody_waits_for_a_proof_longer_than_for_the_message() {
     while drain(&mut send, now, &mut number).is_empty() {
         now = send.next_timeout(now).unwrap();
     }
-    // All have arrived, by the counts; that they complete the message is never proven.
-    let mut buffer = [0; 400];
-    let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
-    writer.loss_runs([feedback::LossRun { gap: number as u32 - 10, length: 1 }]).unwrap();
-    let length = writer.finish();
-    let (_, all) = feedback::decode(&buffer[..length]).unwrap();
-    let runs = all.into_iter().find_map(|it| if let Record::LossRuns(runs) = it { Some(runs) } else { None });
-    send.on_report(at(60), number - 1, runs, &PATH);
+    all_have_arrived(&mut send, at(60), number);
     now = at(60);
     assert!(drain(&mut send, now, &mut number).is_empty());
     while let Some(next) = send.next_timeout(now) {
@@ -211,4 +204,34 @@ fn nobody_waits_for_a_proof_longer_than_for_the_message() {
         assert!(drain(&mut send, now, &mut number).is_empty());
     }
     assert!(!send.is_at_work());
+}
+
+/// A report that says so: all up to `number` but that before the first, 9.
+fn all_have_arrived(send: &mut SendMessages, now: Time, number: u64) {
+    let mut buffer = [0; 400];
+    let mut writer = ReportWriter::new(&mut buffer, &Report::default()).unwrap();
+    writer.loss_runs([feedback::LossRun { gap: number as u32 - 10, length: 1 }]).unwrap();
+    let length = writer.finish();
+    let (_, all) = feedback::decode(&buffer[..length]).unwrap();
+    let runs = all.into_iter().find_map(|it| if let Record::LossRuns(runs) = it { Some(runs) } else { None });
+    send.on_report(now, number - 1, runs, &PATH);
+}
+
+/// \[message-15\]
+#[test]
+fn a_reliable_message_asks_for_a_proof_that_was_lost() {
+    let mut number = 10;
+    let mut send = sender(&[1_316, 100, 5_000], Deadline::RELIABLE);
+    let mut now = at(0);
+    for _ in 0..3 {
+        let before = number;
+        while drain(&mut send, now, &mut number).is_empty() || number < before + 3 {
+            now = send.next_timeout(now).unwrap().max(now + Duration::from_micros(1));
+            assert!(now < at(5_000), "nobody asks");
+        }
+        now += Duration::from_millis(51);
+        all_have_arrived(&mut send, now, number);
+        assert!(drain(&mut send, now, &mut number).is_empty(), "it is too early");
+    }
+    assert!(number < 40 && send.is_at_work());
 }

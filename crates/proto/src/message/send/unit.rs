@@ -356,11 +356,31 @@ impl Unit {
         1 + (left.as_nanos() / round.as_nanos().max(1)).min(ROUNDS_MAX as u128 - 1) as usize
     }
 
-    /// When the time of all that is not proven is over, so that nobody waits for a proof which never comes.
-    fn over_at(&self) -> Option<Time> {
+    /// Whether its messages have no deadline; they are all of one kind.
+    fn is_reliable(&self) -> bool {
+        self.messages.first().is_some_and(|progress| progress.message.is_reliable)
+    }
+
+    /// All have arrived, but what proves it has not come: when to ask for it, or when nobody waits for it any more.
+    fn proof_due_at(&self, overdue: Duration) -> Option<Time> {
+        if self.is_reliable() {
+            return Some(self.last_sent + overdue);
+        }
         let unproven = self.messages.iter().filter(|progress| !progress.is_proven);
-        let last = unproven.map(|progress| progress.message.send_by).max().filter(|&at| at != Time::MAX)?;
-        Some(last + FINE)
+        unproven.map(|progress| progress.message.send_by + FINE).max()
+    }
+
+    /// The reports which would have proven reliable messages may all have been lost. Another symbol of each makes the peer tell of it again
+    /// (\[message-15\]).
+    pub(super) fn ask_for_proofs(&mut self, now: Time, Timing { overdue, .. }: Timing) {
+        let is_heard_of = self.repairs_unknown == 0 && self.messages.iter().all(|progress| progress.unknown == 0);
+        if !self.is_reliable() || self.owes() || !is_heard_of || now < self.last_sent + overdue {
+            return;
+        }
+        self.repairs_arrived = 0;
+        for progress in self.messages.iter_mut().filter(|progress| !progress.is_proven) {
+            progress.arrived = progress.arrived.min(progress.message.k().saturating_sub(1));
+        }
     }
 
     /// When it must be looked at whatever is heard: it is closed, or something that may be missing has its last chance.
@@ -374,12 +394,13 @@ impl Unit {
         // All that may then be sent has to leave in time.
         let lead = datagram * self.policy.rounds.symbols(1, count, count) as u32 + FINE;
         let Some(last_chance) = missing().map(|progress| progress.message.send_by).min() else {
-            return self.over_at();
+            return self.proof_due_at(overdue);
         };
         let last_chance = if last_chance == Time::MAX { last_chance } else { last_chance - lead };
         // In a burst of losses nothing arrives that a report would be about.
         let is_heard_of = self.repairs_unknown == 0 && missing().all(|progress| progress.unknown == 0);
-        if is_heard_of || self.owes() { Some(last_chance) } else { Some(last_chance.min(self.last_sent + overdue)) }
+        let is_waited_for = !self.owes() && (self.is_reliable() || !is_heard_of);
+        Some(if is_waited_for { last_chance.min(self.last_sent + overdue) } else { last_chance })
     }
 }
 
