@@ -264,7 +264,8 @@ impl SendMessages {
             }
         }
         self.owe(number);
-        self.note_wake(now, number, timing);
+        let wake = self.unit(number).and_then(|unit| unit.wake_at(now, timing));
+        self.set_wake(number, wake);
         true
     }
 
@@ -311,9 +312,11 @@ impl SendMessages {
         {
             self.wakes.pop_first();
             let Some(unit) = self.unit_mut(number) else { continue };
-            if unit.wake_at(now, timing).is_some_and(|at| at > now) {
+            unit.wakes_at = None;
+            let wake = unit.wake_at(now, timing);
+            if wake.is_some_and(|at| at > now) {
                 // What it was to be looked at for has come.
-                self.note_wake(now, number, timing);
+                self.set_wake(number, wake);
                 continue;
             }
             if !unit.is_closed() {
@@ -341,8 +344,9 @@ impl SendMessages {
         if let Some(unit) = self.unit_mut(symbol.unit) {
             unit.on_sent(now, symbol.what);
             if !unit.owes() {
+                let wake = unit.wake_at(now, timing);
                 self.owing.retain(|&owing| owing != symbol.unit);
-                self.note_wake(now, symbol.unit, timing);
+                self.set_wake(symbol.unit, wake);
             }
         }
         self.fates.push(UnderWay { number, at: now, unit: symbol.unit, what: symbol.what });
@@ -448,19 +452,23 @@ impl SendMessages {
             self.remove(number);
             return;
         }
-        let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, timing)) else { return };
+        let at = self.unit(number).and_then(|unit| unit.wake_at(now, timing));
         // After its last chance, a unit wakes once more to be removed.
-        let at = if after.is_some_and(|after| at <= after) { at.max(now) + Duration::from_millis(1) } else { at };
-        self.wakes.insert((at, number));
+        let is_again = at.is_some_and(|at| after.is_some_and(|after| at <= after));
+        self.set_wake(number, at.map(|at| if is_again { at.max(now) + Duration::from_millis(1) } else { at }));
     }
 
-    fn note_wake(&mut self, now: Time, number: u64, timing: Timing) {
-        if let Some(at) = self.unit(number).and_then(|unit| unit.wake_at(now, timing)) {
-            self.wakes.insert((at, number));
+    /// One wake-up for each unit, and none for those which are gone: each costs a look at the whole session.
+    fn set_wake(&mut self, number: u64, at: Option<Time>) {
+        let Some(unit) = self.unit_mut(number) else { return };
+        if let Some(before) = std::mem::replace(&mut unit.wakes_at, at) {
+            self.wakes.remove(&(before, number));
         }
+        self.wakes.extend(at.map(|at| (at, number)));
     }
 
     fn remove(&mut self, number: u64) {
+        self.set_wake(number, None);
         let Some(at) = number.checked_sub(self.first_unit) else { return };
         if let Some(unit) = self.units.get_mut(at as usize) {
             *unit = None;
@@ -477,16 +485,11 @@ impl SendMessages {
     }
 
     fn forget_done(&mut self, now: Time) {
-        for unit in &mut self.units {
-            if unit.as_ref().is_some_and(|unit| unit.is_closed() && unit.is_done(now)) {
-                *unit = None;
-            }
-        }
-        let (units, first) = (&self.units, self.first_unit);
-        self.owing.retain(|&number| {
-            number.checked_sub(first).and_then(|at| units.get(at as usize)).is_some_and(Option::is_some)
-        });
-        self.trim();
+        let is_done = |unit: &Unit| unit.is_closed() && unit.is_done(now);
+        let all = (self.first_unit..).zip(&self.units);
+        let done: Vec<u64> =
+            all.filter(|(_, unit)| unit.as_ref().is_some_and(is_done)).map(|(number, _)| number).collect();
+        done.into_iter().for_each(|number| self.remove(number));
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) struct Unit {
     policy: Arc<Policy>,
     messages: Vec<Progress>,
     pub(super) closes_at: Time,
+    /// When it is looked at next, whatever is heard.
+    pub(super) wakes_at: Option<Time>,
     is_closed: bool,
     /// Repair symbols over all that have arrived, and whose fate is unknown.
     repairs_arrived: usize,
@@ -70,6 +72,7 @@ impl Unit {
             closes_at: now + Duration::from_secs_f64(policy.close_s.clamp(0.0, 1e6)),
             policy,
             messages: Vec::new(),
+            wakes_at: None,
             is_closed: false,
             repairs_arrived: 0,
             repairs_unknown: 0,
