@@ -93,7 +93,7 @@ pub use dfcp_proto::{
     RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SentMessages,
     SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
 };
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};
 pub use keys::generate_key;
 pub use listener::Listener;

@@ -460,3 +460,39 @@ fn an_endpoint_goes_by_the_clock_that_it_is_given() {
     let (asked, read) = READINGS.get();
     assert!(read > 0 && asked >= 2 * read, "asked {asked} times, read the system's clock {read} times");
 }
+
+/// What a server shows of its connections is there when they are gone, and is counted once.
+#[tokio::test]
+async fn an_endpoint_sums_up_connections_that_are_there_and_that_are_over() {
+    const BYTES: u64 = 100_000;
+    let server = Endpoint::bind(local(), Some(modern().into())).unwrap();
+    assert_eq!(server.totals(), dfcp::Totals::default());
+    let mut before = server.totals();
+    for number in 1..=2 {
+        let (client, accepted) = tokio::join!(Stream::connect(server.local_addr(), line()), server.accept());
+        let (mut client, mut accepted) = (client.unwrap(), accepted.unwrap());
+        let (written, read) = tokio::join!(
+            async {
+                write_pattern(&mut client, 1, BYTES).await.unwrap();
+                client.shutdown().await
+            },
+            async {
+                read_hash(&mut accepted).await.unwrap();
+                accepted.shutdown().await
+            }
+        );
+        written.and(read).unwrap();
+        let there = server.totals();
+        assert_eq!((there.established, there.stream_bytes_read), (number, number * BYTES));
+        assert!(
+            there.bytes_received >= before.bytes_received + BYTES && there.received.useful > before.received.useful
+        );
+        assert_eq!(server.connection_stats().len(), server.stats().connections);
+        drop((client, accepted));
+        timeout(Duration::from_secs(60), server.wait_idle()).await.unwrap();
+        let over = server.totals();
+        assert_eq!((over.established, over.stream_bytes_read), (number, number * BYTES));
+        assert!(over.bytes_received >= there.bytes_received && server.connection_stats().is_empty());
+        before = over;
+    }
+}

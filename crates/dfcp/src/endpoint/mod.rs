@@ -11,6 +11,7 @@ mod peers;
 mod run_queue;
 #[cfg(unix)]
 mod tokio_reactor;
+mod totals;
 mod waiting;
 mod wake_queue;
 
@@ -42,6 +43,7 @@ pub(crate) use outbox::{Filled, Outbox};
 pub(crate) use peer_scheduler::{PeerScheduler, SchedulerState};
 #[cfg(unix)]
 use tokio_reactor::TokioReactor;
+pub use totals::Totals;
 pub(crate) use wake_queue::WakeQueue;
 
 /// A socket with any number of connections, opened here or by peers.
@@ -130,6 +132,8 @@ struct Table {
     /// Where established connections wait to be accepted; `None` if nothing drives the endpoint any more: the runtime which it was
     /// a task of has ended.
     backlog: Option<mpsc::Sender<StreamHandle>>,
+    /// Of the connections that are over, and how many have been established in all.
+    ended: Totals,
 }
 
 impl Endpoint {
@@ -202,7 +206,13 @@ impl Endpoint {
         let shared = Arc::new(EndpointShared {
             socket,
             clock,
-            table: Mutex::new(Table { proto, connections: Vec::new(), released: false, backlog: Some(sender) }),
+            table: Mutex::new(Table {
+                proto,
+                connections: Vec::new(),
+                released: false,
+                backlog: Some(sender),
+                ended: Totals::default(),
+            }),
             wake_queue: Arc::new(wake_queue),
             idle: Notify::new(),
         });
@@ -385,6 +395,7 @@ impl EndpointShared {
     pub(crate) fn established(&self, connection: &Arc<Shared>) {
         let mut table = self.table();
         table.proto.established(connection.handle);
+        table.ended.established += 1;
         let backlog = table.backlog.clone().filter(|_| connection.accepted);
         drop(table);
         let Some(backlog) = backlog else { return };
@@ -395,7 +406,7 @@ impl EndpointShared {
 
     /// A connection is over.
     fn forget(&self, connection: &Arc<Shared>) {
-        let hint = connection.path_hint();
+        let (hint, stats) = (connection.path_hint(), connection.stats());
         let mut table = self.table();
         let slot = table.connections.get_mut(connection.handle.index());
         // Its handle may be another's by now, if it had been forgotten before.
@@ -403,6 +414,7 @@ impl EndpointShared {
             return;
         };
         *slot = None;
+        table.ended.add(&stats);
         if let Some(hint) = hint {
             table.proto.remember_path(self.clock.now(), connection.handle, hint);
         }

@@ -1,0 +1,95 @@
+//! What all connections of an endpoint have done, those which are over included.
+
+use std::sync::Arc;
+
+use dfcp_proto::{ReceivedSymbols, SentSymbols, Stats, WastedSymbols};
+
+use super::Endpoint;
+use crate::connection::Shared;
+
+/// Sums over all connections that an endpoint has had, in either profile: [`Stats`] of those which are over and of those which
+/// are there. They say nothing of who the peers were, so they can be shown to whoever watches a server.
+///
+/// Most of them only grow. `received.useful`, what peers report (`wasted`) and `datagrams_missing` may fall by a little: what was
+/// taken for missing may still come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Connections whose handshake was done.
+    pub established: u64,
+    /// As [`Stats::segments_sent`].
+    pub segments_sent: u64,
+    /// As [`Stats::segments_received`].
+    pub segments_received: u64,
+    /// As [`Stats::segments_dropped`].
+    pub segments_dropped: u64,
+    /// As [`Stats::segments_forged`].
+    pub segments_forged: u64,
+    /// As [`Stats::bytes_sent`].
+    pub bytes_sent: u64,
+    /// As [`Stats::bytes_received`].
+    pub bytes_received: u64,
+    /// As [`Stats::stream_bytes_acknowledged`].
+    pub stream_bytes_acknowledged: u64,
+    /// As [`Stats::stream_bytes_read`].
+    pub stream_bytes_read: u64,
+    /// As [`Stats::sent`].
+    pub sent: SentSymbols,
+    /// As [`Stats::wasted`].
+    pub wasted: WastedSymbols,
+    /// As [`Stats::received`].
+    pub received: ReceivedSymbols,
+    /// As [`Stats::datagrams_missing`].
+    pub datagrams_missing: u64,
+}
+
+impl Totals {
+    /// Adds one connection.
+    pub(super) fn add(&mut self, stats: &Stats) {
+        self.segments_sent += stats.segments_sent;
+        self.segments_received += stats.segments_received;
+        self.segments_dropped += stats.segments_dropped;
+        self.segments_forged += stats.segments_forged;
+        self.bytes_sent += stats.bytes_sent;
+        self.bytes_received += stats.bytes_received;
+        self.stream_bytes_acknowledged += stats.stream_bytes_acknowledged;
+        self.stream_bytes_read += stats.stream_bytes_read;
+        self.sent.source += stats.sent.source;
+        self.sent.repair += stats.sent.repair;
+        self.sent.proactive += stats.sent.proactive;
+        self.sent.probe += stats.sent.probe;
+        // A peer says these, and may say anything.
+        self.wasted.dependent = self.wasted.dependent.saturating_add(stats.wasted.dependent);
+        self.wasted.late = self.wasted.late.saturating_add(stats.wasted.late);
+        self.wasted.refused = self.wasted.refused.saturating_add(stats.wasted.refused);
+        self.received.useful += stats.received.useful;
+        self.received.dependent += stats.received.dependent;
+        self.received.late += stats.received.late;
+        self.received.duplicate += stats.received.duplicate;
+        self.received.refused += stats.received.refused;
+        self.datagrams_missing = self.datagrams_missing.saturating_add(stats.datagrams_missing);
+    }
+}
+
+impl Endpoint {
+    /// What all its connections have done since it was bound, those which are over included.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let (mut totals, connections) = self.sums_and_connections();
+        // One which ends meanwhile is in this list, and not in the sums.
+        connections.iter().for_each(|connection| totals.add(&connection.stats()));
+        totals
+    }
+
+    /// The counters and estimates of each connection that is there, in no order that means anything.
+    #[must_use]
+    pub fn connection_stats(&self) -> Vec<Stats> {
+        self.sums_and_connections().1.iter().map(|connection| connection.stats()).collect()
+    }
+
+    /// The sums over connections that are over, and those which are there.
+    fn sums_and_connections(&self) -> (Totals, Vec<Arc<Shared>>) {
+        let table = self.user.shared.table();
+        (table.ended, table.connections.iter().flatten().cloned().collect())
+    }
+}
