@@ -3,6 +3,7 @@
 mod link;
 mod listen;
 mod messages;
+mod monitor;
 mod parameters;
 mod perf;
 mod trust;
@@ -18,6 +19,7 @@ use dfcp_secure::Cipher;
 pub use self::link::{LinkArgs, QueueArg, QueueKind};
 pub use self::listen::ListenArg;
 pub use self::messages::{MessageArgs, target_ppm, within};
+pub use self::monitor::{AuditArgs, MetricsArgs};
 pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
@@ -197,6 +199,7 @@ Examples:
   dfcp receive --listen 4433 --output incoming
   dfcp receive --listen 4433 --output incoming --max-receive-rate 200mbit
   dfcp receive --listen there.example:4433 --output incoming --once --json --code
+  dfcp receive --listen 4433 --output incoming --authorized-keys partners --log-json /var/log/dfcp.jsonl --metrics 9184
   sudo dfcp receive --listen 4433 --output incoming --carrier raw-ip
 
 A sender is admitted by the code that is printed (the default on a terminal), by its key in authorized_keys, by the secret \
@@ -240,6 +243,12 @@ pub struct ReceiveArgs {
     /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
+    /// Who watches.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// What is kept of it.
+    #[command(flatten)]
+    pub audit: AuditArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,

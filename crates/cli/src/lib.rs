@@ -10,6 +10,7 @@
 
 pub mod admission;
 pub mod args;
+pub mod audit;
 pub mod contact;
 pub mod demo;
 #[cfg(target_os = "linux")]
@@ -21,6 +22,8 @@ pub mod identity;
 pub mod lab;
 pub mod limits;
 pub mod messages;
+pub mod metrics;
+pub mod monitor;
 pub mod net;
 pub mod output;
 pub mod pairing;

@@ -263,3 +263,25 @@ pub const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 /// Busy periods kept for `estimate --json`; more are counted.
 pub const BUSY_PERIODS_KEPT_MAX: usize = 10_000;
+
+/// Clients of `--metrics` at once: each costs a descriptor and its buffers. A further one takes the place of the oldest.
+pub const SCRAPES_MAX: usize = 16;
+
+/// How long one of them has for its request and its answer.
+pub const SCRAPE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Longest head of a request for metrics, bytes: the least that hyper takes.
+pub const SCRAPE_HEAD_BYTES_MAX: usize = 8192;
+
+/// How long a page of metrics serves everyone who asks. Making it locks every connection for a moment.
+pub const METRICS_AGE_MAX: Duration = Duration::from_millis(100);
+
+/// How long the server of metrics pauses when the system gives it no connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
+
+/// Lines of the audit log about peers that were not let in, within [`STRANGERS_LOGGED_SPAN`]; others are counted. At 400 bytes
+/// each, strangers write 35 MB a day.
+pub const STRANGERS_LOGGED_MAX: u32 = 60;
+
+/// As [`STRANGERS_LOGGED_MAX`].
+pub const STRANGERS_LOGGED_SPAN: Duration = Duration::from_secs(60);

@@ -16,6 +16,7 @@ use self::apart::Trusted;
 use crate::admission::{Admission, Ways};
 use crate::args::ReceiveArgs;
 use crate::limits::FILE_STREAMS_MAX;
+use crate::monitor::{self, Monitor, Outcome};
 use crate::progress::Display;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -23,6 +24,7 @@ use crate::stop::Stop;
 use crate::transfer::source::STANDARD_STREAM;
 use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
+use crate::transfer::{EntryOutcome, Observer, Skipped, Snapshot};
 use crate::transport::{Acceptor, Transport};
 use crate::{net, output, transfer};
 
@@ -38,8 +40,10 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
     let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
-    let mut stats = StatsLine::new(listener.endpoint(), args.json);
     let address = listener.local_address()?;
+    let monitor = Monitor::open(Service::Files, &args.audit, address)?;
+    let mut stats = StatsLine::new(listener.endpoint(), args.json);
+    let _metrics = monitor.serve_metrics(&args.metrics, listener.endpoint(), args.json).await?;
     net::announce(&args.path, args.json);
     match &target {
         Target::Stream(_) => {
@@ -58,7 +62,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     let once = args.once || matches!(target, Target::Stream(_));
     let open = |ways| Admission::open(ways, address, Service::Files, once, args.json);
     let admission = ways.map(open).transpose()?;
-    stats.during(run_over(listener, admission, target, &args, stop)).await
+    stats.during(run_over(listener, admission, target, &monitor, &args, stop)).await
 }
 
 fn is_standard_output(args: &ReceiveArgs) -> bool {
@@ -83,7 +87,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         session_bytes_max: args.max_bytes,
     };
     // Before anything is made there.
-    Trusted::of(&args.admission).check_apart(&args.output)?;
+    Trusted::of(&args.admission, &args.audit).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;
@@ -111,6 +115,7 @@ pub async fn run_over<A: Acceptor>(
     acceptor: A,
     admission: Option<Admission>,
     target: Target,
+    monitor: &Arc<Monitor>,
     args: &ReceiveArgs,
     stop: Stop,
 ) -> anyhow::Result<()> {
@@ -118,37 +123,71 @@ pub async fn run_over<A: Acceptor>(
     let once = args.once || matches!(target, Target::Stream(_));
     let serving = Serving { service: Service::Files, peers_max: args.max_senders, once };
     let to_sessions = stop.clone();
-    let all_stored = serve(acceptor, serving, admission, &stop, move |connection, peer| {
-        session(connection, peer, target.clone(), bars.clone(), json, to_sessions.clone())
+    let all_stored = serve(acceptor, serving, admission, monitor, &stop, move |connection, told| {
+        session(connection, told, target.clone(), bars.clone(), json, to_sessions.clone())
     })
     .await?;
     anyhow::ensure!(all_stored, "not everything was received; see the messages above and let the sender send it again");
     Ok(())
 }
 
+/// What hears of one sender's entries.
+struct Observers {
+    display: Arc<Display>,
+    told: monitor::Session,
+}
+
+impl Observer for Observers {
+    fn entry(&self, outcome: &EntryOutcome) {
+        self.told.entry(outcome);
+        self.display.entry(outcome);
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.told.is_recorded()
+    }
+
+    fn skipped(&self, name: &str, what: Skipped) {
+        self.display.skipped(name, what);
+    }
+
+    fn progress(&self, snapshot: &Snapshot) {
+        self.display.progress(snapshot);
+    }
+}
+
 /// One sender. Its failure is told, and ends nobody else's session.
 async fn session<T: Transport>(
     connection: T,
-    peer: String,
+    told: monitor::Session,
     target: Target,
     bars: MultiProgress,
     json: bool,
     stop: Stop,
 ) -> bool {
-    let display = Arc::new(Display::new(&bars, &peer, json, true));
+    let display = Arc::new(Display::new(&bars, told.peer(), json, true));
     // Whoever reads standard output is to know that a file came.
     let files_min = u64::from(matches!(target, Target::Stream(_)));
-    match transfer::receive::receive(connection, target, Arc::clone(&display) as _, stop).await {
+    let observers = Arc::new(Observers { display: Arc::clone(&display), told });
+    let told = &observers.told;
+    match transfer::receive::receive(connection, target, Arc::clone(&observers) as _, stop).await {
         Ok(report) => {
             display.finish(&report);
-            report.is_complete() && report.stored >= files_min
+            let is_done = report.is_complete() && report.stored >= files_min;
+            let details = json!({
+                "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
+                "failed": report.failed, "bytes": report.bytes,
+            });
+            told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
+            is_done
         }
         Err(error) => {
             display.abandon();
+            told.fail(&error);
             if json {
-                output::json(&json!({ "event": "error", "peer": peer, "message": error.to_string() }));
+                output::json(&json!({ "event": "error", "peer": told.peer(), "message": error.to_string() }));
             } else {
-                output::note(&format!("{peer}: {error}"));
+                output::note(&format!("{}: {error}", told.peer()));
             }
             false
         }

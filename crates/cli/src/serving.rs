@@ -14,9 +14,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::places::{Place, Places};
-use crate::admission::Admission;
 use crate::admission::opening::Opening;
+use crate::admission::{Admission, By};
 use crate::limits::REFUSALS_MAX;
+use crate::monitor::{Cause, Monitor, Session};
 use crate::stop::Stop;
 use crate::transfer::receive::refuse;
 use crate::transport::{Acceptor, Transport};
@@ -35,7 +36,8 @@ pub struct Serving {
 /// Runs `session` for every connection that is admitted until the acceptor fails, or with `once` until the first session
 /// ends; returns whether that one succeeded. Without an `admission` everyone is admitted. When nobody can be admitted any
 /// more, the sessions under way go on to their end first: no stranger ends them by guessing. When the program is to `stop`,
-/// nobody is let in any more, and each session is left to tell its peer.
+/// nobody is let in any more, and each session is left to tell its peer. Everything is told to `monitor`, which lets nobody in
+/// while its audit log cannot be written.
 ///
 /// # Errors
 /// The acceptor's; or nobody can be admitted any more.
@@ -43,18 +45,19 @@ pub async fn serve<A, F, S>(
     mut acceptor: A,
     serving: Serving,
     admission: Option<Admission>,
+    monitor: &Arc<Monitor>,
     stop: &Stop,
     session: F,
 ) -> io::Result<bool>
 where
     A: Acceptor,
-    F: Fn(Opening<A::Connection>, String) -> S,
+    F: Fn(Opening<A::Connection>, Session) -> S,
     S: Future<Output = bool> + Send + 'static,
 {
     let admission = admission.map(Arc::new);
     let places = Arc::new(Places::default());
     let peers = Arc::new(Semaphore::new(serving.peers_max));
-    let mut refusals = Refusals::new(serving.service);
+    let mut refusals = Refusals::new(serving.service, Arc::clone(monitor));
     // Dropped with this future: aborts what still runs when the program is interrupted.
     let (mut entering, mut sessions) = (JoinSet::new(), JoinSet::new());
     loop {
@@ -65,15 +68,15 @@ where
                 "nobody can be admitted any more after too many wrong codes; start again with another port, or admit by keys",
             ));
         }
-        let (connection, peer) = tokio::select! {
+        let (connection, peer, by) = tokio::select! {
             accepted = acceptor.accept() => {
                 let (connection, peer) = accepted?;
                 let prefix = connection.peer_address().map(AddressPrefix::from);
                 match if closed { None } else { places.take(prefix) } {
                     Some(place) => {
-                        entering.spawn(enter(admission.clone(), connection, peer, place));
+                        entering.spawn(enter(admission.clone(), Arc::clone(monitor), connection, peer, place));
                     }
-                    None => refusals.turn_away(connection, &peer),
+                    None => refusals.turn_away(connection, &peer, Cause::Busy),
                 }
                 continue;
             }
@@ -88,63 +91,90 @@ where
                 return Err(io::ErrorKind::Interrupted.into());
             }
         };
+        let permit = Arc::clone(&peers).try_acquire_owned();
+        if permit.is_err() && !serving.once {
+            refusals.turn_away(connection, &peer, Cause::Busy);
+            continue;
+        }
+        let key = connection.seal().and_then(|seal| seal.peer);
+        let Some(began) = monitor.begin(peer.clone(), key, by) else {
+            refusals.tell(connection, &peer, Cause::AuditLog);
+            continue;
+        };
+        let session = session(connection, began);
         if serving.once {
-            let succeeded = session(connection, peer).await;
+            let succeeded = session.await;
             if let Some(admission) = &admission {
                 admission.settle().await;
             }
             return Ok(succeeded);
         }
-        if let Ok(permit) = Arc::clone(&peers).try_acquire_owned() {
-            let session = session(connection, peer);
-            sessions.spawn(async move {
-                session.await;
-                drop(permit);
-            });
-        } else {
-            refusals.turn_away(connection, &peer);
+        sessions.spawn(async move {
+            session.await;
+            drop(permit);
+        });
+    }
+}
+
+/// Lets a connection in, if it is admitted, and unless it loses its place before. Without an `admission` it is not encrypted, or it
+/// does not matter who it is.
+async fn enter<T: Transport>(
+    admission: Option<Arc<Admission>>,
+    monitor: Arc<Monitor>,
+    connection: T,
+    peer: String,
+    mut place: Place,
+) -> Option<(Opening<T>, String, Option<By>)> {
+    let Some(admission) = admission else { return Some((Opening::new(connection), peer, None)) };
+    let speaks = place.voice();
+    let key = connection.seal().and_then(|seal| seal.peer);
+    let decided = tokio::select! {
+        biased;
+        decided = admission.admit(connection, &peer, speaks) => decided,
+        () = place.lost() => {
+            tracing::info!(peer, "not admitted yet, and gone to make room");
+            monitor.turned_away(&peer, key, Cause::Displaced, "it was not admitted yet, and made room for another address");
+            return None;
+        }
+    };
+    match decided {
+        Ok((opening, by)) => Some((opening, peer, Some(by))),
+        Err(why) => {
+            monitor.turned_away(&peer, key, Cause::from(&why), &why.to_string());
+            None
         }
     }
 }
 
-/// Lets a connection in, if it is admitted, and unless it loses its place before.
-async fn enter<T: Transport>(
-    admission: Option<Arc<Admission>>,
-    connection: T,
-    peer: String,
-    mut place: Place,
-) -> Option<(Opening<T>, String)> {
-    let Some(admission) = admission else { return Some((Opening::new(connection), peer)) };
-    let speaks = place.voice();
-    let opening = tokio::select! {
-        biased;
-        opening = admission.admit(connection, &peer, speaks) => opening?,
-        () = place.lost() => {
-            tracing::info!(peer, "not admitted yet, and gone to make room");
-            return None;
-        }
-    };
-    Some((opening, peer))
-}
-
-/// Peers being told that there is no room.
+/// Peers being told that they are not served.
 struct Refusals {
     service: Service,
+    monitor: Arc<Monitor>,
     tasks: JoinSet<()>,
 }
 
 impl Refusals {
-    fn new(service: Service) -> Self {
-        Self { service, tasks: JoinSet::new() }
+    fn new(service: Service, monitor: Arc<Monitor>) -> Self {
+        Self { service, monitor, tasks: JoinSet::new() }
+    }
+
+    /// Counts a peer, and tells it.
+    fn turn_away<T: Transport>(&mut self, connection: T, peer: &str, cause: Cause) {
+        let key = connection.seal().and_then(|seal| seal.peer);
+        self.monitor.turned_away(peer, key, cause, "as many are served as may be");
+        self.tell(connection, peer, cause);
     }
 
     /// Tells a peer, unless too many are being told.
-    fn turn_away<T: Transport>(&mut self, connection: T, peer: &str) {
+    fn tell<T: Transport>(&mut self, connection: T, peer: &str, cause: Cause) {
         if self.tasks.len() >= REFUSALS_MAX {
             return;
         }
-        tracing::info!(peer, "turned away: busy");
-        let busy = Failure::new(FailureCode::Busy, "it serves as many peers as it may; try again later");
-        self.tasks.spawn(refuse(connection, self.service, busy));
+        tracing::info!(peer, cause = cause.word(), "turned away");
+        let sentence = match cause {
+            Cause::AuditLog => "it cannot keep its log at present; tell its owner, and try again later",
+            _ => "it serves as many peers as it may; try again later",
+        };
+        self.tasks.spawn(refuse(connection, self.service, Failure::new(FailureCode::Busy, sentence)));
     }
 }

@@ -168,7 +168,7 @@ fn an_output_directory_around_the_configuration_is_refused() {
     let (config, (_held, taken)) = (site.config(), taken());
     for output in [site.path(""), config.clone(), config.join("below")] {
         let arguments = ["receive", "--allow-any", "--listen", &taken, "--output", output.to_str().unwrap()];
-        site.run(&arguments).refused(&["senders could change the keys in", "choose another --output"]);
+        site.run(&arguments).refused(&["senders could change ", "which must be trusted", "choose another --output"]);
     }
     assert!(!config.join("below").exists(), "nothing is made before");
 }
@@ -181,7 +181,11 @@ fn an_output_directory_with_the_list_of_keys_or_a_secret_is_refused() {
     let (list, secret) = (site.write("output/list", &key), site.write("output/secret", &"0123456789".repeat(4)));
     let receive = ["receive", "--listen", &taken, "--output", output.to_str().unwrap()];
     for named in [["--authorized-keys", &list], ["--psk-file", &secret]] {
-        site.run(&[&receive[..], &named].concat()).refused(&["senders could change the keys in", named[1]]);
+        site.run(&[&receive[..], &named].concat()).refused(&[
+            "senders could change ",
+            "which must be trusted",
+            named[1],
+        ]);
     }
 }
 

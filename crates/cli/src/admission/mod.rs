@@ -204,35 +204,39 @@ impl Admission {
 
     /// Decides about one connection, tells its peer if it is turned away, and says what was decided. Calls `speaks` when
     /// the peer has said its first words. May be dropped at any time: the peer is not admitted then.
-    pub async fn admit<T: Transport>(&self, transport: T, peer: &str, speaks: impl FnOnce()) -> Option<Opening<T>> {
+    ///
+    /// # Errors
+    /// It is not admitted.
+    pub async fn admit<T: Transport>(
+        &self,
+        transport: T,
+        peer: &str,
+        speaks: impl FnOnce(),
+    ) -> Result<(Opening<T>, By), NotAdmitted> {
         let seal = transport.seal();
-        let mut paired = None;
-        let (event, outcome, text) = match self.decide(transport, speaks).await {
-            Ok((opening, by)) => {
-                paired = seal.as_ref().and_then(|seal| seal.peer).filter(|_| by == By::Code);
-                ("admitted", Some(opening), by.describe().to_owned())
-            }
+        let decided = self.decide(transport, speaks).await;
+        let (event, field, text) = match &decided {
+            Ok((_, by)) => ("admitted", "by", by.describe().to_owned()),
             Err(NotAdmitted::Silent) => {
                 tracing::debug!(peer, "a peer left before it said anything");
-                return None;
+                return decided;
             }
-            Err(error) => ("turned away", None, error.to_string()),
+            Err(error) => ("turned_away", "message", error.to_string()),
         };
         if self.json {
-            let field = if outcome.is_some() { "by" } else { "message" };
-            let mut object = json!({ "event": event.replace(' ', "_"), "peer": peer, field: text });
+            let mut object = json!({ "event": event, "peer": peer, field: text });
             Seal::add_to(seal.as_ref(), &mut object);
             output::json(&object);
-        } else if outcome.is_some() {
+        } else if decided.is_ok() {
             let seal = seal.map_or_else(String::new, |seal| seal.describe());
             output::note(&format!("{peer}: admitted ({text}), {seal}"));
         } else {
             output::note(&format!("{peer}: turned away: {text}"));
         }
-        if let Some(key) = paired {
+        if let (Some(key), Ok((_, By::Code))) = (seal.and_then(|seal| seal.peer), &decided) {
             self.memory.paired(key, peer);
         }
-        outcome
+        decided
     }
 
     /// Waits for the answers to questions about peers, within their time.

@@ -7,8 +7,8 @@ use dfcp_framing::limits::{PERF_DURATION_MAX, PERF_STREAMS_MAX};
 use dfcp_secure::Cipher;
 
 use super::{
-    AdmissionArgs, HostArgs, ListenArg, MessageArgs, ParameterArgs, PathArgs, any_seconds, count, host_port, messages,
-    trust,
+    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MessageArgs, MetricsArgs, ParameterArgs, PathArgs, any_seconds,
+    count, host_port, messages, trust,
 };
 use crate::limits::{PERF_CLIENTS_DEFAULT, PERF_LOCAL_DURATION, PERF_LOCAL_ROUNDS_DEFAULT, PERF_LOCAL_ROUNDS_MAX};
 
@@ -42,7 +42,7 @@ pub enum PerfSide {
 #[command(after_help = "\
 Examples:
   dfcp perf server --listen 5201 --rate auto:low --max-rate 500mbit --max-receive-rate 500mbit
-  dfcp perf server --listen 5201 --allow-any
+  dfcp perf server --listen 5201 --allow-any --metrics 9184
   sudo dfcp perf server --listen 5201 --carrier raw-ip
   dfcp perf server --listen 5201 --insecure-classic --set redundancy=70000
 
@@ -64,6 +64,12 @@ pub struct PerfServerArgs {
     /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
+    /// Who watches.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// What is kept of it.
+    #[command(flatten)]
+    pub audit: AuditArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use dfcp_estimate::limits::{CLIENTS_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, THRESHOLD_MAX, THRESHOLD_MIN};
 use dfcp_estimate::{Config, ConfigError};
 
-use crate::args::{ListenArg, count, host_port, seconds};
+use crate::args::{ListenArg, MetricsArgs, count, host_port, seconds};
 use crate::units::{self, human_duration};
 
 /// `dfcp estimate`
@@ -44,8 +44,9 @@ pub enum Source {
 /// `dfcp estimate server`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
   dfcp estimate server --listen 5202
+  dfcp estimate server --listen 5202 --metrics 9184
 
 Each client gets a packet of 60 bytes at its --interval, 10 ms to 10 s, after it has proven that it receives at its address, and no more when it has not \
 been heard for 10 s. Nothing is encrypted and no one is admitted by key: test packets tell nothing but how long this program has run. A machine with several addresses \
@@ -57,6 +58,9 @@ pub struct ServerArgs {
     /// Clients served at once; others are told to come back
     #[arg(long, value_name = "N", default_value_t = CLIENTS_DEFAULT, value_parser = count)]
     pub max_clients: usize,
+    /// Who watches.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use dfcp_estimate::probing::{Change, Received, Server, ServerConfig, Step};
@@ -13,6 +15,8 @@ use tokio::time::sleep_until;
 use super::Clock;
 use super::args::ServerArgs;
 use crate::args::ListenArg;
+use crate::metrics::text::Text;
+use crate::metrics::{Exporter, Source};
 use crate::output;
 use crate::stop::Stop;
 use crate::units::human_duration;
@@ -32,8 +36,53 @@ pub(super) async fn run(args: &ServerArgs, stop: &Stop) -> anyhow::Result<()> {
     } else {
         output::note(&format!("listening on {address}; Ctrl-C ends"));
     }
+    let counts = Arc::new(Counts::default());
+    let _metrics = Exporter::start(&args.metrics, vec![Arc::clone(&counts) as _], args.json).await?;
     let config = ServerConfig { clients_max: args.max_clients, ..ServerConfig::default() };
-    serve(&socket, config, stop, |event| event.tell(args.json)).await
+    serve(&socket, config, stop, &counts, |event| event.tell(args.json)).await
+}
+
+/// What `--metrics` shows.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    clients: AtomicU64,
+    began: AtomicU64,
+    lost: AtomicU64,
+    sent: AtomicU64,
+    not_sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Source for Counts {
+    fn write(&self, text: &mut Text) {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        text.gauge("dfcp_estimate_clients", "Clients that get test packets.", read(&self.clients));
+        let help = "Measurements which clients have begun, or begun anew with another interval.";
+        text.counter("dfcp_estimate_measurements_total", help, read(&self.began));
+        let help = "Clients which got no more test packets because they were not heard any more.";
+        text.counter("dfcp_estimate_clients_lost_total", help, read(&self.lost));
+        text.counter("dfcp_estimate_datagrams_received_total", "Datagrams received.", read(&self.received));
+        let help = "Test packets and answers sent.";
+        text.counter("dfcp_estimate_datagrams_sent_total", help, read(&self.sent));
+        let help = "Test packets and answers which the system did not take.";
+        text.counter("dfcp_estimate_datagrams_not_sent_total", help, read(&self.not_sent));
+    }
+}
+
+impl Counts {
+    /// Sends a datagram. What cannot be sent is lost, as on the path.
+    fn send(&self, socket: &UdpSocket, datagram: &[u8], to: SocketAddr) {
+        let count = if socket.try_send_to(datagram, to).is_ok() { &self.sent } else { &self.not_sent };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn event(&self, event: Event) {
+        match event {
+            Event::Changed(_, Change::Began(_)) => self.began.fetch_add(1, Ordering::Relaxed),
+            Event::Lost(_) => self.lost.fetch_add(1, Ordering::Relaxed),
+            Event::Changed(_, Change::Ended) => return,
+        };
+    }
 }
 
 /// A client comes or goes.
@@ -65,7 +114,7 @@ impl Event {
     }
 }
 
-/// Serves at `socket`; `on_event` hears of clients.
+/// Serves at `socket`, and counts; `on_event` hears of clients.
 ///
 /// # Errors
 /// The socket fails.
@@ -73,8 +122,13 @@ pub(super) async fn serve(
     socket: &UdpSocket,
     config: ServerConfig,
     stop: &Stop,
+    counts: &Counts,
     mut on_event: impl FnMut(Event),
 ) -> anyhow::Result<()> {
+    let mut on_event = |event| {
+        counts.event(event);
+        on_event(event);
+    };
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("the system gives no random numbers")?;
     let (clock, mut server) = (Clock::start(), Server::new(config, seed));
@@ -82,11 +136,11 @@ pub(super) async fn serve(
     loop {
         while let Some(step) = server.poll(clock.now()) {
             match step {
-                // What cannot be sent is lost, as on the path.
-                Step::Send(to, datagram) => drop(socket.try_send_to(datagram.as_ref(), to)),
+                Step::Send(to, datagram) => counts.send(socket, datagram.as_ref(), to),
                 Step::Ended(client) => on_event(Event::Lost(client)),
             }
         }
+        counts.clients.store(server.clients() as u64, Ordering::Relaxed);
         let next = server.next_time().map(|next| clock.instant(next));
         let due = async {
             match next {
@@ -105,9 +159,10 @@ pub(super) async fn serve(
                 Err(error) => return Err(error).context("the socket failed; start the server again"),
             },
         };
+        counts.received.fetch_add(1, Ordering::Relaxed);
         let Received { answer, change } = server.receive(clock.now(), from, &buffer[..length]);
         if let Some(answer) = answer {
-            drop(socket.try_send_to(answer.as_ref(), from));
+            counts.send(socket, answer.as_ref(), from);
         }
         if let Some(change) = change {
             on_event(Event::Changed(from, change));

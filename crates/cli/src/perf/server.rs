@@ -17,6 +17,7 @@ use crate::admission::{Admission, Ways};
 use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::messages::Figures;
+use crate::monitor::{self, Monitor};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
@@ -35,9 +36,11 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     args.path.messages = !args.path.insecure_classic;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
-    let mut stats = StatsLine::new(server.endpoint(), args.json);
-    net::announce(&args.path, args.json);
     let address = server.local_address()?;
+    let monitor = Monitor::open(Service::Perf, &args.audit, address)?;
+    let mut stats = StatsLine::new(server.endpoint(), args.json);
+    let _metrics = monitor.serve_metrics(&args.metrics, server.endpoint(), args.json).await?;
+    net::announce(&args.path, args.json);
     if args.json {
         output::json(
             &json!({ "event": "listening", "address": address, "parameters": args.path.parameters.to_json() }),
@@ -50,11 +53,12 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     let serving = Serving { service: Service::Perf, peers_max: args.max_clients, once: args.once };
     let (json, parameters) = (args.json, Arc::new(args.path.parameters));
     let measured = stats
-        .during(serve(server, serving, admission, &Stop::never(), move |connection, peer| {
+        .during(serve(server, serving, admission, &monitor, &Stop::never(), move |connection, told| {
             let parameters = Arc::clone(&parameters);
             async move {
                 let outcome = session(connection, &parameters).await;
-                report(&peer, &outcome, json);
+                record(&told, &outcome);
+                report(told.peer(), &outcome, json);
                 outcome.is_ok()
             }
         }))
@@ -169,6 +173,20 @@ fn prepare<T: Transport>(handle: &Handle<T>, request: &Request, parameters: &Par
             handle.stop_decoding().map_err(|error| TransferError::AlwaysDecoded(error).to_string())
         }
         _ => Ok(()),
+    }
+}
+
+/// For the audit log.
+fn record(told: &monitor::Session, outcome: &Result<Outcome, TransferError>) {
+    match outcome {
+        Ok(Outcome::Data(request, measured)) => told.end(
+            monitor::Outcome::Complete,
+            json!({ "reverse": request.reverse, "bytes": measured.bytes, "goodput_bps": measured.goodput_bps() }),
+        ),
+        Ok(Outcome::Messages(request, figures)) => {
+            told.end(monitor::Outcome::Complete, json!({ "reverse": request.reverse, "messages": figures }));
+        }
+        Err(error) => told.fail(error),
     }
 }
 

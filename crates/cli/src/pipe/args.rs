@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::Order;
-use crate::args::{AdmissionArgs, HostArgs, ListenArg, PathArgs, host_port, local_address, target_ppm, within};
+use crate::args::{
+    AdmissionArgs, AuditArgs, HostArgs, ListenArg, MetricsArgs, PathArgs, host_port, local_address, target_ppm, within,
+};
 use crate::limits::PIPE_CALLERS_DEFAULT;
 
 /// `dfcp pipe`
@@ -77,7 +79,7 @@ pub struct PipeUdpArgs {
 #[command(after_help = "\
 Examples:
   dfcp pipe serve --listen 4433 --out 127.0.0.1:5004
-  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004 --order steady --json
+  dfcp pipe serve --listen 4433 --out 127.0.0.1:5004 --order steady --json --metrics 9184
 
 Each pipe has a port of its own to --out, so that answers find their way back. Access control works as for `dfcp receive`.")]
 pub struct PipeServeArgs {
@@ -99,6 +101,12 @@ pub struct PipeServeArgs {
     /// The peers to admit.
     #[command(flatten)]
     pub admission: AdmissionArgs,
+    /// Who watches.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// What is kept of it.
+    #[command(flatten)]
+    pub audit: AuditArgs,
     /// How to use the path.
     #[command(flatten)]
     pub path: PathArgs,

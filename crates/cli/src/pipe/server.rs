@@ -16,6 +16,7 @@ use super::local::Local;
 use super::release::Order;
 use crate::admission::{Admission, Ways};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
+use crate::monitor::{self, Monitor};
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
@@ -32,9 +33,11 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
     Local::call(&args.output).await?;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
-    let mut stats = StatsLine::new(server.endpoint(), args.json);
-    net::announce(&args.path, args.json);
     let address = server.local_address()?;
+    let monitor = Monitor::open(Service::Pipe, &args.audit, address)?;
+    let mut stats = StatsLine::new(server.endpoint(), args.json);
+    let _metrics = monitor.serve_metrics(&args.metrics, server.endpoint(), args.json).await?;
+    net::announce(&args.path, args.json);
     if args.json {
         output::json(&json!({ "event": "listening", "address": address, "output": args.output }));
     } else {
@@ -44,11 +47,18 @@ pub(super) async fn run(mut args: PipeServeArgs, stop: Stop) -> anyhow::Result<(
     let admission = ways.map(open).transpose()?;
     let serving = Serving { service: Service::Pipe, peers_max: args.max_pipes, once: args.once };
     let (json, order, output, to_sessions) = (args.json, args.order, Arc::new(args.output), stop.clone());
-    let serving = serve(server, serving, admission, &stop, move |connection, peer| {
+    let serving = serve(server, serving, admission, &monitor, &stop, move |connection, told| {
         let (output, stop) = (Arc::clone(&output), to_sessions.clone());
         async move {
-            let outcome = session(connection, (&peer, &output), (order, json), stop).await;
-            report(&peer, &outcome, json);
+            let outcome = session(connection, (told.peer(), &output), (order, json), stop).await;
+            match &outcome {
+                Ok(carried) => told.end(
+                    monitor::Outcome::Complete,
+                    json!({ "sent": carried.sent, "received": carried.received, "overtaken": carried.overtaken, "refused": carried.refused }),
+                ),
+                Err(error) => told.fail(error),
+            }
+            report(told.peer(), &outcome, json);
             outcome.is_ok()
         }
     });

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, ensure};
 use dfcp_framing::printable_path;
 
-use crate::args::AdmissionArgs;
+use crate::args::{AdmissionArgs, AuditArgs};
 use crate::identity::{ConfigDir, lock_path};
 use crate::limits::PATH_LINKS_MAX;
 
@@ -26,14 +26,14 @@ pub(super) struct Trusted {
 }
 
 impl Trusted {
-    /// The files of this user, and those which `args` name.
-    pub(super) fn of(args: &AdmissionArgs) -> Self {
+    /// The files of this user, and those which the arguments name.
+    pub(super) fn of(args: &AdmissionArgs, audit: &AuditArgs) -> Self {
         // Without a home directory there are no keys, which only connections that need none can do without.
         let config = ConfigDir::of_user().ok();
         let mut files: Vec<PathBuf> = config.iter().flat_map(|own| [own.key_file(), own.known_hosts()]).collect();
         let list = args.authorized_keys.clone().or_else(|| config.as_ref().map(ConfigDir::authorized_keys));
         files.extend(list.iter().map(|list| lock_path(list)));
-        files.extend(list.into_iter().chain(args.psk_file.clone()));
+        files.extend(list.into_iter().chain(args.psk_file.clone()).chain(audit.log_json.clone()));
         Self { config: config.map(|config| config.path().to_owned()), files }
     }
 
@@ -52,7 +52,7 @@ impl Trusted {
         for path in self.config.iter().chain(&self.files) {
             ensure!(
                 !among_keys && !follow(path)?.depends_on(&real),
-                "senders could change the keys in {} if they wrote to {}; choose another --output",
+                "senders could change {}, which must be trusted, if they wrote to {}; choose another --output",
                 printable_path(path),
                 printable_path(&real)
             );
@@ -168,8 +168,9 @@ mod tests {
             psk_file: Some("some/secret".into()),
             ..AdmissionArgs::default()
         };
-        let files = Trusted::of(&args).files;
-        for named in ["some/list", "some/list.lock", "some/secret"] {
+        let audit = AuditArgs { log_json: Some("some/log".into()) };
+        let files = Trusted::of(&args, &audit).files;
+        for named in ["some/list", "some/list.lock", "some/secret", "some/log"] {
             assert!(files.contains(&named.into()), "{named} in {files:?}");
         }
     }

@@ -10,7 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Relay, RelayConfig, RelayStats};
-use crate::args::{LinkArgs, ListenArg};
+use crate::args::{LinkArgs, ListenArg, MetricsArgs};
+use crate::metrics::Exporter;
 
 /// Forward UDP over an emulated path: with loss, delay, a bottleneck and more, both directions alike.
 ///
@@ -19,7 +20,7 @@ use crate::args::{LinkArgs, ListenArg};
 #[command(after_help = "\
 Example: a 100 Mbit/s path with 50 ms of round-trip time that loses every tenth packet
   dfcp receive --listen 127.0.0.1:4000 --output incoming
-  dfcp relay --listen 127.0.0.1:5000 --to 127.0.0.1:4000 --loss 10% --delay 25ms --rate 100mbit
+  dfcp relay --listen 127.0.0.1:5000 --to 127.0.0.1:4000 --loss 10% --delay 25ms --rate 100mbit --metrics 9184
   dfcp send FILE 127.0.0.1:5000")]
 pub struct RelayArgs {
     /// Where clients send to: a port of this machine, alone (IPv4) or with an address or a name, for example 127.0.0.1:5000
@@ -37,6 +38,10 @@ pub struct RelayArgs {
     /// Repeat the random events of an earlier run; chosen at random if not given
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+
+    /// Who watches.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 
     /// Print the summary as JSON on standard output
     #[arg(long)]
@@ -68,6 +73,7 @@ pub async fn run(args: RelayArgs) -> anyhow::Result<()> {
     let mut relay = Relay::start(RelayConfig::symmetric(listen, to, link, seed))
         .await
         .with_context(|| format!("cannot listen on {listen}"))?;
+    let _metrics = Exporter::start(&args.metrics, vec![relay.metrics()], args.json).await?;
     let started = Instant::now();
     let listen = relay.local_addr();
     say(&format!("Relaying UDP from {listen} to {to}, each way with {} (seed {seed}). Ctrl-C ends it.", args.link))?;

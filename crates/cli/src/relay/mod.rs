@@ -10,6 +10,7 @@ mod batch;
 mod clients;
 mod engine;
 mod limits;
+mod metrics;
 mod socket;
 mod stats;
 
@@ -23,6 +24,7 @@ use tokio::task::JoinHandle;
 pub use args::{RelayArgs, run};
 pub use stats::{Datagrams, DirectionStats, RelayStats};
 
+use crate::metrics::Source;
 use engine::Engine;
 use socket::{Local, Socket};
 
@@ -94,6 +96,12 @@ impl Relay {
     #[must_use]
     pub fn stats(&self) -> RelayStats {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counters, for `--metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<dyn Source> {
+        Arc::new(metrics::OfRelay(Arc::clone(&self.shared)))
     }
 
     /// Waits until the relay fails, which it does only when its listening socket does.

@@ -14,6 +14,7 @@ use super::*;
 use crate::admission::Ways;
 use crate::admission::codes::News;
 use crate::admission::tests::{HASH, Sealed, admission, codes, connection, key, other, ways};
+use crate::audit::tests::Disk;
 use crate::identity::{AuthorizedList, ConfigDir};
 use crate::limits::{OPENING_MAX, PAIRING_WRONG_MAX, UNADMITTED_MAX};
 use crate::pairing::{Code, pair_as_sender};
@@ -99,7 +100,9 @@ where
     F: Fn(Opening<From>, String) -> S,
     S: Future<Output = bool> + Send + 'static,
 {
-    serve(door, serving, admission, &Stop::never(), session).await
+    let monitor = Monitor::new(Service::Files, None);
+    serve(door, serving, admission, &monitor, &Stop::never(), |opening, it| session(opening, it.peer().to_owned()))
+        .await
 }
 
 fn last_code(told: &Mutex<Vec<News>>) -> Code {
@@ -249,11 +252,11 @@ async fn when_every_place_is_in_use_a_newcomer_is_told() {
 
 #[tokio::test]
 async fn past_the_refusals_a_connection_is_dropped_without_a_word() {
-    let mut refusals = Refusals::new(Service::Files);
+    let mut refusals = Refusals::new(Service::Files, Monitor::new(Service::Files, None));
     let mut all = Vec::new();
     for _ in 0..=REFUSALS_MAX {
         let (ours, Sealed(stream, _)) = connection(Some(key(1)));
-        refusals.turn_away(stream, "somebody");
+        refusals.turn_away(stream, "somebody", Cause::Busy);
         all.push(ours);
     }
     assert_eq!(refusals.tasks.len(), REFUSALS_MAX);
@@ -279,4 +282,32 @@ async fn more_peers_than_are_served_at_once_are_told() {
     read_preamble(&mut further, Service::Files).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_secs(1), served.read_u8()).await.is_err(), "nothing is said to it yet");
     serving.abort();
+}
+
+/// While nothing can be written down nothing is done, and the peers learn why.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_let_in_while_the_audit_log_cannot_be_written() {
+    let (street, door) = Street::new();
+    let disk = Disk::with_room(0);
+    let monitor = Monitor::new(Service::Files, Some(disk.log()));
+    let (admission, _) = admission(ways());
+    let serving = tokio::spawn(async move {
+        let session = |_, _| std::future::ready(true);
+        serve(door, SERVING, Some(admission), &monitor, &Stop::never(), session).await
+    });
+    let mut refused = street.connect(1, 1);
+    refused.write_all(&Service::Files.preamble()).await.unwrap();
+    read_preamble(&mut refused, Service::Files).await.unwrap();
+    let mut body = Vec::new();
+    let kind = read_frame(&mut refused, &mut body).await.unwrap().unwrap();
+    let ToSender::Refused(failure) = ToSender::decode(kind, &body).unwrap() else { panic!("not refused") };
+    assert_eq!(failure.code, FailureCode::Busy);
+    assert!(failure.to_string().contains("log"), "{failure}");
+    disk.set_room(1 << 20);
+    let mut welcome = street.connect(2, 1);
+    welcome.write_all(&Service::Files.preamble()).await.unwrap();
+    settle().await;
+    serving.abort();
+    let events: Vec<_> = disk.lines().into_iter().map(|line| line.unwrap()["event"].clone()).collect();
+    assert_eq!(events, ["lines_lost", "session_start", "session_end"], "the refusal could not be written");
 }

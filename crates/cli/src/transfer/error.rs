@@ -45,6 +45,11 @@ pub enum TransferError {
     /// This receiver could not flush what it had stored.
     #[error("the names of the received files could not be flushed to disk: {0}; check the disk and send again")]
     Flush(io::Error),
+    /// This receiver could not write down what it had stored.
+    #[error(
+        "the receiver cannot write its audit log, and confirms nothing that is not in it; tell its owner, and send again"
+    )]
+    NotRecorded,
     /// A thread of this program ended without a result.
     #[error("the disk thread of this program failed; please report this as a bug")]
     DiskThread,

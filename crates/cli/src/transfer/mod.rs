@@ -163,6 +163,10 @@ impl LastHeard {
 pub trait Observer: Send + Sync {
     /// One entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
+    /// Whether what was told of entries is kept wherever it must be. If not, a receiver ends the session and confirms none of them.
+    fn is_recorded(&self) -> bool {
+        true
+    }
     /// Something was left out on purpose.
     fn skipped(&self, name: &str, what: Skipped);
     /// Called every [`crate::limits::REPORT_INTERVAL`].

@@ -78,7 +78,9 @@ pub async fn receive<T: Transport>(
             close(handle.clone(), None).await;
             return Ok(Report { last: snapshot(), ..report });
         }
-        (Err(refused @ (TransferError::Protocol(_) | TransferError::Flush(_))), _) => refused,
+        (Err(refused @ (TransferError::Protocol(_) | TransferError::Flush(_) | TransferError::NotRecorded)), _) => {
+            refused
+        }
         (_, Err(broken)) => broken,
         (Err(incomplete), Ok(())) => said.err().map_or(incomplete, TransferError::Connection),
     };
@@ -238,6 +240,9 @@ impl DiskWorker {
             report.add(&outcome);
             self.observer.entry(&outcome);
         }
+        if !self.observer.is_recorded() {
+            return Err(TransferError::NotRecorded);
+        }
         for mut answer in assembler.take_answers() {
             if let ToSender::Summary { progress, .. } = &mut answer {
                 *progress = self.counters.progress();
@@ -310,7 +315,10 @@ async fn close<W: AsyncWrite + Unpin>(mut writer: W, refusal: Option<&TransferEr
     let farewell = async {
         if let Some(refusal) = refusal {
             let mut bytes = Vec::new();
-            let code = if let TransferError::Stopped = refusal { FailureCode::Stopped } else { FailureCode::Protocol };
+            let code = match refusal {
+                TransferError::Stopped | TransferError::NotRecorded => FailureCode::Stopped,
+                _ => FailureCode::Protocol,
+            };
             ToSender::Refused(Failure::new(code, refusal.to_string())).encode(&mut bytes);
             writer.write_all(&bytes).await?;
         }

@@ -544,3 +544,33 @@ async fn a_sender_whose_disk_hangs_is_silent_after_five_minutes() {
     let (heard, _) = heard_of_a_quiet_source(false, Duration::from_secs(3600)).await;
     assert!(matches!(heard, Err(TransferError::Silent { seconds: 300 })), "{heard:?}");
 }
+
+/// A receiver whose audit log is full from the first entry on.
+struct Unrecorded;
+
+impl Observer for Unrecorded {
+    fn entry(&self, _outcome: &EntryOutcome) {}
+    fn is_recorded(&self) -> bool {
+        false
+    }
+    fn skipped(&self, _name: &str, _what: Skipped) {}
+    fn progress(&self, _snapshot: &Snapshot) {}
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_confirmed() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("one"), "one").unwrap();
+    let (here, there) = duplex(1 << 20);
+    let store = Arc::new(Store::open(to.path(), StoreOptions::default()).unwrap());
+    let log = Arc::new(Log::default());
+    let (sent, received) = run(async {
+        tokio::join!(
+            send(here, roots(&[from.path().join("one")]), Arc::clone(&log) as _),
+            receive(there, store, Arc::new(Unrecorded) as _, Stop::never())
+        )
+    });
+    assert!(matches!(received, Err(TransferError::NotRecorded)), "{received:?}");
+    assert!(sent.unwrap_err().to_string().contains("audit log"));
+    assert!(log.0.lock().unwrap().iter().all(|outcome| outcome.hash.is_none()), "nothing is confirmed");
+}

@@ -6,7 +6,7 @@ use dfcp_estimate::probing::{Change, ServerConfig};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::super::server::{Event, serve};
+use super::super::server::{Counts, Event, serve};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ async fn server(config: ServerConfig) -> (SocketAddr, mpsc::UnboundedReceiver<Ev
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (address, (tell, events)) = (socket.local_addr().unwrap(), mpsc::unbounded_channel());
     tokio::spawn(async move {
-        serve(&socket, config, &Stop::never(), |event| tell.send(event).unwrap()).await.unwrap();
+        serve(&socket, config, &Stop::never(), &Counts::default(), |event| tell.send(event).unwrap()).await.unwrap();
     });
     (address, events)
 }

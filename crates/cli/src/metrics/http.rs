@@ -1,0 +1,85 @@
+//! The HTTP server of `--metrics`: one page, one request a connection, and every client bounded in number, time and bytes.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::Page;
+use super::text;
+use crate::limits::{ACCEPT_PAUSE, SCRAPE_HEAD_BYTES_MAX, SCRAPE_TIME_MAX, SCRAPES_MAX};
+
+/// Where the page is.
+pub(super) const PATH: &str = "/metrics";
+
+/// Answers for ever. When all places are taken the oldest connection makes room for the newest: a scrape takes milliseconds, and
+/// one that has lasted longer waits for its client.
+pub(super) async fn serve(listener: TcpListener, page: Arc<Page>) -> Infallible {
+    // Dropped with this future, they end.
+    let mut connections = JoinSet::new();
+    let mut places: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    places.retain(|place| !place.is_finished());
+                    if places.len() >= SCRAPES_MAX && let Some(oldest) = places.pop_front() {
+                        oldest.abort();
+                    }
+                    places.push_back(connections.spawn(answer(stream, Arc::clone(&page))));
+                }
+                Err(error) => {
+                    // No descriptor is free, most likely: the transfers need them more.
+                    tracing::warn!(%error, "a client of --metrics was not accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_ended) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers one request, and closes.
+pub(super) async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send>(stream: S, page: Arc<Page>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let response = respond(&page, request.method(), request.uri().path());
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(SCRAPE_HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if !matches!(timeout(SCRAPE_TIME_MAX, connection).await, Ok(Ok(()))) {
+        tracing::debug!("a client of --metrics was too slow, or spoke no HTTP");
+    }
+}
+
+fn respond(page: &Page, method: &Method, path: &str) -> Response<String> {
+    let (status, body) = match (path, method) {
+        (PATH, &Method::GET | &Method::HEAD) => (StatusCode::OK, page.text()),
+        (PATH, _) => (StatusCode::METHOD_NOT_ALLOWED, "this page can only be read\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, format!("there is nothing here; see {PATH}\n")),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let plain = if status == StatusCode::OK { text::CONTENT_TYPE } else { "text/plain; charset=utf-8" };
+    if let Ok(value) = plain.parse() {
+        response.headers_mut().insert(CONTENT_TYPE, value);
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED
+        && let Ok(value) = "GET, HEAD".parse()
+    {
+        response.headers_mut().insert(ALLOW, value);
+    }
+    response
+}

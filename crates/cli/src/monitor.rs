@@ -1,0 +1,354 @@
+//! What a server tells of its peers: counted for `--metrics`, and written down for `--log-json`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dfcp::Endpoint;
+use dfcp_framing::frame::Service;
+use dfcp_framing::printable;
+use dfcp_secure::PublicKey;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::admission::{By, NotAdmitted};
+use crate::args::{AuditArgs, MetricsArgs};
+use crate::audit::AuditLog;
+use crate::metrics::text::{Kind, Text};
+use crate::metrics::{Exporter, OfEndpoint, Source};
+use crate::transfer::EntryOutcome;
+
+/// Why a peer was not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It left, or said nothing.
+    Silent,
+    /// The connection is not encrypted.
+    Unsealed,
+    /// Its key is not authorized, and it has no code.
+    UnknownKey,
+    /// Its code was wrong, or none is pending.
+    Code,
+    /// Another address needed its place before it was admitted.
+    Displaced,
+    /// As many are served as may be.
+    Busy,
+    /// The audit log cannot be written.
+    AuditLog,
+}
+
+impl Cause {
+    /// In the order of their numbers.
+    const ALL: [Self; 7] =
+        [Self::Silent, Self::Unsealed, Self::UnknownKey, Self::Code, Self::Displaced, Self::Busy, Self::AuditLog];
+
+    /// One word, for programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Silent => "silent",
+            Self::Unsealed => "not_encrypted",
+            Self::UnknownKey => "unknown_key",
+            Self::Code => "code",
+            Self::Displaced => "displaced",
+            Self::Busy => "busy",
+            Self::AuditLog => "audit_log",
+        }
+    }
+}
+
+impl From<&NotAdmitted> for Cause {
+    fn from(why: &NotAdmitted) -> Self {
+        match why {
+            NotAdmitted::Silent => Self::Silent,
+            NotAdmitted::Unsealed => Self::Unsealed,
+            NotAdmitted::Unknown(_) => Self::UnknownKey,
+            NotAdmitted::Pairing(_) => Self::Code,
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All that was asked for is done.
+    Complete,
+    /// It ended in order, and something was not done.
+    Incomplete,
+    /// It broke.
+    Failed,
+    /// This program ended before.
+    Interrupted,
+}
+
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Complete, Self::Incomplete, Self::Failed, Self::Interrupted];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// By what a peer was admitted, as numbers; the last one stands for connections that are not encrypted.
+const WAYS: [&str; 5] = ["pre_shared_key", "authorized_key", "code", "any", "not_encrypted"];
+
+const fn way(by: Option<By>) -> usize {
+    match by {
+        Some(By::PreShared) => 0,
+        Some(By::Key) => 1,
+        Some(By::Code) => 2,
+        Some(By::Any) => 3,
+        None => 4,
+    }
+}
+
+/// What became of files and directories, as numbers.
+const ENTRIES: [(&str, &str); 5] =
+    [("file", "stored"), ("file", "unchanged"), ("file", "failed"), ("directory", "stored"), ("directory", "failed")];
+
+const fn entry(outcome: &EntryOutcome) -> usize {
+    match (outcome.is_directory, outcome.failure.is_some(), outcome.is_unchanged) {
+        (false, true, _) => 2,
+        (false, false, true) => 1,
+        (false, false, false) => 0,
+        (true, false, _) => 3,
+        (true, true, _) => 4,
+    }
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    sessions: u64,
+    open: u64,
+    admitted: [u64; WAYS.len()],
+    refused: [u64; Cause::ALL.len()],
+    ended: [u64; Outcome::ALL.len()],
+    entries: [u64; ENTRIES.len()],
+    stored_bytes: u64,
+}
+
+/// The peers of one server.
+#[derive(Debug)]
+pub struct Monitor {
+    service: Service,
+    audit: Option<AuditLog>,
+    counts: Mutex<Counts>,
+}
+
+impl Monitor {
+    /// Writes into `audit`, if there is one.
+    #[must_use]
+    pub fn new(service: Service, audit: Option<AuditLog>) -> Arc<Self> {
+        Arc::new(Self { service, audit, counts: Mutex::default() })
+    }
+
+    /// As the command line says, for a server that listens at `address`.
+    ///
+    /// # Errors
+    /// The audit log cannot be written.
+    pub fn open(of: Service, args: &AuditArgs, address: SocketAddr) -> anyhow::Result<Arc<Self>> {
+        let version = env!("CARGO_PKG_VERSION");
+        let first = json!({ "event": "listening", "service": service(of), "address": address, "version": version });
+        let audit = args.log_json.as_ref().map(|path| AuditLog::open(path, first)).transpose()?;
+        Ok(Self::new(of, audit))
+    }
+
+    /// Serves what is counted here and by `endpoint`, if that is asked for, until the returned value is dropped.
+    ///
+    /// # Errors
+    /// The address cannot be used.
+    pub async fn serve_metrics(
+        self: &Arc<Self>,
+        args: &MetricsArgs,
+        endpoint: Endpoint,
+        json: bool,
+    ) -> anyhow::Result<Option<Exporter>> {
+        let sources: Vec<Arc<dyn Source>> = vec![Arc::clone(self) as _, Arc::new(OfEndpoint::new(endpoint))];
+        Exporter::start(args, sources, json).await
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        // Every change is complete before the lock is let go.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody is not let in. Strangers who said nothing are counted only.
+    pub fn turned_away(&self, peer: &str, key: Option<PublicKey>, cause: Cause, message: &str) {
+        self.counts().refused[cause as usize] += 1;
+        if let Some(audit) = self.audit.as_ref().filter(|_| cause != Cause::Silent) {
+            audit.record_stranger(json!({
+                "event": "turned_away", "peer": printable(peer), "peer_key": fingerprint(key), "cause": cause.word(),
+                "message": printable(message),
+            }));
+        }
+    }
+
+    /// Begins the session of a peer that is admitted `by` this; `None` if that cannot be written down, and so must not be.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, peer: String, key: Option<PublicKey>, by: Option<By>) -> Option<Session> {
+        let number = {
+            let mut counts = self.counts();
+            counts.sessions += 1;
+            counts.sessions
+        };
+        let shown = printable(&peer);
+        let who = json!({
+            "session": number, "peer": shown, "peer_key": fingerprint(key),
+            "by": by.map_or("not encrypted", By::describe),
+        });
+        let mut event = who.clone();
+        event["event"] = "session_start".into();
+        event["service"] = service(self.service).into();
+        if self.audit.as_ref().is_some_and(|audit| !audit.permits(event)) {
+            self.turned_away(&peer, key, Cause::AuditLog, "the audit log cannot be written");
+            return None;
+        }
+        let mut counts = self.counts();
+        counts.open += 1;
+        counts.admitted[way(by)] += 1;
+        drop(counts);
+        let [has_ended, is_line_lost] = [(); 2].map(|()| AtomicBool::new(false));
+        Some(Session { monitor: Arc::clone(self), peer, who, began: Instant::now(), has_ended, is_line_lost })
+    }
+}
+
+/// The session of one peer. Dropped before it was told how it ended, it was interrupted.
+#[derive(Debug)]
+pub struct Session {
+    monitor: Arc<Monitor>,
+    peer: String,
+    /// What each of its lines has.
+    who: Value,
+    began: Instant,
+    has_ended: AtomicBool,
+    /// A line of it is not in the audit log.
+    is_line_lost: AtomicBool,
+}
+
+impl Session {
+    /// The peer's address when it was accepted.
+    #[must_use]
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Whether all of what was told is written down, where it must be.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        !self.is_line_lost.load(Ordering::Relaxed)
+    }
+
+    /// A file or directory was answered, or is about to be.
+    pub fn entry(&self, outcome: &EntryOutcome) {
+        let number = entry(outcome);
+        let mut counts = self.monitor.counts();
+        counts.entries[number] += 1;
+        if number == 0 {
+            counts.stored_bytes += outcome.bytes;
+        }
+        drop(counts);
+        let (what, became) = ENTRIES[number];
+        self.record(what, || {
+            json!({
+                "name": printable(&outcome.name), "outcome": became, "bytes": outcome.bytes,
+                "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()),
+                "message": outcome.failure.as_deref().map(printable),
+            })
+        });
+    }
+
+    /// It has ended; `details` is an object with figures, or null.
+    pub fn end(&self, outcome: Outcome, details: Value) {
+        if self.has_ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut counts = self.monitor.counts();
+        counts.open = counts.open.saturating_sub(1);
+        counts.ended[outcome as usize] += 1;
+        drop(counts);
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.record("session_end", || {
+            let mut event = if details.is_object() { details } else { json!({}) };
+            event["outcome"] = outcome.word().into();
+            event["seconds"] = seconds.into();
+            event
+        });
+    }
+
+    /// It has ended by this error.
+    pub fn fail(&self, error: &dyn std::error::Error) {
+        self.end(Outcome::Failed, json!({ "message": printable(&error.to_string()) }));
+    }
+
+    fn record(&self, event: &str, details: impl FnOnce() -> Value) {
+        let Some(audit) = &self.monitor.audit else { return };
+        let mut line = details();
+        line["event"] = event.into();
+        if let Some(who) = self.who.as_object() {
+            who.iter().for_each(|(field, value)| line[field.as_str()] = value.clone());
+        }
+        if !audit.record(line) {
+            self.is_line_lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end(Outcome::Interrupted, Value::Null);
+    }
+}
+
+impl Source for Monitor {
+    fn write(&self, text: &mut Text) {
+        let counts = *self.counts();
+        text.gauge("dfcp_sessions", "Peers that are served.", counts.open);
+        let help = "Peers let in, by what admitted them.";
+        let mut admitted = text.family(Kind::Counter, "dfcp_peers_admitted_total", help);
+        for (way, count) in WAYS.into_iter().zip(counts.admitted) {
+            admitted.labelled(&[("by", way)], count);
+        }
+        let help = "Peers with a connection that were not let in, by cause.";
+        let mut refused = text.family(Kind::Counter, "dfcp_peers_refused_total", help);
+        for (cause, count) in Cause::ALL.into_iter().zip(counts.refused) {
+            refused.labelled(&[("cause", cause.word())], count);
+        }
+        let help = "Sessions that have ended, by outcome.";
+        let mut ended = text.family(Kind::Counter, "dfcp_sessions_ended_total", help);
+        for (outcome, count) in Outcome::ALL.into_iter().zip(counts.ended) {
+            ended.labelled(&[("outcome", outcome.word())], count);
+        }
+        if let Some(audit) = &self.audit {
+            let help = "Whether the audit log could be written when that was last tried: 1 or 0.";
+            text.gauge("dfcp_audit_log_writable", help, u8::from(audit.is_writable()));
+        }
+        if self.service == Service::Files {
+            let help = "Files and directories received, by what became of them.";
+            let mut entries = text.family(Kind::Counter, "dfcp_entries_total", help);
+            for ((kind, outcome), count) in ENTRIES.into_iter().zip(counts.entries) {
+                entries.labelled(&[("kind", kind), ("outcome", outcome)], count);
+            }
+            text.counter("dfcp_stored_bytes_total", "Content of files stored.", counts.stored_bytes);
+        }
+    }
+}
+
+fn fingerprint(key: Option<PublicKey>) -> Option<String> {
+    key.map(|key| key.fingerprint().to_string())
+}
+
+const fn service(service: Service) -> &'static str {
+    match service {
+        Service::Files => "receive",
+        Service::Perf => "perf",
+        Service::Pipe => "pipe",
+    }
+}
+
+#[cfg(test)]
+mod tests;
