@@ -1,7 +1,10 @@
 //! What is measured in a run, and what of it has a name.
 
+mod names;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::names::METRICS;
 use crate::estimation::EstimateMeasured;
 use crate::lateness::Lateness;
 
@@ -140,90 +143,6 @@ pub struct LinkMeasured {
     /// Packets waiting, from time 0.
     pub queue_trace: Vec<usize>,
 }
-
-/// Names of metrics, and what they are.
-pub const METRICS: [(&str, &str); 65] = [
-    ("goodput_mbps", "goodput of each flow after the warm-up, Mbit/s"),
-    ("wire_mbps", "rate at which IP packets of each flow reach its receiver, useful or not, Mbit/s"),
-    ("share_percent", "goodput of each flow over the most which the first bottleneck can carry, %"),
-    ("aggregate_mbps", "goodput of all flows together, Mbit/s"),
-    ("normalised_percent", "goodput of all flows together over the most which the first bottleneck can carry, %"),
-    (
-        "possible_percent",
-        "goodput of all flows over the most which the first bottleneck could deliver, %; its rates as they changed, less random losses",
-    ),
-    ("relative_percent", "aggregate goodput over that at the last point of the sweep, %"),
-    ("jain", "Jain's index of the flows' goodputs"),
-    ("jain_bins_mean", "mean over bins of Jain's index"),
-    ("jain_bins_sd", "standard deviation over bins of Jain's index"),
-    ("goodput_cov", "standard deviation over bins of a flow's goodput, over its mean"),
-    ("occupancy_percent", "mean queue over buffer, mean of bottlenecks, %"),
-    ("queue_sd_percent", "standard deviation of the queue over buffer, mean of bottlenecks, %"),
-    ("queue_range_percent", "longest queue less the shortest over buffer, mean of bottlenecks, %"),
-    ("queue_packets", "mean queue, mean of bottlenecks, packets; over time: each bottleneck's"),
-    ("queue_ms", "mean queue, mean of bottlenecks, ms; by full packets at the present rate"),
-    ("queue_p95_ms", "95th percentile of the queue, mean of bottlenecks, ms"),
-    ("utilisation_percent", "share of bottlenecks' rates in use, by whatever packets, mean, %"),
-    ("useful_percent", "share of bottlenecks' rates which carried what applications got, headers included, mean, %"),
-    ("drops", "packets dropped by bottlenecks' queues"),
-    ("dropped_percent", "share of the packets which bottlenecks' queues dropped, %"),
-    ("start_ms", "from first data sent until the first bottleneck delivers 90 % of its rate over a round trip, ms"),
-    (
-        "start_dropped_percent",
-        "share of packets dropped by the first bottleneck's queue until a round trip after that, %",
-    ),
-    ("recovery_ms", "the longest time until it delivers 90 % again after a change of its rate or delay, ms"),
-    ("longest_gap_ms", "the longest time without a byte delivered, mean of flows, ms"),
-    ("random_losses", "packets of all flows lost at random by bottlenecks, while goodput counts"),
-    ("dispersion", "variance over mean of packets arriving at the first bottleneck in 1 ms"),
-    ("fct_s", "from first data sent to last byte received, s"),
-    ("fct_connect_s", "from opening the connection to the last byte received, s"),
-    ("fct_confirmed_s", "from opening the connection to the sender's confirmation, s"),
-    ("fct_receive_s", "from first data received to last byte received, s"),
-    ("waste_percent", "data packets which arrived in vain, DFCP alone, %"),
-    ("timeouts", "retransmission timeouts, TCP alone"),
-    ("retransmissions", "retransmitted segments, TCP alone"),
-    ("in_time_percent", "messages which came before their deadline, %"),
-    ("missed_percent", "messages which did not come before their deadline, %"),
-    ("late_percent", "messages which were complete up to a second after their deadline, %"),
-    ("datagrams_per_message", "datagrams sent for each message, repairs included; feedback is not"),
-    ("overhead_percent", "datagrams sent beyond one for each message, %"),
-    ("ip_bytes_per_message", "bytes of IP packets which both ends sent for each message, feedback included"),
-    ("error_percent", "mean difference of a flow's goodput from its ideal fair share, over bins, %"),
-    ("error_sd_percent", "standard deviation of it, over bins and flows, %"),
-    (
-        "aggregate_error_percent",
-        "mean difference of all flows' goodput from what they could have together, over bins, %",
-    ),
-    ("aggregate_error_sd_percent", "standard deviation of it, over bins, %"),
-    (
-        "aggregate_close_percent",
-        "share of bins in which all flows' goodput is less than 10 % off what they could have together, %",
-    ),
-    ("spread_mbps", "mean over bins of the largest flow's goodput less the smallest's, Mbit/s"),
-    ("spread_max_mbps", "the most over bins of the largest flow's goodput less the smallest's, Mbit/s"),
-    ("goodput_ratio", "goodput of flow 2 over that of flow 1"),
-    ("ratio_sd", "standard deviation over bins of flow 2's share of what both get"),
-    ("convergence_10_s", "from the start of flow 2 until it has 45 % of what both get, s"),
-    ("convergence_30_s", "from the start of flow 2 until it has 35 % of what both get, s"),
-    ("convergence_50_s", "from the start of flow 2 until it has 25 % of what both get, s"),
-    ("busy_periods", "busy periods which the estimator found"),
-    ("busy_s", "duration of busy periods, the median unless each is drawn, s"),
-    ("short_busy_percent", "busy periods shorter than a second, %"),
-    ("estimate_mbps", "estimate of the rate of a flow's bottleneck by its busy periods, Mbit/s"),
-    ("estimate_percent", "the estimate over the bottleneck's mean rate, %"),
-    ("weighted_percent", "all bytes of busy periods over all their time, over the bottleneck's mean rate, %"),
-    (
-        "busy_error_percent",
-        "mean difference of the rates of busy periods from what the bottleneck could carry meanwhile, %",
-    ),
-    ("busy_error_worst_percent", "the largest of these differences, %"),
-    ("probe_load_percent", "what test packets took of the bottleneck's mean rate, %"),
-    ("first_drop_s", "time of the first drop at the first bottleneck, s"),
-    ("late_p99_ms", "99th percentile of how late packets left the emulated network, testbed alone, ms"),
-    ("ends_ran_percent", "share of the time in which the ends of all flows had a processor, testbed alone, %"),
-    ("cpu_s_per_gb", "CPU time of the whole simulation for each GB delivered, s"),
-];
 
 /// Those which every flow has of its own.
 const OF_FLOWS: [&str; 28] = [
