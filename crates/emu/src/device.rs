@@ -86,7 +86,7 @@ impl Device {
         Netlink::open().and_then(|mut netlink| netlink.add_default_ipv4(index, FAR.ipv4)).map_err(failed)
     }
 
-    /// The same with the addresses of so many pairs of hosts at this end.
+    /// The same with the addresses of `pairs` hosts at this end.
     pub(crate) fn open_for_pairs(side: Side, pairs: u16) -> Result<Self, Error> {
         let name = if side == Side::Near { NEAR.device } else { FAR.device };
         Self::open_with(name, |netlink, index| {

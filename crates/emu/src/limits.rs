@@ -22,7 +22,7 @@ pub(crate) const READS_PER_TURN: usize = 64;
 /// that its packets wait in a TUN device, so a whole congestion window must fit: 64 kB each makes that 640 MB.
 pub(crate) const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 
-/// Pairs of hosts at the ends of one network: so many addresses end in a number of 16 bits, from 1.
+/// Pairs of hosts at the ends of one network: the last 16 bits of an address number them, from 1.
 pub const PAIRS_MAX: u16 = 1_000;
 
 /// How old a reading of links may be while packets cross them.

@@ -53,7 +53,7 @@ pub struct Settings<'batch> {
     pub results: &'batch Path,
     /// Which form of their plans the runs are of.
     pub form: Form,
-    /// Runs at a time, or fewer where the platform cannot make so many.
+    /// Runs at a time, or fewer where the platform is limited to fewer.
     pub jobs: NonZeroUsize,
     /// Set it, and no further run is begun.
     pub stop: &'batch AtomicBool,

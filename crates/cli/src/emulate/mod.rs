@@ -29,7 +29,7 @@ const EXIT_NOT_FOUND: u8 = 127;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 COMMAND runs in a network of its own (near: 198.18.0.1 and 2001:2::1) from which the emulated path, both ways alike, leads to another \
-one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. No other network can be reached, but for --outside. \
+one (far: 198.18.0.2 and 2001:2::2), where the server runs. TCP is this machine's own. Other networks can be reached with --outside alone. \
 Root is not needed where user namespaces are allowed.
 
 Examples: TCP on a path of 50 Mbit/s and 40 ms of round-trip time that loses every hundredth packet; a shell beside a web server; round-trip \

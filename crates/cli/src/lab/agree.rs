@@ -65,7 +65,7 @@ pub(super) async fn run(args: AgreeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs which are still needed so that every mean is sure, at most so many of a point on the platform that is no simulator.
+/// Runs which are still needed so that every mean is sure, up to a limit for each point on the platform that is no simulator.
 fn wanted(plans: &[SideBySide], results: &Path, platforms: &[&Engine], most: u32) -> anyhow::Result<Vec<Run>> {
     let mut wanted = Vec::new();
     for plan in plans {

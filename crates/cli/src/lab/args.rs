@@ -200,7 +200,7 @@ Examples:
   python3 lab/distribute/with_dask.py --workers 4 jobs.jsonl | dfcp lab collect
   sbatch --array=1-$(wc -l < jobs.jsonl) --wrap 'sed -n ${SLURM_ARRAY_TASK_ID}p jobs.jsonl | dfcp lab job > $SLURM_ARRAY_TASK_ID.jsonl'
 
-A run is the same everywhere, but for the time it takes, with the same program and the same plans. More: lab/distribute.")]
+With the same program and plans, a run gives the same on every machine, except for the time it takes. More: lab/distribute.")]
 pub struct JobsArgs {
     /// Ids of plans, or `all`
     #[arg(value_name = "ID", required = true, num_args = 1..)]

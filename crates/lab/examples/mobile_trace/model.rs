@@ -22,7 +22,7 @@ pub(crate) struct Model {
     pub(crate) slow: (f64, f64),
     /// The same of the fast one.
     pub(crate) fast: (f64, f64),
-    /// The user is served in one of so many intervals of 1 ms, on average.
+    /// Mean number of 1 ms intervals for each in which the user is served.
     pub(crate) served_one_in: u32,
 }
 

@@ -458,7 +458,7 @@ impl SendMessages {
         self.set_wake(number, at.map(|at| if is_again { at.max(now) + Duration::from_millis(1) } else { at }));
     }
 
-    /// One wake-up for each unit, and none for those which are gone: each costs a look at the whole session.
+    /// One wake-up for each unit, and none for those which are gone: each costs a pass through the session's timers.
     fn set_wake(&mut self, number: u64, at: Option<Time>) {
         let Some(unit) = self.unit_mut(number) else { return };
         if let Some(before) = std::mem::replace(&mut unit.wakes_at, at) {

@@ -50,7 +50,7 @@ pub(super) struct Unit {
     policy: Arc<Policy>,
     messages: Vec<Progress>,
     pub(super) closes_at: Time,
-    /// When it is looked at next, whatever is heard.
+    /// Its next wake-up, even if no report comes.
     pub(super) wakes_at: Option<Time>,
     is_closed: bool,
     /// Repair symbols over all that have arrived, and whose fate is unknown.
