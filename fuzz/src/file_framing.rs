@@ -3,7 +3,8 @@
 use std::path::{Component, Path};
 
 use dfcp_framing::error::{FailureCode, ProtocolError};
-use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service, ToReceiver, ToSender, kind};
+use dfcp_framing::files::{ToReceiver, ToSender};
+use dfcp_framing::frame::{HEADER_BYTES, Header, PREAMBLE_BYTES, Service, kind};
 use dfcp_framing::limits::{
     COMPONENT_BYTES_MAX, CONTROL_BYTES_MAX, DATA_BYTES_MAX, DEPTH_MAX, NAME_BYTES_MAX, SENTENCE_BYTES_MAX,
 };

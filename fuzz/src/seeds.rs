@@ -2,7 +2,8 @@
 //! random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, Progress, ToReceiver, ToSender};
+use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
 use dfcp_wire::feedback::Wasted;
@@ -177,6 +178,7 @@ fn frames() -> Vec<Named> {
         mtime_s: -5,
         mtime_ns: 999_999_999,
         size_hint_bytes: 11,
+        len: Some(11),
         name: b"music/\xC3\xA9tude no. 3/take..1".to_vec(),
     };
     let mut sender = vec![0];

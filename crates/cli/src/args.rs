@@ -178,6 +178,12 @@ pub struct SendArgs {
     /// Send standard input as a file of this name; - has to be one of the files
     #[arg(long, value_name = "NAME")]
     pub name: Option<OsString>,
+    /// Begin every file anew, also those of which the receiver has a part that an earlier `dfcp send` could not finish
+    #[arg(long)]
+    pub no_resume: bool,
+    /// Compare files that the receiver has by their BLAKE3 hashes, not by size and modification time
+    #[arg(long)]
+    pub checksum: bool,
     /// Where `dfcp receive` listens
     #[arg(value_name = "HOST:PORT", required = true, value_parser = host_port)]
     pub to: String,
@@ -213,8 +219,8 @@ confirmed only after it and its name are flushed to the disk, many small files t
 system.")]
 pub struct ReceiveArgs {
     /// Port to listen on, at every address of this machine, or at the one which is given with it as an address or a name
-    #[arg(long, value_name = "[HOST:]PORT")]
-    pub listen: ListenArg,
+    #[arg(long, value_name = "[HOST:]PORT", required_unless_present = "partials")]
+    pub listen: Option<ListenArg>,
     /// Directory to put the files in; made if it is missing. It must be outside the directory with your keys, and
     /// authorized_keys and secrets outside of it. `-` is standard output, for one file of one sender (implies --once). It is
     /// written before it can be verified: only exit code 0 means that its hash matched
@@ -226,6 +232,16 @@ pub struct ReceiveArgs {
     /// Replace files that exist. Without it those with the same content are confirmed as unchanged, and others refused
     #[arg(long)]
     pub force: bool,
+    /// Let every sender that is admitted find out by questions whether it has what is here, not only the one that sent it: such files are
+    /// not sent again
+    #[arg(long)]
+    pub allow_update: bool,
+    /// Keep no unfinished files for their senders to go on with
+    #[arg(long)]
+    pub no_resume: bool,
+    /// List the unfinished files below --output, and end
+    #[arg(long, conflicts_with_all = ["listen", "once", "no_resume"])]
+    pub partials: bool,
     /// Do not flush files to the disk before confirming them: faster, but a power cut may lose confirmed files
     #[arg(long)]
     pub no_sync: bool,

@@ -285,3 +285,24 @@ pub const STRANGERS_LOGGED_MAX: u32 = 60;
 
 /// As [`STRANGERS_LOGGED_MAX`].
 pub const STRANGERS_LOGGED_SPAN: Duration = Duration::from_secs(60);
+
+/// Parts of a file whose hashes a receiver keeps, and which are compared when it is resumed: 2 MiB of them.
+pub const PARTS_MAX: u64 = 65_536;
+
+/// Shortest of these parts, bytes: what differs is sent again as a whole.
+pub const SPAN_BYTES_MIN: u64 = 1 << 20;
+
+/// Longest journal of an unfinished file, bytes: the chaining values of all parts, and what is written down in a week.
+pub const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+/// Unfinished files which an output directory keeps to go on with, of all senders together; those beyond are removed when their sessions end.
+pub const PARTIALS_MAX: usize = 4096;
+
+/// As [`PARTIALS_MAX`], of one sender.
+pub const PARTIALS_PER_SENDER_MAX: usize = 256;
+
+/// How often a receiver writes down how far unfinished files have come: with the time that takes, within a second.
+pub const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long a receiver waits for the rest of a frame of data before it stores what has come of it.
+pub const PIECE_WAIT: Duration = Duration::from_millis(100);

@@ -27,7 +27,7 @@ const EXIT_USAGE: u8 = 2;
 /// Ended by Ctrl-C or SIGTERM, as shells number it.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// How long the disk threads get to remove unfinished files after an interruption.
+/// How long the disk threads get to write down how far unfinished files have come, or to remove them, after an interruption.
 const CLEAN_UP_MAX: Duration = Duration::from_secs(5);
 
 /// How long peers of connections that were broken off get to be told so; else they wait for their idle timeout.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match start(cli) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
-            output::note("dfcp: interrupted; what was unfinished is removed, start again when ready");
+            output::note("dfcp: interrupted; start again when ready");
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {

@@ -82,7 +82,8 @@ impl Display {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
                 "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
-                "skipped": report.skipped, "bytes": report.bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
+                "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
+                "resumed_bytes": report.resumed_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
         }
@@ -131,7 +132,7 @@ impl Observer for Display {
             return output::json(&json!({
                 "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
                 "name": outcome.name, "ok": outcome.failure.is_none(),
-                "unchanged": outcome.is_unchanged, "bytes": outcome.bytes,
+                "unchanged": outcome.is_unchanged, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
             }));
         }
@@ -263,7 +264,8 @@ fn waste(snapshot: &Snapshot) -> Option<Waste> {
 
 fn mean_rate_bps(report: &Report) -> f64 {
     let seconds = report.last.elapsed.as_secs_f64();
-    if seconds > 0.0 { 8.0 * report.bytes as f64 / seconds } else { 0.0 }
+    let came_bytes = report.bytes.saturating_sub(report.resumed_bytes);
+    if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
 fn summary(report: &Report) -> String {
@@ -277,6 +279,9 @@ fn summary(report: &Report) -> String {
         output::human_seconds(report.last.elapsed.as_secs_f64()),
         human_rate(mean_rate_bps(report)),
     );
+    if report.resumed > 0 {
+        text += &format!(", {} resumed ({} were there)", report.resumed, human_bytes(report.resumed_bytes));
+    }
     for (count, what) in [(report.unchanged, "unchanged"), (report.failed, "failed"), (report.skipped, "skipped")] {
         if count > 0 {
             text += &format!(", {count} {what}");

@@ -1,6 +1,7 @@
 //! `dfcp receive`.
 
 mod apart;
+mod partials;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,11 +36,15 @@ use crate::{net, output, transfer};
 /// file stored.
 pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
+    if args.partials {
+        return partials::list(&args.output, args.json);
+    }
+    let listen = args.listen.clone().context("give --listen PORT")?;
     // One file needs no other stream than the first.
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
-    let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
+    let listener = net::listen(&listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(Service::Files, &args.audit, address)?;
     let mut stats = StatsLine::new(listener.endpoint(), args.json);
@@ -85,6 +90,8 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         sync: !args.no_sync,
         preserve_modes: args.preserve_modes,
         session_bytes_max: args.max_bytes,
+        keep_unfinished: !args.no_resume,
+        allow_update: args.allow_update,
     };
     // Before anything is made there.
     Trusted::of(&args.admission, &args.audit).check_apart(&args.output)?;

@@ -7,8 +7,8 @@ use indicatif::MultiProgress;
 use crate::args::{CodeArg, SendArgs};
 use crate::net::{self, Connected};
 use crate::progress::Display;
-use crate::transfer::Report;
 use crate::transfer::source::Root;
+use crate::transfer::{Report, SendOptions};
 use crate::transport::Transport;
 use crate::{contact, transfer};
 
@@ -25,7 +25,8 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
-    let sent = run_over(stream, &peer, roots, args.json).await;
+    let options = SendOptions { resume: !args.no_resume, checksum: args.checksum };
+    let sent = run_over(stream, &peer, roots, options, args.json).await;
     sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }
 
@@ -33,10 +34,16 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As [`run`].
-pub async fn run_over<T: Transport>(connection: T, peer: &str, roots: Vec<Root>, json: bool) -> anyhow::Result<()> {
+pub async fn run_over<T: Transport>(
+    connection: T,
+    peer: &str,
+    roots: Vec<Root>,
+    options: SendOptions,
+    json: bool,
+) -> anyhow::Result<()> {
     net::announce_peer(&connection, peer, json);
     let display = Arc::new(Display::new(&MultiProgress::new(), peer, json, false));
-    match transfer::send::send(connection, roots, Arc::clone(&display) as _).await {
+    match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
         Ok(report) => {
             display.finish(&report);
             verdict(&report)

@@ -29,7 +29,7 @@ impl Stop {
     }
 }
 
-/// Completes on Ctrl-C, or where there are signals on SIGTERM. Values that are dropped then remove what they left unfinished.
+/// Completes on Ctrl-C, or where there are signals on SIGTERM. Values that are dropped then leave what is unfinished to be gone on with, or remove it.
 pub async fn requested() {
     #[cfg(unix)]
     {

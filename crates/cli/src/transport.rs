@@ -355,6 +355,11 @@ impl<T: Transport> Handle<T> {
         self.lock().transport.path_sample()
     }
 
+    /// See [`Transport::seal`].
+    pub fn seal(&self) -> Option<Seal> {
+        self.lock().transport.seal()
+    }
+
     /// See [`Transport::streams`].
     pub fn streams(&self) -> Option<Arc<dyn Streams>> {
         self.lock().transport.streams()

@@ -2,14 +2,16 @@
 //! Sans I/O.
 //!
 //! A caller reads the peer's preamble ([`frame::Service::check`]), then for each frame its header ([`frame::Header::decode`]),
-//! which bounds the body, and the body. [`frame::ToReceiver`] and [`frame::ToSender`] are the frames of a file transfer, those of
-//! [`perf`] the frames of a measurement, those of [`messages`] what goes beside messages. A name in a frame is any bytes until [`names::RelativeName::parse`] accepts it.
+//! which bounds the body, and the body. [`files::ToReceiver`] and [`files::ToSender`] are the frames of a file transfer, those of
+//! [`perf`] the frames of a measurement, those of [`messages`] what goes beside messages. A name in a frame is any bytes until
+//! [`names::RelativeName::parse`] accepts it.
 //!
 //! No decoder panics, whatever the bytes are.
 
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod files;
 pub mod frame;
 pub mod limits;
 pub mod messages;

@@ -17,10 +17,11 @@ use dfcp_cli::transfer::receive::receive;
 use dfcp_cli::transfer::send::send;
 use dfcp_cli::transfer::source::Root;
 use dfcp_cli::transfer::store::{Store, StoreOptions};
-use dfcp_cli::transfer::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use dfcp_cli::transfer::{EntryOutcome, Observer, Report, SendOptions, Skipped, Snapshot};
 use dfcp_cli::transport::Transport;
 use dfcp_end_to_end_tests::live::local;
-use dfcp_framing::frame::{Entry, Service, ToReceiver};
+use dfcp_framing::files::{Entry, ToReceiver};
+use dfcp_framing::frame::Service;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -109,7 +110,16 @@ async fn say(output: &Path, bytes: Vec<u8>) -> (Result<Report, TransferError>, V
 
 /// The entry number `index`, with no directories before it.
 fn entry(index: u32, name: &[u8]) -> Entry {
-    Entry { index, directories: 0, mode: 0o6777, mtime_s: 1, mtime_ns: 0, size_hint_bytes: 0, name: name.to_vec() }
+    Entry {
+        index,
+        directories: 0,
+        mode: 0o6777,
+        mtime_s: 1,
+        mtime_ns: 0,
+        size_hint_bytes: 0,
+        len: None,
+        name: name.to_vec(),
+    }
 }
 
 fn end(entries: u32, out: &mut Vec<u8>) {
@@ -277,7 +287,7 @@ async fn random_frames_end_in_an_error_and_write_nothing_outside() {
             let mut body = vec![0; random.random_range(0..200)];
             random.fill_bytes(&mut body);
             let length = if random.random_bool(0.8) { body.len() as u32 } else { random.random() };
-            bytes.push(random.random_range(0..8));
+            bytes.push(random.random_range(0..12));
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(&body);
         }
@@ -370,7 +380,8 @@ async fn links_and_pipes_that_appear_in_a_tree_while_it_is_sent_are_not_read() {
     let (sender, receiver) = tokio::join!(Stream::connect(listener.local_addr().unwrap(), config), listener.accept());
     let searched = Arc::new(Searched::default());
     let roots = Root::from_arguments(std::slice::from_ref(&root), None).unwrap();
-    let sending = tokio::spawn(send(Sealed(sender.unwrap()), roots, Arc::clone(&searched) as _));
+    let sending =
+        tokio::spawn(send(Sealed(sender.unwrap()), roots, SendOptions::default(), Arc::clone(&searched) as _));
     searched.0.notified().await;
     fs::remove_file(root.join("file")).unwrap();
     symlink(outside.join("secret"), root.join("file")).unwrap();

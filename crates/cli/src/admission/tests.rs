@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use dfcp_framing::frame::ToSender;
+use dfcp_framing::files::ToSender;
 use dfcp_secure::{Cipher, Pattern, PublicKey, StaticKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 

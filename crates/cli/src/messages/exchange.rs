@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::frame::{ToSender, kind};
+use dfcp_framing::files::ToSender;
+use dfcp_framing::frame::kind;
 use dfcp_framing::messages::{Came, Sent};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::sync::watch;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::frame::ToSender;
+use dfcp_framing::files::ToSender;
 use dfcp_framing::perf::Request;
 use serde::Serialize;
 use tokio::io::BufReader;

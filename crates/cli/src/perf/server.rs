@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
-use dfcp_framing::frame::{Service, ToSender, kind, with_header};
+use dfcp_framing::files::ToSender;
+use dfcp_framing::frame::{Service, kind, with_header};
 use dfcp_framing::limits::{DATA_BYTES_MAX, PERF_STREAMS_MAX};
 use dfcp_framing::messages;
 use dfcp_framing::perf::Request;

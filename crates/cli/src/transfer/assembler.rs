@@ -1,25 +1,39 @@
 //! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
 
 mod allowance;
+mod offers;
+mod prefix;
+mod storing;
 mod tree;
 
+use std::fmt;
+use std::sync::Arc;
+
 use dfcp_framing::error::{EXISTS, Failure, FailureCode, ProtocolError};
-use dfcp_framing::frame::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::{Allowance, Reserved};
+pub use self::prefix::Poke;
+use self::prefix::Prefix;
+use self::storing::{Checkpoints, Storing};
 use self::tree::{OpenDirectory, Tree};
 use super::EntryOutcome;
 use super::error::TransferError;
-use super::store::{Changed, Existing, Staged, Unpublished};
+use super::owner::Owner;
+use super::store::{Beginning, Changed, Existing, Unpublished};
 use super::target::{Target, Writing};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, FILE_STREAMS_MAX};
 
 /// Turns frames into files and verdicts.
-#[derive(Debug)]
 pub struct Assembler {
     target: Target,
+    /// The sender, if it can be known again.
+    owner: Option<Owner>,
+    /// Told when more of a beginning was read from the disk.
+    poke: Poke,
+    checkpoints: Checkpoints,
     stored: u32,
     failed: u32,
     allowance: Allowance,
@@ -48,7 +62,7 @@ enum Current {
     #[default]
     Nothing,
     /// Inside a file that is being stored.
-    Storing { file: Receiving, entry: Entry, staged: Box<Staged>, reserved: Reserved },
+    Storing(Box<Storing>),
     /// Inside a file that is passed on.
     Writing { file: Receiving, writing: Box<Writing>, reserved: Reserved },
     /// Inside a file of which one exists already: its data are counted, and its hash decides.
@@ -70,7 +84,8 @@ impl Current {
     /// The file without a verdict that it is inside of.
     fn index(&self) -> Option<u32> {
         match self {
-            Self::Storing { file, .. } | Self::Writing { file, .. } | Self::Comparing { file, .. } => Some(file.index),
+            Self::Storing(storing) => Some(storing.file.index),
+            Self::Writing { file, .. } | Self::Comparing { file, .. } => Some(file.index),
             Self::Nothing | Self::Draining | Self::Ended => None,
         }
     }
@@ -81,16 +96,36 @@ impl Current {
 struct Receipt {
     index: u32,
     name: RelativeName,
-    /// Length and hash of a file.
-    content: Option<(u64, blake3::Hash)>,
+    /// Of a file.
+    content: Option<Content>,
     confirmed: Confirmed,
 }
 
+/// What a stored file has.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    bytes: u64,
+    /// If it was looked at.
+    hash: Option<blake3::Hash>,
+    /// What an earlier session had stored of it, bytes.
+    resumed_bytes: u64,
+}
+
+impl Content {
+    fn new(bytes: u64, hash: &[u8; HASH_BYTES]) -> Self {
+        Self { bytes, hash: Some(blake3::Hash::from_bytes(*hash)), resumed_bytes: 0 }
+    }
+}
+
 impl Assembler {
-    /// For one session.
-    pub fn new(target: impl Into<Target>) -> Self {
+    /// For one session of `owner`, if that is known. `poke` is called, from other threads, with the number of a stream for which
+    /// [`Assembler::compared`] has something to do.
+    pub fn new(target: impl Into<Target>, owner: Option<Owner>, poke: Poke) -> Self {
         let target = target.into();
         Self {
+            owner,
+            poke,
+            checkpoints: Checkpoints::new(),
             stored: 0,
             failed: 0,
             allowance: Allowance::new(target.session_bytes_max()),
@@ -122,15 +157,22 @@ impl Assembler {
                 self.entries = Some(*entries);
                 Current::Ended
             }
-            (ToReceiver::File(entry), Current::Nothing) => self.file(entry)?,
-            (frame, Current::Storing { file, entry, staged, reserved }) => {
-                self.storing(frame, file, entry, staged, reserved)?
+            (ToReceiver::File(entry), Current::Nothing) => self.file(stream, entry, Beginning::New)?,
+            (ToReceiver::Resume { offset, entry }, Current::Nothing) => {
+                self.file(stream, entry, Beginning::At(*offset))?
             }
+            (ToReceiver::Offer { hash, entry }, Current::Nothing) if is_first => {
+                self.offer(entry, hash.as_ref())?;
+                Current::Nothing
+            }
+            (frame, Current::Storing(storing)) => self.storing(frame, storing)?,
             (frame, Current::Writing { file, writing, reserved }) => self.writing(frame, file, writing, reserved)?,
             (frame, Current::Comparing { file, existing, received }) => {
                 self.comparing(frame, file, existing, received)?
             }
-            (ToReceiver::Data(_), Current::Draining) => Current::Draining,
+            (ToReceiver::Data(_) | ToReceiver::Tree(_) | ToReceiver::Again { .. }, Current::Draining) => {
+                Current::Draining
+            }
             (ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_), Current::Draining) => Current::Nothing,
             (frame, _) => return Err(out_of_place(frame)),
         };
@@ -214,19 +256,28 @@ impl Assembler {
         Ok(Current::Nothing)
     }
 
-    fn file(&mut self, entry: &Entry) -> Result<Current, TransferError> {
-        let index = entry.index;
-        if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
-            return Err(ProtocolError::Ordinal { index }.into());
-        }
-        match self.begin(entry) {
+    fn file(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, TransferError> {
+        self.check_place(entry)?;
+        match self.begin(stream, entry, beginning) {
             Ok(current) => Ok(current),
-            Err(failure) => self.file_failed(index, &shown(entry), failure).map(|()| Current::Draining),
+            Err(failure) => self.file_failed(entry.index, &shown(entry), failure).map(|()| Current::Draining),
         }
     }
 
-    fn begin(&mut self, entry: &Entry) -> Result<Current, Failure> {
+    /// Whether a file may come here.
+    fn check_place(&self, entry: &Entry) -> Result<(), ProtocolError> {
+        let index = entry.index;
+        if entry.directories > self.directories || !self.tree.is_new(index) || self.is_under_way(index) {
+            return Err(ProtocolError::Ordinal { index });
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, stream: usize, entry: &Entry, beginning: Beginning) -> Result<Current, Failure> {
         let name = parse(entry)?;
+        if beginning == Beginning::New {
+            self.allowance.give_back(&entry.name);
+        }
         if let Target::Stream(one) = &self.target {
             let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
             let writing = one.begin(&name).map(Box::new);
@@ -239,12 +290,22 @@ impl Assembler {
                 }
             };
         }
-        match self.target.begin(&name, entry.size_hint_bytes, &mut self.changed) {
+        match self.target.begin(self.owner.as_ref(), &name, entry, beginning, &mut self.changed) {
             // Only now: a file that is compared takes nothing of the allowance.
-            Ok(staged) => {
-                let reserved = self.allowance.reserve(entry.size_hint_bytes)?;
+            Ok((slot, resumed)) => {
+                // What is there already is counted from the start of the session on.
+                let known_bytes = resumed.as_ref().map_or(0, |resumed| resumed.offset);
+                let reserved = self.allowance.reserve(entry.size_hint_bytes.saturating_sub(known_bytes))?;
+                let prefix = resumed.map(|resumed| Prefix::begin(resumed, stream, Arc::clone(&self.poke))).transpose();
+                let prefix = match prefix {
+                    Ok(prefix) => prefix.map(Box::new),
+                    Err(failure) => {
+                        self.allowance.release(reserved);
+                        return Err(failure);
+                    }
+                };
                 let file = Receiving { index: entry.index, name };
-                Ok(Current::Storing { file, entry: entry.clone(), staged: Box::new(staged), reserved })
+                Ok(Current::Storing(Box::new(Storing { file, entry: entry.clone(), slot, reserved, prefix })))
             }
             Err(failure) if failure.code == FailureCode::Exists => {
                 let existing = self.target.existing(&name, entry.size_hint_bytes, &mut self.changed);
@@ -253,42 +314,6 @@ impl Assembler {
             }
             Err(failure) => Err(failure),
         }
-    }
-
-    /// Takes the next frame of a file that is being stored.
-    fn storing(
-        &mut self,
-        frame: &ToReceiver,
-        file: Receiving,
-        entry: Entry,
-        mut staged: Box<Staged>,
-        mut reserved: Reserved,
-    ) -> Result<Current, TransferError> {
-        if let ToReceiver::Data(data) = frame {
-            let taken = self.allowance.take(&mut reserved, data.len() as u64);
-            return match taken.and_then(|()| staged.write(data)) {
-                Ok(()) => Ok(Current::Storing { file, entry, staged, reserved }),
-                Err(failure) => {
-                    self.allowance.release(reserved);
-                    drop(staged);
-                    self.file_failed(file.index, &file.name.to_string(), failure)?;
-                    Ok(Current::Draining)
-                }
-            };
-        }
-        self.allowance.release(reserved);
-        match frame {
-            ToReceiver::FileEnd { len, hash } => match self.target.finish(*staged, &entry, *len, hash) {
-                Ok(finished) => {
-                    let receipt = file.receipt(*len, hash, Confirmed::Stored);
-                    self.await_disk(receipt, Unpublished::File(Box::new(finished)))?;
-                }
-                Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
-            },
-            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
-            frame => return Err(out_of_place(frame)),
-        }
-        Ok(Current::Nothing)
     }
 
     /// Takes the next frame of a file that is passed on.
@@ -314,7 +339,7 @@ impl Assembler {
         match frame {
             ToReceiver::FileEnd { len, hash } => match writing.finish(*len, hash) {
                 Ok(()) => {
-                    let content = Some((*len, blake3::Hash::from_bytes(*hash)));
+                    let content = Some(Content::new(*len, hash));
                     self.answer(file.index, &file.name.to_string(), false, content, Ok(Confirmed::Stored));
                     self.settle(file.index)?;
                 }
@@ -346,7 +371,7 @@ impl Assembler {
             }
             ToReceiver::FileEnd { len, hash } => match existing.is_identical(received, *len, hash) {
                 Ok(true) => {
-                    let receipt = file.receipt(*len, hash, Confirmed::Unchanged);
+                    let receipt = file.receipt(Content::new(*len, hash), Confirmed::Unchanged);
                     self.await_disk(receipt, Unpublished::Unchanged(existing))?;
                 }
                 Ok(false) => self.file_failed(file.index, &file.name.to_string(), differs())?,
@@ -412,22 +437,28 @@ impl Assembler {
         index: u32,
         shown: &str,
         is_directory: bool,
-        content: Option<(u64, blake3::Hash)>,
+        content: Option<Content>,
         outcome: Result<Confirmed, Failure>,
     ) {
         *(if outcome.is_ok() { &mut self.stored } else { &mut self.failed }) += 1;
         let failure = outcome.as_ref().err().map(ToString::to_string);
-        let (bytes, hash) = content.map_or((0, None), |(bytes, hash)| (bytes, Some(hash)));
         let is_unchanged = matches!(outcome, Ok(Confirmed::Unchanged));
-        self.outcomes.push(EntryOutcome { name: shown.to_owned(), is_directory, is_unchanged, bytes, hash, failure });
+        self.outcomes.push(EntryOutcome {
+            name: shown.to_owned(),
+            is_directory,
+            is_unchanged,
+            bytes: content.map_or(0, |content| content.bytes),
+            resumed_bytes: content.map_or(0, |content| content.resumed_bytes),
+            hash: content.and_then(|content| content.hash),
+            failure,
+        });
         self.answers.push(ToSender::Verdict { index, outcome });
     }
 }
 
 impl Receiving {
-    fn receipt(self, len: u64, hash: &[u8; HASH_BYTES], confirmed: Confirmed) -> Receipt {
-        let content = Some((len, blake3::Hash::from_bytes(*hash)));
-        Receipt { index: self.index, name: self.name, content, confirmed }
+    fn receipt(self, content: Content, confirmed: Confirmed) -> Receipt {
+        Receipt { index: self.index, name: self.name, content: Some(content), confirmed }
     }
 }
 
@@ -445,5 +476,19 @@ fn shown(entry: &Entry) -> String {
     printable_bytes(&entry.name)
 }
 
+impl fmt::Debug for Assembler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assembler").field("owner", &self.owner).field("streams", &self.streams).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Assembler {
+    fn drop(&mut self) {
+        self.leave_unfinished();
+    }
+}
+
+#[cfg(test)]
+mod resume_tests;
 #[cfg(test)]
 mod tests;

@@ -14,9 +14,13 @@ mod unix;
 use std::time::SystemTime;
 
 #[cfg(not(unix))]
-pub use self::portable::{Directory, flush_file_system, is_link, open_named, set_metadata, status_of, status_of_named};
+pub use self::portable::{
+    Directory, flush_file_system, is_link, is_sender, open_named, set_metadata, set_sender, status_of, status_of_named,
+};
 #[cfg(unix)]
-pub use self::unix::{Directory, flush_file_system, is_link, open_named, set_metadata, status_of, status_of_named};
+pub use self::unix::{
+    Directory, flush_file_system, is_link, is_sender, open_named, set_metadata, set_sender, status_of, status_of_named,
+};
 
 /// How relative paths are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

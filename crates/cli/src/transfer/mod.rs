@@ -15,6 +15,8 @@ pub mod beneath;
 pub mod descriptors;
 pub mod error;
 pub mod groups;
+pub mod hash_tree;
+pub mod owner;
 pub mod reading;
 pub mod receive;
 pub mod send;
@@ -42,10 +44,27 @@ pub struct EntryOutcome {
     pub is_unchanged: bool,
     /// Bytes of content, 0 if it failed.
     pub bytes: u64,
+    /// What the receiver had of these already, bytes.
+    pub resumed_bytes: u64,
     /// BLAKE3 of the content of a file, unless it failed.
     pub hash: Option<blake3::Hash>,
     /// Why it was not stored.
     pub failure: Option<String>,
+}
+
+/// How files are sent.
+#[derive(Debug, Clone, Copy)]
+pub struct SendOptions {
+    /// Goes on with what the receiver has of a file.
+    pub resume: bool,
+    /// Tells by their hashes which files the receiver has already, not by size and time.
+    pub checksum: bool,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self { resume: true, checksum: false }
+    }
 }
 
 /// What a sender leaves out on purpose.
@@ -188,6 +207,10 @@ pub struct Report {
     pub skipped: u64,
     /// Content stored, bytes.
     pub bytes: u64,
+    /// Stored files of which the receiver had the beginning.
+    pub resumed: u64,
+    /// What it had of them, bytes.
+    pub resumed_bytes: u64,
     /// The first failures by name, at most [`FAILURES_KEPT_MAX`].
     pub failures: Vec<(String, String)>,
     /// The last figures.
@@ -202,6 +225,8 @@ impl Report {
                 self.stored += 1;
                 self.directories += u64::from(outcome.is_directory);
                 self.bytes += outcome.bytes;
+                self.resumed += u64::from(outcome.resumed_bytes > 0);
+                self.resumed_bytes += outcome.resumed_bytes;
             }
             Some(sentence) => {
                 self.failed += 1;

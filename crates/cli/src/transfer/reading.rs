@@ -66,8 +66,8 @@ pub async fn read_exact<R: AsyncRead + Unpin>(reader: &mut R, out: &mut [u8]) ->
 #[cfg(test)]
 mod tests {
     use dfcp_framing::error::ProtocolError;
-    use dfcp_framing::frame::{ToReceiver, kind};
     use dfcp_framing::limits::{CONTROL_BYTES_MAX, DATA_BYTES_MAX};
+    use dfcp_framing::{files::ToReceiver, frame::kind};
     use proptest::prelude::*;
 
     use super::*;

@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::frame::{Progress, Service, ToSender};
+use dfcp_framing::files::{Progress, ToSender};
+use dfcp_framing::frame::Service;
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use self::streams::{Heard, Inlet, Spares};
-use super::assembler::Assembler;
+use super::assembler::{Assembler, Poke};
 use super::error::TransferError;
+use super::owner::Owner;
 use super::target::Target;
 use super::{Bottleneck, LastHeard, Observer, Report, Snapshot};
 use crate::limits::{
@@ -37,7 +39,8 @@ pub async fn receive<T: Transport>(
 ) -> Result<Report, TransferError> {
     let started = Instant::now();
     let handle = Handle::new(transport);
-    let assembler = Assembler::new(target);
+    let owner = Owner::of(handle.seal().as_ref());
+    let target = target.into();
     let counters = Arc::new(Counters::new(started));
     // Before the sender can open any, which it does when it has read our preamble.
     let beside = handle.streams();
@@ -56,7 +59,14 @@ pub async fn receive<T: Transport>(
             spares: Arc::clone(&inlet.spares),
             open_directories: Arc::clone(&inlet.open_directories),
         };
-        move || worker.run(assembler, frames_out, &answers_in)
+        let pokes = inlet.frames.downgrade();
+        let poke: Poke = Arc::new(move |stream| {
+            // Without a session nothing is compared any more.
+            if let Some(frames) = pokes.upgrade() {
+                let _ = frames.blocking_send(Heard::Compared(stream));
+            }
+        });
+        move || worker.run(Assembler::new(target, owner, poke), frames_out, &answers_in)
     });
     let snapshot = || snapshot(&handle, &counters, started.elapsed());
     let (heard, said) = {
@@ -157,7 +167,7 @@ struct DiskWorker {
 
 impl DiskWorker {
     /// Handles frames until all streams have ended, or until the first error, or the end of the channel. Dropping the assembler on the
-    /// way out removes unfinished files.
+    /// way out leaves unfinished files to the sender's next session, or removes them.
     fn run(
         self,
         mut assembler: Assembler,
@@ -183,11 +193,15 @@ impl DiskWorker {
         answers: &mpsc::Sender<ToSender>,
     ) -> Result<(), TransferError> {
         let mut waits_since = None;
+        assembler.greet();
+        // A sender that reads nothing may have sent everything: what is whole stays.
+        let _ = self.tell(assembler, report, answers);
         loop {
             let next = Self::next(frames, waits_since)?;
             let started = std::time::Instant::now();
             let handled = match &next {
                 Some(Heard::Frame(stream, frame)) => assembler.handle(*stream, frame),
+                Some(Heard::Compared(stream)) => assembler.compared(*stream),
                 Some(Heard::AllEnded) => assembler.finish(),
                 None => assembler.publish(),
             };
@@ -196,6 +210,7 @@ impl DiskWorker {
             self.open_directories.add_permits(assembler.take_closed_directories());
             self.tell(assembler, report, answers)?;
             handled?;
+            assembler.checkpoint(std::time::Instant::now());
             waits_since = assembler.is_waiting().then(|| waits_since.unwrap_or(started));
             match next {
                 Some(Heard::AllEnded) => return Ok(()),
@@ -203,7 +218,7 @@ impl DiskWorker {
                     self.counters.handled();
                     self.spares.give(frame);
                 }
-                None => {}
+                Some(Heard::Compared(_)) | None => {}
             }
         }
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
-use dfcp_framing::frame::{Confirmed, Progress, Service, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Hello, Partial, Progress, ToReceiver, ToSender};
+use dfcp_framing::frame::Service;
 use dfcp_framing::printable;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
@@ -15,10 +16,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::error::TransferError;
 use super::reading::{read_frame, read_preamble};
-use super::source::{Event, Feed, Opener, Root, Shared, produce};
-use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, Snapshot};
+use super::source::{Event, Feed, Known, Opener, Root, Shared, produce};
+use super::{Bottleneck, EntryOutcome, LastHeard, Observer, Report, SendOptions, Snapshot};
 use crate::limits::{
-    CLOSE_WAIT_MAX, FILE_STREAMS_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX, REPORT_INTERVAL, UNANSWERED_MAX,
+    CLOSE_WAIT_MAX, FILE_STREAMS_MAX, PARTIALS_PER_SENDER_MAX, QUIET_SOURCE_INTERVAL, RECEIVER_SILENCE_MAX,
+    REPORT_INTERVAL, UNANSWERED_MAX,
 };
 use crate::transport::{Handle, SendStream, Streams, Transport};
 
@@ -30,6 +32,7 @@ use crate::transport::{Handle, SendStream, Streams, Transport};
 pub async fn send<T: Transport>(
     transport: T,
     roots: Vec<Root>,
+    options: SendOptions,
     observer: Arc<dyn Observer>,
 ) -> Result<Report, TransferError> {
     let started = Instant::now();
@@ -37,7 +40,7 @@ pub async fn send<T: Transport>(
     let shared = Arc::new(Shared::new());
     // An entry has two at most: one when it is begun, one at its end.
     let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
-    let (producer, first, opener) = produce(roots, events_in, Arc::clone(&shared), Arc::clone(&observer));
+    let (producer, first, opener) = produce(roots, options, events_in, Arc::clone(&shared), Arc::clone(&observer));
     let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
     let mut answers = Answers { events: events_out, pending: BTreeMap::new(), shared: &shared, observer: &*observer };
@@ -134,22 +137,29 @@ async fn speak<W: AsyncWrite + Unpin>(
     feed: Feed,
     beside: Option<Arc<dyn Streams>>,
     opener: Opener,
-    ready: oneshot::Receiver<()>,
+    ready: oneshot::Receiver<Known>,
 ) -> Result<(), TransferError> {
     let first = async {
         first.write_all(&Service::Files.preamble()).await.map_err(TransferError::Connection)?;
         pump(first, feed).await.map_err(TransferError::Connection)
     };
     let beside = async {
-        let mut opened = match beside {
-            // To open them earlier would be in vain: the receiver refuses what comes before it has said its preamble.
-            Some(beside) if ready.await.is_ok() && opener.is_wanted() => open(&*beside).await?,
-            Some(_) => return Ok(()),
-            None => Vec::new(),
+        let (known, mut opened) = match beside {
+            Some(beside) => {
+                // To open them earlier would be in vain: the receiver refuses what comes before it has said its preamble.
+                let Ok(known) = ready.await else { return Ok(()) };
+                if !opener.is_wanted() {
+                    return Ok(());
+                }
+                (known, open(&*beside).await?)
+            }
+            // Whoever has no streams has no key either, by which a receiver would know it again: nothing is waited for.
+            None => (Known::default(), Vec::new()),
         };
         // Dropped with this future, those which are not closed are reset.
         let mut pumps = JoinSet::new();
-        let feeds = opener.open(u32::try_from(opened.len()).unwrap_or(u32::MAX));
+        let streams = u32::try_from(opened.len()).unwrap_or(u32::MAX);
+        let feeds = opener.open(Known { streams, ..known });
         for (stream, feed) in opened.drain(..).zip(feeds) {
             pumps.spawn(pump(stream, feed));
         }
@@ -201,17 +211,56 @@ pub(super) async fn pump<W: AsyncWrite + Unpin>(mut writer: W, feed: Feed) -> st
     writer.shutdown().await
 }
 
-/// Reads answers until the summary. The first of them says that the receiver is `ready` for streams.
+/// What the receiver says of itself, as it comes.
+struct Greeting {
+    ready: Option<oneshot::Sender<Known>>,
+    known: Option<Known>,
+    /// Files of which it will say that it has the beginning.
+    partials: u32,
+}
+
+impl Greeting {
+    fn hello(&mut self, Hello { takes_offers, partials }: Hello) -> Result<(), ProtocolError> {
+        if self.ready.is_none() || self.known.is_some() || partials as usize > PARTIALS_PER_SENDER_MAX {
+            return Err(ProtocolError::OutOfPlace { frame: "hello" });
+        }
+        self.partials = partials;
+        self.known = Some(Known { takes_offers, ..Known::default() });
+        self.tell();
+        Ok(())
+    }
+
+    fn partial(&mut self, partial: Partial) -> Result<(), ProtocolError> {
+        let known = self.known.as_mut().filter(|_| self.ready.is_some());
+        let known = known.ok_or(ProtocolError::OutOfPlace { frame: "partial" })?;
+        self.partials = self.partials.saturating_sub(1);
+        known.partials.insert(partial.name.clone(), partial);
+        self.tell();
+        Ok(())
+    }
+
+    /// Once it is complete, the files can be sent.
+    fn tell(&mut self) {
+        if self.partials == 0
+            && let Some(ready) = self.ready.take()
+            && let Some(known) = self.known.take()
+        {
+            // Without more files nothing waits for it.
+            let _ = ready.send(known);
+        }
+    }
+}
+
+/// Reads answers until the summary. The first of them say what the receiver can do, and that it is `ready` for streams.
 async fn listen<R: AsyncRead + Unpin>(
     mut reader: R,
-    ready: oneshot::Sender<()>,
+    ready: oneshot::Sender<Known>,
     answers: &mut Answers<'_>,
     received: &Received,
 ) -> Result<(), TransferError> {
     let silent = |_| TransferError::Silent { seconds: RECEIVER_SILENCE_MAX.as_secs() };
     timeout(RECEIVER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
-    // Without streams nothing waits for it.
-    let _ = ready.send(());
+    let mut greeting = Greeting { ready: Some(ready), known: None, partials: 0 };
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();
     loop {
@@ -223,6 +272,10 @@ async fn listen<R: AsyncRead + Unpin>(
                 *(if outcome.is_ok() { &mut stored } else { &mut failed }) += 1;
                 answers.verdict(index, outcome)?;
             }
+            ToSender::Hello(hello) => greeting.hello(hello)?,
+            ToSender::Partial(partial) => greeting.partial(partial)?,
+            ToSender::Want { index } => answers.want(index)?,
+            ToSender::Checked { index, end, differ } => answers.checked(index, end, &differ)?,
             ToSender::Progress(progress) => received.update(progress),
             ToSender::Summary { stored: theirs, failed: their_failed, progress } => {
                 let complete = timeout(RECEIVER_SILENCE_MAX, answers.is_complete()).await.map_err(silent)?;
@@ -248,7 +301,9 @@ struct Answers<'a> {
 struct Pending {
     name: String,
     is_directory: bool,
-    sent: Option<(u64, blake3::Hash)>,
+    resumed_bytes: u64,
+    /// Length, and hash if it was looked at.
+    sent: Option<(u64, Option<blake3::Hash>)>,
     gave_up: Option<String>,
 }
 
@@ -262,9 +317,16 @@ impl Drop for Answers<'_> {
 impl Answers<'_> {
     fn verdict(&mut self, index: u32, verdict: Result<Confirmed, Failure>) -> Result<(), TransferError> {
         let stray = ProtocolError::StrayVerdict { index };
+        let offered = self.shared.answer_offer(index);
+        if let Some((bytes, _)) = offered {
+            self.shared.spare(bytes);
+            if verdict == Ok(Confirmed::Stored) {
+                return Err(stray.into());
+            }
+        }
         let is_answerable = |pending: &Pending| match &verdict {
             Ok(Confirmed::Stored) => pending.is_directory || pending.sent.is_some(),
-            Ok(Confirmed::Unchanged) => pending.sent.is_some(),
+            Ok(Confirmed::Unchanged) => pending.sent.is_some() || offered.is_some(),
             // Given up by us, which we noted before; the rest may come at any time.
             Err(failure) if failure.code == FailureCode::GivenUp => pending.gave_up.is_some(),
             Err(_) => true,
@@ -274,12 +336,12 @@ impl Answers<'_> {
             self.note(event);
         }
         let pending = self.pending.remove(&index).ok_or(stray)?;
-        let Pending { name, is_directory, sent, gave_up } = pending;
+        let Pending { name, is_directory, resumed_bytes, sent, gave_up } = pending;
         let outcome = match verdict {
             Ok(confirmed) => {
-                let (bytes, hash) = sent.map_or((0, None), |(bytes, hash)| (bytes, Some(hash)));
+                let (bytes, hash) = sent.or(offered).unwrap_or_default();
                 let is_unchanged = confirmed == Confirmed::Unchanged;
-                EntryOutcome { name, is_directory, is_unchanged, bytes, hash, failure: None }
+                EntryOutcome { name, is_directory, is_unchanged, bytes, resumed_bytes, hash, failure: None }
             }
             Err(failure) => {
                 self.shared.refuse(index);
@@ -293,16 +355,34 @@ impl Answers<'_> {
         Ok(())
     }
 
+    /// The receiver wants a file that was offered.
+    fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
+        if self.shared.want(index) { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
+    }
+
+    /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.
+    fn checked(&mut self, index: u32, end: u64, differ: &[u64]) -> Result<(), ProtocolError> {
+        if self.shared.checked(index, end, differ)? {
+            return Ok(());
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.note(event);
+        }
+        let is_over = |pending: &Pending| pending.sent.is_some() || pending.gave_up.is_some();
+        let known = self.pending.get(&index).is_some_and(is_over);
+        if known { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
+    }
+
     /// There are at most as many entries as may be unanswered.
     fn note(&mut self, event: Event) {
         match event {
-            Event::Entry { index, name, is_directory } => {
-                self.pending.insert(index, Pending { name, is_directory, sent: None, gave_up: None });
+            Event::Entry { index, name, is_directory, resumed_bytes } => {
+                self.pending.insert(index, Pending { name, is_directory, resumed_bytes, sent: None, gave_up: None });
             }
             // An entry that is no longer there was refused before its end.
             Event::Sent { index, bytes, hash } => {
                 if let Some(pending) = self.pending.get_mut(&index) {
-                    pending.sent = Some((bytes, hash));
+                    pending.sent = Some((bytes, Some(hash)));
                 }
             }
             Event::GaveUp { index, sentence } => {

@@ -3,32 +3,32 @@
 
 mod beside;
 mod encoder;
+mod jobs;
+mod producer;
+mod reading;
+mod resume;
 mod root;
 mod search;
+mod tree;
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use dfcp_framing::frame::{Entry, ToReceiver, kind};
-use dfcp_framing::names::RelativeName;
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::files::Entry;
 use dfcp_framing::printable_path;
-use tokio::sync::{Semaphore, TryAcquireError, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
-use self::beside::Beside;
-pub(super) use self::beside::Opener;
-use self::encoder::{Content, Encoder, Job};
+pub(super) use self::beside::{Known, Opener};
+use self::jobs::Jobs;
+pub(super) use self::producer::produce;
+use self::reading::ReadingFiles;
 pub use self::root::{Root, RootError, STANDARD_STREAM};
-use self::search::{Finder, Found, Place};
-use super::beneath::{Directory, Identity, Kind, Status, is_link, open_named, status_of};
+use super::beneath::{Kind, Status};
 use super::{EntryOutcome, Observer, Report};
-use crate::limits::{
-    CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, UNANSWERED_MAX, WALK_AHEAD_MAX,
-};
+use crate::limits::{FILE_STREAMS_MAX, UNANSWERED_MAX};
 
 /// What the threads and the connection's tasks know in common.
 #[derive(Debug)]
@@ -43,8 +43,10 @@ pub struct Shared {
     pub report: Mutex<Report>,
     /// Entries that may be begun before others are answered.
     unanswered: Semaphore,
-    /// Files that are being read, one for each stream at most, and whether the receiver does not want the rest.
-    refused: Mutex<BTreeMap<u32, bool>>,
+    /// Files that are being read.
+    reading: ReadingFiles,
+    /// Files that wait to be.
+    jobs: Jobs,
 }
 
 impl Shared {
@@ -56,15 +58,37 @@ impl Shared {
             disk_us: std::array::from_fn(|_| AtomicU64::new(0)),
             report: Mutex::default(),
             unanswered: Semaphore::new(UNANSWERED_MAX),
-            refused: Mutex::default(),
+            reading: ReadingFiles::default(),
+            jobs: Jobs::default(),
         }
     }
 
     /// The receiver does not want the rest of this entry.
     pub fn refuse(&self, index: u32) {
-        if let Some(refused) = self.reading().get_mut(&index) {
-            *refused = true;
-        }
+        self.reading.refuse(index);
+    }
+
+    /// The receiver wants an offered file; whether that was offered.
+    pub(super) fn want(&self, index: u32) -> bool {
+        self.jobs.want(index)
+    }
+
+    /// The receiver has answered an offered file; its length and hash, if it was offered and not wanted before.
+    pub(super) fn answer_offer(&self, index: u32) -> Option<(u64, Option<blake3::Hash>)> {
+        self.jobs.answer(index)
+    }
+
+    /// The receiver has compared what it has of a file; whether that is being read.
+    ///
+    /// # Errors
+    /// It cannot have.
+    pub(super) fn checked(&self, index: u32, end: u64, differ: &[u64]) -> Result<bool, ProtocolError> {
+        self.reading.checked(index, end, differ)
+    }
+
+    /// Content that need not be sent.
+    pub(super) fn spare(&self, bytes: u64) {
+        self.total_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// An entry has its verdict, so that another one may be begun.
@@ -80,6 +104,8 @@ impl Shared {
     /// Nobody hears verdicts any more.
     pub fn close(&self) {
         self.unanswered.close();
+        self.reading.close();
+        self.jobs.close();
     }
 
     /// Counts one entry's end.
@@ -101,22 +127,6 @@ impl Shared {
     fn found(&self, bytes: u64) {
         self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
-
-    fn begin(&self, index: u32) {
-        self.reading().insert(index, false);
-    }
-
-    fn is_refused(&self, index: u32) -> bool {
-        self.reading().get(&index).copied().unwrap_or_default()
-    }
-
-    fn end(&self, index: u32) {
-        self.reading().remove(&index);
-    }
-
-    fn reading(&self) -> MutexGuard<'_, BTreeMap<u32, bool>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Default for Shared {
@@ -136,6 +146,8 @@ pub enum Event {
         name: String,
         /// Or a file.
         is_directory: bool,
+        /// What the receiver has of it already, bytes.
+        resumed_bytes: u64,
     },
     /// The file was sent in full.
     Sent {
@@ -154,10 +166,6 @@ pub enum Event {
         sentence: String,
     },
 }
-
-/// Told of a file that was one when the search found it.
-const BECAME_LINK: &str = "a symbolic link has its place, or that of one of its directories, and links are not followed: \
-                           send it again";
 
 /// Whole frames for the connection.
 #[derive(Debug, Default)]
@@ -180,231 +188,6 @@ pub(super) struct Feed {
 /// The other side went away; what it has to say about that counts, not this.
 struct Stopped;
 
-/// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
-/// others.
-pub(super) fn produce(
-    roots: Vec<Root>,
-    events: mpsc::Sender<Event>,
-    shared: Arc<Shared>,
-    observer: Arc<dyn Observer>,
-) -> (Producer, Feed, Opener) {
-    let (first, feed) = Encoder::new(0, CHUNKS_WAITING_MAX, events.clone(), Arc::clone(&shared));
-    let (beside, opener) = beside::pair(events, Arc::clone(&shared));
-    let producer = Producer {
-        roots,
-        first,
-        first_bytes: 0,
-        beside,
-        shared,
-        observer,
-        entries: 0,
-        directories: 0,
-        waits_since: None,
-        tree: Tree::default(),
-    };
-    (producer, feed, opener)
-}
-
-/// The tree that is being read: its directory on the command line, held open. There is one at a time, however many were
-/// found ahead.
-#[derive(Default)]
-struct Tree {
-    path: PathBuf,
-    directory: Option<Directory>,
-}
-
-/// Goes through what was found.
-pub(super) struct Producer {
-    roots: Vec<Root>,
-    first: Encoder,
-    /// Content on the first stream.
-    first_bytes: u64,
-    beside: Beside,
-    shared: Arc<Shared>,
-    observer: Arc<dyn Observer>,
-    entries: u32,
-    directories: u32,
-    /// How long directories have been encoded and not sent.
-    waits_since: Option<Instant>,
-    tree: Tree,
-}
-
-impl Tree {
-    /// Opens what was searched. If something else has its path by now, there is no directory to read from.
-    fn open(root: Root, identity: Identity) -> Self {
-        let opened =
-            Directory::open(&root.path, root.resolution).and_then(|directory| Ok((directory.own_status()?, directory)));
-        let directory = opened.ok().and_then(|(status, directory)| (status.identity == identity).then_some(directory));
-        Self { path: root.path, directory }
-    }
-
-    /// Opens the file which the search found, or says in a sentence why it cannot be sent.
-    fn open_file(&self, place: &Place, identity: Identity) -> Result<(File, Status), String> {
-        let opened = match place {
-            Place::Named(path) => open_named(path),
-            Place::Below(path) => {
-                let Some(directory) = &self.directory else {
-                    let root = printable_path(&self.path);
-                    return Err(format!("{root} is no longer the directory that was searched: send it again"));
-                };
-                directory.file(path)
-            }
-        };
-        let (status, file) = opened.and_then(|file| Ok((status_of(&file)?, file))).map_err(|error| {
-            if is_link(&error) { BECAME_LINK.to_owned() } else { format!("it cannot be opened: {error}") }
-        })?;
-        if status.kind != Kind::File {
-            return Err("it is no regular file any more: send it again".to_owned());
-        }
-        if status.identity != identity {
-            return Err("another file has its name now: send it again".to_owned());
-        }
-        Ok((file, status))
-    }
-
-    fn path_of(&self, place: &Place) -> PathBuf {
-        match place {
-            Place::Named(path) => path.clone(),
-            Place::Below(path) => self.path.join(path),
-        }
-    }
-}
-
-impl Producer {
-    /// Finds and sends everything, then the end frame. Returns when done or when nobody listens.
-    pub(super) fn run(mut self) {
-        let (found_in, found) = sync_channel(WALK_AHEAD_MAX);
-        let finder = Finder { found: found_in, shared: Arc::clone(&self.shared), observer: Arc::clone(&self.observer) };
-        let roots = std::mem::take(&mut self.roots);
-        let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
-        if let Err(error) = finding {
-            tracing::error!(%error, "cannot start a thread");
-            return; // The connection closes without an end frame, which the receiver reports.
-        }
-        // `Stopped` needs no handling: see there.
-        let _ = self.send(&found);
-    }
-
-    fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
-        loop {
-            let next = match found.try_recv() {
-                Ok(next) => next,
-                Err(TryRecvError::Disconnected) => break,
-                Err(TryRecvError::Empty) => {
-                    // The search is slower than the path: what is ready should not wait for it.
-                    self.flush()?;
-                    let Ok(next) = found.recv() else { break };
-                    next
-                }
-            };
-            match next {
-                Found::Root { root, identity } => self.tree = Tree::open(root, identity),
-                Found::Directory { name, status } => self.directory(&name, &status)?,
-                Found::File { place, identity, name } => self.file(&place, identity, &name)?,
-                Found::StandardInput { name } => self.standard_input(&name)?,
-            }
-        }
-        self.shared.total_is_final.store(true, Ordering::Relaxed);
-        let streams = self.beside.count_at_end()?;
-        ToReceiver::End { entries: self.entries, streams }.encode(&mut self.first.chunk.bytes);
-        self.flush()
-    }
-
-    fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
-        let entry = Entry { index: self.start(name, true)?, directories: self.directories, ..entry(name, status) };
-        self.directories += 1;
-        entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
-        self.waits_since.get_or_insert_with(Instant::now);
-        self.first.flush_if_full()
-    }
-
-    fn file(&mut self, place: &Place, identity: Identity, name: &RelativeName) -> Result<(), Stopped> {
-        let started = Instant::now();
-        let opened = self.tree.open_file(place, identity);
-        self.first.spent(started);
-        let (file, status) = match opened {
-            Ok(opened) => opened,
-            Err(sentence) => {
-                fail(&self.shared, &*self.observer, &self.tree.path_of(place), sentence);
-                return Ok(());
-            }
-        };
-        let entry = Entry { index: self.start(name, false)?, directories: self.directories, ..entry(name, &status) };
-        let is_for_first = match self.beside.count() {
-            Some(count) => count == 0,
-            None => self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX || self.is_alone()?,
-        };
-        let job = Job { entry, content: Content::File(file, status.len) };
-        if is_for_first {
-            self.first_bytes = self.first_bytes.saturating_add(status.len);
-            return self.first.file(job);
-        }
-        self.hand_on(job)
-    }
-
-    fn standard_input(&mut self, name: &RelativeName) -> Result<(), Stopped> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let entry = Entry {
-            index: self.start(name, false)?,
-            directories: self.directories,
-            mode: 0o644,
-            mtime_s: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
-            mtime_ns: now.subsec_nanos(),
-            size_hint_bytes: 0,
-            name: name.as_bytes().to_vec(),
-        };
-        let job = Job { entry, content: Content::StandardInput };
-        if self.is_alone()? { self.first.file(job) } else { self.hand_on(job) }
-    }
-
-    /// Waits until the number of the other streams is known; whether there are none.
-    fn is_alone(&mut self) -> Result<bool, Stopped> {
-        self.flush()?;
-        Ok(self.beside.wait()? == 0)
-    }
-
-    /// Leaves a file to the stream that is free next.
-    fn hand_on(&mut self, job: Job) -> Result<(), Stopped> {
-        if self.waits_since.is_some_and(|since| since.elapsed() >= DIRECTORIES_WAIT) {
-            self.flush()?;
-        }
-        let Some(job) = self.beside.try_hand_on(job)? else { return Ok(()) };
-        // All are busy, perhaps for long.
-        self.flush()?;
-        self.beside.hand_on(job)
-    }
-
-    fn start(&mut self, name: &RelativeName, is_directory: bool) -> Result<u32, Stopped> {
-        let index = self.entries;
-        self.entries = index.checked_add(1).ok_or(Stopped)?;
-        self.await_answers()?;
-        self.first.event(Event::Entry { index, name: name.to_string(), is_directory })?;
-        Ok(index)
-    }
-
-    /// Waits while as many entries as may be are without a verdict.
-    fn await_answers(&mut self) -> Result<(), Stopped> {
-        let permit = match self.shared.unanswered.try_acquire() {
-            Ok(permit) => permit,
-            Err(TryAcquireError::Closed) => return Err(Stopped),
-            Err(TryAcquireError::NoPermits) => {
-                // Verdicts come only for what has been sent.
-                self.waits_since = None;
-                self.first.flush()?;
-                let next = self.shared.unanswered.acquire();
-                tokio::runtime::Handle::current().block_on(next).map_err(|_| Stopped)?
-            }
-        };
-        permit.forget();
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Stopped> {
-        self.waits_since = None;
-        self.first.flush()
-    }
-}
-
 fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String) {
     let name = printable_path(path);
     let outcome = EntryOutcome { name, failure: Some(sentence), ..EntryOutcome::default() };
@@ -412,17 +195,18 @@ fn fail(shared: &Shared, observer: &dyn Observer, path: &Path, sentence: String)
     observer.entry(&outcome);
 }
 
-/// Without its place among the others.
-fn entry(name: &RelativeName, status: &Status) -> Entry {
+/// With the metadata that it has now.
+fn entry_of(entry: &Entry, status: &Status) -> Entry {
+    let is_directory = status.kind == Kind::Directory;
     Entry {
-        index: 0,
-        directories: 0,
         mode: status.mode & 0o777,
         mtime_s: status.mtime_s,
         mtime_ns: status.mtime_ns,
         // What a receiver needs room for: holes take none.
-        size_hint_bytes: if status.kind == Kind::Directory { 0 } else { status.len.min(status.allocated_bytes) },
-        name: name.as_bytes().to_vec(),
+        size_hint_bytes: if is_directory { 0 } else { status.len.min(status.allocated_bytes) },
+        // Files which the system makes as they are read seem to be empty.
+        len: Some(status.len).filter(|len| !is_directory && *len > 0),
+        ..entry.clone()
     }
 }
 

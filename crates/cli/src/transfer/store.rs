@@ -10,6 +10,8 @@ mod abandoned;
 mod batch;
 mod changed;
 mod existing;
+mod partial;
+mod resume;
 mod staged;
 
 use std::ffi::OsStr;
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dfcp_framing::error::{EXISTS, Failure, FailureCode};
-use dfcp_framing::frame::{Entry, HASH_BYTES};
+use dfcp_framing::files::{Entry, HASH_BYTES};
 use dfcp_framing::names::RelativeName;
 use filetime::FileTime;
 
@@ -27,9 +29,11 @@ use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
 pub use self::existing::Existing;
+pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
+pub use self::resume::{Beginning, Offered, Resumed};
 pub use self::staged::Staged;
 use self::staged::Temporary;
-use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, status_of};
+use super::beneath::{Directory, Identity, Kind, Resolution, is_link, set_metadata, set_sender, status_of};
 use super::descriptors;
 use crate::limits::UNPUBLISHED_DESCRIPTORS_MAX;
 use crate::units::human_bytes;
@@ -51,6 +55,10 @@ pub struct StoreOptions {
     pub preserve_modes: bool,
     /// The most that one session may store, bytes of content.
     pub session_bytes_max: Option<u64>,
+    /// Unfinished files are kept for their senders to go on with.
+    pub keep_unfinished: bool,
+    /// Every sender may learn whether it has a file which is here, not only the one that sent it.
+    pub allow_update: bool,
 }
 
 /// An output directory.
@@ -64,6 +72,7 @@ pub struct Store {
     held: Arc<()>,
     held_max: usize,
     together: Together,
+    partials: Arc<Partials>,
 }
 
 /// A directory that an entry has asked for.
@@ -100,7 +109,8 @@ impl Store {
         let granted = status_of(&probe)?.mode & !OTHERS_WRITE;
         let mode_mask = if options.preserve_modes { MODE_MASK } else { granted };
         let held_max = UNPUBLISHED_DESCRIPTORS_MAX.min(descriptors::allowed() / 4);
-        Ok(Self { path, root, options, mode_mask, held, held_max, together: Together::default() })
+        let partials = Arc::new(Partials::new(root.directory(Path::new(""))?, options.sync));
+        Ok(Self { path, root, options, mode_mask, held, held_max, together: Together::default(), partials })
     }
 
     /// The permission bits of the output directory itself.
@@ -188,6 +198,17 @@ impl Store {
     /// # Errors
     /// Why it could not be stored even if all its bytes came.
     pub fn begin(&self, name: &RelativeName, announced_bytes: u64, changed: &mut Changed) -> Result<Staged, Failure> {
+        let (place, destination) = self.check(name, announced_bytes, changed)?;
+        Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
+    }
+
+    /// Where the file `name` is to be, if it can be stored as far as is known before it comes.
+    fn check<'a>(
+        &self,
+        name: &'a RelativeName,
+        announced_bytes: u64,
+        changed: &mut Changed,
+    ) -> Result<(Arc<Place>, &'a OsStr), Failure> {
         let (place, destination) = self.place(name, changed)?;
         let directory = place.directory();
         match directory.status(destination).map(|status| status.kind) {
@@ -205,7 +226,7 @@ impl Store {
             Ok(_) => {}
             Err(error) => return Err(Failure::from_io("look up the free space", &error)),
         }
-        Staged::new(&place, destination).map_err(|error| Failure::from_io("create the file", &error))
+        Ok((place, destination))
     }
 
     /// Verifies a file and gives it its metadata. It gets its name by [`Store::publish`].
@@ -214,19 +235,25 @@ impl Store {
     /// Why it is not stored; nothing is left behind then.
     pub fn finish(
         &self,
-        staged: Staged,
+        mut staged: Staged,
         entry: &Entry,
         len: u64,
         hash: &[u8; HASH_BYTES],
     ) -> Result<Finished, Failure> {
         let received = staged.len();
-        if received != len || staged.hash() != *hash {
+        let verified =
+            staged.finish_length().and_then(|()| Ok(received == len && staged.hash()? == Some((*hash).into())));
+        if !verified.map_err(|error| Failure::from_io("finish the file", &error))? {
             return Err(mismatch(received, len));
         }
-        staged
-            .finish_length()
-            .and_then(|()| set_metadata(&staged.file, self.mode(entry), mtime(entry)))
+        set_metadata(&staged.file, self.mode(entry), mtime(entry))
             .map_err(|error| Failure::from_io("finish the file", &error))?;
+        if let Some(sender) = &staged.sender
+            && let Err(error) = set_sender(&staged.file, sender.as_str())
+        {
+            // Without it the file is sent again where it would have been known to be unchanged.
+            tracing::debug!(%error, "which key has sent a file is not written down");
+        }
         Ok(Finished { staged, _counted: Arc::clone(&self.held) })
     }
 

@@ -5,10 +5,13 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::frame::{Entry, HASH_BYTES};
+use dfcp_framing::files::{Entry, HASH_BYTES, Partial};
 use dfcp_framing::names::RelativeName;
 
-use super::store::{Changed, Existing, Finished, Made, Staged, Store, Unpublished, mismatch};
+use super::owner::Owner;
+use super::store::{
+    Beginning, Changed, Existing, Finished, Made, Offered, Resumed, Slot, Staged, Store, Unpublished, mismatch,
+};
 
 /// Where the files of a session go.
 #[derive(Debug, Clone)]
@@ -61,13 +64,44 @@ impl Target {
         self.store()?.make_directory(name, entry, changed)
     }
 
+    /// Starts to receive a file, or goes on with one.
     pub(super) fn begin(
         &self,
+        owner: Option<&Owner>,
         name: &RelativeName,
-        announced_bytes: u64,
+        entry: &Entry,
+        beginning: Beginning,
         changed: &mut Changed,
-    ) -> Result<Staged, Failure> {
-        self.store()?.begin(name, announced_bytes, changed)
+    ) -> Result<(Arc<Slot>, Option<Resumed>), Failure> {
+        let store = self.store()?;
+        match owner {
+            Some(owner) => store.begin_of(owner, name, entry, beginning, changed),
+            None => Ok((store.begin_once(name, entry, beginning, changed)?, None)),
+        }
+    }
+
+    pub(super) fn offered(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        hash: Option<&[u8; HASH_BYTES]>,
+        changed: &mut Changed,
+    ) -> Result<Offered, Failure> {
+        self.store()?.offered(owner, name, entry, hash, changed)
+    }
+
+    /// What of `owner`'s is there to go on with.
+    pub(super) fn resumable(&self, owner: &Owner) -> Vec<Partial> {
+        self.store().map_or_else(|_| Vec::new(), |store| store.resumable(owner))
+    }
+
+    pub(super) fn takes_offers(&self) -> bool {
+        self.store().is_ok_and(Store::takes_offers)
+    }
+
+    pub(super) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
+        self.store().map_or(Ok(()), |store| store.flush_names(changed))
     }
 
     pub(super) fn existing(

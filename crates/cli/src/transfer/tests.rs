@@ -1,5 +1,6 @@
 //! Whole sessions over an in-memory connection, with peers that die or garble at every byte.
 
+mod resume;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::frame::{Confirmed, Entry, Progress, Service, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, Hello, Progress, ToReceiver, ToSender};
+use dfcp_framing::frame::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -20,7 +22,7 @@ use super::receive::{Counters, receive, refuse};
 use super::send::{pump, send};
 use super::source::{Chunk, Feed, Root, RootError};
 use super::store::{Store, StoreOptions};
-use super::{EntryOutcome, Observer, Report, Skipped, Snapshot};
+use super::{EntryOutcome, Observer, Report, SendOptions, Skipped, Snapshot};
 use crate::stop::Stop;
 
 #[derive(Default)]
@@ -66,7 +68,7 @@ async fn transfer(
     let log = Arc::new(Log::default());
     let store = Arc::new(Store::open(output, StoreOptions::default()).unwrap());
     let (sent, received) = tokio::join!(
-        send(here, roots(paths), Arc::clone(&log) as _),
+        send(here, roots(paths), SendOptions::default(), Arc::clone(&log) as _),
         receive(there, store, Arc::new(Log::default()) as _, Stop::never())
     );
     (sent, received, log)
@@ -179,7 +181,7 @@ fn arguments_are_checked_before_anything_is_sent() {
 }
 
 fn entry(index: u32, directories: u32, name: &str) -> Entry {
-    Entry { index, directories, mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, name: name.into() }
+    Entry { index, directories, mode: 0o644, mtime_s: 1, mtime_ns: 2, size_hint_bytes: 3, len: None, name: name.into() }
 }
 
 /// What a good sender says about two files.
@@ -285,7 +287,8 @@ async fn answer(file: &Path, bytes: &[u8]) -> Result<Report, TransferError> {
         let _ = there.write_all(bytes).await;
         drop(there);
     };
-    tokio::join!(send(here, roots(&[file.to_owned()]), Arc::new(Log::default()) as _), respond).0
+    tokio::join!(send(here, roots(&[file.to_owned()]), SendOptions::default(), Arc::new(Log::default()) as _), respond)
+        .0
 }
 
 #[test]
@@ -329,7 +332,9 @@ fn a_busy_receiver_is_reported_in_its_own_words() {
     let root = sample(here.path());
     let (near, far) = duplex(64);
     let busy = refuse(far, Service::Files, Failure::new(FailureCode::Busy, "it is busy\x1b[2J"));
-    let (sent, ()) = run(async { tokio::join!(send(near, roots(&[root]), Arc::new(Log::default()) as _), busy) });
+    let (sent, ()) = run(async {
+        tokio::join!(send(near, roots(&[root]), SendOptions::default(), Arc::new(Log::default()) as _), busy)
+    });
     let sentence = sent.unwrap_err().to_string();
     assert!(sentence.contains("it is busy") && !sentence.contains('\x1b'), "{sentence}");
 }
@@ -434,7 +439,7 @@ fn a_receiver_which_is_stopped_says_so_and_the_sender_blames_no_path() {
     ask.send(true).unwrap();
     let (sent, received) = run(async {
         tokio::join!(
-            send(near, roots(&[root]), Arc::new(Log::default()) as _),
+            send(near, roots(&[root]), SendOptions::default(), Arc::new(Log::default()) as _),
             receive(far, store, Arc::new(Log::default()) as _, stop)
         )
     });
@@ -463,7 +468,7 @@ async fn how_long_nothing_was_heard_is_known() {
     let (_silent, far) = duplex(1000);
     let observer = Arc::new(Longest::default());
     let root = sample(here.path());
-    assert!(send(far, roots(&[root]), Arc::clone(&observer) as _).await.is_err());
+    assert!(send(far, roots(&[root]), SendOptions::default(), Arc::clone(&observer) as _).await.is_err());
     assert!(*observer.0.lock().unwrap() > Duration::from_secs(59));
 }
 
@@ -522,7 +527,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
     heard.unwrap();
     let output = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(output.path(), StoreOptions::default()).unwrap());
-    let mut assembler = Assembler::new(store);
+    let mut assembler = Assembler::new(store, None, Arc::new(|_| {}));
     let mut empty = 0;
     for heard in &frames {
         match heard {
@@ -530,6 +535,7 @@ async fn a_sender_whose_input_is_quiet_for_long_is_not_taken_for_dead() {
                 empty += u32::from(matches!(frame, ToReceiver::Data(data) if data.is_empty()));
                 assembler.handle(*stream, frame).unwrap();
             }
+            Heard::Compared(_) => {}
             Heard::AllEnded => assembler.finish().unwrap(),
         }
     }
@@ -566,7 +572,7 @@ fn what_cannot_be_written_down_is_not_confirmed() {
     let log = Arc::new(Log::default());
     let (sent, received) = run(async {
         tokio::join!(
-            send(here, roots(&[from.path().join("one")]), Arc::clone(&log) as _),
+            send(here, roots(&[from.path().join("one")]), SendOptions::default(), Arc::clone(&log) as _),
             receive(there, store, Arc::new(Unrecorded) as _, Stop::never())
         )
     });

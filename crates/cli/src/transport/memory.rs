@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use dfcp::StreamError;
@@ -11,12 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::{Mutex, mpsc};
 
 use super::{Opened, RecvStream, SendStream, Streams, Transport};
+use crate::seal::Seal;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) first: DuplexStream,
     pub(crate) beside: Arc<Beside>,
+    /// What this end claims to know of the other.
+    pub(crate) seal: Option<Seal>,
 }
 
 /// Its streams beside the first one.
@@ -28,6 +31,8 @@ pub(crate) struct Beside {
     /// What the peer still permits. One that permits none at the start takes none at all.
     permitted: AtomicU32,
     pub(crate) opened: AtomicU32,
+    /// What may still come over streams which this end opens, bytes: then the path is dead.
+    pub(crate) path_bytes: Arc<AtomicUsize>,
 }
 
 /// Both ends of a connection on which the one which is first may open `streams`, each with a buffer of its own.
@@ -42,7 +47,9 @@ pub(crate) fn connection(streams: u32, buffer_bytes: usize) -> (Memory, Memory) 
             from_peer: Mutex::new(from_peer),
             permitted: AtomicU32::new(streams),
             opened: AtomicU32::new(0),
+            path_bytes: Arc::new(AtomicUsize::new(usize::MAX)),
         }),
+        seal: None,
     };
     (end(here, to_there, from_there, streams), end(there, to_here, from_here, 0))
 }
@@ -58,6 +65,7 @@ struct Writer {
 struct Reader {
     stream: DuplexStream,
     is_reset: Arc<AtomicBool>,
+    path_bytes: Arc<AtomicUsize>,
 }
 
 impl Streams for Beside {
@@ -69,7 +77,8 @@ impl Streams for Beside {
             }
             self.opened.fetch_add(1, Ordering::SeqCst);
             let ((here, there), is_reset) = (duplex(self.buffer_bytes), Arc::new(AtomicBool::new(false)));
-            let reader = Reader { stream: there, is_reset: Arc::clone(&is_reset) };
+            let reader =
+                Reader { stream: there, is_reset: Arc::clone(&is_reset), path_bytes: Arc::clone(&self.path_bytes) };
             self.to_peer.send(reader).map_err(|_| io::ErrorKind::ConnectionReset)?;
             Ok(Some(Box::new(Writer { stream: here, is_reset, is_shut_down: false }) as _))
         })
@@ -84,6 +93,10 @@ impl Transport for Memory {
     fn streams(&self) -> Option<Arc<dyn Streams>> {
         Some(Arc::clone(&self.beside) as _)
     }
+
+    fn seal(&self) -> Option<Seal> {
+        self.seal
+    }
 }
 
 impl Drop for Writer {
@@ -95,7 +108,16 @@ impl Drop for Writer {
 impl AsyncRead for Reader {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let left = self.path_bytes.load(Ordering::SeqCst);
+        if left == 0 {
+            return Poll::Pending;
+        }
+        let mut scratch = vec![0; left.min(buf.remaining())];
+        let mut some = ReadBuf::new(&mut scratch);
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut some);
+        let came = some.filled().len();
+        buf.put_slice(some.filled());
+        self.path_bytes.fetch_sub(came, Ordering::SeqCst);
         let is_end = matches!(read, Poll::Ready(Ok(()))) && buf.filled().len() == before;
         if is_end && self.is_reset.load(Ordering::SeqCst) {
             return Poll::Ready(Err(StreamError::Reset { code: 0 }.into()));

@@ -1,5 +1,7 @@
 //! What a session may store, over all of its streams.
 
+use std::collections::BTreeMap;
+
 use dfcp_framing::error::{Failure, FailureCode};
 
 use crate::units::human_bytes;
@@ -13,6 +15,8 @@ pub(super) struct Allowance {
     /// What files under way have announced and not sent yet. Without it, files which come at the same time would each begin to use what
     /// is left, and all fail.
     reserved_bytes: u64,
+    /// What unfinished files of this sender take, by their names.
+    held: BTreeMap<Vec<u8>, u64>,
 }
 
 /// The part of an allowance that a file under way has announced and not sent yet. To be given back by [`Allowance::release`].
@@ -22,7 +26,19 @@ pub(super) struct Reserved(u64);
 
 impl Allowance {
     pub(super) fn new(bytes_max: Option<u64>) -> Self {
-        Self { bytes_max, taken_bytes: 0, reserved_bytes: 0 }
+        Self { bytes_max, taken_bytes: 0, reserved_bytes: 0, held: BTreeMap::new() }
+    }
+
+    /// Counts what there is of a file that an earlier session has not finished.
+    pub(super) fn hold(&mut self, name: &[u8], bytes: u64) {
+        self.held.insert(name.to_vec(), bytes);
+        self.taken_bytes = self.taken_bytes.saturating_add(bytes);
+    }
+
+    /// What there was of a file is given up.
+    pub(super) fn give_back(&mut self, name: &[u8]) {
+        let bytes = self.held.remove(name).unwrap_or_default();
+        self.taken_bytes = self.taken_bytes.saturating_sub(bytes);
     }
 
     /// Sets aside what a file announces.

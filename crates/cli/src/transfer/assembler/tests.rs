@@ -15,6 +15,7 @@ fn entry(name: &str) -> Entry {
         mtime_s: 7,
         mtime_ns: 0,
         size_hint_bytes: 0,
+        len: None,
         name: name.as_bytes().to_vec(),
     }
 }
@@ -29,7 +30,12 @@ struct Player {
 
 impl Player {
     fn new(target: impl Into<Target>) -> Self {
-        Self { assembler: Assembler::new(target), entries: 0, directories: 0, is_finished: false }
+        Self {
+            assembler: Assembler::new(target, None, Arc::new(|_| {})),
+            entries: 0,
+            directories: 0,
+            is_finished: false,
+        }
     }
 
     fn handle(&mut self, frame: &ToReceiver) -> Result<(), TransferError> {
@@ -71,8 +77,14 @@ fn fresh_with(options: StoreOptions) -> (tempfile::TempDir, Player) {
     (output, Player::new(Arc::new(store)))
 }
 
-const FLUSHING: StoreOptions =
-    StoreOptions { replace: false, sync: true, preserve_modes: false, session_bytes_max: None };
+const FLUSHING: StoreOptions = StoreOptions {
+    replace: false,
+    sync: true,
+    preserve_modes: false,
+    session_bytes_max: None,
+    keep_unfinished: false,
+    allow_update: false,
+};
 
 fn store_file(assembler: &mut Player, name: &str, data: &[u8]) {
     assembler.handle(&ToReceiver::File(entry(name))).unwrap();
@@ -566,7 +578,7 @@ struct Streams {
 impl Streams {
     fn new(options: StoreOptions) -> Self {
         let output = tempfile::tempdir().unwrap();
-        let assembler = Assembler::new(Arc::new(Store::open(output.path(), options).unwrap()));
+        let assembler = Assembler::new(Arc::new(Store::open(output.path(), options).unwrap()), None, Arc::new(|_| {}));
         Self { output, assembler }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::frame::Entry;
+use dfcp_framing::files::Entry;
 use dfcp_framing::names::RelativeName;
 
 use crate::limits::UNANSWERED_MAX;

@@ -66,12 +66,24 @@ impl Directory {
         File::open(path)
     }
 
-    /// Makes a file and opens it for writing; there are no modes.
+    /// Makes a file and opens it for reading and writing; there are no modes.
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
     pub fn create_file(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         File::create_new(self.path.join(name))
+    }
+
+    /// Opens the file `name` for reading and writing. Who made it is not known here.
+    ///
+    /// # Errors
+    /// Those of the file system; it is not a file.
+    pub fn own_file(&self, name: &OsStr) -> io::Result<File> {
+        let path = self.path.join(name);
+        if !path.symlink_metadata()?.is_file() {
+            return Err(io::Error::other("it is no file that a receiver made"));
+        }
+        File::options().read(true).write(true).open(path)
     }
 
     /// Makes a directory; there are no modes.
@@ -118,6 +130,14 @@ impl Directory {
     /// Those of the file system.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
+    }
+
+    /// Removes the directory `name`.
+    ///
+    /// # Errors
+    /// Those of the file system; it is not empty.
+    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.path.join(name))
     }
 
     /// The names in this directory, in no order.
@@ -169,6 +189,19 @@ pub fn is_link(error: &io::Error) -> bool {
 /// Those of the file system.
 pub fn set_metadata(file: &File, _mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))
+}
+
+/// Not to be had here.
+///
+/// # Errors
+/// Always.
+pub fn set_sender(_file: &File, _sender: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// No: it is never written down here.
+pub fn is_sender(_file: &File, _sender: &str) -> bool {
+    false
 }
 
 /// Not to be had here.

@@ -81,13 +81,29 @@ impl Directory {
         Ok(File::from(self.resolve(relative, READ)?))
     }
 
-    /// Makes a file and opens it for writing. Its mode is `mode` without what the umask takes away.
+    /// Makes a file and opens it for reading and writing. Its mode is `mode` without what the umask takes away.
     ///
     /// # Errors
     /// Those of the file system; something of that name exists.
     pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, permissions(mode))?))
+    }
+
+    /// Opens the file `name` for reading and writing, if this user made it: a link, a pipe, or a file of somebody else that was put
+    /// there under this name would be written to otherwise.
+    ///
+    /// # Errors
+    /// Those of the file system; it is not such a file.
+    pub fn own_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        let is_own = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            // A second name may be that of a file which is worth something.
+            && stat.st_nlink == 1;
+        if is_own { Ok(file) } else { Err(io::Error::other("it is no file that a receiver of this user made")) }
     }
 
     /// Makes a directory. Its mode is `mode` without what the umask takes away.
@@ -142,6 +158,14 @@ impl Directory {
     /// Those of the file system.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?)
+    }
+
+    /// Removes the directory `name`.
+    ///
+    /// # Errors
+    /// Those of the file system; it is not empty.
+    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.descriptor, name, AtFlags::REMOVEDIR)?)
     }
 
     /// The names in this directory, in no order.
@@ -240,6 +264,34 @@ pub fn is_link(error: &io::Error) -> bool {
 pub fn set_metadata(file: &File, mode: u32, mtime: FileTime) -> io::Result<()> {
     filetime::set_file_handle_times(file, None, Some(mtime))?;
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
+}
+
+/// The extended attribute that says which key sent a file.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+const SENDER_ATTRIBUTE: &str = "user.dfcp.sender";
+
+/// Writes down which key sent a file.
+///
+/// # Errors
+/// Those of the file system, which may have no such attributes.
+pub fn set_sender(file: &File, sender: &str) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    return Ok(rustix::fs::fsetxattr(file, SENDER_ATTRIBUTE, sender.as_bytes(), rustix::fs::XattrFlags::empty())?);
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    return Err(io::ErrorKind::Unsupported.into());
+}
+
+/// Whether [`set_sender`] has written down this key.
+pub fn is_sender(file: &File, sender: &str) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        // One byte more than it may have, so that a longer one is not taken for it.
+        let mut value = vec![0; sender.len() + 1];
+        let read = rustix::fs::fgetxattr(file, SENDER_ATTRIBUTE, &mut value);
+        read.is_ok_and(|bytes| value.get(..bytes) == Some(sender.as_bytes()))
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    false
 }
 
 /// Flushes the whole file system on which `file` is. Tells of what could not be written since `file` was opened.

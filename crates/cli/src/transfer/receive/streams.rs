@@ -5,18 +5,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dfcp_framing::error::ProtocolError;
-use dfcp_framing::frame::{Service, ToReceiver};
-use tokio::io::{AsyncRead, BufReader};
+use dfcp_framing::files::ToReceiver;
+use dfcp_framing::frame::{Header, Service, kind};
+use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, interval, timeout, timeout_at};
 
 use super::Counters;
 use crate::limits::{
-    CHUNKS_WAITING_MAX, FILE_STREAMS_MAX, REPORT_INTERVAL, SENDER_SILENCE_MAX, STREAM_READ_AHEAD_BYTES,
+    CHUNKS_WAITING_MAX, FILE_STREAMS_MAX, PIECE_WAIT, REPORT_INTERVAL, SENDER_SILENCE_MAX, STREAM_READ_AHEAD_BYTES,
 };
 use crate::transfer::error::TransferError;
-use crate::transfer::reading::{read_frame, read_preamble};
+use crate::transfer::reading::{read_exact, read_header, read_preamble};
 use crate::transport::{RecvStream, Streams};
 
 /// What the disk thread is handed.
@@ -24,6 +25,8 @@ use crate::transport::{RecvStream, Streams};
 pub(in crate::transfer) enum Heard {
     /// The next frame of this stream; 0 is the first one.
     Frame(usize, ToReceiver),
+    /// More of what there is of a file on this stream was read from the disk.
+    Compared(usize),
     /// The sender has said how many streams there are, and each of them has ended.
     AllEnded,
 }
@@ -67,21 +70,58 @@ impl Inlet {
         self.frames.send(Heard::Frame(stream, frame)).await.map_err(|_| Closed)
     }
 
-    /// Reads the next frame; `None` at the stream's end.
+    /// Reads the next frame; `None` at the stream's end. Of data that come slowly, what has come counts as a frame: what is not handed
+    /// on would be lost if the session broke.
     async fn read<R: AsyncRead + Unpin>(
         &self,
         reader: &mut R,
-        body: &mut Vec<u8>,
+        partly: &mut Partly,
     ) -> Result<Option<ToReceiver>, TransferError> {
-        let Some(frame_kind) = read_frame(reader, body).await? else { return Ok(None) };
-        self.counters.heard.now();
-        let frame = ToReceiver::decode(frame_kind, body)?;
-        if let ToReceiver::Data(data) = &frame {
-            self.counters.received_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-            *body = self.spares.take();
+        if partly.left_bytes == 0 {
+            let Some(Header { kind, body_bytes }) = read_header(reader).await? else { return Ok(None) };
+            self.counters.heard.now();
+            if kind != kind::DATA || body_bytes == 0 {
+                partly.body.resize(body_bytes, 0);
+                read_exact(reader, &mut partly.body).await?;
+                return Ok(Some(ToReceiver::decode(kind, &mut partly.body)?));
+            }
+            partly.left_bytes = body_bytes;
         }
-        Ok(Some(frame))
+        let mut piece = self.spares.take();
+        piece.clear();
+        piece.reserve(partly.left_bytes);
+        let begun = Instant::now();
+        while piece.len() < partly.left_bytes {
+            let mut rest = (&mut *reader).take((partly.left_bytes - piece.len()) as u64);
+            let read = rest.read_buf(&mut piece);
+            let read = match begun.checked_add(PIECE_WAIT).filter(|_| partly.has_begun) {
+                Some(deadline) => match timeout_at(deadline, read).await {
+                    Ok(read) => read,
+                    Err(_) => break,
+                },
+                None => read.await,
+            };
+            if read.map_err(TransferError::Connection)? == 0 {
+                return Err(TransferError::PeerClosed);
+            }
+            partly.has_begun = true;
+        }
+        partly.has_begun = false;
+        partly.left_bytes -= piece.len();
+        self.counters.heard.now();
+        self.counters.received_bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Ok(Some(ToReceiver::Data(piece)))
     }
+}
+
+/// The frame that a stream is inside of.
+#[derive(Debug, Default)]
+struct Partly {
+    body: Vec<u8>,
+    /// Of data that were handed on in part.
+    left_bytes: usize,
+    /// Whether some of the next piece has come.
+    has_begun: bool,
 }
 
 /// Reads frames and hands them to the disk thread until every stream has ended, or until that thread wants no more.
@@ -163,9 +203,9 @@ async fn hear_first<R: AsyncRead + Unpin>(
 ) -> Result<Option<u32>, TransferError> {
     let silent = |_| TransferError::Silent { seconds: SENDER_SILENCE_MAX.as_secs() };
     timeout(SENDER_SILENCE_MAX, read_preamble(&mut reader, Service::Files)).await.map_err(silent)??;
-    let mut body = Vec::new();
+    let mut partly = Partly::default();
     loop {
-        let Some(frame) = inlet.read(&mut reader, &mut body).await? else { return Err(TransferError::PeerClosed) };
+        let Some(frame) = inlet.read(&mut reader, &mut partly).await? else { return Err(TransferError::PeerClosed) };
         let is_directory = matches!(frame, ToReceiver::Directory(_));
         if is_directory && let Ok(permit) = inlet.open_directories.acquire().await {
             // The disk thread gives it back.
@@ -202,9 +242,9 @@ async fn hear_other(
     mut made: watch::Receiver<u32>,
 ) -> Result<End, TransferError> {
     let mut reader = BufReader::with_capacity(STREAM_READ_AHEAD_BYTES, reader);
-    let (mut body, mut is_inside) = (Vec::new(), false);
+    let (mut partly, mut is_inside) = (Partly::default(), false);
     loop {
-        let next = match inlet.read(&mut reader, &mut body).await {
+        let next = match inlet.read(&mut reader, &mut partly).await {
             Err(TransferError::Connection(error)) => return Err(TransferError::of_stream(error)),
             Err(TransferError::PeerClosed) => return Err(ProtocolError::CutFile.into()),
             next => next?,
@@ -212,7 +252,7 @@ async fn hear_other(
         match &next {
             None if is_inside => return Err(ProtocolError::CutFile.into()),
             None => return Ok(End::Whole),
-            Some(ToReceiver::File(entry)) => {
+            Some(ToReceiver::File(entry) | ToReceiver::Resume { entry, .. }) => {
                 is_inside = true;
                 // What is in a directory may come before it. The first stream's reader lives as long as this one, or has told the end.
                 let _ = made.wait_for(|made| *made >= entry.directories).await;

@@ -1,29 +1,50 @@
 //! How files get to the streams beside the first one.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 
+use dfcp_framing::files::{Entry, Partial};
 use tokio::sync::mpsc;
 
-use super::encoder::{Encoder, Job};
+use super::encoder::Encoder;
 use super::{Event, Feed, Shared, Stopped};
-use crate::limits::{FILES_OPENED_AHEAD_MAX, STREAM_CHUNKS_WAITING_MAX};
+use crate::limits::STREAM_CHUNKS_WAITING_MAX;
+
+/// What a receiver has said of itself.
+#[derive(Debug, Default)]
+pub(in crate::transfer) struct Known {
+    /// Streams beside the first one.
+    pub streams: u32,
+    /// Whether it answers offers.
+    pub takes_offers: bool,
+    /// Files of which it has the beginning, by their names.
+    pub partials: BTreeMap<Vec<u8>, Partial>,
+}
+
+impl Known {
+    /// How much of this file the receiver has, if it is the same one by its length and time.
+    pub(super) fn beginning_of(&self, entry: &Entry) -> Option<u64> {
+        let partial = self.partials.get(&entry.name)?;
+        let is_same =
+            (Some(partial.len), partial.mtime_s, partial.mtime_ns) == (entry.len, entry.mtime_s, entry.mtime_ns);
+        is_same.then_some(partial.offset)
+    }
+}
 
 /// The end at which files come in.
 #[derive(Debug)]
 pub(super) struct Beside {
-    jobs: SyncSender<Job>,
-    opened: Receiver<u32>,
-    count: Option<u32>,
+    opened: Receiver<Known>,
+    known: OnceLock<Known>,
     is_decided: Arc<AtomicBool>,
 }
 
 /// The end at which streams are opened and take files.
 #[derive(Debug)]
 pub(in crate::transfer) struct Opener {
-    jobs: Arc<Mutex<Receiver<Job>>>,
-    opened: std::sync::mpsc::Sender<u32>,
+    opened: std::sync::mpsc::Sender<Known>,
     /// Whether it was decided to open streams or not. Both ends may decide it; the first one does.
     is_decided: Arc<AtomicBool>,
     events: mpsc::Sender<Event>,
@@ -31,44 +52,35 @@ pub(in crate::transfer) struct Opener {
 }
 
 pub(super) fn pair(events: mpsc::Sender<Event>, shared: Arc<Shared>) -> (Beside, Opener) {
-    let (jobs_in, jobs) = sync_channel(FILES_OPENED_AHEAD_MAX);
     let (opened, opened_out) = std::sync::mpsc::channel();
     let is_decided = Arc::new(AtomicBool::new(false));
-    let beside = Beside { jobs: jobs_in, opened: opened_out, count: None, is_decided: Arc::clone(&is_decided) };
-    (beside, Opener { jobs: Arc::new(Mutex::new(jobs)), opened, is_decided, events, shared })
+    let beside = Beside { opened: opened_out, known: OnceLock::new(), is_decided: Arc::clone(&is_decided) };
+    (beside, Opener { opened, is_decided, events, shared })
 }
 
 impl Beside {
-    /// How many streams there are, if that is known.
-    pub(super) fn count(&mut self) -> Option<u32> {
-        self.count = self.count.or_else(|| self.opened.try_recv().ok());
-        self.count
-    }
-
-    /// How many there are, once that is known.
-    pub(super) fn wait(&mut self) -> Result<u32, Stopped> {
-        let count = self.count.map_or_else(|| self.opened.recv().map_err(|_| Stopped), Ok)?;
-        self.count = Some(count);
-        Ok(count)
-    }
-
-    /// How many there are, when no file follows: what is not being opened by now is not needed.
-    pub(super) fn count_at_end(&mut self) -> Result<u32, Stopped> {
-        if self.is_decided.swap(true, Ordering::Relaxed) { self.wait() } else { Ok(0) }
-    }
-
-    /// Leaves a file to the stream that is free next; gives it back if all are busy.
-    pub(super) fn try_hand_on(&self, job: Job) -> Result<Option<Job>, Stopped> {
-        match self.jobs.try_send(job) {
-            Ok(()) => Ok(None),
-            Err(TrySendError::Full(job)) => Ok(Some(job)),
-            Err(TrySendError::Disconnected(_)) => Err(Stopped),
+    /// What the receiver has said, if it has.
+    pub(super) fn known(&self) -> Option<&Known> {
+        if self.known.get().is_none()
+            && let Ok(known) = self.opened.try_recv()
+        {
+            return Some(self.known.get_or_init(|| known));
         }
+        self.known.get()
     }
 
-    /// Leaves a file to the stream that is free next.
-    pub(super) fn hand_on(&self, job: Job) -> Result<(), Stopped> {
-        self.jobs.send(job).map_err(|_| Stopped)
+    /// What it has said, once it has.
+    pub(super) fn wait(&self) -> Result<&Known, Stopped> {
+        if self.known.get().is_none() {
+            let known = self.opened.recv().map_err(|_| Stopped)?;
+            return Ok(self.known.get_or_init(|| known));
+        }
+        self.known.get().ok_or(Stopped)
+    }
+
+    /// How many streams there are, when no file follows: what is not being opened by now is not needed.
+    pub(super) fn count_at_end(&self) -> Result<u32, Stopped> {
+        if self.is_decided.swap(true, Ordering::Relaxed) { Ok(self.wait()?.streams) } else { Ok(0) }
     }
 }
 
@@ -78,18 +90,17 @@ impl Opener {
         !self.is_decided.swap(true, Ordering::Relaxed)
     }
 
-    /// Starts a thread for each of `count` streams beside the first one, and returns what is to be written to them.
-    pub(in crate::transfer) fn open(self, count: u32) -> Vec<Feed> {
-        let feeds = (1..=count as usize).map(|stream| {
+    /// Starts a thread for each stream beside the first one, and returns what is to be written to them.
+    pub(in crate::transfer) fn open(self, known: Known) -> Vec<Feed> {
+        let feeds = (1..=known.streams as usize).map(|stream| {
             let (encoder, feed) =
                 Encoder::new(stream, STREAM_CHUNKS_WAITING_MAX, self.events.clone(), Arc::clone(&self.shared));
-            let jobs = Arc::clone(&self.jobs);
-            tokio::task::spawn_blocking(move || encoder.run(&jobs));
+            tokio::task::spawn_blocking(move || encoder.run());
             feed
         });
         let feeds = feeds.collect();
         // Without a source there is no use for them, which ends their threads.
-        let _ = self.opened.send(count);
+        let _ = self.opened.send(known);
         feeds
     }
 }

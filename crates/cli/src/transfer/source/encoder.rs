@@ -2,15 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Instant;
 
-use dfcp_framing::frame::{Entry, HEADER_BYTES, ToReceiver, kind, with_header};
+use dfcp_framing::files::{Entry, ToReceiver};
+use dfcp_framing::frame::{HEADER_BYTES, kind, with_header};
 use dfcp_framing::limits::DATA_BYTES_MAX;
 use tokio::sync::mpsc;
 
-use super::{Chunk, Event, Feed, Shared, Stopped};
+use super::resume::{NOT_TAKEN, Resumed};
+use super::tree::Found;
+use super::{Chunk, Event, Feed, Shared, Stopped, entry_of};
 
 /// Shortest read, bytes: what is left of a small file, and the end of any file, are found with one call.
 const READ_BYTES_MIN: usize = 4096;
@@ -23,9 +26,11 @@ const CHUNK_BYTES: usize = DATA_BYTES_MAX;
 
 /// A file to be sent. Its [`Event::Entry`] has gone ahead.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(in crate::transfer) struct Job {
     pub(super) entry: Entry,
     pub(super) content: Content,
+    /// BLAKE3 of its content, if it was looked at before.
+    pub(super) hash: Option<blake3::Hash>,
 }
 
 /// Where a file's content comes from.
@@ -33,6 +38,10 @@ pub(super) struct Job {
 pub(super) enum Content {
     /// An open file, and the length that it had.
     File(File, u64),
+    /// A file that was offered, to be opened now.
+    Offered(Found),
+    /// An open file of which the receiver has the beginning.
+    Resumed(Box<Resumed>),
     /// Standard input, to its end. Its length is not known before, so what is read counts as found.
     StandardInput,
 }
@@ -64,51 +73,60 @@ impl Encoder {
     }
 
     /// Sends one file after the other, until there are no more or nobody listens.
-    pub(super) fn run(mut self, jobs: &Mutex<Receiver<Job>>) {
+    pub(super) fn run(mut self) {
         // `Stopped` needs no handling: see there.
-        let _ = self.work(jobs);
+        let _ = self.work();
     }
 
-    fn work(&mut self, jobs: &Mutex<Receiver<Job>>) -> Result<(), Stopped> {
-        while let Some(job) = self.next(jobs)? {
+    fn work(&mut self) -> Result<(), Stopped> {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let waiting = shared.jobs.try_next();
+            let next = match waiting {
+                Some(job) => Some(job),
+                None => {
+                    // What is ready should not wait for the next file.
+                    self.flush()?;
+                    shared.jobs.next()
+                }
+            };
+            let Some(job) = next else { return self.flush() };
             self.file(job)?;
         }
-        self.flush()
-    }
-
-    fn next(&mut self, jobs: &Mutex<Receiver<Job>>) -> Result<Option<Job>, Stopped> {
-        let waiting = match jobs.try_lock() {
-            Ok(jobs) => jobs.try_recv().ok(),
-            Err(TryLockError::Poisoned(jobs)) => jobs.into_inner().try_recv().ok(),
-            // Another one waits for a job.
-            Err(TryLockError::WouldBlock) => None,
-        };
-        if waiting.is_some() {
-            return Ok(waiting);
-        }
-        // What is ready should not wait for the next file.
-        self.flush()?;
-        Ok(jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
     }
 
     /// Sends a file.
-    pub(super) fn file(&mut self, Job { entry, content }: Job) -> Result<(), Stopped> {
+    pub(super) fn file(&mut self, Job { mut entry, content, .. }: Job) -> Result<(), Stopped> {
         let index = entry.index;
-        self.shared.begin(index);
+        if let Content::Resumed(resumed) = content {
+            ToReceiver::Resume { offset: resumed.offset, entry }.encode(&mut self.chunk.bytes);
+            let sent = self.resume(index, *resumed);
+            self.shared.reading.end(index);
+            return sent;
+        }
+        self.shared.reading.begin(index);
+        let opened = match content {
+            Content::Offered(found) => found.open().map(|(file, status)| {
+                entry = entry_of(&entry, &status);
+                Content::File(file, status.len)
+            }),
+            content => Ok(content),
+        };
         entry.encode(kind::FILE, &mut self.chunk.bytes);
-        let sent = match content {
-            Content::File(mut file, len) => {
+        let sent = match opened {
+            Ok(Content::File(mut file, len)) => {
                 let read_bytes = usize::try_from(len.saturating_add(1)).unwrap_or(DATA_BYTES_MAX);
                 self.content(index, &mut file, read_bytes.clamp(READ_BYTES_MIN, DATA_BYTES_MAX), false)
             }
-            Content::StandardInput => {
+            Ok(_) => {
                 // The first bytes may take long to come.
                 self.chunk.is_live = true;
                 self.flush()?;
                 self.content(index, &mut io::stdin().lock(), INPUT_READ_BYTES, true)
             }
+            Err(sentence) => self.give_up(index, sentence),
         };
-        self.shared.end(index);
+        self.shared.reading.end(index);
         sent
     }
 
@@ -117,11 +135,13 @@ impl Encoder {
         let mut hasher = blake3::Hasher::new();
         let mut len = 0_u64;
         loop {
-            if self.shared.is_refused(index) {
-                return self.give_up(index, "the receiver does not take it".to_owned());
+            if self.is_refused(index) {
+                return self.give_up(index, NOT_TAKEN.to_owned());
             }
             let started = Instant::now();
-            let outcome = read_data_frame(input, read_bytes, &mut self.chunk.bytes, &mut hasher);
+            let outcome = read_data_frame(input, read_bytes, &mut self.chunk.bytes, |data| {
+                hasher.update(data);
+            });
             if !is_live {
                 self.spent(started);
             }
@@ -144,7 +164,15 @@ impl Encoder {
         self.flush_if_full()
     }
 
-    fn give_up(&mut self, index: u32, sentence: String) -> Result<(), Stopped> {
+    pub(super) fn is_refused(&self, index: u32) -> bool {
+        self.shared.reading.is_refused(index)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn give_up(&mut self, index: u32, sentence: String) -> Result<(), Stopped> {
         self.chunk.is_live = false;
         self.event(Event::GaveUp { index, sentence: sentence.clone() })?;
         ToReceiver::FileAbort(sentence).encode(&mut self.chunk.bytes);
@@ -177,11 +205,11 @@ impl Encoder {
 }
 
 /// Appends one data frame of at most `read_bytes` from `input`; returns how many, 0 (and no frame) at its end.
-fn read_data_frame(
+pub(super) fn read_data_frame(
     input: &mut impl Read,
     read_bytes: usize,
     chunk: &mut Vec<u8>,
-    hasher: &mut blake3::Hasher,
+    mut hear: impl FnMut(&[u8]),
 ) -> io::Result<usize> {
     let start = chunk.len();
     let mut outcome = Ok(0);
@@ -200,6 +228,6 @@ fn read_data_frame(
         chunk.truncate(start);
         return outcome;
     }
-    hasher.update(&chunk[start + HEADER_BYTES..]);
+    hear(&chunk[start + HEADER_BYTES..]);
     outcome
 }

@@ -139,7 +139,7 @@ impl Finder {
         let skipped = match status.kind {
             Kind::Link => Some(Skipped::Link),
             Kind::Other => Some(Skipped::Special),
-            Kind::File if is_temporary(name) => Some(Skipped::Unfinished),
+            Kind::File | Kind::Directory if is_temporary(name) => Some(Skipped::Unfinished),
             Kind::File | Kind::Directory => None,
         };
         if let Some(what) = skipped {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dfcp_framing::error::Failure;
-use dfcp_framing::frame::Entry;
+use dfcp_framing::files::Entry;
 use dfcp_framing::names::RelativeName;
 
 use super::changed::Changed;

@@ -110,7 +110,7 @@ impl Store {
     }
 
     /// Flushes the names in all that has changed. Each directory takes a second descriptor for it, so some are done at a time.
-    pub(super) fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
+    pub fn flush_names(&self, changed: &mut Changed) -> io::Result<()> {
         changed.last = None;
         let mut left: Vec<Unflushed> = std::mem::take(&mut changed.unflushed).into_values().collect();
         while !left.is_empty() {

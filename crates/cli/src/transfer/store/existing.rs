@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use dfcp_framing::frame::HASH_BYTES;
+use dfcp_framing::files::{Entry, HASH_BYTES};
 use dfcp_framing::names::RelativeName;
 
 use super::Store;
@@ -29,6 +29,11 @@ impl Store {
         if self.options.replace {
             return None;
         }
+        self.regular(name, changed).filter(|existing| existing.len >= announced_bytes)
+    }
+
+    /// The regular file `name`, if one is there.
+    pub(super) fn regular(&self, name: &RelativeName, changed: &mut Changed) -> Option<Existing> {
         let (place, last) = self.place(name, changed).ok()?;
         let directory = place.directory();
         // Opening anything else could wait, or do something to a device.
@@ -37,8 +42,8 @@ impl Store {
         }
         let file = directory.file(Path::new(last)).ok()?;
         let status = status_of(&file).ok()?;
-        let may_be_same = status.kind == Kind::File && status.len >= announced_bytes;
-        may_be_same.then(|| Existing { file, place, len: status.len, _counted: Arc::clone(&self.held) })
+        let counted = Arc::clone(&self.held);
+        (status.kind == Kind::File).then(|| Existing { file, place, len: status.len, _counted: counted })
     }
 }
 
@@ -51,6 +56,15 @@ impl Existing {
     /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether its content is as old as that of the entry.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn has_mtime(&self, entry: &Entry) -> io::Result<bool> {
+        let status = status_of(&self.file)?;
+        Ok((status.mtime_s, status.mtime_ns) == (entry.mtime_s, entry.mtime_ns))
     }
 
     /// Whether it has this length and BLAKE3 hash, if all bytes of the other were `received`. Else it is not read: a few

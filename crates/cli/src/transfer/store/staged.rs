@@ -2,14 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use dfcp_framing::error::Failure;
 use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
 use super::changed::Place;
+use super::partial::{Checkpoint, Id, Keep};
 use crate::limits::{HOLE_BYTES_MIN, TEMPORARY_NAMES_TRIED_MAX};
+use crate::transfer::hash_tree::{Part, TreeHasher};
+use crate::transfer::owner::Owner;
 
 /// A file being received. Dropping it removes it.
 #[derive(Debug)]
@@ -18,17 +21,49 @@ pub struct Staged {
     pub(super) temporary: Temporary,
     /// Its last component.
     pub(super) destination: OsString,
-    hasher: blake3::Hasher,
+    /// Who sends it, if that is known.
+    pub(super) sender: Option<Owner>,
+    /// If it can be gone on with in another session.
+    pub(super) keep: Option<Keep>,
+    content: Content,
     len: u64,
     /// Where the file's own position is: behind what was written last.
     written_bytes: u64,
 }
 
+/// What hashes the content.
+#[derive(Debug)]
+enum Content {
+    /// One that comes as a whole.
+    Plain(Box<blake3::Hasher>),
+    /// One that may be gone on with.
+    Tree(Box<TreeHasher>),
+}
+
 impl Staged {
     pub(super) fn new(place: &Arc<Place>, destination: &OsStr) -> io::Result<Self> {
         let (file, temporary) = Temporary::create(place, 0o600)?;
-        let destination = destination.to_owned();
-        Ok(Self { file, temporary, destination, hasher: blake3::Hasher::new(), len: 0, written_bytes: 0 })
+        Ok(Self::of(file, temporary, destination))
+    }
+
+    fn of(file: File, temporary: Temporary, destination: &OsStr) -> Self {
+        Self {
+            file,
+            temporary,
+            destination: destination.to_owned(),
+            sender: None,
+            keep: None,
+            content: Content::Plain(Box::default()),
+            len: 0,
+            written_bytes: 0,
+        }
+    }
+
+    /// One of which what is in front of `tree`'s position is in `file` already, and which can be gone on with.
+    pub(super) fn kept(file: File, temporary: Temporary, destination: &OsStr, keep: Keep, tree: TreeHasher) -> Self {
+        let len = tree.position();
+        let content = Content::Tree(Box::new(tree));
+        Self { keep: Some(keep), content, len, ..Self::of(file, temporary, destination) }
     }
 
     /// Appends `data`. Where whole blocks of the file system would be zero, a hole is left instead.
@@ -36,10 +71,38 @@ impl Staged {
     /// # Errors
     /// Why it could not be written.
     pub fn write(&mut self, data: &[u8]) -> Result<(), Failure> {
-        self.hasher.update(data);
+        match &mut self.content {
+            Content::Plain(hasher) => {
+                hasher.update(data);
+            }
+            Content::Tree(tree) => tree.update(data),
+        }
         let start = self.len;
         self.len += data.len() as u64;
         self.write_solid(start, data).map_err(|error| Failure::from_io("write the file", &error))
+    }
+
+    /// Writes `data` in place of what is at `position`. Not a part of its hash until [`Staged::replace`].
+    ///
+    /// # Errors
+    /// Why it could not be written.
+    pub fn write_again(&mut self, position: u64, data: &[u8]) -> Result<(), Failure> {
+        self.write_at(position, data).map_err(|error| Failure::from_io("write the file", &error))
+    }
+
+    /// A part of what was there before has this chaining value.
+    pub fn insert(&mut self, part: Part, value: crate::transfer::hash_tree::ChainingValue) {
+        if let Content::Tree(tree) = &mut self.content {
+            tree.tree().insert(part, value);
+        }
+    }
+
+    /// What hashes it, if it can be gone on with.
+    pub fn tree(&self) -> Option<&TreeHasher> {
+        match &self.content {
+            Content::Plain(_) => None,
+            Content::Tree(tree) => Some(tree),
+        }
     }
 
     /// Writes the parts of `data`, whose place is `start`, that are not pieces of zeros. A piece ends where a block does, so
@@ -76,9 +139,52 @@ impl Staged {
         if self.written_bytes == self.len { Ok(()) } else { self.file.set_len(self.len) }
     }
 
-    /// BLAKE3 of all bytes so far.
-    pub(super) fn hash(&self) -> blake3::Hash {
-        self.hasher.finalize()
+    /// BLAKE3 of all bytes, after [`Staged::finish_length`]. None if the parts do not make up the file.
+    ///
+    /// # Errors
+    /// Those of the file system: a file that has turned out longer or shorter than its sender said is read again.
+    pub(super) fn hash(&mut self) -> io::Result<Option<blake3::Hash>> {
+        let tree = match &self.content {
+            Content::Plain(hasher) => return Ok(Some(hasher.finalize())),
+            Content::Tree(tree) => tree,
+        };
+        if self.len == tree.shape().file_bytes() {
+            return Ok(tree.root());
+        }
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader((&self.file).take(self.len))?;
+        Ok((hasher.count() == self.len).then(|| hasher.finalize()))
+    }
+
+    /// What is to be written down about it; nothing if it cannot be gone on with, or nothing is new.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn checkpoint(&mut self) -> io::Result<Option<Checkpoint>> {
+        let (Some(keep), Content::Tree(tree)) = (&mut self.keep, &mut self.content) else { return Ok(None) };
+        let offset = tree.shape().floor(tree.position());
+        if self.written_bytes < offset {
+            // A hole at its end, which is shorter than what the journal would say.
+            self.file.set_len(self.len)?;
+        }
+        keep.checkpoint(&self.file, self.temporary.place(), tree.tree(), offset)
+    }
+
+    /// Leaves it for another session to go on with, if it can be.
+    pub fn leave(mut self) {
+        match self.checkpoint() {
+            Ok(Some(checkpoint)) => {
+                if let Err(error) = checkpoint.write() {
+                    tracing::warn!(%error, "it cannot be written down how far an unfinished file has come");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "an unfinished file is left as it was last written down"),
+        }
+        if self.keep.as_mut().is_some_and(Keep::keep) {
+            self.temporary.leave();
+        }
     }
 
     /// Bytes so far.
@@ -97,7 +203,8 @@ impl Staged {
 pub(super) struct Temporary {
     place: Arc<Place>,
     name: OsString,
-    is_renamed: bool,
+    /// The file is not ours any more: it has its name, or another session goes on with it.
+    is_settled: bool,
 }
 
 impl Temporary {
@@ -109,7 +216,7 @@ impl Temporary {
             let name = OsString::from(format!("{TEMPORARY_PREFIX}{random:016x}{TEMPORARY_SUFFIX}"));
             match place.directory().create_file(&name, mode) {
                 Ok(file) => {
-                    let temporary = Self { place: Arc::clone(place), name, is_renamed: false };
+                    let temporary = Self::adopt(place, name);
                     if let Err(error) = file.try_lock() {
                         // Some file systems know no locks. Nothing is removed there for being abandoned, either.
                         tracing::debug!(%error, "an unfinished file is not locked");
@@ -123,6 +230,28 @@ impl Temporary {
         Err(io::Error::other("no name for a temporary file is free"))
     }
 
+    /// As [`Temporary::create`], for a file that can be gone on with. What an earlier session has left of it is given up.
+    pub(super) fn create_kept(place: &Arc<Place>, id: &Id) -> io::Result<(File, Self)> {
+        let name = id.file_name();
+        let file = match place.directory().create_file(&name, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = place.directory().own_file(&name)?;
+                file.try_lock()?;
+                file.set_len(0)?;
+                return Ok((file, Self::adopt(place, name)));
+            }
+            made => made?,
+        };
+        let temporary = Self::adopt(place, name);
+        file.try_lock()?;
+        Ok((file, temporary))
+    }
+
+    /// Of a file that is there.
+    pub(super) fn adopt(place: &Arc<Place>, name: OsString) -> Self {
+        Self { place: Arc::clone(place), name, is_settled: false }
+    }
+
     pub(super) fn place(&self) -> &Arc<Place> {
         &self.place
     }
@@ -130,14 +259,18 @@ impl Temporary {
     /// Gives the file its name.
     pub(super) fn rename(mut self, destination: &OsStr, replace: bool) -> io::Result<()> {
         self.place.directory().rename(&self.name, destination, replace)?;
-        self.is_renamed = true;
+        self.is_settled = true;
         Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.is_settled = true;
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.is_renamed
+        if !self.is_settled
             && let Err(error) = self.place.directory().remove_file(&self.name)
         {
             tracing::debug!(%error, "an unfinished file could not be removed");

@@ -20,6 +20,7 @@ fn entry() -> Entry {
         mtime_s: 1_000_000_000,
         mtime_ns: 5,
         size_hint_bytes: 0,
+        len: None,
         name: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use tokio::io::AsyncWrite;
 
 use super::*;
 use crate::limits::{FILE_STREAMS_MAX, FIRST_STREAM_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNANSWERED_MAX};
-use crate::transfer::source::{Event, Shared, produce};
+use crate::transfer::source::{Event, Known, Shared, produce};
 use crate::transport::memory::{Memory, connection};
 use crate::transport::{SendStream, Transport};
 
@@ -36,7 +36,12 @@ fn a_tree_arrives_whole_over_as_many_streams_as_the_receiver_permits() {
             let beside = Arc::clone(&near.beside);
             let (sent, received) = run(async {
                 tokio::join!(
-                    send(near, roots(std::slice::from_ref(&root)), Arc::new(Log::default()) as _),
+                    send(
+                        near,
+                        roots(std::slice::from_ref(&root)),
+                        SendOptions::default(),
+                        Arc::new(Log::default()) as _
+                    ),
                     receive(far, flushing(there.path()), Arc::new(Log::default()) as _, Stop::never())
                 )
             });
@@ -66,7 +71,7 @@ fn unanswered(len: u64) -> u64 {
         };
         tokio::select! {
             heard = reading => heard,
-            _ = send(near, roots(&[file]), Arc::new(Log::default()) as _) => panic!("it was not answered"),
+            _ = send(near, roots(&[file]), SendOptions::default(), Arc::new(Log::default()) as _) => panic!("it was not answered"),
         }
     })
 }
@@ -270,7 +275,7 @@ fn more_streams_than_permitted_or_told_of_end_the_session() {
 #[test]
 fn a_sender_that_goes_away_before_it_has_opened_what_it_told_of_has_not_finished() {
     let output = tempfile::tempdir().unwrap();
-    let (Memory { mut first, beside }, far) = connection(1, 1 << 16);
+    let (Memory { mut first, beside, .. }, far) = connection(1, 1 << 16);
     let received = run(async {
         let mut bytes = Service::Files.preamble().to_vec();
         ToReceiver::End { entries: 0, streams: 1 }.encode(&mut bytes);
@@ -351,6 +356,13 @@ async fn a_sender_that_opens_all_streams_and_says_nothing_is_silent() {
     assert!(matches!(silent, TransferError::Silent { seconds: 300 }), "{silent}");
 }
 
+/// What a receiver says first, which has nothing of the sender's.
+fn greeting() -> Vec<u8> {
+    let mut bytes = Service::Files.preamble().to_vec();
+    ToSender::Hello(Hello::default()).encode(&mut bytes);
+    bytes
+}
+
 #[test]
 fn a_receiver_that_stops_one_stream_is_never_taken_for_success() {
     let here = tempfile::tempdir().unwrap();
@@ -360,7 +372,7 @@ fn a_receiver_that_stops_one_stream_is_never_taken_for_success() {
     let (near, mut far) = connection(STREAMS, 1 << 16);
     let sent = run(async {
         let stop = async {
-            far.write_all(&Service::Files.preamble()).await.unwrap();
+            far.write_all(&greeting()).await.unwrap();
             let beside = far.streams().unwrap();
             let mut kept = Vec::new();
             for stream in 0..STREAMS {
@@ -371,7 +383,8 @@ fn a_receiver_that_stops_one_stream_is_never_taken_for_success() {
             }
             let _ = far.read_to_end(&mut Vec::new()).await;
         };
-        let sending = send(near, roots(&[here.path().to_owned()]), Arc::new(Log::default()) as _);
+        let sending =
+            send(near, roots(&[here.path().to_owned()]), SendOptions::default(), Arc::new(Log::default()) as _);
         let both = async { tokio::join!(sending, stop).0 };
         tokio::time::timeout(Duration::from_secs(60), both).await.expect("it hangs")
     });
@@ -386,11 +399,11 @@ fn a_receiver_that_dies_with_streams_open_is_never_taken_for_success() {
     let (near, mut far) = connection(STREAMS, 1000);
     let sent = run(async {
         let die = async {
-            far.write_all(&Service::Files.preamble()).await.unwrap();
+            far.write_all(&greeting()).await.unwrap();
             far.streams().unwrap().accept().await.unwrap();
             drop(far);
         };
-        tokio::join!(send(near, roots(&[root]), Arc::new(Log::default()) as _), die).0
+        tokio::join!(send(near, roots(&[root]), SendOptions::default(), Arc::new(Log::default()) as _), die).0
     });
     sent.unwrap_err();
 }
@@ -407,8 +420,9 @@ fn a_sender_waits_for_verdicts_before_it_has_too_many_entries_without() {
     run(async {
         let begin = |events_in| {
             let observer = Arc::new(Log::default());
-            let (producer, feed, opener) = produce(roots(&root), events_in, Arc::clone(&shared), observer);
-            drop(opener.open(0));
+            let (producer, feed, opener) =
+                produce(roots(&root), SendOptions::default(), events_in, Arc::clone(&shared), observer);
+            drop(opener.open(Known::default()));
             (tokio::task::spawn_blocking(move || producer.run()), feed)
         };
         let (first, _feed) = begin(events_in.clone());

@@ -66,7 +66,7 @@ proptest! {
                 }
                 let text = path.last().map_or_else(|| index.to_string(), |(_, above)| format!("{above}/{index}"));
                 let entry = Entry {
-                    index, directories: 0, mode: 0o755, mtime_s: 0, mtime_ns: 0, size_hint_bytes: 0, name: text.clone().into_bytes(),
+                    index, directories: 0, mode: 0o755, mtime_s: 0, mtime_ns: 0, size_hint_bytes: 0, len: None, name: text.clone().into_bytes(),
                 };
                 let name = RelativeName::parse(&entry.name).unwrap();
                 let complete = tree.leave(index, Some(&name)).unwrap();

@@ -1,0 +1,48 @@
+//! What a receiver tells its sender of what it has.
+
+use dfcp_framing::error::ProtocolError;
+use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Hello, ToSender};
+
+use super::{Assembler, Content, Receipt, parse, shown};
+use crate::transfer::error::TransferError;
+use crate::transfer::store::{Offered, Unpublished};
+
+impl Assembler {
+    /// The first answers: what it can do for this sender, and what it has of its files.
+    pub fn greet(&mut self) {
+        let Some(owner) = &self.owner else {
+            self.answers.push(ToSender::Hello(Hello::default()));
+            return;
+        };
+        let partials = self.target.resumable(owner);
+        for partial in &partials {
+            self.allowance.hold(&partial.name, partial.offset);
+        }
+        let hello = Hello {
+            takes_offers: self.target.takes_offers(),
+            partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
+        };
+        self.answers.push(ToSender::Hello(hello));
+        self.answers.extend(partials.into_iter().map(ToSender::Partial));
+    }
+
+    /// Says whether an offered file is wanted.
+    pub(super) fn offer(&mut self, entry: &Entry, hash: Option<&[u8; HASH_BYTES]>) -> Result<(), TransferError> {
+        self.check_place(entry)?;
+        let index = entry.index;
+        let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
+        let named = parse(entry)
+            .and_then(|name| Ok((self.target.offered(&owner, &name, entry, hash, &mut self.changed)?, name)));
+        match named {
+            Ok((Offered::Wanted, _)) => self.answers.push(ToSender::Want { index }),
+            Ok((Offered::Unchanged(existing), name)) => {
+                let hash = hash.copied().map(blake3::Hash::from_bytes);
+                let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0 });
+                let receipt = Receipt { index, name, content, confirmed: Confirmed::Unchanged };
+                self.await_disk(receipt, Unpublished::Unchanged(existing))?;
+            }
+            Err(failure) => self.file_failed(index, &shown(entry), failure)?,
+        }
+        Ok(())
+    }
+}

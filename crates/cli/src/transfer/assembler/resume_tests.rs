@@ -1,0 +1,430 @@
+//! Files that are gone on with, senders that lie about them, and files that are offered.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use blake3::hazmat::HasherExt;
+use dfcp_framing::files::{Hello, Partial};
+
+use super::*;
+use crate::transfer::hash_tree::{LEAF_BYTES, Part, Shape};
+use crate::transfer::store::{Store, StoreOptions};
+
+const LEN: usize = 5_000_000;
+/// What an earlier session has left.
+const LEFT: usize = 3_000_000;
+
+fn content(seed: u8) -> Vec<u8> {
+    let mut bytes = vec![0; LEN];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+fn alice() -> Owner {
+    Owner::from_fingerprint("SHA256:alice")
+}
+
+fn entry() -> Entry {
+    Entry {
+        index: 0,
+        directories: 0,
+        mode: 0o644,
+        mtime_s: 5,
+        mtime_ns: 6,
+        size_hint_bytes: LEN as u64,
+        len: Some(LEN as u64),
+        name: b"f".to_vec(),
+    }
+}
+
+fn shape() -> Shape {
+    Shape::of(LEN as u64).unwrap()
+}
+
+/// One session of a sender.
+struct Session {
+    assembler: Assembler,
+    pokes: Receiver<usize>,
+}
+
+impl Session {
+    fn open(output: &Path, owner: &Owner, options: StoreOptions) -> Self {
+        let (poke, pokes) = channel();
+        let poke = Mutex::new(poke);
+        let store = Arc::new(Store::open(output, options).unwrap());
+        let poke: Poke = Arc::new(move |stream| {
+            let _ = poke.lock().unwrap().send(stream);
+        });
+        Self { assembler: Assembler::new(store, Some(owner.clone()), poke), pokes }
+    }
+
+    fn say(&mut self, frame: &ToReceiver) -> Result<Vec<ToSender>, TransferError> {
+        self.assembler.handle(0, frame)?;
+        Ok(self.assembler.take_answers())
+    }
+
+    fn greeted(&mut self) -> Vec<ToSender> {
+        self.assembler.greet();
+        self.assembler.take_answers()
+    }
+
+    /// Sends a part of the content as data.
+    fn data(&mut self, content: &[u8]) {
+        for piece in content.chunks(200_000) {
+            assert_eq!(self.say(&ToReceiver::Data(piece.to_vec())).unwrap(), []);
+        }
+    }
+
+    /// Sends the hashes of the beginning, and returns the parts that are asked for.
+    fn compare(&mut self, content: &[u8], offset: u64) -> Vec<u64> {
+        let parts: Vec<_> = shape().parts(0, offset).collect();
+        let values = parts.iter().map(|part| value(content, *part)).collect::<Vec<_>>();
+        let mut answers = self.say(&ToReceiver::Tree(values)).unwrap();
+        let mut asked = Vec::new();
+        loop {
+            for answer in answers {
+                let ToSender::Checked { index: 0, end, differ } = answer else { panic!("{answer:?}") };
+                asked.extend(differ);
+                if end == offset {
+                    asked.sort_unstable();
+                    return asked;
+                }
+            }
+            let stream = self.pokes.recv_timeout(Duration::from_secs(60)).unwrap();
+            self.assembler.compared(stream).unwrap();
+            answers = self.assembler.take_answers();
+        }
+    }
+
+    /// Ends the file and says what became of it.
+    fn end(&mut self, content: &[u8]) -> Result<Confirmed, Failure> {
+        let hash = *blake3::hash(content).as_bytes();
+        self.assembler.handle(0, &ToReceiver::FileEnd { len: content.len() as u64, hash }).unwrap();
+        self.assembler.publish().unwrap();
+        let answers = self.assembler.take_answers();
+        let [ToSender::Verdict { index: 0, outcome }] = &answers[..] else { panic!("{answers:?}") };
+        outcome.clone()
+    }
+}
+
+fn value(content: &[u8], part: Part) -> [u8; 32] {
+    part.hasher().update(&content[part.start as usize..part.end as usize]).finalize_non_root()
+}
+
+fn keeping() -> StoreOptions {
+    StoreOptions { keep_unfinished: true, ..StoreOptions::default() }
+}
+
+/// An output directory in which a session of `alice` was cut off.
+fn cut_off() -> tempfile::TempDir {
+    let output = tempfile::tempdir().unwrap();
+    let mut session = Session::open(output.path(), &alice(), keeping());
+    assert_eq!(session.greeted(), [ToSender::Hello(Hello::default())]);
+    session.say(&ToReceiver::File(entry())).unwrap();
+    session.data(&content(1)[..LEFT]);
+    drop(session);
+    output
+}
+
+/// Where it can go on.
+fn offset(session: &mut Session) -> u64 {
+    let greeting = session.greeted();
+    let [ToSender::Hello(Hello { partials: 1, .. }), ToSender::Partial(Partial { offset, .. })] = &greeting[..] else {
+        panic!("{greeting:?}")
+    };
+    assert_eq!(*offset, LEFT as u64 / LEAF_BYTES * LEAF_BYTES);
+    *offset
+}
+
+/// In a new session, with the rest of the content sent.
+fn resumed(output: &Path) -> (Session, u64) {
+    let mut session = Session::open(output, &alice(), keeping());
+    let offset = offset(&mut session);
+    session.say(&ToReceiver::Resume { offset, entry: entry() }).unwrap();
+    session.data(&content(1)[offset as usize..]);
+    (session, offset)
+}
+
+#[test]
+fn a_file_that_was_cut_off_goes_on_where_it_was() {
+    let output = cut_off();
+    let (mut session, offset) = resumed(output.path());
+    assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
+    assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+    assert_eq!(fs::read(output.path().join("f")).unwrap(), content(1));
+    assert_eq!(session.assembler.take_outcomes()[0].resumed_bytes, offset);
+}
+
+#[test]
+fn what_has_changed_at_either_side_comes_again_and_nothing_else() {
+    let mut changed = content(1);
+    changed[2_500_000] ^= 1;
+    for (is_disk, first) in [(false, 0_usize), (true, 1_100_000)] {
+        let output = cut_off();
+        let mut mine = content(1);
+        mine[first] ^= 1;
+        let theirs = if is_disk { content(1) } else { changed.clone() };
+        if is_disk {
+            let partial = fs::read_dir(output.path()).unwrap().map(|entry| entry.unwrap());
+            let path = partial.map(|entry| entry.path()).find(|path| path.is_file()).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[first] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        let offset = offset(&mut session);
+        session.say(&ToReceiver::Resume { offset, entry: entry() }).unwrap();
+        session.data(&theirs[offset as usize..]);
+        let asked = session.compare(&theirs, offset);
+        let place = if is_disk { first as u64 } else { 2_500_000 };
+        let expected = shape().parts(0, offset).find(|part| (part.start..part.end).contains(&place)).unwrap();
+        assert_eq!(asked, [expected.start]);
+        session.say(&ToReceiver::Again { start: expected.start }).unwrap();
+        session.data(&theirs[expected.start as usize..expected.end as usize]);
+        assert_eq!(session.end(&theirs), Ok(Confirmed::Stored));
+        assert_eq!(fs::read(output.path().join("f")).unwrap(), theirs);
+    }
+}
+
+/// A file of which nothing is the same any more, under the same length and time.
+#[test]
+fn a_file_that_is_another_one_comes_again_as_a_whole() {
+    let output = cut_off();
+    let mut session = Session::open(output.path(), &alice(), keeping());
+    let offset = offset(&mut session);
+    session.say(&ToReceiver::Resume { offset, entry: entry() }).unwrap();
+    session.data(&content(2)[offset as usize..]);
+    let asked = session.compare(&content(2), offset);
+    let parts: Vec<_> = shape().parts(0, offset).collect();
+    assert_eq!(asked, parts.iter().map(|part| part.start).collect::<Vec<_>>());
+    // In whatever order.
+    for part in parts.iter().rev() {
+        session.say(&ToReceiver::Again { start: part.start }).unwrap();
+        session.data(&content(2)[part.start as usize..part.end as usize]);
+    }
+    assert_eq!(session.end(&content(2)), Ok(Confirmed::Stored));
+    assert_eq!(fs::read(output.path().join("f")).unwrap(), content(2));
+}
+
+#[test]
+fn a_sender_that_lies_about_its_hashes_gets_no_other_file_stored() {
+    // It says the beginning is the same, and ends with the hash of another file.
+    let output = cut_off();
+    let (mut session, offset) = resumed(output.path());
+    assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
+    assert_eq!(session.end(&content(2)).unwrap_err().code, FailureCode::Mismatch);
+    assert!(!output.path().join("f").exists());
+    assert_eq!(Session::open(output.path(), &alice(), keeping()).greeted().len(), 1, "nothing of it is kept");
+    // It says that a part has changed, and sends something else again.
+    let output = cut_off();
+    let (mut session, offset) = resumed(output.path());
+    let mut lie = content(1);
+    lie[0] ^= 1;
+    let asked = session.compare(&lie, offset);
+    let part = shape().parts(0, offset).next().unwrap();
+    assert_eq!(asked, [part.start]);
+    session.say(&ToReceiver::Again { start: part.start }).unwrap();
+    session.data(&content(2)[..part.bytes() as usize]);
+    assert_eq!(session.end(&content(1)).unwrap_err().code, FailureCode::Mismatch);
+    assert!(!output.path().join("f").exists());
+}
+
+#[test]
+fn a_sender_that_says_what_has_no_place_ends_its_session() {
+    let parts: Vec<_> = shape().parts(0, LEFT as u64 / LEAF_BYTES * LEAF_BYTES).collect();
+    let hash = *blake3::hash(&content(1)).as_bytes();
+    let end = ToReceiver::FileEnd { len: LEN as u64, hash };
+    let frames: [(&str, Vec<ToReceiver>); 6] = [
+        ("the end before anything was compared", vec![end]),
+        ("more hashes than parts", vec![ToReceiver::Tree(vec![[0; 32]; parts.len() + 1])]),
+        ("a part again that nobody asked for", vec![ToReceiver::Again { start: 0 }]),
+        ("a part again from its middle", vec![ToReceiver::Tree(vec![[0; 32]]), ToReceiver::Again { start: 1 }]),
+        (
+            "more than the part has",
+            vec![
+                ToReceiver::Tree(vec![[0; 32]]),
+                ToReceiver::Again { start: 0 },
+                ToReceiver::Data(vec![0; parts[0].bytes() as usize + 1]),
+            ],
+        ),
+        (
+            "another part inside of one",
+            vec![
+                ToReceiver::Tree(vec![[0; 32]; 2]),
+                ToReceiver::Again { start: 0 },
+                ToReceiver::Again { start: parts[1].start },
+            ],
+        ),
+    ];
+    for (what, frames) in frames {
+        let output = cut_off();
+        let (mut session, _) = resumed(output.path());
+        let (last, before) = frames.split_last().unwrap();
+        for frame in before {
+            session.say(frame).unwrap();
+        }
+        let said = session.say(last);
+        assert!(matches!(said, Err(TransferError::Protocol(_))), "{what}: {said:?}");
+        drop(session);
+        assert!(!output.path().join("f").exists());
+    }
+    // Of a file that came as a whole nothing is compared.
+    for frame in [ToReceiver::Tree(vec![[0; 32]]), ToReceiver::Again { start: 0 }] {
+        let output = tempfile::tempdir().unwrap();
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        assert!(matches!(session.say(&frame), Err(TransferError::Protocol(_))));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_go_on_is_refused_alone() {
+    let output = cut_off();
+    let mut session = Session::open(output.path(), &alice(), keeping());
+    let offset = offset(&mut session);
+    let answers = session.say(&ToReceiver::Resume { offset: offset + LEAF_BYTES, entry: entry() }).unwrap();
+    let [ToSender::Verdict { index: 0, outcome: Err(failure) }] = &answers[..] else { panic!("{answers:?}") };
+    assert!(failure.sentence.contains("send it again"), "{failure}");
+    // What its sender says of it until it hears of that has a place.
+    for frame in [
+        ToReceiver::Data(vec![0; 100]),
+        ToReceiver::Tree(vec![[0; 32]]),
+        ToReceiver::Again { start: 0 },
+        ToReceiver::FileAbort(String::new()),
+        ToReceiver::File(Entry { index: 1, len: None, name: b"g".to_vec(), ..entry() }),
+    ] {
+        assert_eq!(session.say(&frame).unwrap(), []);
+    }
+}
+
+/// Unfinished files count like others, or a sender could fill the disk with beginnings.
+#[test]
+fn what_is_left_counts_against_what_a_session_may_store() {
+    let limited = |bytes: usize| StoreOptions { session_bytes_max: Some(bytes as u64), ..keeping() };
+    // The rest fits, another file beside it does not.
+    let output = cut_off();
+    let mut session = Session::open(output.path(), &alice(), limited(LEN));
+    let offset = offset(&mut session);
+    let other =
+        |index| Entry { index, len: Some(2_500_000), size_hint_bytes: 2_500_000, name: b"g".to_vec(), ..entry() };
+    let refused = session.say(&ToReceiver::File(other(1))).unwrap();
+    assert!(
+        matches!(&refused[..], [ToSender::Verdict { outcome: Err(failure), .. }] if failure.code == FailureCode::DiskFull)
+    );
+    session.say(&ToReceiver::FileAbort(String::new())).unwrap();
+    session.say(&ToReceiver::Resume { offset, entry: entry() }).unwrap();
+    session.data(&content(1)[offset as usize..]);
+    assert_eq!(session.compare(&content(1), offset), Vec::<u64>::new());
+    assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+    // One that begins anew gives back what it had.
+    let output = cut_off();
+    let mut session = Session::open(output.path(), &alice(), limited(LEN));
+    session.greeted();
+    session.say(&ToReceiver::File(entry())).unwrap();
+    session.data(&content(2));
+    assert_eq!(session.end(&content(2)), Ok(Confirmed::Stored));
+}
+
+mod offers {
+    use super::*;
+
+    fn store(output: &Path, owner: &Owner) {
+        let mut session = Session::open(output, owner, keeping());
+        session.say(&ToReceiver::File(entry())).unwrap();
+        session.data(&content(1));
+        assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+    }
+
+    /// What a session of `owner` answers to an offer.
+    fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
+        let mut session = Session::open(output, owner, options);
+        let mut answers = session.say(&ToReceiver::Offer { hash, entry }).unwrap();
+        session.assembler.publish().unwrap();
+        answers.extend(session.assembler.take_answers());
+        assert_eq!(answers.len(), 1);
+        answers.remove(0)
+    }
+
+    const UNCHANGED: ToSender = ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Unchanged) };
+    const WANTED: ToSender = ToSender::Want { index: 0 };
+
+    #[test]
+    fn only_the_sender_of_a_file_learns_whether_it_is_there() {
+        let output = tempfile::tempdir().unwrap();
+        assert_eq!(offer(output.path(), &alice(), keeping(), entry(), None), WANTED, "there is none");
+        store(output.path(), &alice());
+        let answer = |owner: &Owner, entry, hash| offer(output.path(), owner, keeping(), entry, hash);
+        assert_eq!(answer(&alice(), entry(), None), UNCHANGED);
+        let bob = Owner::from_fingerprint("SHA256:bob");
+        let hash = Some(*blake3::hash(&content(1)).as_bytes());
+        for (entry, hash) in [(entry(), None), (entry(), hash), (Entry { mtime_s: 1, ..entry() }, None)] {
+            assert_eq!(answer(&bob, entry, hash), WANTED, "whatever it asks");
+        }
+        let all = StoreOptions { allow_update: true, ..keeping() };
+        assert_eq!(offer(output.path(), &bob, all, entry(), None), UNCHANGED);
+    }
+
+    #[test]
+    fn a_file_is_unchanged_by_size_and_time_or_by_its_hash() {
+        let output = tempfile::tempdir().unwrap();
+        store(output.path(), &alice());
+        let replacing = StoreOptions { replace: true, ..keeping() };
+        let answer = |options, entry, hash| offer(output.path(), &alice(), options, entry, hash);
+        let hash = |seed| Some(*blake3::hash(&content(seed)).as_bytes());
+        let touched = || Entry { mtime_s: 9, ..entry() };
+        assert_eq!(answer(keeping(), touched(), hash(1)), UNCHANGED);
+        assert_eq!(answer(replacing, touched(), hash(1)), UNCHANGED);
+        let time = fs::metadata(output.path().join("f")).map(|it| filetime::FileTime::from_last_modification_time(&it));
+        assert_eq!(time.unwrap().unix_seconds(), 9, "where it may be replaced, it gets its time");
+        for (entry, hash) in [
+            (Entry { mtime_s: 11, ..entry() }, None),
+            (entry(), hash(2)),
+            (Entry { len: Some(LEN as u64 + 1), ..entry() }, None),
+            (Entry { len: Some(LEN as u64 - 1), ..entry() }, hash(1)),
+        ] {
+            assert_eq!(answer(replacing, entry.clone(), hash), WANTED);
+            // A file that may not be replaced is refused before its content travels.
+            let refused = answer(keeping(), entry, hash);
+            assert!(
+                matches!(&refused, ToSender::Verdict { outcome: Err(failure), .. } if failure.code == FailureCode::Exists),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_offer_that_is_wanted_is_an_entry_once() {
+        let output = tempfile::tempdir().unwrap();
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        let offer = ToReceiver::Offer { hash: None, entry: entry() };
+        assert_eq!(session.say(&offer).unwrap(), [WANTED]);
+        session.say(&ToReceiver::File(entry())).unwrap();
+        session.data(&content(1));
+        assert_eq!(session.end(&content(1)), Ok(Confirmed::Stored));
+        session.say(&ToReceiver::End { entries: 1, streams: 0 }).unwrap();
+        session.assembler.finish().unwrap();
+        // After its verdict it cannot come again.
+        let mut session = Session::open(output.path(), &alice(), keeping());
+        session.say(&offer).unwrap();
+        assert!(matches!(session.say(&offer), Err(TransferError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_sender_that_cannot_be_known_again_offers_nothing() {
+        let output = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(output.path(), keeping()).unwrap());
+        let mut assembler = Assembler::new(store, None, Arc::new(|_| {}));
+        assembler.greet();
+        assert_eq!(assembler.take_answers(), [ToSender::Hello(Hello::default())]);
+        let offered = assembler.handle(0, &ToReceiver::Offer { hash: None, entry: entry() });
+        assert!(matches!(offered, Err(TransferError::Protocol(_))));
+        let mut assembler =
+            Assembler::new(Arc::new(Store::open(output.path(), keeping()).unwrap()), None, Arc::new(|_| {}));
+        assembler.handle(0, &ToReceiver::Resume { offset: LEAF_BYTES, entry: entry() }).unwrap();
+        let answers = assembler.take_answers();
+        assert!(matches!(&answers[..], [ToSender::Verdict { outcome: Err(_), .. }]), "{answers:?}");
+    }
+}

@@ -1,0 +1,225 @@
+//! A file that is being stored.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::files::{Confirmed, Entry, ToReceiver};
+
+use super::allowance::Reserved;
+use super::prefix::Prefix;
+use super::{Assembler, Content, Current, Receiving, out_of_place};
+use crate::limits::CHECKPOINT_INTERVAL;
+use crate::transfer::error::TransferError;
+use crate::transfer::store::{Checkpoint, Slot, Unpublished};
+
+/// A file that is being stored.
+#[derive(Debug)]
+pub(super) struct Storing {
+    pub(super) file: Receiving,
+    pub(super) entry: Entry,
+    /// Where another session of the sender may take it from.
+    pub(super) slot: Arc<Slot>,
+    pub(super) reserved: Reserved,
+    /// Of one that is gone on with: its beginning.
+    pub(super) prefix: Option<Box<Prefix>>,
+}
+
+/// Writes down how far files have come, by a thread of its own, because that waits for the disk.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    last: Instant,
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Assembler {
+    /// Takes the next frame of a file that is being stored.
+    pub(super) fn storing(&mut self, frame: &ToReceiver, mut storing: Box<Storing>) -> Result<Current, TransferError> {
+        let taken = match frame {
+            ToReceiver::Data(data) => self.data(data, &mut storing)?,
+            ToReceiver::Tree(values) if storing.prefix.is_some() => {
+                if let Some(prefix) = &mut storing.prefix {
+                    prefix.take(values)?;
+                }
+                self.compare(&mut storing)
+            }
+            ToReceiver::Again { start } if storing.prefix.is_some() => {
+                if let Some(prefix) = &mut storing.prefix {
+                    prefix.again(*start)?;
+                }
+                Ok(())
+            }
+            ToReceiver::FileEnd { .. } | ToReceiver::FileAbort(_) => return self.end(frame, *storing),
+            frame => return Err(out_of_place(frame)),
+        };
+        match taken {
+            Ok(()) => Ok(Current::Storing(storing)),
+            Err(failure) => {
+                self.give_up(*storing, failure)?;
+                Ok(Current::Draining)
+            }
+        }
+    }
+
+    /// More of the beginning of a file on this stream was read from the disk.
+    ///
+    /// # Errors
+    /// As [`Assembler::handle`].
+    pub fn compared(&mut self, stream: usize) -> Result<(), TransferError> {
+        let Some(current) = self.streams.get_mut(stream) else { return Ok(()) };
+        let mut storing = match std::mem::take(current) {
+            Current::Storing(storing) => storing,
+            // That file has ended.
+            other => {
+                *current = other;
+                return Ok(());
+            }
+        };
+        self.streams[stream] = match self.compare(&mut storing) {
+            Ok(()) => Current::Storing(storing),
+            Err(failure) => {
+                self.give_up(*storing, failure)?;
+                Current::Draining
+            }
+        };
+        Ok(())
+    }
+
+    fn compare(&mut self, storing: &mut Storing) -> Result<(), Failure> {
+        let Some(prefix) = &mut storing.prefix else { return Ok(()) };
+        prefix.advance(storing.slot.lock().as_mut().ok_or_else(taken)?)?;
+        self.answers.extend(prefix.answers(storing.file.index));
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8], storing: &mut Storing) -> Result<Result<(), Failure>, TransferError> {
+        if let Err(failure) = self.allowance.take(&mut storing.reserved, data.len() as u64) {
+            return Ok(Err(failure));
+        }
+        let mut slot = storing.slot.lock();
+        let Some(staged) = &mut *slot else { return Ok(Err(taken())) };
+        if let Some(prefix) = &mut storing.prefix {
+            match prefix.write(data, staged)? {
+                Ok(false) => {}
+                written => return Ok(written.map(drop)),
+            }
+        }
+        Ok(staged.write(data))
+    }
+
+    fn end(&mut self, frame: &ToReceiver, storing: Storing) -> Result<Current, TransferError> {
+        let Storing { file, entry, slot, reserved, prefix } = storing;
+        self.allowance.release(reserved);
+        match frame {
+            ToReceiver::FileEnd { len, hash } => {
+                let is_settled = prefix.as_ref().is_none_or(|prefix| prefix.is_settled());
+                if !is_settled {
+                    return Err(out_of_place(frame));
+                }
+                let resumed_bytes = prefix.map_or(0, |prefix| prefix.len());
+                let staged = slot.lock().take();
+                let finished =
+                    staged.ok_or_else(taken).and_then(|staged| self.target.finish(staged, &entry, *len, hash));
+                match finished {
+                    Ok(finished) => {
+                        let content = Content { resumed_bytes, ..Content::new(*len, hash) };
+                        let receipt = file.receipt(content, Confirmed::Stored);
+                        self.await_disk(receipt, Unpublished::File(Box::new(finished)))?;
+                    }
+                    Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
+                }
+            }
+            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
+            frame => return Err(out_of_place(frame)),
+        }
+        Ok(Current::Nothing)
+    }
+
+    fn give_up(&mut self, storing: Storing, failure: Failure) -> Result<(), TransferError> {
+        let Storing { file, reserved, slot, .. } = storing;
+        self.allowance.release(reserved);
+        drop(slot.lock().take());
+        self.file_failed(file.index, &file.name.to_string(), failure)
+    }
+
+    /// Writes down how far the files under way have come, if that is due.
+    pub fn checkpoint(&mut self, now: Instant) {
+        if !self.checkpoints.is_due(now) {
+            return;
+        }
+        let mut due = Vec::new();
+        for current in &self.streams {
+            let Current::Storing(storing) = current else { continue };
+            let Some(staged) = &mut *storing.slot.lock() else { continue };
+            match staged.checkpoint() {
+                Ok(checkpoint) => due.extend(checkpoint),
+                Err(error) => tracing::warn!(%error, "it is not written down how far a file has come"),
+            }
+        }
+        if due.is_empty() {
+            return;
+        }
+        // A file is found again only if the directories that lead to it are.
+        if let Err(error) = self.target.flush_names(&mut self.changed) {
+            tracing::warn!(%error, "it is not written down how far files have come");
+            return;
+        }
+        self.checkpoints.write(due);
+    }
+
+    /// Leaves what is under way to the sender's next session.
+    pub(super) fn leave_unfinished(&mut self) {
+        self.checkpoints.wait();
+        for current in &mut self.streams {
+            if let Current::Storing(storing) = std::mem::take(current)
+                && let Some(staged) = storing.slot.lock().take()
+            {
+                staged.leave();
+            }
+        }
+    }
+}
+
+impl Checkpoints {
+    pub(super) fn new() -> Self {
+        Self { last: Instant::now(), writing: None }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now.saturating_duration_since(self.last) >= CHECKPOINT_INTERVAL
+            && self.writing.as_ref().is_none_or(JoinHandle::is_finished);
+        if is_due {
+            self.wait();
+            self.last = now;
+        }
+        is_due
+    }
+
+    fn write(&mut self, due: Vec<Checkpoint>) {
+        let write = move || {
+            for checkpoint in due {
+                if let Err(error) = checkpoint.write() {
+                    tracing::warn!(%error, "it is not written down how far a file has come");
+                }
+            }
+        };
+        match std::thread::Builder::new().name("checkpoint".to_owned()).spawn(write) {
+            Ok(thread) => self.writing = Some(thread),
+            Err(error) => tracing::warn!(%error, "it is not written down how far files have come"),
+        }
+    }
+
+    fn wait(&mut self) {
+        if let Some(thread) = self.writing.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that writes journals has failed; please report this as a bug");
+        }
+    }
+}
+
+/// Told of a file that another session has taken.
+fn taken() -> Failure {
+    Failure::new(FailureCode::Stopped, "another session of the same sender goes on with it")
+}

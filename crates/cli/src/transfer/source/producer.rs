@@ -1,0 +1,296 @@
+//! Goes through what was found, and decides for each file whether it is offered or sent, from where on, and over which stream.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use dfcp_framing::files::{Entry, ToReceiver};
+use dfcp_framing::frame::kind;
+use dfcp_framing::names::RelativeName;
+use tokio::sync::{TryAcquireError, mpsc};
+
+use super::beside::{self, Beside, Known, Opener};
+use super::encoder::{Content, Encoder, Job};
+use super::resume::Resumed;
+use super::root::Root;
+use super::search::{Finder, Found, Place};
+use super::tree::Tree;
+use super::{Event, Feed, Shared, Stopped, entry_of, fail};
+use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FIRST_STREAM_BYTES_MAX, WALK_AHEAD_MAX};
+use crate::transfer::beneath::{Identity, Status};
+use crate::transfer::hash_tree::Shape;
+use crate::transfer::{Observer, SendOptions};
+
+/// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
+/// others.
+pub(in crate::transfer) fn produce(
+    roots: Vec<Root>,
+    options: SendOptions,
+    events: mpsc::Sender<Event>,
+    shared: Arc<Shared>,
+    observer: Arc<dyn Observer>,
+) -> (Producer, Feed, Opener) {
+    let (first, feed) = Encoder::new(0, CHUNKS_WAITING_MAX, events.clone(), Arc::clone(&shared));
+    let (beside, opener) = beside::pair(events, Arc::clone(&shared));
+    let producer = Producer {
+        roots,
+        options,
+        first,
+        first_bytes: 0,
+        beside,
+        shared,
+        observer,
+        entries: 0,
+        directories: 0,
+        waits_since: None,
+        tree: Tree::default(),
+    };
+    (producer, feed, opener)
+}
+
+/// Goes through what was found.
+pub(in crate::transfer) struct Producer {
+    roots: Vec<Root>,
+    options: SendOptions,
+    first: Encoder,
+    /// Content on the first stream.
+    first_bytes: u64,
+    beside: Beside,
+    shared: Arc<Shared>,
+    observer: Arc<dyn Observer>,
+    entries: u32,
+    directories: u32,
+    /// How long directories have been encoded and not sent.
+    waits_since: Option<Instant>,
+    tree: Tree,
+}
+
+impl Producer {
+    /// Finds and sends everything, then the end frame. Returns when done or when nobody listens.
+    pub(in crate::transfer) fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        self.run_to_end();
+        shared.jobs.complete();
+    }
+
+    fn run_to_end(&mut self) {
+        let (found_in, found) = sync_channel(WALK_AHEAD_MAX);
+        let finder = Finder { found: found_in, shared: Arc::clone(&self.shared), observer: Arc::clone(&self.observer) };
+        let roots = std::mem::take(&mut self.roots);
+        let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
+        if let Err(error) = finding {
+            tracing::error!(%error, "cannot start a thread");
+            return; // The connection closes without an end frame, which the receiver reports.
+        }
+        // `Stopped` needs no handling: see there.
+        let _ = self.send(&found);
+    }
+
+    fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
+        loop {
+            let next = match found.try_recv() {
+                Ok(next) => next,
+                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {
+                    // The search is slower than the path: what is ready should not wait for it.
+                    self.flush()?;
+                    let Ok(next) = found.recv() else { break };
+                    next
+                }
+            };
+            match next {
+                Found::Root { root, identity } => self.tree = Tree::open(root, identity),
+                Found::Directory { name, status } => self.directory(&name, &status)?,
+                Found::File { place, identity, name } => self.file(place, identity, &name)?,
+                Found::StandardInput { name } => self.standard_input(&name)?,
+            }
+        }
+        self.shared.total_is_final.store(true, Ordering::Relaxed);
+        let streams = self.beside.count_at_end()?;
+        ToReceiver::End { entries: self.entries, streams }.encode(&mut self.first.chunk.bytes);
+        self.flush()
+    }
+
+    fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
+        let entry = self.start(entry_of(&new_entry(name), status), name, true, 0)?;
+        self.directories += 1;
+        entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
+        self.waits_since.get_or_insert_with(Instant::now);
+        self.first.flush_if_full()
+    }
+
+    fn file(&mut self, place: Place, identity: Identity, name: &RelativeName) -> Result<(), Stopped> {
+        let started = Instant::now();
+        let opened = self.tree.open_file(&place, identity);
+        self.first.spent(started);
+        let (file, status) = match opened {
+            Ok(opened) => opened,
+            Err(sentence) => {
+                fail(&self.shared, &*self.observer, &self.tree.path_of(&place), sentence);
+                return Ok(());
+            }
+        };
+        let entry = entry_of(&new_entry(name), &status);
+        let is_for_first = self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX;
+        if is_for_first && self.beside.known().is_none() {
+            // No round trip is waited for.
+            return self.send_first(entry, name, file, status.len);
+        }
+        let is_resuming = self.options.resume;
+        let known = self.known()?;
+        let (streams, takes_offers) = (known.streams, known.takes_offers);
+        let offset = if is_resuming { known.beginning_of(&entry) } else { None };
+        let resumed =
+            offset.zip(entry.len.and_then(Shape::of)).filter(|(offset, shape)| shape.floor(*offset) == *offset);
+        if let Some((offset, shape)) = resumed.filter(|(offset, _)| *offset > 0) {
+            // Each of the two reads at its own place.
+            if let Ok((beginning, _)) = self.tree.open_file(&place, identity) {
+                let entry = self.start(entry, name, false, offset)?;
+                self.shared.spare(offset);
+                let resumed = Box::new(Resumed { beginning, rest: file, shape, offset });
+                let job = Job { entry, content: Content::Resumed(resumed), hash: None };
+                return if streams == 0 { self.first.file(job) } else { self.hand_on(job) };
+            }
+        }
+        if streams > 0 && takes_offers && entry.len.is_some() {
+            drop(file);
+            return self.offer(entry, name, place, identity);
+        }
+        if streams == 0 {
+            return self.send_first(entry, name, file, status.len);
+        }
+        let entry = self.start(entry, name, false, 0)?;
+        self.hand_on(Job { entry, content: Content::File(file, status.len), hash: None })
+    }
+
+    fn send_first(&mut self, entry: Entry, name: &RelativeName, file: File, len: u64) -> Result<(), Stopped> {
+        let entry = self.start(entry, name, false, 0)?;
+        self.first_bytes = self.first_bytes.saturating_add(len);
+        self.first.file(Job { entry, content: Content::File(file, len), hash: None })
+    }
+
+    /// Asks whether the receiver wants the file.
+    fn offer(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
+        let hash = if self.options.checksum {
+            let started = Instant::now();
+            let hashed = self
+                .tree
+                .open_file(&place, identity)
+                .and_then(|(file, _)| hash(&file, &entry).map_err(|error| format!("it cannot be read: {error}")));
+            self.first.spent(started);
+            match hashed {
+                Ok(hash) => Some(hash),
+                Err(sentence) => {
+                    fail(&self.shared, &*self.observer, &self.tree.path_of(&place), sentence);
+                    return Ok(());
+                }
+            }
+        } else {
+            None
+        };
+        let entry = self.start(entry, name, false, 0)?;
+        let content = Content::Offered(self.tree.found(place, identity));
+        // The answer may come as soon as the frame is on its way.
+        self.shared.jobs.offer(Job { entry: entry.clone(), content, hash });
+        ToReceiver::Offer { hash: hash.map(Into::into), entry }.encode(&mut self.first.chunk.bytes);
+        self.waits_since.get_or_insert_with(Instant::now);
+        self.flush_if_late()?;
+        self.first.flush_if_full()
+    }
+
+    fn standard_input(&mut self, name: &RelativeName) -> Result<(), Stopped> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let entry = Entry {
+            mode: 0o644,
+            mtime_s: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            mtime_ns: now.subsec_nanos(),
+            ..new_entry(name)
+        };
+        let entry = self.start(entry, name, false, 0)?;
+        let job = Job { entry, content: Content::StandardInput, hash: None };
+        if self.known()?.streams == 0 { self.first.file(job) } else { self.hand_on(job) }
+    }
+
+    /// Waits until it is known what the receiver can do.
+    fn known(&mut self) -> Result<&Known, Stopped> {
+        if self.beside.known().is_none() {
+            self.flush()?;
+        }
+        self.beside.wait()
+    }
+
+    /// Leaves a file to the stream that is free next.
+    fn hand_on(&mut self, job: Job) -> Result<(), Stopped> {
+        self.flush_if_late()?;
+        let Some(job) = self.shared.jobs.try_hand_on(job)? else { return Ok(()) };
+        // All are busy, perhaps for long.
+        self.flush()?;
+        self.shared.jobs.hand_on(job)
+    }
+
+    fn flush_if_late(&mut self) -> Result<(), Stopped> {
+        let is_late = self.waits_since.is_some_and(|since| since.elapsed() >= DIRECTORIES_WAIT);
+        if is_late { self.flush() } else { Ok(()) }
+    }
+
+    /// Gives an entry its place among the others.
+    fn start(
+        &mut self,
+        entry: Entry,
+        name: &RelativeName,
+        is_directory: bool,
+        resumed_bytes: u64,
+    ) -> Result<Entry, Stopped> {
+        let index = self.entries;
+        self.entries = index.checked_add(1).ok_or(Stopped)?;
+        self.await_answers()?;
+        self.first.event(Event::Entry { index, name: name.to_string(), is_directory, resumed_bytes })?;
+        Ok(Entry { index, directories: self.directories, ..entry })
+    }
+
+    /// Waits while as many entries as may be are without a verdict.
+    fn await_answers(&mut self) -> Result<(), Stopped> {
+        let permit = match self.shared.unanswered.try_acquire() {
+            Ok(permit) => permit,
+            Err(TryAcquireError::Closed) => return Err(Stopped),
+            Err(TryAcquireError::NoPermits) => {
+                // Verdicts come only for what has been sent.
+                self.waits_since = None;
+                self.first.flush()?;
+                let next = self.shared.unanswered.acquire();
+                tokio::runtime::Handle::current().block_on(next).map_err(|_| Stopped)?
+            }
+        };
+        permit.forget();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Stopped> {
+        self.waits_since = None;
+        self.first.flush()
+    }
+}
+
+/// Without metadata, and without its place among the others.
+fn new_entry(name: &RelativeName) -> Entry {
+    Entry {
+        index: 0,
+        directories: 0,
+        mode: 0,
+        mtime_s: 0,
+        mtime_ns: 0,
+        size_hint_bytes: 0,
+        len: None,
+        name: name.as_bytes().to_vec(),
+    }
+}
+
+/// BLAKE3 of a file which is as long as the entry says.
+fn hash(file: &File, entry: &Entry) -> io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file.take(entry.len.unwrap_or_default()))?;
+    Ok(hasher.finalize())
+}

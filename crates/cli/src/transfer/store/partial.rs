@@ -1,0 +1,436 @@
+//! Unfinished files that are gone on with: a file under a reserved name where it is to be, and a journal beside the others' in one
+//! directory of the output directory.
+//!
+//! Both names follow from the sender's key and the file's name, so nobody else's are found. While a receiver writes to the file it
+//! holds its lock.
+
+mod journal;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::SystemTime;
+
+use dfcp_framing::names::{RelativeName, TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+
+pub use self::journal::UnfinishedFile;
+use self::journal::{Journal, State};
+use super::changed::Place;
+use super::staged::Staged;
+use crate::limits::{ABANDONED_AGE, PARTIALS_MAX, PARTIALS_PER_SENDER_MAX};
+use crate::transfer::beneath::{Directory, Resolution, status_of};
+use crate::transfer::hash_tree::{ChainingValue, HashTree, Shape};
+use crate::transfer::owner::Owner;
+
+/// Where journals are, below the output directory. No sender can name it.
+const JOURNALS: &str = ".dfcp-journals.part";
+const JOURNAL_SUFFIX: &str = ".journal";
+
+/// The unfinished files of an output directory.
+#[derive(Debug)]
+pub struct Partials {
+    root: Directory,
+    sync: bool,
+    /// Those which some session of this program is writing to.
+    active: Mutex<BTreeMap<Id, Weak<Slot>>>,
+}
+
+/// Which unfinished file it is, as its names have it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id(String);
+
+/// An unfinished file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Which file it is.
+    pub file: UnfinishedFile,
+    /// How much of it is there, bytes.
+    pub offset: u64,
+    /// Whether some receiver is writing to it.
+    pub is_active: bool,
+    /// Whether another session of its sender may go on with it.
+    pub is_free: bool,
+    /// When something about it changed last.
+    pub changed: SystemTime,
+}
+
+/// A file that is being received. Another session of its sender may take it.
+#[derive(Debug)]
+pub struct Slot(Mutex<Option<Staged>>);
+
+impl Slot {
+    /// The file, as long as nobody has taken it.
+    pub fn lock(&self) -> MutexGuard<'_, Option<Staged>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What makes an unfinished file one that can be gone on with. Dropping it removes its journal, unless it was kept.
+#[derive(Debug)]
+pub(super) struct Keep {
+    partials: Arc<Partials>,
+    pub(super) id: Id,
+    file: UnfinishedFile,
+    journal: Arc<Mutex<Recorder>>,
+    /// The first part whose chaining value is not written down.
+    next_span: usize,
+    /// What is written down.
+    offset: u64,
+    is_kept: bool,
+}
+
+/// Where the journal of a file is in its life.
+#[derive(Debug)]
+enum Recorder {
+    /// There is none.
+    Missing,
+    /// There is one to which nothing can be added, and which still holds.
+    Earlier,
+    Open(Journal),
+    /// The file has its name, or is given up: nothing is to be written any more.
+    Closed,
+}
+
+/// What is written down about a file once its content is on the disk.
+#[derive(Debug)]
+pub struct Checkpoint {
+    partials: Arc<Partials>,
+    id: Id,
+    file: File,
+    place: Arc<Place>,
+    identity: UnfinishedFile,
+    journal: Arc<Mutex<Recorder>>,
+    offset: u64,
+    /// What is new.
+    spans: Vec<(usize, ChainingValue)>,
+    /// Everything, for a journal that is to be made.
+    state: State,
+}
+
+/// An unfinished file, open and locked.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) offset: u64,
+    pub(super) identity: UnfinishedFile,
+    pub(super) spans: Vec<Option<ChainingValue>>,
+}
+
+impl Id {
+    pub(super) fn of(owner: &Owner, name: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("DFCP unfinished file of a sender, version 1");
+        hasher.update(&(owner.as_str().len() as u64).to_be_bytes()).update(owner.as_str().as_bytes()).update(name);
+        // Two files of one sender that share 128 bits would have to be made for it, and would then only be sent again.
+        Self(hasher.finalize().to_hex()[..32].to_owned())
+    }
+
+    /// The name of the file, in its directory.
+    pub(super) fn file_name(&self) -> OsString {
+        format!("{TEMPORARY_PREFIX}{}{TEMPORARY_SUFFIX}", self.0).into()
+    }
+
+    fn journal_name(&self) -> OsString {
+        format!("{}{JOURNAL_SUFFIX}", self.0).into()
+    }
+}
+
+impl Partials {
+    /// Those below the directory at `path`, to look at.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self::new(Directory::open(path, Resolution::of_system())?, false))
+    }
+
+    /// Those below `root`.
+    pub(super) fn new(root: Directory, sync: bool) -> Self {
+        Self { root, sync, active: Mutex::default() }
+    }
+
+    /// Makes a file one that others of its sender's sessions find, if it can be gone on with.
+    pub(super) fn register(&self, staged: Staged) -> Arc<Slot> {
+        let id = staged.keep.as_ref().map(|keep| keep.id.clone());
+        let slot = Arc::new(Slot(Mutex::new(Some(staged))));
+        if let Some(id) = id {
+            let mut active = self.active();
+            active.retain(|_, slot| slot.strong_count() > 0);
+            active.insert(id, Arc::downgrade(&slot));
+        }
+        slot
+    }
+
+    /// Takes a file from the session that writes to it. A sender which was killed is back before its receiver knows that it is gone.
+    pub(super) fn take_over(&self, id: &Id) -> Option<Staged> {
+        let slot = self.active().get(id).and_then(Weak::upgrade)?;
+        slot.lock().take()
+    }
+
+    fn active(&self) -> MutexGuard<'_, BTreeMap<Id, Weak<Slot>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The unfinished files of `owner`, or of all. Journals that say nothing, or whose files are gone, and those which nothing has
+    /// changed for [`ABANDONED_AGE`] before `now`, are removed on the way, with their files.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn list(&self, owner: Option<&Owner>, now: SystemTime) -> io::Result<Vec<Found>> {
+        let mut found = self.list_active(now);
+        if let Some(journals) = self.journals()? {
+            for name in journals.names()?.take(PARTIALS_MAX * 2) {
+                let name = name?;
+                let Some(id) = name.to_str().and_then(|name| name.strip_suffix(JOURNAL_SUFFIX)) else { continue };
+                let id = Id(id.to_owned());
+                if !found.contains_key(&id)
+                    && let Some(one) = self.look(&journals, &id, now)?
+                {
+                    found.insert(id, one);
+                }
+            }
+        }
+        let is_wanted = |found: &Found| owner.is_none_or(|owner| found.file.owner == *owner);
+        let mut found: Vec<_> = found.into_values().filter(is_wanted).collect();
+        found.sort_by(|a, b| a.file.name.cmp(&b.file.name));
+        Ok(found)
+    }
+
+    /// Those which sessions of this program are writing to, and which may have no journals yet.
+    fn list_active(&self, now: SystemTime) -> BTreeMap<Id, Found> {
+        let slots: Vec<_> = self.active().iter().filter_map(|(id, slot)| Some((id.clone(), slot.upgrade()?))).collect();
+        let found = slots.into_iter().filter_map(|(id, slot)| {
+            let slot = slot.lock();
+            let (keep, tree) = slot.as_ref().and_then(|staged| Some((staged.keep.as_ref()?, staged.tree()?)))?;
+            let offset = tree.shape().floor(tree.position());
+            let file = keep.file.clone();
+            Some((id, Found { file, offset, is_active: true, is_free: true, changed: now }))
+        });
+        found.collect()
+    }
+
+    fn look(&self, journals: &Directory, id: &Id, now: SystemTime) -> io::Result<Option<Found>> {
+        let Some((identity, state)) = self.read(journals, id)? else {
+            self.forget(journals, id);
+            return Ok(None);
+        };
+        let file = match self.own_file(&identity, id) {
+            Ok((_, file)) => file,
+            Err(error) => {
+                tracing::debug!(%error, "an unfinished file is not there");
+                if error.kind() == io::ErrorKind::NotFound {
+                    self.forget(journals, id);
+                }
+                return Ok(None);
+            }
+        };
+        let status = status_of(&file)?;
+        // While it is locked some other program is writing to it.
+        let is_active = file.try_lock().is_err();
+        if !is_active && now.duration_since(status.changed).is_ok_and(|age| age >= ABANDONED_AGE) {
+            self.remove(&identity, id)?;
+            self.forget(journals, id);
+            return Ok(None);
+        }
+        let offset = Shape::of(identity.len).map_or(0, |shape| shape.floor(state.offset.min(status.len)));
+        let found = Found { file: identity, offset, is_active, is_free: !is_active, changed: status.changed };
+        Ok((offset > 0).then_some(found))
+    }
+
+    /// Opens and locks an unfinished file, to go on with it.
+    ///
+    /// # Errors
+    /// Those of the file system; some other program holds it.
+    pub(super) fn open(&self, id: &Id, place: &Place) -> io::Result<Option<Opened>> {
+        let Some(journals) = self.journals()? else { return Ok(None) };
+        let Some((identity, State { offset, spans })) = self.read(&journals, id)? else { return Ok(None) };
+        let Some(shape) = Shape::of(identity.len) else { return Ok(None) };
+        let file = place.directory().own_file(&id.file_name())?;
+        file.try_lock()?;
+        let offset = shape.floor(offset.min(status_of(&file)?.len));
+        Ok(Some(Opened { file, offset, identity, spans }))
+    }
+
+    /// What is written down, if it says something and is about this file.
+    fn read(&self, journals: &Directory, id: &Id) -> io::Result<Option<(UnfinishedFile, State)>> {
+        let file = match journals.own_file(&id.journal_name()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = journal::read(&file)?;
+        Ok(read.filter(|(identity, _)| Id::of(&identity.owner, &identity.name) == *id))
+    }
+
+    fn own_file(&self, identity: &UnfinishedFile, id: &Id) -> io::Result<(Directory, File)> {
+        let name = RelativeName::parse(&identity.name).map_err(io::Error::other)?;
+        let directory = self.root.directory(name.path().parent().unwrap_or_else(|| Path::new("")))?;
+        let file = directory.own_file(&id.file_name())?;
+        Ok((directory, file))
+    }
+
+    fn remove(&self, identity: &UnfinishedFile, id: &Id) -> io::Result<()> {
+        let (directory, _file) = self.own_file(identity, id)?;
+        directory.remove_file(&id.file_name())
+    }
+
+    /// Removes a journal.
+    fn forget(&self, journals: &Directory, id: &Id) {
+        if let Err(error) = journals.remove_file(&id.journal_name())
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "a journal of an unfinished file cannot be removed");
+        }
+        // An output directory with nothing unfinished looks as if there had never been anything. Where other journals are, this fails.
+        let _ = self.root.remove_directory(OsStr::new(JOURNALS));
+    }
+
+    fn journals(&self) -> io::Result<Option<Directory>> {
+        match self.root.directory(Path::new(JOURNALS)) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn journals_made(&self) -> io::Result<Directory> {
+        if let Some(journals) = self.journals()? {
+            return Ok(journals);
+        }
+        match self.root.make_directory(OsStr::new(JOURNALS), 0o700) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        self.flush(&self.root)?;
+        self.root.directory(Path::new(JOURNALS))
+    }
+
+    fn flush(&self, directory: &Directory) -> io::Result<()> {
+        match directory.flushable()?.filter(|_| self.sync) {
+            Some(names) => names.sync_all(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Keep {
+    /// Of a file that begins.
+    pub(super) fn new(partials: Arc<Partials>, id: Id, file: UnfinishedFile) -> Self {
+        let journal = Arc::new(Mutex::new(Recorder::Missing));
+        Self { partials, id, file, journal, next_span: 0, offset: 0, is_kept: false }
+    }
+
+    /// Of a file which goes on at `offset`. Its journal is written anew with the next record.
+    pub(super) fn resumed(partials: Arc<Partials>, id: Id, file: UnfinishedFile, offset: u64) -> Self {
+        let journal = Arc::new(Mutex::new(Recorder::Earlier));
+        Self { partials, id, file, journal, next_span: 0, offset, is_kept: false }
+    }
+
+    /// What is to be written down now; nothing if there is nothing new.
+    pub(super) fn checkpoint(
+        &mut self,
+        file: &File,
+        place: &Arc<Place>,
+        tree: &HashTree,
+        offset: u64,
+    ) -> io::Result<Option<Checkpoint>> {
+        if offset <= self.offset {
+            return Ok(None);
+        }
+        let whole = tree.whole_spans(offset);
+        let state = match &*recorder(&self.journal) {
+            Recorder::Closed => return Ok(None),
+            Recorder::Open(_) => State { offset, spans: Vec::new() },
+            Recorder::Missing | Recorder::Earlier => State { offset, spans: tree.spans(whole) },
+        };
+        let spans = (self.next_span..whole).filter_map(|number| Some((number, tree.span(number)?))).collect();
+        (self.next_span, self.offset) = (whole, offset);
+        Ok(Some(Checkpoint {
+            partials: Arc::clone(&self.partials),
+            id: self.id.clone(),
+            file: file.try_clone()?,
+            place: Arc::clone(place),
+            identity: self.file.clone(),
+            journal: Arc::clone(&self.journal),
+            offset,
+            spans,
+            state,
+        }))
+    }
+
+    /// Whether it has a journal, which stays with the file from now on.
+    pub(super) fn keep(&mut self) -> bool {
+        self.is_kept = matches!(&*recorder(&self.journal), Recorder::Open(_) | Recorder::Earlier);
+        self.is_kept
+    }
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let before = std::mem::replace(&mut *recorder(&self.journal), Recorder::Closed);
+        if matches!(before, Recorder::Open(_) | Recorder::Earlier) {
+            match self.partials.journals() {
+                Ok(Some(journals)) => self.partials.forget(&journals, &self.id),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "a journal of an unfinished file cannot be removed"),
+            }
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Flushes the content, then writes down how much there is.
+    ///
+    /// # Errors
+    /// Those of the file system, or more files are unfinished than may be. The next one makes the journal anew.
+    pub fn write(self) -> io::Result<()> {
+        if self.partials.sync {
+            self.file.sync_data()?;
+        }
+        let mut recorder = recorder(&self.journal);
+        let written = match &mut *recorder {
+            Recorder::Closed => return Ok(()),
+            Recorder::Open(journal) => journal.append(self.offset, &self.spans, self.partials.sync),
+            Recorder::Missing | Recorder::Earlier => self.begin().map(|journal| *recorder = Recorder::Open(journal)),
+        };
+        if written.is_err() && matches!(&*recorder, Recorder::Open(_)) {
+            // It may end with half a record, behind which no other would count.
+            *recorder = Recorder::Earlier;
+        }
+        written
+    }
+
+    fn begin(&self) -> io::Result<Journal> {
+        let journals = self.partials.journals_made()?;
+        self.check_count(&journals)?;
+        // The file's own name, without which the journal would be about nothing.
+        self.partials.flush(self.place.directory())?;
+        let name = self.id.journal_name();
+        Journal::create(&journals, &name, &self.identity, &self.state, self.partials.sync)
+    }
+
+    /// Whoever may store files here could fill the directory with ones that are never finished.
+    fn check_count(&self, journals: &Directory) -> io::Result<()> {
+        let all = journals.names()?.take(PARTIALS_MAX).count();
+        let its = if all < PARTIALS_PER_SENDER_MAX {
+            all
+        } else {
+            self.partials.list(Some(&self.identity.owner), SystemTime::now())?.len()
+        };
+        if all < PARTIALS_MAX && its < PARTIALS_PER_SENDER_MAX {
+            return Ok(());
+        }
+        Err(io::Error::other("too many files are unfinished already"))
+    }
+}
+
+fn recorder(journal: &Mutex<Recorder>) -> MutexGuard<'_, Recorder> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

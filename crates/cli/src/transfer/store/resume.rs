@@ -1,0 +1,227 @@
+//! Files which a sender begins, goes on with, or asks about, by its key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use dfcp_framing::error::{EXISTS, Failure, FailureCode};
+use dfcp_framing::files::{Entry, HASH_BYTES, Partial};
+use dfcp_framing::names::{RelativeName, is_temporary};
+
+use super::changed::Changed;
+use super::existing::Existing;
+use super::partial::{Found, Id, Keep, UnfinishedFile};
+use super::staged::{Staged, Temporary};
+use super::{Slot, Store, mtime};
+use crate::transfer::beneath::{is_sender, set_metadata, status_of};
+use crate::transfer::hash_tree::{ChainingValue, Shape, TreeHasher};
+use crate::transfer::owner::Owner;
+
+/// How much of a file is to be stored anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// All of it.
+    New,
+    /// What is behind this byte.
+    At(u64),
+}
+
+/// What is known of the beginning of a file that is gone on with.
+#[derive(Debug)]
+pub struct Resumed {
+    /// How the file is divided.
+    pub shape: Shape,
+    /// Length of that beginning, bytes.
+    pub offset: u64,
+    /// The chaining values of its parts of the largest size, as they were written down when they came.
+    pub spans: Vec<Option<ChainingValue>>,
+    /// To read it.
+    pub file: std::fs::File,
+}
+
+/// What a receiver does about an offered file.
+#[derive(Debug)]
+pub enum Offered {
+    /// It takes it.
+    Wanted,
+    /// It has it already.
+    Unchanged(Box<Existing>),
+}
+
+impl Store {
+    /// The unfinished files which `owner` may go on with.
+    pub fn resumable(&self, owner: &Owner) -> Vec<Partial> {
+        if !self.options.keep_unfinished {
+            return Vec::new();
+        }
+        let found = self.partials.list(Some(owner), SystemTime::now());
+        let found = found.unwrap_or_else(|error| {
+            tracing::warn!(%error, "unfinished files cannot be found, and are sent again");
+            Vec::new()
+        });
+        let free = found.into_iter().filter(|found| found.is_free && found.offset > 0);
+        free.map(|Found { file, offset, .. }| {
+            let UnfinishedFile { name, len, mtime_s, mtime_ns, .. } = file;
+            Partial { offset, len, mtime_s, mtime_ns, name }
+        })
+        .collect()
+    }
+
+    /// Whether this sender may ask about files: there is nothing to tell about an empty directory.
+    pub fn takes_offers(&self) -> bool {
+        self.root.names().is_ok_and(|mut names| names.any(|name| name.is_ok_and(|name| !is_temporary(&name))))
+    }
+
+    /// As [`Store::begin`], for a file of `owner`, who may go on with it later; or who goes on with it now.
+    ///
+    /// # Errors
+    /// Why it could not be stored even if all its bytes came.
+    pub fn begin_of(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        beginning: Beginning,
+        changed: &mut Changed,
+    ) -> Result<(Arc<Slot>, Option<Resumed>), Failure> {
+        let begun_bytes = if let Beginning::At(offset) = beginning { offset } else { 0 };
+        let (place, destination) = self.check(name, entry.size_hint_bytes.saturating_sub(begun_bytes), changed)?;
+        let id = Id::of(owner, name.as_bytes());
+        if let Some(earlier) = self.partials.take_over(&id)
+            && beginning != Beginning::New
+        {
+            earlier.leave();
+        }
+        let shape = entry.len.and_then(Shape::of).filter(|_| self.options.keep_unfinished);
+        let (staged, resumed) = match (beginning, shape) {
+            (Beginning::At(offset), Some(shape)) => {
+                let keep = self.reopen(id, owner, name, entry, (shape, offset), place)?;
+                let (file, temporary, keep, resumed) = keep;
+                let tree = TreeHasher::new(shape, offset);
+                (Staged::kept(file, temporary, destination, keep, tree), Some(resumed))
+            }
+            (Beginning::At(_), None) => return Err(not_there()),
+            (Beginning::New, Some(shape)) => match Temporary::create_kept(&place, &id) {
+                Ok((file, temporary)) => {
+                    let identity = identity(owner, name, entry, shape);
+                    let keep = Keep::new(Arc::clone(&self.partials), id, identity);
+                    (Staged::kept(file, temporary, destination, keep, TreeHasher::new(shape, 0)), None)
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a file cannot be gone on with if it breaks off");
+                    (self.unkept(&place, destination)?, None)
+                }
+            },
+            (Beginning::New, None) => (self.unkept(&place, destination)?, None),
+        };
+        let mut staged = staged;
+        staged.sender = Some(owner.clone());
+        Ok((self.partials.register(staged), resumed))
+    }
+
+    /// As [`Store::begin`], for a sender that cannot be known again.
+    ///
+    /// # Errors
+    /// As there; and there is nothing to go on with.
+    pub fn begin_once(
+        &self,
+        name: &RelativeName,
+        entry: &Entry,
+        beginning: Beginning,
+        changed: &mut Changed,
+    ) -> Result<Arc<Slot>, Failure> {
+        if beginning != Beginning::New {
+            return Err(not_there());
+        }
+        Ok(self.partials.register(self.begin(name, entry.size_hint_bytes, changed)?))
+    }
+
+    fn unkept(&self, place: &Arc<super::Place>, destination: &std::ffi::OsStr) -> Result<Staged, Failure> {
+        Staged::new(place, destination).map_err(|error| Failure::from_io("create the file", &error))
+    }
+
+    fn reopen(
+        &self,
+        id: Id,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        (shape, offset): (Shape, u64),
+        place: Arc<super::Place>,
+    ) -> Result<(std::fs::File, Temporary, Keep, Resumed), Failure> {
+        let failed = |error| Failure::from_io("open the unfinished file", &error);
+        let opened = self.partials.open(&id, &place).map_err(failed)?.ok_or_else(not_there)?;
+        let identity = identity(owner, name, entry, shape);
+        if opened.identity != identity || offset > opened.offset || shape.floor(offset) != offset || offset == 0 {
+            return Err(not_there());
+        }
+        // What lies behind was not written down, and holes could not be left in it.
+        opened.file.set_len(offset).map_err(failed)?;
+        let temporary = Temporary::adopt(&place, id.file_name());
+        let file = place.directory().file(Path::new(&id.file_name())).map_err(failed)?;
+        let resumed = Resumed { shape, offset, spans: opened.spans, file };
+        let keep = Keep::resumed(Arc::clone(&self.partials), id, identity, offset);
+        Ok((opened.file, temporary, keep, resumed))
+    }
+
+    /// What to do about a file which `owner` offers. Anything about files that it has not sent is told only where everyone may know it.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    pub fn offered(
+        &self,
+        owner: &Owner,
+        name: &RelativeName,
+        entry: &Entry,
+        hash: Option<&[u8; HASH_BYTES]>,
+        changed: &mut Changed,
+    ) -> Result<Offered, Failure> {
+        let Some(existing) = self.regular(name, changed) else { return Ok(Offered::Wanted) };
+        if !self.options.allow_update && !is_sender(&existing.file, owner.as_str()) {
+            return Ok(Offered::Wanted);
+        }
+        let len = entry.len.unwrap_or_default();
+        let is_same = match hash {
+            Some(hash) => existing.is_identical(len, len, hash),
+            None => existing.has_mtime(entry).map(|has| has && existing.len() == len),
+        };
+        let is_same = is_same.map_err(|error| Failure::from_io("read the file that exists", &error))?;
+        match (is_same, self.options.replace) {
+            (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
+            (true, true) if self.has_metadata_of(&existing, name, entry)? => Ok(Offered::Unchanged(Box::new(existing))),
+            (_, true) => Ok(Offered::Wanted),
+            (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
+        }
+    }
+
+    /// Whether a file that may be replaced has the mode and time of the entry, or has got them now.
+    fn has_metadata_of(&self, existing: &Existing, name: &RelativeName, entry: &Entry) -> Result<bool, Failure> {
+        let failed = |error| Failure::from_io("set the time and mode of the file that exists", &error);
+        let status = status_of(&existing.file).map_err(failed)?;
+        if status.mode == self.mode(entry) && existing.has_mtime(entry).map_err(failed)? {
+            return Ok(true);
+        }
+        // With a second name it is also another file, whose metadata are not ours to set.
+        let last = name.path().file_name().unwrap_or_default();
+        let Ok(own) = existing.place.directory().own_file(last) else { return Ok(false) };
+        if status_of(&own).map_err(failed)?.identity != status.identity {
+            return Ok(false);
+        }
+        set_metadata(&own, self.mode(entry), mtime(entry)).map_err(failed)?;
+        Ok(true)
+    }
+}
+
+fn identity(owner: &Owner, name: &RelativeName, entry: &Entry, shape: Shape) -> UnfinishedFile {
+    UnfinishedFile {
+        owner: owner.clone(),
+        name: name.as_bytes().to_vec(),
+        len: shape.file_bytes(),
+        mtime_s: entry.mtime_s,
+        mtime_ns: entry.mtime_ns,
+    }
+}
+
+fn not_there() -> Failure {
+    Failure::new(FailureCode::FileSystem, "the receiver does not have its beginning any more: send it again")
+}

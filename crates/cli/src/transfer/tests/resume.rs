@@ -1,0 +1,352 @@
+//! Transfers that are cut off and go on, and receivers that lie about what they have.
+
+use std::sync::atomic::Ordering;
+
+use dfcp_framing::files::Partial;
+use dfcp_secure::{Cipher, Pattern, StaticKey};
+use tokio::io::AsyncWriteExt;
+
+use super::*;
+use crate::limits::PIECE_WAIT;
+use crate::seal::Seal;
+use crate::transfer::hash_tree::{LEAF_BYTES, Shape};
+use crate::transport::memory::{Memory, connection};
+use crate::transport::{RecvStream, Streams, Transport};
+
+const STREAMS: u32 = 8;
+const LEN: usize = 3_000_000;
+
+fn content(seed: u8) -> Vec<u8> {
+    let mut bytes = vec![0; LEN];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// A connection whose receiver knows the key of its sender.
+fn known(sender: u8) -> (Memory, Memory) {
+    let (near, mut far) = connection(STREAMS, 100_000);
+    far.seal = Some(Seal {
+        pattern: Pattern::Pinned,
+        peer: Some(StaticKey::from_seed(&[sender; 32]).public()),
+        handshake_hash: [0; 32],
+        cipher: Cipher::ChaCha20Poly1305,
+    });
+    (near, far)
+}
+
+fn keeping(output: &Path) -> Arc<Store> {
+    let options = StoreOptions { keep_unfinished: true, ..StoreOptions::default() };
+    Arc::new(Store::open(output, options).unwrap())
+}
+
+/// Bytes of unfinished files in `output`.
+fn unfinished(output: &Path) -> usize {
+    let parts = walkdir::WalkDir::new(output).into_iter().filter_map(Result::ok);
+    let parts = parts.filter(|entry| entry.file_name().to_string_lossy().ends_with(".part"));
+    parts.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len() as usize).sum()
+}
+
+/// Sends `root` over a path that is dead after `cut` bytes on the streams beside the first one.
+fn send_until(root: &Path, output: &Path, cut: usize) {
+    let store = keeping(output);
+    run(async {
+        let (near, far) = known(1);
+        let path_bytes = Arc::clone(&near.beside.path_bytes);
+        path_bytes.store(cut, Ordering::SeqCst);
+        let both = async {
+            tokio::join!(
+                send(near, roots(&[root.to_owned()]), SendOptions::default(), Arc::new(Log::default()) as _),
+                receive(far, store, Arc::new(Log::default()) as _, Stop::never())
+            )
+        };
+        let dead = async {
+            while path_bytes.load(Ordering::SeqCst) > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // What has come so far is stored.
+            tokio::time::sleep(2 * PIECE_WAIT).await;
+        };
+        tokio::select! {
+            () = dead => {}
+            done = both => panic!("it was not cut: {done:?}"),
+        }
+    });
+}
+
+async fn send_again(root: &Path, output: &Path, options: SendOptions) -> (Report, Arc<Log>) {
+    let (near, far) = known(1);
+    let log = Arc::new(Log::default());
+    let (sent, received) = tokio::join!(
+        send(near, roots(&[root.to_owned()]), options, Arc::clone(&log) as _),
+        receive(far, keeping(output), Arc::new(Log::default()) as _, Stop::never())
+    );
+    received.unwrap();
+    (sent.unwrap(), log)
+}
+
+/// Two long files, and some short ones.
+fn sample(directory: &Path) -> PathBuf {
+    let root = directory.join("tree");
+    fs::create_dir_all(root.join("d")).unwrap();
+    fs::write(root.join("d/one"), content(1)).unwrap();
+    fs::write(root.join("two"), content(2)).unwrap();
+    for number in 0..20 {
+        fs::write(root.join(format!("d/small{number}")), vec![number; 1000]).unwrap();
+    }
+    root
+}
+
+#[test]
+fn a_transfer_cut_off_anywhere_goes_on_and_arrives_whole() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    for cut in [1, 100_000, 1_000_000, 3_000_000, 5_000_000, 2 * LEN] {
+        let there = tempfile::tempdir().unwrap();
+        send_until(&root, there.path(), cut);
+        let (report, log) = run(send_again(&root, there.path(), SendOptions::default()));
+        assert!(report.is_complete(), "{cut}: {:?}", report.failures);
+        assert!(tree(&there.path().join("tree")) == tree(&root), "{cut}");
+        let resumed: u64 = log.0.lock().unwrap().iter().map(|outcome| outcome.resumed_bytes).sum();
+        assert_eq!(resumed, report.resumed_bytes);
+        let is_whole = |outcome: &&EntryOutcome| outcome.is_unchanged && outcome.bytes == LEN as u64;
+        let whole = log.0.lock().unwrap().iter().filter(is_whole).count() as u64 * LEN as u64;
+        // A leaf of each file, and the frames around their content, may come twice.
+        assert!(resumed + whole + 2 * LEAF_BYTES + 2000 >= cut as u64, "{cut}: {resumed}");
+        assert_eq!(unfinished(there.path()), 0);
+    }
+}
+
+#[test]
+fn a_file_changed_in_between_arrives_as_it_is_then() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    let one = root.join("d/one");
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(&one).unwrap());
+    for is_told in [false, true] {
+        let there = tempfile::tempdir().unwrap();
+        send_until(&root, there.path(), 2_500_000);
+        let mut changed = content(1);
+        changed[70_000] ^= 1 + u8::from(is_told);
+        fs::write(&one, &changed).unwrap();
+        if !is_told {
+            filetime::set_file_mtime(&one, time).unwrap();
+        }
+        let (report, log) = run(send_again(&root, there.path(), SendOptions::default()));
+        assert!(report.is_complete(), "{:?}", report.failures);
+        assert!(tree(&there.path().join("tree")) == tree(&root));
+        let log = log.0.lock().unwrap();
+        let outcome = log.iter().find(|outcome| outcome.name == "tree/d/one").unwrap();
+        assert_eq!(outcome.resumed_bytes > 0, !is_told, "one with another time begins anew");
+    }
+}
+
+#[test]
+fn a_sender_that_is_told_to_begins_anew() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    let there = tempfile::tempdir().unwrap();
+    send_until(&root, there.path(), 2_500_000);
+    let options = SendOptions { resume: false, ..SendOptions::default() };
+    let (report, _) = run(send_again(&root, there.path(), options));
+    assert!(report.is_complete() && report.resumed == 0, "{:?}", report.failures);
+    assert!(tree(&there.path().join("tree")) == tree(&root));
+    assert_eq!(unfinished(there.path()), 0);
+}
+
+#[test]
+fn what_is_there_already_is_not_sent() {
+    let here = tempfile::tempdir().unwrap();
+    let root = sample(here.path());
+    let there = tempfile::tempdir().unwrap();
+    let (first, _) = run(send_again(&root, there.path(), SendOptions::default()));
+    assert_eq!((first.stored, first.unchanged), (24, 0));
+    for checksum in [false, true] {
+        let options = SendOptions { checksum, ..SendOptions::default() };
+        let (again, log) = run(send_again(&root, there.path(), options));
+        assert_eq!((again.stored, again.unchanged, again.failed), (2, 22, 0), "two directories");
+        // What goes before the receiver has said anything is compared there.
+        assert!(again.last.done_bytes <= crate::limits::FIRST_STREAM_BYTES_MAX, "{}", again.last.done_bytes);
+        assert!(again.last.total_bytes.unwrap() <= crate::limits::FIRST_STREAM_BYTES_MAX);
+        let log = log.0.lock().unwrap();
+        let one = log.iter().find(|outcome| outcome.name == "tree/d/one").unwrap();
+        assert_eq!((one.bytes, one.hash.is_some()), (LEN as u64, checksum));
+    }
+    // By its time a file with other content would pass for the same; by its hash it does not.
+    let one = root.join("d/one");
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(&one).unwrap());
+    fs::write(&one, content(3)).unwrap();
+    filetime::set_file_mtime(&one, time).unwrap();
+    let (report, _) = run(send_again(&root, there.path(), SendOptions { checksum: true, ..SendOptions::default() }));
+    assert_eq!((report.failed, report.failures[0].0.as_str()), (1, "tree/d/one"));
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_goes_on_is_given_up() {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f");
+    fs::write(&file, content(1)).unwrap();
+    let script = |offset: u64| async move {
+        // A receiver that never compares anything: the sender waits, and meanwhile the file changes.
+        let (near, mut far) = known(1);
+        let (partial, beside) = (partial_of(&file, offset), far.streams().unwrap());
+        far.write_all(&greeting(&[partial])).await.unwrap();
+        let file_in = file.clone();
+        let read = async {
+            let (mut bytes, mut stream) = first_data(&*beside).await;
+            fs::OpenOptions::new().write(true).open(&file_in).unwrap().set_len(offset + 10).unwrap();
+            stream.read_to_end(&mut bytes).await.unwrap();
+            bytes
+        };
+        let sending = send(near, roots(&[file]), SendOptions::default(), Arc::new(Log::default()) as _);
+        tokio::select! {
+            bytes = read => bytes,
+            sent = sending => panic!("{sent:?}"),
+        }
+    };
+    let bytes = run(script(LEAF_BYTES));
+    let sentence = b"it became shorter while it was sent";
+    assert!(bytes.windows(sentence.len()).any(|window| window == sentence));
+}
+
+/// What comes first on that of the streams on which something comes, and the rest of it.
+async fn first_data(beside: &dyn Streams) -> (Vec<u8>, RecvStream) {
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..STREAMS {
+        let mut stream = beside.accept().await.unwrap();
+        readers.spawn(async move {
+            let mut bytes = Vec::new();
+            while bytes.is_empty() && stream.read_buf(&mut bytes).await.unwrap() > 0 {}
+            (bytes, stream)
+        });
+    }
+    loop {
+        let (bytes, stream) = readers.join_next().await.unwrap().unwrap();
+        if !bytes.is_empty() {
+            return (bytes, stream);
+        }
+    }
+}
+
+fn partial_of(file: &Path, offset: u64) -> Partial {
+    let time = filetime::FileTime::from_last_modification_time(&fs::metadata(file).unwrap());
+    let (mtime_s, mtime_ns) = (time.unix_seconds(), time.nanoseconds());
+    let name = file.file_name().unwrap().to_string_lossy().into_owned().into_bytes();
+    Partial { offset, len: LEN as u64, mtime_s, mtime_ns, name }
+}
+
+fn greeting(partials: &[Partial]) -> Vec<u8> {
+    let mut bytes = Service::Files.preamble().to_vec();
+    let partials_count = u32::try_from(partials.len()).unwrap();
+    ToSender::Hello(Hello { takes_offers: true, partials: partials_count }).encode(&mut bytes);
+    for partial in partials {
+        ToSender::Partial(partial.clone()).encode(&mut bytes);
+    }
+    bytes
+}
+
+/// What a sender of one file makes of a receiver which says `answers`, and then nothing.
+fn lied_to(partial: Option<u64>, answers: &[ToSender]) -> Result<Report, TransferError> {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f");
+    fs::write(&file, content(1)).unwrap();
+    let partials: Vec<_> = partial.into_iter().map(|offset| partial_of(&file, offset)).collect();
+    let mut bytes = greeting(&partials);
+    for answer in answers {
+        answer.encode(&mut bytes);
+    }
+    run(async {
+        let (near, mut far) = known(1);
+        let lie = async {
+            far.write_all(&bytes[..]).await.unwrap();
+            // All that the sender says is read, or it might wait for that.
+            let beside = far.streams().unwrap();
+            let mut readers = tokio::task::JoinSet::new();
+            let (mut first, mut is_ended) = (Vec::new(), false);
+            loop {
+                tokio::select! {
+                    stream = beside.accept() => {
+                        let Some(mut stream) = stream else { break };
+                        readers.spawn(async move { drop(tokio::io::copy(&mut stream, &mut tokio::io::sink()).await) });
+                    }
+                    read = far.read_buf(&mut first), if !is_ended => is_ended = matches!(read, Ok(0) | Err(_)),
+                }
+            }
+        };
+        let sending = send(near, roots(&[file]), SendOptions::default(), Arc::new(Log::default()) as _);
+        let lied = async {
+            lie.await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            sent = sending => sent,
+            () = lied => unreachable!(),
+            () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the sender waits for {answers:?}"),
+        }
+    })
+}
+
+#[test]
+fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
+    let offset = LEAF_BYTES * 20;
+    let last = Shape::of(LEN as u64).unwrap().parts(0, offset).last().unwrap();
+    let checked = |end, differ: &[u64]| ToSender::Checked { index: 0, end, differ: differ.to_vec() };
+    let again = |answers: &[ToSender]| lied_to(Some(offset), answers);
+    for (what, result) in [
+        ("a second greeting", again(&[ToSender::Hello(Hello::default())])),
+        ("one partial too many", again(&[ToSender::Partial(partial_of_nothing())])),
+        ("a file that was not offered", again(&[ToSender::Want { index: 7 }])),
+        ("one that is sent already", again(&[ToSender::Want { index: 0 }])),
+        ("more than it has", again(&[checked(offset + LEAF_BYTES, &[])])),
+        ("a part that it does not have", again(&[checked(offset, &[offset])])),
+        ("the middle of a part", again(&[checked(offset, &[1])])),
+        ("the same part twice", again(&[checked(last.end, &[last.start, last.start])])),
+        (
+            "a directory of partials",
+            lied_to(None, &[ToSender::Hello(Hello { takes_offers: false, partials: 1 << 30 })]),
+        ),
+        (
+            "a file that it does not want, stored",
+            lied_to(None, &[ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) }]),
+        ),
+    ] {
+        let error = result.expect_err(what);
+        assert!(matches!(error, TransferError::Protocol(_)), "{what}: {error}");
+    }
+}
+
+fn partial_of_nothing() -> Partial {
+    Partial { offset: 0, len: 1, mtime_s: 0, mtime_ns: 0, name: b"x".to_vec() }
+}
+
+/// A beginning that is not one, because of its length, its time or its place: the file is sent as a whole.
+#[test]
+fn what_does_not_fit_the_file_is_not_gone_on_with() {
+    let here = tempfile::tempdir().unwrap();
+    let file = here.path().join("f");
+    fs::write(&file, content(1)).unwrap();
+    let good = partial_of(&file, LEAF_BYTES);
+    for (what, partial) in [
+        ("its place", Partial { offset: LEAF_BYTES + 1, ..good.clone() }),
+        ("nothing", Partial { offset: 0, ..good.clone() }),
+        ("all of it", Partial { offset: LEN as u64, ..good.clone() }),
+        ("its length", Partial { len: LEN as u64 - 1, ..good.clone() }),
+        ("its time", Partial { mtime_ns: good.mtime_ns ^ 1, ..good.clone() }),
+        ("its name", Partial { name: b"g".to_vec(), ..good }),
+    ] {
+        let file = file.clone();
+        let kind = run(async move {
+            let (near, mut far) = known(1);
+            let mut bytes = Service::Files.preamble().to_vec();
+            ToSender::Hello(Hello { takes_offers: false, partials: 1 }).encode(&mut bytes);
+            ToSender::Partial(partial).encode(&mut bytes);
+            far.write_all(&bytes).await.unwrap();
+            let beside = far.streams().unwrap();
+            let first = async { first_data(&*beside).await.0[0] };
+            tokio::select! {
+                kind = first => kind,
+                sent = send(near, roots(&[file]), SendOptions::default(), Arc::new(Log::default()) as _) => panic!("{sent:?}"),
+            }
+        });
+        assert_eq!(kind, dfcp_framing::frame::kind::FILE, "{what}");
+    }
+}

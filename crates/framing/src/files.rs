@@ -1,0 +1,23 @@
+//! The frames of a file transfer.
+
+mod entry;
+mod to_receiver;
+mod to_sender;
+
+pub use self::entry::Entry;
+pub use self::to_receiver::ToReceiver;
+pub use self::to_sender::{Confirmed, Hello, Partial, Progress, ToSender};
+use crate::limits::SENTENCE_BYTES_MAX;
+
+/// Bytes of a BLAKE3 hash, and of a chaining value inside of its tree.
+pub const HASH_BYTES: usize = 32;
+
+fn sentence(body: &[u8]) -> Option<String> {
+    if body.len() > SENTENCE_BYTES_MAX {
+        return None;
+    }
+    std::str::from_utf8(body).ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What a sender says.
+
+use super::{Entry, HASH_BYTES, sentence};
+use crate::error::{ProtocolError, truncate};
+use crate::frame::{Fields, kind, with_header};
+use crate::limits::SENTENCE_BYTES_MAX;
+
+/// What a sender says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToReceiver {
+    /// A directory, before what it contains.
+    Directory(Entry),
+    /// A file; its data follow.
+    File(Entry),
+    /// A file of which the receiver has the beginning; the data behind it follow.
+    Resume {
+        /// Length of that beginning, bytes.
+        offset: u64,
+        /// The file.
+        entry: Entry,
+    },
+    /// A file; its data follow if the receiver wants it.
+    Offer {
+        /// BLAKE3 of its content, by which it is to be compared. Without, size and time decide.
+        hash: Option<[u8; HASH_BYTES]>,
+        /// The file.
+        entry: Entry,
+    },
+    /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
+    Data(Vec<u8>),
+    /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
+    Tree(Vec<[u8; HASH_BYTES]>),
+    /// The data that follow are a part of that beginning.
+    Again {
+        /// Its first byte, counted from the start of the file.
+        start: u64,
+    },
+    /// The current file is complete.
+    FileEnd {
+        /// Bytes of the file.
+        len: u64,
+        /// BLAKE3 of those bytes.
+        hash: [u8; HASH_BYTES],
+    },
+    /// The current file is given up, and why.
+    FileAbort(String),
+    /// The last frame of the first stream.
+    End {
+        /// Directory, File, Resume and Offer frames on all streams, the files that were offered counted once.
+        entries: u32,
+        /// Streams beside the first one that the sender has opened.
+        streams: u32,
+    },
+}
+
+impl ToReceiver {
+    /// Appends the frame to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Directory(entry) => entry.encode(kind::DIRECTORY, out),
+            Self::File(entry) => entry.encode(kind::FILE, out),
+            Self::Resume { offset, entry } => with_header(kind::RESUME, out, |out| {
+                out.extend_from_slice(&offset.to_be_bytes());
+                entry.put(out);
+            }),
+            Self::Offer { hash, entry } => with_header(kind::OFFER, out, |out| {
+                out.push(u8::from(hash.is_some()));
+                out.extend_from_slice(hash.as_ref().map_or(&[][..], |hash| hash));
+                entry.put(out);
+            }),
+            Self::Data(data) => with_header(kind::DATA, out, |out| out.extend_from_slice(data)),
+            Self::Tree(hashes) => with_header(kind::TREE, out, |out| out.extend_from_slice(hashes.as_flattened())),
+            Self::Again { start } => with_header(kind::AGAIN, out, |out| out.extend_from_slice(&start.to_be_bytes())),
+            Self::FileEnd { len, hash } => with_header(kind::FILE_END, out, |out| {
+                out.extend_from_slice(&len.to_be_bytes());
+                out.extend_from_slice(hash);
+            }),
+            Self::FileAbort(sentence) => {
+                let mut sentence = sentence.clone();
+                truncate(&mut sentence, SENTENCE_BYTES_MAX);
+                with_header(kind::FILE_ABORT, out, |out| out.extend_from_slice(sentence.as_bytes()));
+            }
+            Self::End { entries, streams } => with_header(kind::END, out, |out| {
+                out.extend_from_slice(&entries.to_be_bytes());
+                out.extend_from_slice(&streams.to_be_bytes());
+            }),
+        }
+    }
+
+    /// From the type and body of one frame. `body` is emptied for `Data`, so that its memory moves along.
+    ///
+    /// # Errors
+    /// Unknown types and malformed bodies.
+    pub fn decode(frame_kind: u8, body: &mut Vec<u8>) -> Result<Self, ProtocolError> {
+        if frame_kind == kind::DATA {
+            return Ok(Self::Data(std::mem::take(body)));
+        }
+        let mut fields = Fields(body);
+        let (decoded, frame) = match frame_kind {
+            kind::DIRECTORY => (Entry::take(&mut fields).map(Self::Directory), "directory"),
+            kind::FILE => (Entry::take(&mut fields).map(Self::File), "file"),
+            kind::RESUME => (Self::decode_resume(&mut fields), "resume"),
+            kind::OFFER => (Self::decode_offer(&mut fields), "offer"),
+            kind::TREE => (Self::decode_tree(&mut fields), "tree"),
+            kind::AGAIN => (fields.array().map(|start| Self::Again { start: u64::from_be_bytes(start) }), "again"),
+            kind::FILE_END => (Self::decode_file_end(&mut fields), "file end"),
+            kind::FILE_ABORT => (sentence(std::mem::take(&mut fields.0)).map(Self::FileAbort), "file abort"),
+            kind::END => (Self::decode_end(&mut fields), "end"),
+            _ => return Err(ProtocolError::UnknownFrame { kind: frame_kind }),
+        };
+        decoded.filter(|_| fields.0.is_empty()).ok_or(ProtocolError::Malformed { frame })
+    }
+
+    fn decode_resume(fields: &mut Fields<'_>) -> Option<Self> {
+        let offset = u64::from_be_bytes(fields.array()?);
+        let entry = Entry::take(fields)?;
+        // Of a file that may become shorter than that there would be no rest.
+        entry.len.is_some_and(|len| offset <= len).then_some(Self::Resume { offset, entry })
+    }
+
+    fn decode_offer(fields: &mut Fields<'_>) -> Option<Self> {
+        let hash = match fields.array()? {
+            [0] => None,
+            [1] => Some(fields.array()?),
+            _ => return None,
+        };
+        let entry = Entry::take(fields)?;
+        entry.len.is_some().then_some(Self::Offer { hash, entry })
+    }
+
+    fn decode_tree(fields: &mut Fields<'_>) -> Option<Self> {
+        let (hashes, rest) = fields.0.as_chunks();
+        fields.0 = rest;
+        Some(Self::Tree(hashes.to_vec()))
+    }
+
+    fn decode_file_end(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self::FileEnd { len: u64::from_be_bytes(fields.array()?), hash: fields.array()? })
+    }
+
+    fn decode_end(fields: &mut Fields<'_>) -> Option<Self> {
+        let (entries, streams) = (fields.array()?, fields.array()?);
+        Some(Self::End { entries: u32::from_be_bytes(entries), streams: u32::from_be_bytes(streams) })
+    }
+
+    /// The frame's name in messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Directory(_) => "directory",
+            Self::File(_) => "file",
+            Self::Resume { .. } => "resume",
+            Self::Offer { .. } => "offer",
+            Self::Data(_) => "data",
+            Self::Tree(_) => "tree",
+            Self::Again { .. } => "again",
+            Self::FileEnd { .. } => "file end",
+            Self::FileAbort(_) => "file abort",
+            Self::End { .. } => "end",
+        }
+    }
+}

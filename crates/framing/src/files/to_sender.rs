@@ -1,0 +1,234 @@
+//! What a receiver says.
+
+use super::sentence;
+use crate::error::{Failure, FailureCode, ProtocolError};
+use crate::frame::{Fields, kind, with_header};
+
+/// The bit of this ability in a hello; others are ignored.
+const TAKES_OFFERS: u8 = 1;
+
+/// How an entry came to be at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Confirmed {
+    /// It was stored.
+    Stored = 0,
+    /// A file of this name, length and hash was there already, and was not written.
+    Unchanged = 12,
+}
+
+/// What a receiver says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToSender {
+    /// What became of the entry with this ordinal.
+    Verdict {
+        /// The ordinal.
+        index: u32,
+        /// How it is there and verified, or why not.
+        outcome: Result<Confirmed, Failure>,
+    },
+    /// How far the receiver has come.
+    Progress(Progress),
+    /// Every entry has its verdict.
+    Summary {
+        /// Entries stored or unchanged.
+        stored: u32,
+        /// Entries not stored.
+        failed: u32,
+        /// Final figures.
+        progress: Progress,
+    },
+    /// The receiver ends the session.
+    Refused(Failure),
+    /// What it can do for this sender; as many [`ToSender::Partial`] as it says follow.
+    Hello(Hello),
+    /// A file of this sender of which the receiver has the beginning.
+    Partial(Partial),
+    /// The file with this ordinal, which was offered, is to be sent.
+    Want {
+        /// The ordinal.
+        index: u32,
+    },
+    /// How far the beginning of a file was compared with what the sender has.
+    Checked {
+        /// The file's ordinal.
+        index: u32,
+        /// Everything before this byte was compared.
+        end: u64,
+        /// The first bytes of the parts that differ, of those that were compared since the last such frame.
+        differ: Vec<u64>,
+    },
+}
+
+/// What a receiver can do for a sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// Whether it answers offers.
+    pub takes_offers: bool,
+    /// How many beginnings of files it has.
+    pub partials: u32,
+}
+
+/// The beginning of a file that a receiver has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partial {
+    /// What it has, bytes.
+    pub offset: u64,
+    /// Length of the whole file, bytes.
+    pub len: u64,
+    /// Its modification time, whole seconds since 1970 (negative before).
+    pub mtime_s: i64,
+    /// Its modification time, nanoseconds beyond, below 10⁹.
+    pub mtime_ns: u32,
+    /// Its name.
+    pub name: Vec<u8>,
+}
+
+/// Running totals of a receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of file data taken from the connection.
+    pub received_bytes: u64,
+    /// Time its disk thread was busy, µs.
+    pub disk_us: u64,
+}
+
+impl Progress {
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.received_bytes.to_be_bytes());
+        out.extend_from_slice(&self.disk_us.to_be_bytes());
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self { received_bytes: u64::from_be_bytes(fields.array()?), disk_us: u64::from_be_bytes(fields.array()?) })
+    }
+}
+
+impl ToSender {
+    /// Appends the frame to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Verdict { index, outcome } => with_header(kind::VERDICT, out, |out| {
+                out.extend_from_slice(&index.to_be_bytes());
+                match outcome {
+                    Ok(confirmed) => out.push(*confirmed as u8),
+                    Err(failure) => put_failure(failure, out),
+                }
+            }),
+            Self::Progress(progress) => with_header(kind::PROGRESS, out, |out| progress.put(out)),
+            Self::Summary { stored, failed, progress } => with_header(kind::SUMMARY, out, |out| {
+                out.extend_from_slice(&stored.to_be_bytes());
+                out.extend_from_slice(&failed.to_be_bytes());
+                progress.put(out);
+            }),
+            Self::Refused(failure) => with_header(kind::REFUSED, out, |out| put_failure(failure, out)),
+            Self::Hello(Hello { takes_offers, partials }) => with_header(kind::HELLO, out, |out| {
+                out.push(if *takes_offers { TAKES_OFFERS } else { 0 });
+                out.extend_from_slice(&partials.to_be_bytes());
+            }),
+            Self::Partial(partial) => with_header(kind::PARTIAL, out, |out| partial.put(out)),
+            Self::Want { index } => with_header(kind::WANT, out, |out| out.extend_from_slice(&index.to_be_bytes())),
+            Self::Checked { index, end, differ } => with_header(kind::CHECKED, out, |out| {
+                out.extend_from_slice(&index.to_be_bytes());
+                out.extend_from_slice(&end.to_be_bytes());
+                out.extend(differ.iter().flat_map(|start| start.to_be_bytes()));
+            }),
+        }
+    }
+
+    /// From the type and body of one frame.
+    ///
+    /// # Errors
+    /// Unknown types and malformed bodies.
+    pub fn decode(frame_kind: u8, body: &[u8]) -> Result<Self, ProtocolError> {
+        let mut fields = Fields(body);
+        let (decoded, frame) = match frame_kind {
+            kind::VERDICT => (Self::decode_verdict(&mut fields), "verdict"),
+            kind::PROGRESS => (Progress::take(&mut fields).map(Self::Progress), "progress"),
+            kind::SUMMARY => (Self::decode_summary(&mut fields), "summary"),
+            kind::REFUSED => (take_failure(&mut fields).map(Self::Refused), "refusal"),
+            kind::HELLO => (Self::decode_hello(&mut fields), "hello"),
+            kind::PARTIAL => (Partial::take(&mut fields).map(Self::Partial), "partial"),
+            kind::WANT => (fields.array().map(|index| Self::Want { index: u32::from_be_bytes(index) }), "want"),
+            kind::CHECKED => (Self::decode_checked(&mut fields), "checked"),
+            _ => return Err(ProtocolError::UnknownFrame { kind: frame_kind }),
+        };
+        decoded.filter(|_| fields.0.is_empty()).ok_or(ProtocolError::Malformed { frame })
+    }
+
+    fn decode_verdict(fields: &mut Fields<'_>) -> Option<Self> {
+        let index = u32::from_be_bytes(fields.array()?);
+        let confirmed = match fields.0 {
+            [code, ..] if *code == Confirmed::Stored as u8 => Some(Confirmed::Stored),
+            [code, ..] if *code == Confirmed::Unchanged as u8 => Some(Confirmed::Unchanged),
+            _ => None,
+        };
+        let outcome = match confirmed {
+            // There is nothing to explain, so what follows would be left over.
+            Some(confirmed) => {
+                let [_code] = fields.array()?;
+                Ok(confirmed)
+            }
+            None => Err(take_failure(fields)?),
+        };
+        Some(Self::Verdict { index, outcome })
+    }
+
+    fn decode_hello(fields: &mut Fields<'_>) -> Option<Self> {
+        let [abilities] = fields.array()?;
+        let takes_offers = abilities & TAKES_OFFERS != 0;
+        Some(Self::Hello(Hello { takes_offers, partials: u32::from_be_bytes(fields.array()?) }))
+    }
+
+    fn decode_checked(fields: &mut Fields<'_>) -> Option<Self> {
+        let index = u32::from_be_bytes(fields.array()?);
+        let end = u64::from_be_bytes(fields.array()?);
+        let (differ, rest) = fields.0.as_chunks();
+        fields.0 = rest;
+        Some(Self::Checked { index, end, differ: differ.iter().map(|start| u64::from_be_bytes(*start)).collect() })
+    }
+
+    fn decode_summary(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self::Summary {
+            stored: u32::from_be_bytes(fields.array()?),
+            failed: u32::from_be_bytes(fields.array()?),
+            progress: Progress::take(fields)?,
+        })
+    }
+}
+
+impl Partial {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&self.len.to_be_bytes());
+        out.extend_from_slice(&self.mtime_s.to_be_bytes());
+        out.extend_from_slice(&self.mtime_ns.to_be_bytes());
+        out.extend_from_slice(&self.name);
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
+        let partial = Self {
+            offset: u64::from_be_bytes(fields.array()?),
+            len: u64::from_be_bytes(fields.array()?),
+            mtime_s: i64::from_be_bytes(fields.array()?),
+            mtime_ns: u32::from_be_bytes(fields.array()?),
+            name: std::mem::take(&mut fields.0).to_vec(),
+        };
+        (partial.offset <= partial.len && partial.mtime_ns < 1_000_000_000).then_some(partial)
+    }
+}
+
+fn put_failure(failure: &Failure, out: &mut Vec<u8>) {
+    out.push(failure.code as u8);
+    out.extend_from_slice(failure.sentence.as_bytes());
+}
+
+fn take_failure(fields: &mut Fields<'_>) -> Option<Failure> {
+    let [code] = fields.array()?;
+    let code = match code {
+        0 => return None,
+        // A later version may know more reasons; its sentence says which.
+        code => FailureCode::from_wire(code).unwrap_or(FailureCode::FileSystem),
+    };
+    Some(Failure { code, sentence: sentence(std::mem::take(&mut fields.0))? })
+}
