@@ -32,6 +32,9 @@ const FAST: &str = "200mbit";
 /// Power cuts per run.
 const SEEDS: u64 = 12;
 
+/// The file that takes longer than the others.
+const LARGE: &str = "tree/large";
+
 /// Output directory below the mount point. The receiver creates it.
 const OUTPUT: &str = "incoming";
 
@@ -51,10 +54,15 @@ struct Transfer {
     confirmed: BTreeSet<PathBuf>,
     /// Runs with a confirmed file before the cut.
     cut_between: usize,
+    /// Cases in which the large file was unfinished and could be gone on with.
+    unfinished: usize,
+    /// The most that a receiver had of it when it was killed and had not written down, bytes.
+    lost_bytes: u64,
 }
 
 impl Transfer {
-    fn new(port: u16, old: &[&str], more: &'static [&'static str]) -> Self {
+    /// The large file has `large_kib`.
+    fn new(port: u16, large_kib: u32, old: &[&str], more: &'static [&'static str]) -> Self {
         let site = Site::new();
         let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
         for number in 0..6_usize {
@@ -62,7 +70,7 @@ impl Transfer {
             files.insert(format!("tree/sub/deep/{number}").into(), format!("deep {number}").into());
         }
         // No zeros, for which the receiver would leave holes, and no two equal blocks.
-        let large = (0..3_u32 << 18).flat_map(u32::to_le_bytes).collect();
+        let large = (0..large_kib << 8).flat_map(u32::to_le_bytes).collect();
         files.insert("tree/large".into(), large);
         for (name, content) in &files {
             let path = site.path("").join(name);
@@ -71,7 +79,7 @@ impl Transfer {
         }
         let old = old.iter().map(|name| (PathBuf::from(name), format!("the old {name}").into())).collect();
         let (address, confirmed) = (own_loopback(port), BTreeSet::new());
-        Self { site, address, files, old, more, sender: None, confirmed, cut_between: 0 }
+        Self { site, address, files, old, more, sender: None, confirmed, cut_between: 0, unfinished: 0, lost_bytes: 0 }
     }
 
     fn audit_log(&self) -> PathBuf {
@@ -126,21 +134,59 @@ impl Transfer {
         }
     }
 
-    /// Sends the tree again to the state after a power cut, which has to complete it.
-    fn send_again(&self, case: &Case<'_>) -> io::Result<()> {
+    /// How much of the large file a receiver could go on with, bytes.
+    fn unfinished_bytes(&self, case: &Case<'_>) -> io::Result<u64> {
+        let mounted = case.mount()?;
+        let output = mounted.path().join(OUTPUT);
+        if !output.exists() {
+            return Ok(0);
+        }
+        let listed =
+            self.site.command(&["receive", "--partials", "--json", "--output", output.to_str().unwrap()]).output()?;
+        if !listed.status.success() {
+            return Err(io::Error::other(String::from_utf8_lossy(&listed.stderr).into_owned()));
+        }
+        let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let found = events(&lines).into_iter().find(|event| event["name"] == LARGE);
+        Ok(found.map_or(0, |event| event["bytes"].as_u64().unwrap()))
+    }
+
+    /// Whether what could be gone on with is what was sent: a journal says nothing that the disk has lost.
+    fn check_unfinished(&mut self, case: &Case<'_>) -> Result<u64, String> {
+        let bytes = self.unfinished_bytes(case).map_err(|error| error.to_string())?;
+        let is_part = |path: &PathBuf| path.to_string_lossy().ends_with(".part");
+        let there = case.disk.paths().into_iter().filter(is_part).filter_map(|path| case.disk.read(&path));
+        let there = there.max_by_key(Vec::len).unwrap_or_default();
+        if case.ending == Ending::Kill {
+            self.lost_bytes = self.lost_bytes.max((there.len() as u64).saturating_sub(bytes));
+        }
+        self.unfinished += usize::from(bytes > 0);
+        let whole = &self.files[Path::new(LARGE)];
+        let is_sent = there.get(..bytes as usize).is_some_and(|there| whole.starts_with(there));
+        if is_sent { Ok(bytes) } else { Err(format!("the journal promises {bytes} bytes, which are not there")) }
+    }
+
+    /// Sends the tree again to the state after a power cut, which has to complete it, and goes on behind the first `unfinished_bytes`.
+    fn send_again(&self, case: &Case<'_>, unfinished_bytes: u64) -> io::Result<()> {
         let mounted = case.mount()?;
         let (mut receiver, listens) = self.receive(mounted.path())?;
+        let mut resumed_bytes = 0;
         if listens {
             let (mut sender, reading) = self.send(FAST)?;
             sender.wait()?;
-            reading.join().map(drop).unwrap();
+            let said = reading.join().unwrap();
+            let large = events(&said).into_iter().find(|event| event["name"] == LARGE);
+            resumed_bytes = large.map_or(0, |event| event["resumed_bytes"].as_u64().unwrap());
         }
         let status = receiver.wait()?;
         let disk = mounted.disk();
         let is_there =
             |(name, content): (&PathBuf, &Vec<u8>)| disk.read(Path::new(OUTPUT).join(name)).as_ref() == Some(content);
         if status.success() && self.files.iter().all(is_there) {
-            return Ok(());
+            if resumed_bytes == unfinished_bytes {
+                return Ok(());
+            }
+            return Err(io::Error::other(format!("{resumed_bytes} bytes were gone on with, not {unfinished_bytes}")));
         }
         Err(io::Error::other(format!("sent again, not everything has come ({status}); there is {:?}", disk.paths())))
     }
@@ -153,13 +199,21 @@ impl Transfer {
         }
         let mut disk = Disk::new();
         self.old.iter().for_each(|(name, content)| disk.put(Path::new(OUTPUT).join(name), content));
-        let stride = std::env::var(STRIDE).map_or(7, |stride| stride.parse().unwrap());
+        let stride = std::env::var(STRIDE).map_or(13, |stride| stride.parse().unwrap());
         let sweep = Sweep { disk, first, stride, seeds: 0..SEEDS, patience: PATIENCE, ..Sweep::default() };
         let report = sweep.run(self).unwrap();
         assert!(report.is_complete);
-        eprintln!("{} runs ({} cut between confirmations), {} cases", report.points, self.cut_between, report.cases);
+        eprintln!(
+            "{} runs ({} cut between confirmations), {} cases, {} of them with an unfinished file; killed, it lost at most {} bytes",
+            report.points, self.cut_between, report.cases, self.unfinished, self.lost_bytes
+        );
         Some(report)
     }
+}
+
+/// The last line may be incomplete.
+fn events(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 impl Program for Transfer {
@@ -182,9 +236,6 @@ impl Program for Transfer {
             sender.wait()?;
             said = reading.join().unwrap();
         }
-        // The last line may be incomplete, and the log missing.
-        let events =
-            |text: &str| text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect::<Vec<_>>();
         let told = events(&said).into_iter().filter(|event| event["event"] == "file" && event["ok"] == true);
         let logged = events(&fs::read_to_string(self.audit_log()).unwrap_or_default());
         let logged = logged.into_iter().filter(|event| event["event"] == "file" && event["outcome"] == "stored");
@@ -214,7 +265,7 @@ impl Program for Transfer {
         for path in case.disk.paths() {
             let name = path.strip_prefix(OUTPUT).unwrap_or(&path);
             let Some(found) = case.disk.read(&path) else { continue };
-            let is_unfinished = name.file_name().unwrap().to_str().unwrap().starts_with(".dfcp-");
+            let is_unfinished = name.iter().any(|component| component.to_str().unwrap().starts_with(".dfcp-"));
             let is_right = [&self.files, &self.old].iter().any(|known| known.get(name) == Some(&found));
             if !is_unfinished && !is_right {
                 return Err(format!("{} has {} bytes which were never sent", path.display(), found.len()));
@@ -224,9 +275,10 @@ impl Program for Transfer {
         if let Some(name) = self.old.keys().find(is_lost) {
             return Err(format!("{} is lost, old and new", name.display()));
         }
+        let unfinished_bytes = self.check_unfinished(case)?;
         // For one seed only, because this takes as long as the run itself.
         if case.ending == (Ending::PowerCut { seed: case.cut_at % SEEDS }) {
-            return self.send_again(case).map_err(|error| error.to_string());
+            return self.send_again(case, unfinished_bytes).map_err(|error| error.to_string());
         }
         Ok(())
     }
@@ -234,22 +286,31 @@ impl Program for Transfer {
 
 #[test]
 fn a_confirmed_file_survives_a_power_cut() {
-    let Some(report) = Transfer::new(29_011, &[], &[]).sweep(1) else { return };
+    let Some(report) = Transfer::new(29_011, 3 << 10, &[], &[]).sweep(1) else { return };
     report.assert_right();
 }
 
 #[test]
 fn a_replaced_file_is_the_old_or_the_new_one() {
-    let mut transfer = Transfer::new(29_012, &["tree/1", "tree/large", "tree/sub/deep/3"], &["--force"]);
+    let mut transfer = Transfer::new(29_012, 3 << 10, &["tree/1", "tree/large", "tree/sub/deep/3"], &["--force"]);
     let Some(report) = transfer.sweep(1) else { return };
     report.assert_right();
+}
+
+/// Long enough for several records of its journal.
+#[test]
+fn an_unfinished_file_goes_on_after_a_power_cut() {
+    let mut transfer = Transfer::new(29_014, 8 << 10, &[], &[]);
+    let Some(report) = transfer.sweep(9) else { return };
+    report.assert_right();
+    assert!(transfer.unfinished > 0, "no cut has left anything to go on with");
 }
 
 /// The tests above have teeth: they would notice a receiver that confirms too early.
 #[test]
 fn without_flushing_confirmed_files_are_lost() {
     // The receiver ends long before this operation.
-    let Some(report) = Transfer::new(29_013, &[], &["--no-sync"]).sweep(1_000_000) else { return };
+    let Some(report) = Transfer::new(29_013, 3 << 10, &[], &["--no-sync"]).sweep(1_000_000) else { return };
     let lost = |failed: &Failed| failed.ending != Ending::Kill && failed.sentence.contains(" was confirmed, and ");
     assert!(!report.failures.is_empty() && report.failures.iter().all(lost), "{report}");
 }
