@@ -9,6 +9,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod error;
 pub mod frame;
 pub mod limits;
