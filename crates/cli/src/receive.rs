@@ -92,6 +92,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         session_bytes_max: args.max_bytes,
         keep_unfinished: !args.no_resume,
         allow_update: args.allow_update,
+        allow_delete: args.allow_delete,
     };
     // Before anything is made there.
     Trusted::of(&args.admission, &args.audit).check_apart(&args.output)?;
@@ -183,7 +184,7 @@ async fn session<T: Transport>(
             let is_done = report.is_complete() && report.stored >= files_min;
             let details = json!({
                 "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
-                "failed": report.failed, "bytes": report.bytes,
+                "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
             });
             told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
             is_done

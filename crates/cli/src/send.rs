@@ -5,8 +5,10 @@ use std::sync::Arc;
 use indicatif::MultiProgress;
 
 use crate::args::{CodeArg, SendArgs};
+use crate::limits::PATTERNS_MAX;
 use crate::net::{self, Connected};
 use crate::progress::Display;
+use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
 use crate::transport::Transport;
@@ -17,6 +19,12 @@ use crate::{contact, transfer};
 /// # Errors
 /// Anything but every file confirmed by the receiver.
 pub async fn run(args: SendArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.exclude.len() <= PATTERNS_MAX,
+        "--exclude is given more than {PATTERNS_MAX} times: give fewer"
+    );
+    let exclude = Exclude::new(&args.exclude)
+        .map_err(|sentence| anyhow::anyhow!("--exclude: {sentence}; give another pattern"))?;
     let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
     anyhow::ensure!(
         args.name.is_none() || !matches!(args.host.code, Some(CodeArg::Input)),
@@ -25,7 +33,13 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
-    let options = SendOptions { resume: !args.no_resume, checksum: args.checksum };
+    let options = SendOptions {
+        resume: !args.no_resume,
+        checksum: args.checksum,
+        dry_run: args.dry_run,
+        delete: args.delete,
+        exclude: Arc::new(exclude),
+    };
     let sent = run_over(stream, &peer, roots, options, args.json).await;
     sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }
@@ -42,7 +56,8 @@ pub async fn run_over<T: Transport>(
     json: bool,
 ) -> anyhow::Result<()> {
     net::announce_peer(&connection, peer, json);
-    let display = Arc::new(Display::new(&MultiProgress::new(), peer, json, false));
+    let display = Display::new(&MultiProgress::new(), peer, json, false);
+    let display = Arc::new(if options.dry_run { display.of_dry_run() } else { display });
     match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
         Ok(report) => {
             display.finish(&report);
@@ -60,7 +75,7 @@ fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());
     }
-    let all = report.failed + report.stored + report.unchanged;
+    let all = report.failed + report.stored + report.unchanged + report.deleted + report.wanted;
     anyhow::bail!(
         "{} of {all} entries were not sent; see the reasons above, and send again what is missing",
         report.failed

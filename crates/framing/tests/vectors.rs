@@ -63,7 +63,7 @@ fn the_bytes_are_those_of_the_specification() {
     let mut resumed = Vec::new();
     let part = [0x5a; 32];
     for frame in [
-        ToReceiver::Offer { hash: None, entry: entry(3, b"f", 65_538) },
+        ToReceiver::Offer { hash: None, asks_only: false, entry: entry(3, b"f", 65_538) },
         ToReceiver::Resume { offset: 65_536, entry: entry(3, b"f", 65_538) },
         ToReceiver::Data(b"hi".to_vec()),
         ToReceiver::Tree(vec![part]),
@@ -74,7 +74,7 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(hex(&resumed), vector("resumed"));
     let mut answers = Vec::new();
     for frame in [
-        ToSender::Hello(Hello { takes_offers: true, partials: 1 }),
+        ToSender::Hello(Hello { takes_offers: true, deletes: false, partials: 1 }),
         ToSender::Partial(Partial { offset: 65_536, len: 65_538, mtime_s: 1, mtime_ns: 2, name: b"f".to_vec() }),
         ToSender::Want { index: 3 },
         ToSender::Checked { index: 3, end: 65_536, differ: vec![0] },

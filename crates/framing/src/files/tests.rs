@@ -30,13 +30,26 @@ fn known_entry() -> impl Strategy<Value = (Entry, u64)> {
     })
 }
 
+fn listing() -> impl Strategy<Value = Listing> {
+    let name = || proptest::collection::vec(any::<u8>(), 1..20);
+    let names = proptest::collection::btree_set(name(), 0..10);
+    (any::<bool>(), any::<bool>(), name(), names).prop_map(|(asks_only, is_last, directory, names)| Listing {
+        asks_only,
+        is_last,
+        directory,
+        names: names.into_iter().collect(),
+    })
+}
+
 fn to_receiver() -> impl Strategy<Value = ToReceiver> {
     prop_oneof![
         entry().prop_map(ToReceiver::Directory),
         entry().prop_map(ToReceiver::File),
         proptest::collection::vec(any::<u8>(), 1..2000).prop_map(ToReceiver::Data),
         known_entry().prop_map(|(entry, offset)| ToReceiver::Resume { offset, entry }),
-        (known_entry(), any::<Option<[u8; 32]>>()).prop_map(|((entry, _), hash)| ToReceiver::Offer { hash, entry }),
+        (known_entry(), any::<Option<[u8; 32]>>(), any::<bool>())
+            .prop_map(|((entry, _), hash, asks_only)| ToReceiver::Offer { hash, asks_only, entry }),
+        listing().prop_map(ToReceiver::Listing),
         proptest::collection::vec(any::<[u8; 32]>(), 0..5).prop_map(ToReceiver::Tree),
         any::<u64>().prop_map(|start| ToReceiver::Again { start }),
         (any::<u64>(), any::<[u8; 32]>()).prop_map(|(len, hash)| ToReceiver::FileEnd { len, hash }),
@@ -69,8 +82,10 @@ fn to_sender() -> impl Strategy<Value = ToSender> {
             progress
         }),
         failure().prop_map(ToSender::Refused),
-        (any::<bool>(), any::<u32>())
-            .prop_map(|(takes_offers, partials)| ToSender::Hello(Hello { takes_offers, partials })),
+        (any::<bool>(), any::<bool>(), any::<u32>())
+            .prop_map(|(takes_offers, deletes, partials)| ToSender::Hello(Hello { takes_offers, deletes, partials })),
+        (prop_oneof![0u8..=11, Just(13)], proptest::collection::vec(any::<u8>(), 0..30))
+            .prop_map(|(code, name)| ToSender::Deleted { failure: FailureCode::from_wire(code), name }),
         known_entry().prop_map(|(entry, offset)| ToSender::Partial(Partial {
             offset,
             len: entry.len.unwrap_or_default(),
@@ -116,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..12, body in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn what_decodes_encodes_to_the_same_bytes(kind in 1u8..13, body in proptest::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(frame) = ToReceiver::decode(kind, &mut body.clone()) {
             let mut bytes = Vec::new();
             frame.encode(&mut bytes);
@@ -150,7 +165,7 @@ fn a_file_without_a_length_is_neither_resumed_nor_offered() {
     for (frame, frame_kind) in [
         (ToReceiver::Resume { offset: 0, entry: entry(None) }, kind::RESUME),
         (ToReceiver::Resume { offset: 8, entry: entry(Some(7)) }, kind::RESUME),
-        (ToReceiver::Offer { hash: None, entry: entry(None) }, kind::OFFER),
+        (ToReceiver::Offer { hash: None, asks_only: false, entry: entry(None) }, kind::OFFER),
     ] {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
