@@ -192,6 +192,8 @@ impl Store {
                 Ok(Offered::Unchanged(Box::new(existing)))
             }
             (_, true) => Ok(Offered::Wanted),
+            // Of another time only, it may turn out to be the same once it has come.
+            (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }
     }
