@@ -7,6 +7,8 @@ local dfcp_ip = Proto("dfcp_ip", "DFCP over IP")
 local HEADER_BYTES, CRC_BYTES, TAG_BYTES, DATAGRAM_MAX = 24, 4, 16, 1500
 local FIN, SYN, RST, FBK, ACK, SEC = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 local U32 = 0x100000000
+-- What `dfcp decrypt` writes in the place of a tag behind a payload that it has opened (spec/security.md §6.1).
+local OPENED = "DFCP opened\0\0\0\0\0"
 
 -- Files beside this one, in the directory `dfcp`.
 local here = debug.getinfo(1, "S").source:match("^@(.*[/\\])") or ""
@@ -76,6 +78,7 @@ local function read_header(tvb, length)
     h.is_modern, h.is_message = h.reserved >= 32, bit.band(h.reserved, 0x30) == 0x30
     h.is_reserved_right = h.reserved == 0 or h.is_modern and not has(h.reserved, 0x0C)
     h.is_sealed = h.is_modern and has(h.flags, SEC)
+    h.is_opened = h.is_sealed and h.is_whole and length >= HEADER_BYTES + TAG_BYTES and tvb:raw(length - TAG_BYTES, TAG_BYTES) == OPENED
     h.stop = h.length - (h.is_sealed and TAG_BYTES or h.is_modern and CRC_BYTES or 0)
     h.kind = kind_of(h)
     h.means = h.is_modern and h.kind and MODERN[h.kind] or { words = { 6, 15 } }
@@ -224,7 +227,7 @@ local function check_mandatory(h, seen, tree)
 end
 
 local function show_payload(h, cursor, tree)
-    if h.is_sealed then
+    if h.is_sealed and not h.is_opened then
         local ciphertext = cursor:rest()
         if ciphertext then tree:add(F.ciphertext, ciphertext) end
         return
@@ -256,14 +259,14 @@ local function show_segment(h, tree)
         show_payload(h, Cursor.new(h.tvb, h.start, h.stop), tree)
     end
     if h.is_modern and h.stop >= HEADER_BYTES and h.is_whole then
-        local trailer = tree:add(F[h.is_sealed and "tag" or "crc"], h.tvb(h.stop, h.length - h.stop))
+        local trailer = tree:add(F[h.is_opened and "opened" or h.is_sealed and "tag" or "crc"], h.tvb(h.stop, h.length - h.stop))
         if not h.is_sealed then show_status("crc", trailer, is_intact(h)) end
     end
 end
 
 local function summary(h)
     local head = h.kind or "unknown segment"
-    if h.is_sealed then head = head .. " (encrypted)" end
+    if h.is_sealed then head = head .. (h.is_opened and " (decrypted)" or " (encrypted)") end
     if h.is_modern and h.kind ~= "SYN" then
         head = ("%s id=0x%08x"):format(head, h.id)
     else
@@ -327,7 +330,8 @@ local function show_datagram(tvb, length, tree)
     local text = "cut off by the capture"
     if h then
         root:add(F.kind, h.kind or "unknown"):set_generated()
-        root:add(F.encrypted, h.is_sealed):set_generated()
+        root:add(F.encrypted, h.is_sealed and not h.is_opened):set_generated()
+        root:add(F.decrypted, h.is_opened):set_generated()
         show_segment(h, root)
         text = summary(h)
     elseif length < HEADER_BYTES then

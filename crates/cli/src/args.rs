@@ -24,6 +24,7 @@ pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
+use crate::recording::Recording;
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
 
@@ -74,6 +75,8 @@ pub enum Command {
     Pipe(crate::pipe::args::PipeArgs),
     /// Estimate how fast a path serves its user, on a live path or from a capture
     Estimate(crate::estimate::args::EstimateArgs),
+    /// Open the encrypted datagrams in a capture, with a key log
+    Decrypt(crate::decrypt::args::DecryptArgs),
     /// Send a real file over emulated lossy paths, by DFCP and by QUIC
     Demo(crate::demo::DemoArgs),
     /// Reproduce the experiments on the simulator, or run your own
@@ -136,6 +139,13 @@ pub struct PathArgs {
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_plaintext: bool,
+    /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: whoever reads
+    /// that file can read and forge all that is sent. Without this flag nothing is written
+    #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub key_log: bool,
+    /// Who hears of connections; the commands fill it in.
+    #[arg(skip)]
+    pub recording: Recording,
     /// What classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,

@@ -7,6 +7,7 @@ use indicatif::MultiProgress;
 use crate::args::{CodeArg, SendArgs};
 use crate::net::{self, Connected};
 use crate::progress::Display;
+use crate::recording::Recording;
 use crate::transfer::Report;
 use crate::transfer::source::Root;
 use crate::transport::Transport;
@@ -16,13 +17,14 @@ use crate::{contact, transfer};
 ///
 /// # Errors
 /// Anything but every file confirmed by the receiver.
-pub async fn run(args: SendArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
     let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
     anyhow::ensure!(
         args.name.is_none() || !matches!(args.host.code, Some(CodeArg::Input)),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
+    Recording::begin(&mut args.path)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
     let sent = run_over(stream, &peer, roots, args.json).await;
