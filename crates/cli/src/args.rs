@@ -139,6 +139,11 @@ pub struct PathArgs {
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_plaintext: bool,
+    /// Write a trace of what happens to the connections, datagram by datagram, in qlog's format (JSON text sequences; qvis and others read
+    /// it). All connections of the command are in this one file, told apart by group_id; end its name in .sqlog. A trace that is there is
+    /// replaced
+    #[arg(long, value_name = "FILE")]
+    pub qlog: Option<PathBuf>,
     /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: whoever reads
     /// that file can read and forge all that is sent. Without this flag nothing is written
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]

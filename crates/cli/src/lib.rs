@@ -33,6 +33,7 @@ pub mod pairing;
 pub mod perf;
 pub mod pipe;
 pub mod progress;
+pub mod qlog;
 pub mod receive;
 pub mod recording;
 pub mod relay;

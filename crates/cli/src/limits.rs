@@ -274,6 +274,21 @@ pub const KEYS_OF_ID_MAX: usize = 4;
 /// Longest packet that is taken apart into datagrams, bytes: what systems put together at most (UDP segmentation offload).
 pub const SUPERPACKET_BYTES_MAX: usize = 65_535;
 
+/// Events of `--qlog` which wait to be written; further ones are counted. A quarter of a second of 600 Mbit/s.
+pub const QLOG_QUEUE_MAX: usize = 16_384;
+
+/// Connections of which a trace tells: peers that call again and again fill no disk.
+pub const QLOG_CONNECTIONS_MAX: u64 = 1000;
+
+/// Longest trace, bytes, within one event: the datagrams of about 10 GB of data.
+pub const QLOG_BYTES_MAX: u64 = 1 << 30;
+
+/// How long a trace waits for events before what it has is handed to the system.
+pub const QLOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a command waits at its end until its trace is written.
+pub const QLOG_FINISH_MAX: Duration = Duration::from_secs(2);
+
 /// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
 

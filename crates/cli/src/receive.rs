@@ -18,6 +18,7 @@ use crate::args::ReceiveArgs;
 use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor, Outcome};
 use crate::progress::Display;
+use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
@@ -27,7 +28,7 @@ use crate::transfer::store::{OTHERS_WRITE, Store, StoreOptions};
 use crate::transfer::target::Target;
 use crate::transfer::{EntryOutcome, Observer, Skipped, Snapshot};
 use crate::transport::{Acceptor, Transport};
-use crate::{key_log, net, output, transfer};
+use crate::{net, output, transfer};
 
 /// Receives until interrupted, told to `stop`, or with `--once` from one sender who is admitted.
 ///
@@ -40,7 +41,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
-    Recording::begin(&mut args.path)?;
+    Recording::begin(&mut args.path, Side::Server)?;
     let listener = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(Service::Files, &args.audit, address)?;
@@ -89,7 +90,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         session_bytes_max: args.max_bytes,
     };
     // Before anything is made there.
-    Trusted::of(&args.admission, &args.audit, key_log::path(args.path.key_log)).check_apart(&args.output)?;
+    Trusted::of(&args.admission, &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;

@@ -7,6 +7,7 @@ use indicatif::MultiProgress;
 use crate::args::{CodeArg, SendArgs};
 use crate::net::{self, Connected};
 use crate::progress::Display;
+use crate::qlog::Side;
 use crate::recording::Recording;
 use crate::transfer::Report;
 use crate::transfer::source::Root;
@@ -24,7 +25,7 @@ pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
-    Recording::begin(&mut args.path)?;
+    Recording::begin(&mut args.path, Side::Client)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
     let sent = run_over(stream, &peer, roots, args.json).await;

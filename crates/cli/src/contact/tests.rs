@@ -67,6 +67,7 @@ async fn insecure_connections_have_no_contact() {
         cipher: None,
         insecure_classic,
         insecure_plaintext: !insecure_classic,
+        qlog: None,
         key_log: false,
         recording: Recording::default(),
         parameters: Parameters::default(),
