@@ -1,5 +1,7 @@
 use std::fs;
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn capture(name: &str) -> Vec<u8> {
@@ -97,6 +99,35 @@ fn files_without_keys_and_endless_ones_are_refused() {
     };
     let many: String = (0..crate::limits::KEY_LOG_CONNECTIONS_MAX + 1).map(same_id).collect();
     assert!(matches!(KeyRing::read(many.as_bytes()), Err(keys::KeysError::TooManyConnections)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever is changed in a capture or a key log, what can be read of the one is copied, and never more is opened than there was.
+    #[test]
+    fn no_capture_and_no_key_log_are_too_strange(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20), cut in any::<prop::sample::Index>(),
+        of_keys in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/captures");
+        let mut keys = fs::read(directory.join("encrypted.keys")).unwrap();
+        let mut bytes = capture("encrypted");
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(bytes.len() - cut.index(bytes.len() / 8));
+        for (at, byte) in of_keys {
+            let at = at.index(keys.len());
+            keys[at] = byte;
+        }
+        let mut ring = KeyRing::read(&keys[..]).unwrap_or_default();
+        if let Ok((counts, is_whole, out)) = copy(&bytes[..], &mut ring, Vec::new()) {
+            prop_assert!(counts.opened <= 53, "{counts:?}");
+            prop_assert!(out.len() <= bytes.len() && (!is_whole || out.len() == bytes.len()));
+        }
+    }
 }
 
 #[test]
