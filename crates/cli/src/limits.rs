@@ -274,13 +274,13 @@ pub const KEYS_OF_ID_MAX: usize = 4;
 /// Longest packet that is taken apart into datagrams, bytes: what systems put together at most (UDP segmentation offload).
 pub const SUPERPACKET_BYTES_MAX: usize = 65_535;
 
-/// Events of `--qlog` which wait to be written; further ones are counted. A quarter of a second of 600 Mbit/s.
+/// Events of `--qlog` which wait to be written; further ones are counted. A fifth of a second at 1 Gbit/s.
 pub const QLOG_QUEUE_MAX: usize = 16_384;
 
 /// Connections of which a trace tells: peers that call again and again fill no disk.
 pub const QLOG_CONNECTIONS_MAX: u64 = 1000;
 
-/// Longest trace, bytes, within one event: the datagrams of about 10 GB of data.
+/// Longest trace, bytes, within one event: the datagrams of about 8 GB of data.
 pub const QLOG_BYTES_MAX: u64 = 1 << 30;
 
 /// How long a trace waits for events before what it has is handed to the system.

@@ -9,6 +9,9 @@ use crate::limits::SUPERPACKET_BYTES_MAX;
 /// What stands in the place of a tag behind a payload that was opened (`spec/security.md` \[keylog-4\]).
 pub(super) const OPENED_MARK: [u8; TAG_BYTES] = *b"DFCP opened\0\0\0\0\0";
 
+/// How far the numbers of neighbours in one packet may be from each other.
+const STEP_MAX: u32 = 64;
+
 /// What became of datagrams, and how much else there was.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
@@ -114,8 +117,8 @@ fn open_one(keys: &mut KeyRing, datagram: &mut [u8], wire_bytes: usize) -> Fate 
 }
 
 /// Hosts give their interface several datagrams at once, and captures made there show them as one packet of `wire_bytes`. All but the last have
-/// the same length, all go to the same connection, and their numbers follow each other. Returns that length; `None` if there is one
-/// datagram, or the second's header was not captured.
+/// the same length, all go to the same connection, and their numbers are near each other: a sender skips some (`spec/protocol.md` \[data-5\]),
+/// and a receiver's host joins what was not lost. Returns that length; `None` if there is one datagram, or the second's header was not captured.
 fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     if wire_bytes > SUPERPACKET_BYTES_MAX {
         return None;
@@ -127,15 +130,22 @@ fn stride(bytes: &[u8], wire_bytes: usize) -> Option<usize> {
     let id = first.address.to_be_bytes();
     let last = DATAGRAM_BYTES_MAX.min(bytes.len().checked_sub(HEADER_BYTES)?);
     (HEADER_BYTES..=last).find(|&stride| {
-        bytes.get(stride..).is_some_and(|rest| rest.starts_with(&id))
-            && (stride..wire_bytes).step_by(stride).zip(1_u32..).all(|(at, count)| {
-                let Some(header) = bytes.get(at..at + HEADER_BYTES) else {
-                    // It was not captured, or the packet ends within what would be a header.
-                    return wire_bytes - at >= HEADER_BYTES;
-                };
-                let number = header.last_chunk().map(|last| u32::from_be_bytes(*last));
-                header.starts_with(&id) && number == Some(first.s3.wrapping_add(count))
-            })
+        bytes.get(stride..).is_some_and(|rest| rest.starts_with(&id)) && is_batch(bytes, stride, wire_bytes, &first)
+    })
+}
+
+/// Whether a header of the same connection as `first` begins at each multiple of `stride`.
+fn is_batch(bytes: &[u8], stride: usize, wire_bytes: usize, first: &Outline) -> bool {
+    let mut before = first.s3;
+    (stride..wire_bytes).step_by(stride).all(|at| {
+        let Some(header) = bytes.get(at..at + HEADER_BYTES) else {
+            // It was not captured, or the packet ends within what would be a header.
+            return wire_bytes - at >= HEADER_BYTES;
+        };
+        let number = header.last_chunk().map_or(before, |last| u32::from_be_bytes(*last));
+        let step = number.wrapping_sub(before).cast_signed().unsigned_abs();
+        before = number;
+        header.starts_with(&first.address.to_be_bytes()) && (1..=STEP_MAX).contains(&step)
     })
 }
 
