@@ -144,11 +144,11 @@ pub struct PathArgs {
     /// replaced
     #[arg(long, value_name = "FILE")]
     pub qlog: Option<PathBuf>,
-    /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: whoever reads
-    /// that file can read and forge all that is sent. Without this flag nothing is written
+    /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: with
+    /// that file, all that is sent can be read and forged. Without this flag nothing is written
     #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
     pub key_log: bool,
-    /// Who hears of connections; the commands fill it in.
+    /// What is recorded of connections; the commands fill it in.
     #[arg(skip)]
     pub recording: Recording,
     /// What classic connections start with; the commands that take `--set` fill it in.

@@ -91,7 +91,7 @@ fn advice(counts: &Counts) -> &'static str {
     }
 }
 
-/// Where the result goes if nobody says: beside the capture, `x.decrypted.pcapng` for `x.pcapng`.
+/// Where the result goes by default: beside the capture, `x.decrypted.pcapng` for `x.pcapng`.
 fn beside(capture: &Path) -> PathBuf {
     let mut name = capture.file_stem().unwrap_or_default().to_owned();
     name.push(".decrypted");

@@ -1,4 +1,4 @@
-//! `--key-log`: the secrets of connections, for those who want to open captures of their own (`spec/security.md` §6).
+//! `--key-log`: the secrets of connections, to open captures of one's own (`spec/security.md` §6).
 //!
 //! Two things have to be said for anything to be written: the flag, and the file in the environment. A variable that is left over from an earlier
 //! hour gives nothing away, nor does a flag in a script that somebody else runs.
@@ -140,7 +140,7 @@ fn explain(path: &Path, error: io::Error) -> anyhow::Error {
     if is_link { anyhow::anyhow!("it is a symbolic link, which is not followed") } else { error.into() }
 }
 
-/// Neither group nor others may do anything with it, it is this user's, and nobody has it under another name.
+/// Neither group nor others may do anything with it, it is this user's, and it has no other name.
 #[cfg(unix)]
 fn check_private(there: &std::fs::Metadata) -> anyhow::Result<()> {
     use std::os::unix::fs::MetadataExt;

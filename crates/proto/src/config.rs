@@ -248,10 +248,10 @@ pub struct Config {
     /// Whether symbols have bytes. Default: they do.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
-    /// Who hears what happens to connections of this configuration. Default `None`: nobody, and it costs nothing.
+    /// Is told what happens to connections of this configuration. Default `None`, which costs nothing.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub observer: Option<Observer>,
-    /// **Whoever gets these secrets can read and forge everything**: what is given those of each connection when its keys are agreed
+    /// **With these secrets everything can be read and forged**: is given those of each connection when its keys are agreed
     /// ([`KeyLog`]). Default `None`: they never leave the connection.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub danger_key_log: Option<KeyLog>,

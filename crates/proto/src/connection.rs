@@ -37,7 +37,7 @@ use crate::stats::Stats;
 #[derive(Debug)]
 pub struct Connection {
     inner: Inner,
-    /// `None` if nobody watches.
+    /// `None` without an observer.
     watch: Option<Box<Watch>>,
 }
 

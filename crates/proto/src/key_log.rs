@@ -1,12 +1,12 @@
-//! Giving away the secrets of connections, for those who want to open what they have recorded of their own traffic.
+//! Giving away the secrets of connections, to open what was recorded of one's own traffic.
 
 use std::fmt;
 use std::sync::Arc;
 
 use dfcp_secure::{Cipher, Established};
 
-/// Is given the traffic secrets of each connection of a [`Config`](crate::Config), once, when its keys are agreed. **Whoever has them
-/// can read what both ends send, and forge it, from the first datagram to the last**: it is for finding faults in one's own connections
+/// Is given the traffic secrets of each connection of a [`Config`](crate::Config), once, when its keys are agreed. **With them, all that
+/// both ends send can be read and forged, from the first datagram to the last**: it is for finding faults in one's own connections
 /// (`spec/security.md` \[keylog-1\]), and nothing has one unless it is put there by
 /// [`danger_with_key_log`](crate::Config::danger_with_key_log).
 ///

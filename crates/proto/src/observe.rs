@@ -1,7 +1,7 @@
-//! What happens to connections, as typed events for whoever watches: traces, tools, tests. The protocol itself logs nothing.
+//! What happens to connections, as typed events for traces, tools and tests. The protocol itself logs nothing.
 //!
 //! A [`Config`](crate::Config) names an [`Observer`], which is asked once for each of its connections. One that is not watched costs a branch for each
-//! datagram. Events are told where they happen, in the call which made them, and nothing is kept for whoever listens: so they
+//! datagram. Events are told where they happen, in the call which made them, and none is kept: so they
 //! need no queue and no bound.
 
 mod watch;
@@ -20,7 +20,7 @@ use crate::stats::Stats;
 
 pub(crate) use watch::Watch;
 
-/// Is asked, for each connection that begins, for what shall hear of it.
+/// Is asked, for each connection that begins, which observer it gets.
 ///
 /// ```
 /// # use dfcp_proto as dfcp;
@@ -113,7 +113,7 @@ pub enum Observed<'a> {
     DatagramReceived(DatagramInfo),
     /// A datagram had no effect.
     DatagramDropped {
-        /// Its header, of which nobody vouches for anything; `None` if it has none.
+        /// Its header, which is not verified; `None` if it has none.
         datagram: Option<DatagramInfo>,
         /// Its bytes.
         bytes: u64,

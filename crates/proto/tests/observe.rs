@@ -161,7 +161,7 @@ fn every_datagram_and_state_is_told_once_and_changes_nothing() {
             config.clone().with_observer(Some(of_client.observer())),
             config.clone().with_observer(Some(of_server.observer())),
         );
-        assert_eq!(watched.datagrams, unwatched.datagrams, "who listens changes nothing");
+        assert_eq!(watched.datagrams, unwatched.datagrams, "an observer changes nothing");
         let server = watched.server.unwrap();
         for (heards, opened_here, stats) in [(of_client, true, watched.client), (of_server, false, server)] {
             let mut all = heards.take();

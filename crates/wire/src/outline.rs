@@ -1,4 +1,4 @@
-//! What a datagram shows without its keys, for those who watch: traces, and tools which read captures.
+//! What a datagram shows without its keys: for traces, and for tools which read captures.
 
 use crate::header::{Extension, RawHeader};
 use crate::{CRC_BYTES, DecodeError, Flags, Profile, StreamId, TAG_BYTES};
@@ -84,7 +84,7 @@ impl SegmentKind {
     }
 }
 
-/// The header of a datagram, read and not verified: whoever sent it may have written anything.
+/// The header of a datagram, read and not verified: its sender may have written anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// Whose rules it follows.

@@ -21,7 +21,7 @@ pub(super) struct Counts {
     pub(super) no_key: u64,
     /// Encrypted ones which are authentic under no key of their connection: forged, damaged, or of another connection with that id.
     pub(super) forged: u64,
-    /// Encrypted ones of which the capture has a part only, so that nobody can tell whether it is authentic.
+    /// Encrypted ones of which the capture has a part only, so that it cannot be authenticated.
     pub(super) truncated: u64,
     /// Encrypted ones which were opened before.
     pub(super) opened_before: u64,

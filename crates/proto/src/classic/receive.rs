@@ -13,7 +13,7 @@ use crate::shared::PushError;
 use crate::shared::events::EventKind;
 
 impl ClassicConnection {
-    /// Takes in a datagram. Everything invalid is dropped and counted. Returns why it was, for those who watch.
+    /// Takes in a datagram. Everything invalid is dropped and counted. Returns why it was, for observers.
     pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) -> Option<Dropped> {
         self.count_received(datagram.len());
         let why = self.take_datagram(now, datagram).err();

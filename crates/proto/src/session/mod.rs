@@ -118,7 +118,7 @@ impl From<End> for Stop {
 /// Datagrams and time.
 impl Session {
     /// Takes in a datagram which came from `origin`, and decrypts it in place. Everything invalid is dropped and counted.
-    /// Returns why it was, for those who watch.
+    /// Returns why it was, for observers.
     pub(crate) fn handle_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) -> Option<Dropped> {
         self.common.count_received(datagram.len());
         match self.take_datagram(now, origin, datagram) {

@@ -226,7 +226,7 @@ impl Established {
     }
 
     /// The traffic secrets of the direction from the initiator and of that from the responder (`spec/security.md` \[noise-9\]).
-    /// **Whoever has them can read and forge every datagram of the connection**, of all epochs: they are for a key log that a user
+    /// **With them every datagram of the connection can be read and forged**, of all epochs: they are for a key log that a user
     /// has asked for (\[keylog-1\]), and for tests.
     #[must_use]
     pub fn danger_traffic_secrets(&self) -> [&[u8; 32]; 2] {
