@@ -270,6 +270,10 @@ def streams(bidirectional, one_way):
     return parameter(21, bidirectional.to_bytes(4, "big")) + parameter(22, one_way.to_bytes(4, "big"))
 
 
+# In the place of a tag, in captures (security.md, 6.1).
+OPENED = b"DFCP opened" + bytes(5)
+
+
 def connection(pattern):
     """Whole datagrams of a connection's begin."""
     number, name, messages = PATTERNS[pattern]
@@ -315,9 +319,12 @@ def connection(pattern):
     lines += datagrams + ["\n", ("symbol", symbol)]
     lines += [("data", data + seal(secrets[0], 1, "aes_128_gcm", 0, data, symbol)[2]),
               ("sealed_ack", pong + seal(secrets[1], 2, "aes_128_gcm", 0, pong, b"")[2])]
+    line = f"DFCP2_TRAFFIC_SECRETS 1 {sides[0].h.hex()} {ids[0]:08x} {ids[1]:08x} {secrets[0].hex()} {secrets[1].hex()}"
+    lines += ["\n", ("key_log", line), ("data_opened", data + symbol + OPENED), ("sealed_ack_opened", pong + OPENED)]
     write(f"secure_connection_{pattern}.txt",
           "Whole datagrams of a sealed connection's begin: SYN, SYNACK, with pattern 1 the ACK, then the initiator's first data\n"
-          "(one block, its only symbol ends with the secret) and a sealed ACK of the responder's, both under AES-128-GCM.", lines)
+          "(one block, its only symbol ends with the secret) and a sealed ACK of the responder's, both under AES-128-GCM. Last its\n"
+          "line of a key log, and these two as a capture has them when they are opened (security.md, 6).", lines)
 
 
 for each in PATTERNS:

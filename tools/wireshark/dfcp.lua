@@ -7,6 +7,10 @@ local dfcp_ip = Proto("dfcp_ip", "DFCP over IP")
 local HEADER_BYTES, CRC_BYTES, TAG_BYTES, DATAGRAM_MAX = 24, 4, 16, 1500
 local FIN, SYN, RST, FBK, ACK, SEC = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 local U32 = 0x100000000
+-- How far the numbers of neighbours in one packet may be from each other.
+local STEP_MAX = 64
+-- What `dfcp decrypt` writes in the place of a tag behind a payload that it has opened (spec/security.md §6.1).
+local OPENED = "DFCP opened\0\0\0\0\0"
 
 -- Files beside this one, in the directory `dfcp`.
 local here = debug.getinfo(1, "S").source:match("^@(.*[/\\])") or ""
@@ -76,6 +80,7 @@ local function read_header(tvb, length)
     h.is_modern, h.is_message = h.reserved >= 32, bit.band(h.reserved, 0x30) == 0x30
     h.is_reserved_right = h.reserved == 0 or h.is_modern and not has(h.reserved, 0x0C)
     h.is_sealed = h.is_modern and has(h.flags, SEC)
+    h.is_opened = h.is_sealed and h.is_whole and length >= HEADER_BYTES + TAG_BYTES and tvb:raw(length - TAG_BYTES, TAG_BYTES) == OPENED
     h.stop = h.length - (h.is_sealed and TAG_BYTES or h.is_modern and CRC_BYTES or 0)
     h.kind = kind_of(h)
     h.means = h.is_modern and h.kind and MODERN[h.kind] or { words = { 6, 15 } }
@@ -224,7 +229,7 @@ local function check_mandatory(h, seen, tree)
 end
 
 local function show_payload(h, cursor, tree)
-    if h.is_sealed then
+    if h.is_sealed and not h.is_opened then
         local ciphertext = cursor:rest()
         if ciphertext then tree:add(F.ciphertext, ciphertext) end
         return
@@ -256,14 +261,14 @@ local function show_segment(h, tree)
         show_payload(h, Cursor.new(h.tvb, h.start, h.stop), tree)
     end
     if h.is_modern and h.stop >= HEADER_BYTES and h.is_whole then
-        local trailer = tree:add(F[h.is_sealed and "tag" or "crc"], h.tvb(h.stop, h.length - h.stop))
+        local trailer = tree:add(F[h.is_opened and "opened" or h.is_sealed and "tag" or "crc"], h.tvb(h.stop, h.length - h.stop))
         if not h.is_sealed then show_status("crc", trailer, is_intact(h)) end
     end
 end
 
 local function summary(h)
     local head = h.kind or "unknown segment"
-    if h.is_sealed then head = head .. " (encrypted)" end
+    if h.is_sealed then head = head .. (h.is_opened and " (decrypted)" or " (encrypted)") end
     if h.is_modern and h.kind ~= "SYN" then
         head = ("%s id=0x%08x"):format(head, h.id)
     else
@@ -277,16 +282,20 @@ end
 
 -- ---- several datagrams in a packet ----
 
--- Whether a datagram of the same batch as `first` begins here, `count` after it.
-local function follows(first, tvb, count)
+-- Whether a datagram of the same batch as `first` begins here, the one before which has the number `before`. A sender skips numbers, and
+-- a receiver's batch lacks what was lost.
+local function follows(first, tvb, before)
     local control = tvb(12, 2):uint()
     if tvb(0, 4):uint() ~= first.id then return false end
-    if first.is_modern then return has(control, 0x0800) and tvb(20, 4):uint() == (first.s3 + count) % U32 end
+    if first.is_modern then
+        local step = (tvb(20, 4):uint() - before) % U32
+        return has(control, 0x0800) and step ~= 0 and (step <= STEP_MAX or step >= U32 - STEP_MAX)
+    end
     return not has(control, 0x0FC0) and bit.rshift(control, 12) == first.words
 end
 
 -- Hosts give their interface several datagrams at once (UDP segmentation offload; GRO where they arrive), and captures made there show
--- them as one packet. All but the last have the same length, all go to the same connection, and their numbers follow each other. Returns
+-- them as one packet. All but the last have the same length, all go to the same connection, and their numbers are near each other. Returns
 -- that length, or nil if there is one datagram, or the header of the second was not captured.
 local function size_of_each(tvb)
     local length, captured = tvb:reported_len(), tvb:len()
@@ -298,11 +307,14 @@ local function size_of_each(tvb)
         if not size then return nil end
         size = size - 1
         if size > DATAGRAM_MAX or size + HEADER_BYTES > captured then return nil end
-        local fits_all, count = true, 1
-        while fits_all and count * size < length do
-            local at = count * size
-            fits_all = length - at >= HEADER_BYTES and (at + HEADER_BYTES > captured or follows(first, tvb(at, HEADER_BYTES):tvb(), count))
-            count = count + 1
+        local fits_all, at, before = true, size, first.s3
+        while fits_all and at < length do
+            fits_all = length - at >= HEADER_BYTES
+            if fits_all and at + HEADER_BYTES <= captured then
+                fits_all = follows(first, tvb(at, HEADER_BYTES):tvb(), before)
+                before = tvb(at + 20, 4):uint()
+            end
+            at = at + size
         end
         if fits_all then return size end
         size = size + 1
@@ -327,7 +339,8 @@ local function show_datagram(tvb, length, tree)
     local text = "cut off by the capture"
     if h then
         root:add(F.kind, h.kind or "unknown"):set_generated()
-        root:add(F.encrypted, h.is_sealed):set_generated()
+        root:add(F.encrypted, h.is_sealed and not h.is_opened):set_generated()
+        root:add(F.decrypted, h.is_opened):set_generated()
         show_segment(h, root)
         text = summary(h)
     elseif length < HEADER_BYTES then

@@ -42,7 +42,7 @@ make() {
 all=(-d udp.port==4433,dfcp)
 
 # Every value that a vector names is shown, and captures are what the vectors say.
-for name in vectors secured rejected; do
+for name in vectors secured opened rejected; do
     make "$name" "$scratch/$name.pcapng"
     if [ "$renew" = --renew ]; then cp "$scratch/$name.pcapng" "$captures/$name.pcapng"; fi
     status=0
@@ -58,9 +58,18 @@ say "$status" "$text"
 columns dissect -r "$captures/rejected.pcapng" "${all[@]}" | compare rejected
 refused="$(dissect -r "$captures/rejected.pcapng" "${all[@]}" -Y '!dfcp.malformed && !dfcp.integrity' | wc -l)"
 say "$refused" "every datagram that must be refused is marked"
-for name in secured plaintext encrypted classic raw-ip messages lab; do
+for name in secured opened plaintext encrypted decrypted classic raw-ip messages lab; do
     columns dissect -r "$captures/$name.pcapng" | compare "$name"
 done
+
+details -r "$captures/opened.pcapng" "${all[@]}" | compare opened-details
+unread=0
+for name in opened decrypted; do
+    # What ICMP quotes stays encrypted.
+    count="$(dissect -r "$captures/$name.pcapng" -Y '(dfcp.ciphertext || dfcp.malformed) && !icmp' | wc -l)"
+    unread=$((unread + count))
+done
+say "$unread" "of opened datagrams every payload is shown, and none is malformed"
 
 make hostile "$scratch/hostile.pcapng"
 for how in "as they are recognised" "decoded as DFCP"; do

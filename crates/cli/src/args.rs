@@ -24,6 +24,7 @@ pub use self::parameters::{ParameterArgs, Parameters};
 pub use self::perf::{PerfArgs, PerfClientArgs, PerfLocalArgs, PerfServerArgs, PerfSide, seconds};
 pub use self::trust::{AdmissionArgs, CodeArg, HostArgs};
 use crate::limits::{MTU_DEFAULT_BYTES, MTU_MIN_BYTES, SENDERS_DEFAULT};
+use crate::recording::Recording;
 use crate::relay::RelayArgs;
 use crate::units::{self, RateArg};
 
@@ -74,6 +75,8 @@ pub enum Command {
     Pipe(crate::pipe::args::PipeArgs),
     /// Estimate how fast a path serves its user, on a live path or from a capture
     Estimate(crate::estimate::args::EstimateArgs),
+    /// Open the encrypted datagrams in a capture, with a key log
+    Decrypt(crate::decrypt::args::DecryptArgs),
     /// Send a real file over emulated lossy paths, by DFCP and by QUIC
     Demo(crate::demo::DemoArgs),
     /// Reproduce the experiments on the simulator, or run your own
@@ -136,6 +139,18 @@ pub struct PathArgs {
     /// Do not encrypt and authenticate anything; the other side needs this flag too
     #[arg(long)]
     pub insecure_plaintext: bool,
+    /// Write a trace of what happens to the connections, datagram by datagram, in qlog's format (JSON text sequences; qvis and others read
+    /// it). All connections of the command are in this one file, told apart by group_id; end its name in .sqlog. A trace that is there is
+    /// replaced
+    #[arg(long, value_name = "FILE")]
+    pub qlog: Option<PathBuf>,
+    /// Append the keys of each connection to the file which the environment variable DFCP_KEYLOG names, for `dfcp decrypt`: with
+    /// that file, all that is sent can be read and forged. Without this flag nothing is written
+    #[arg(long, conflicts_with_all = ["insecure_classic", "insecure_plaintext"])]
+    pub key_log: bool,
+    /// What is recorded of connections; the commands fill it in.
+    #[arg(skip)]
+    pub recording: Recording,
     /// What classic connections start with; the commands that take `--set` fill it in.
     #[arg(skip)]
     pub parameters: Parameters,

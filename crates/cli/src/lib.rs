@@ -11,7 +11,9 @@
 pub mod admission;
 pub mod args;
 pub mod audit;
+mod capture;
 pub mod contact;
+pub mod decrypt;
 pub mod demo;
 #[cfg(target_os = "linux")]
 pub mod emulate;
@@ -19,6 +21,7 @@ pub mod estimate;
 pub mod generate;
 pub mod id;
 pub mod identity;
+pub mod key_log;
 pub mod lab;
 pub mod limits;
 pub mod messages;
@@ -30,7 +33,9 @@ pub mod pairing;
 pub mod perf;
 pub mod pipe;
 pub mod progress;
+pub mod qlog;
 pub mod receive;
+pub mod recording;
 pub mod relay;
 pub mod seal;
 pub mod send;

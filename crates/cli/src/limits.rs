@@ -258,6 +258,37 @@ pub const CAPTURE_BLOCK_BYTES_MAX: usize = 1024 * 1024;
 /// Interfaces of a section of a capture which are remembered: `dfcp lab trace --pcap` has one for each flow.
 pub const CAPTURE_INTERFACES_MAX: usize = 65_536;
 
+/// Connections whose keys one program writes to a key log, and which `decrypt` remembers: at 260 bytes each, peers that call again and again
+/// make 4 MB of it. `decrypt` has one key at hand for each direction of each.
+pub const KEY_LOG_CONNECTIONS_MAX: usize = 16_384;
+
+/// Longest line of a key log that is read, bytes: twice what one has.
+pub const KEY_LOG_LINE_BYTES_MAX: u64 = 512;
+
+/// Lines of a key log that are read, comments and those of other programs included.
+pub const KEY_LOG_LINES_MAX: u64 = 1 << 20;
+
+/// Connections of a key log which have the same connection id: ids are random numbers of 32 bits. Each costs a try for a datagram.
+pub const KEYS_OF_ID_MAX: usize = 4;
+
+/// Longest packet that is taken apart into datagrams, bytes: what systems put together at most (UDP segmentation offload).
+pub const SUPERPACKET_BYTES_MAX: usize = 65_535;
+
+/// Events of `--qlog` which wait to be written; further ones are counted. A fifth of a second at 1 Gbit/s.
+pub const QLOG_QUEUE_MAX: usize = 16_384;
+
+/// Connections of which a trace tells: peers that call again and again fill no disk.
+pub const QLOG_CONNECTIONS_MAX: u64 = 1000;
+
+/// Longest trace, bytes, within one event: the datagrams of about 8 GB of data.
+pub const QLOG_BYTES_MAX: u64 = 1 << 30;
+
+/// How long a trace waits for events before what it has is handed to the system.
+pub const QLOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a command waits at its end until its trace is written.
+pub const QLOG_FINISH_MAX: Duration = Duration::from_secs(2);
+
 /// Longest record of a run that is taken from another machine, bytes: queues over time are the most of it.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
 

@@ -18,7 +18,7 @@ use dfcp_cli::emulate;
 use dfcp_cli::estimate::args::Source;
 use dfcp_cli::limits::GOODBYE_MAX;
 use dfcp_cli::stop::Stop;
-use dfcp_cli::{demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send, stop};
+use dfcp_cli::{decrypt, demo, estimate, generate, id, lab, output, perf, pipe, receive, relay, send, stop};
 
 /// Not everything asked for is done and verified.
 const EXIT_FAILURE: u8 = 1;
@@ -146,6 +146,10 @@ async fn run(command: Command, stop: Stop) -> anyhow::Result<()> {
         Command::Emulate(_) | Command::EmulateInit | Command::TestbedRun => Ok(()), // has been run by `without_threads`
         Command::Pipe(args) => pipe::run(args, stop).await,
         Command::Estimate(args) => estimate::run(args, stop).await,
+        Command::Decrypt(args) => {
+            let work = tokio::task::spawn_blocking(move || decrypt::run(&args));
+            work.await.context("the capture was given up; report this")?
+        }
         Command::Demo(args) => demo::run(args).await,
         Command::Id(args) => id::run(&args),
         Command::Generate(args) => generate::run(args),

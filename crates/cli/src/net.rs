@@ -238,6 +238,7 @@ fn with_settings(mut config: Config, args: &PathArgs) -> anyhow::Result<Config> 
     config.ecn = args.ecn;
     config.receive_rate_max_bps = args.max_receive_rate.unwrap_or_default();
     config.messages = args.messages;
+    let config = args.recording.apply(config);
     Ok(config.with_streams(StreamLimits { bidirectional: 0, one_way: args.peer_streams.into() }))
 }
 

@@ -19,6 +19,8 @@ use crate::args::ReceiveArgs;
 use crate::limits::FILE_STREAMS_MAX;
 use crate::monitor::{self, Monitor, Outcome};
 use crate::progress::Display;
+use crate::qlog::Side;
+use crate::recording::Recording;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
@@ -44,6 +46,7 @@ pub async fn run(mut args: ReceiveArgs, stop: Stop) -> anyhow::Result<()> {
     args.path.peer_streams = if is_standard_output(&args) { 0 } else { FILE_STREAMS_MAX };
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
     let target = open_target(&args)?;
+    Recording::begin(&mut args.path, Side::Server)?;
     let listener = net::listen(&listen, &args.path, ways.as_ref()).await?;
     let address = listener.local_address()?;
     let monitor = Monitor::open(Service::Files, &args.audit, address)?;
@@ -95,7 +98,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         allow_delete: args.allow_delete,
     };
     // Before anything is made there.
-    Trusted::of(&args.admission, &args.audit).check_apart(&args.output)?;
+    Trusted::of(&args.admission, &args.audit, Recording::files(&args.path)).check_apart(&args.output)?;
     let shown = |path: &Path| printable(&path.to_string_lossy());
     let store = Store::open(&args.output, options)
         .with_context(|| format!("cannot write to {}, choose another --output", shown(&args.output)))?;

@@ -8,6 +8,8 @@ use crate::args::{CodeArg, SendArgs};
 use crate::limits::PATTERNS_MAX;
 use crate::net::{self, Connected};
 use crate::progress::Display;
+use crate::qlog::Side;
+use crate::recording::Recording;
 use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
@@ -18,7 +20,7 @@ use crate::{contact, transfer};
 ///
 /// # Errors
 /// Anything but every file confirmed by the receiver.
-pub async fn run(args: SendArgs) -> anyhow::Result<()> {
+pub async fn run(mut args: SendArgs) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.exclude.len() <= PATTERNS_MAX,
         "--exclude is given more than {PATTERNS_MAX} times: give fewer"
@@ -31,6 +33,7 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
+    Recording::begin(&mut args.path, Side::Client)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
     let options = SendOptions {

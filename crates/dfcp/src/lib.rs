@@ -61,6 +61,9 @@
 //! stopped and with which code, and how often the peer permitted no more. Level TRACE has a line for each of these events.
 //! Whether anybody listens is asked when a connection begins.
 //!
+//! **Watching.** An [`Observer`] of a [`Config`] hears of each datagram, state and estimate of its connections, as typed events, where the
+//! log tells their course. A [`KeyLog`], which only `danger_with_key_log` puts in place, gets what opens a capture of them.
+//!
 //! **Features.** `serde`, off by default: [`Stats`] and [`EndpointStats`] can be written, [`Config`] written and read, never with
 //! its keys.
 //!
@@ -91,11 +94,12 @@ mod stream;
 
 pub use carrier::Carrier;
 pub use dfcp_proto::{
-    Accept, AddressPrefix, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError, ConnectionError,
-    Cookies, Credentials, Deadline, EcnStats, EndpointStats, Fingerprint, Identity, KeyError, MessageError, Parameter,
+    Accept, AddressPrefix, Beginning, BreakerState, Cipher, Ciphers, ClassicSettings, Config, ConfigError,
+    ConnectionError, ConnectionObserver, ConnectionSecrets, Cookies, Credentials, DatagramInfo, Deadline, Dropped,
+    EcnStats, EndpointStats, Fingerprint, Identity, KeyError, KeyLog, MessageError, Observed, Observer, Parameter,
     ParameterError, PathHint, Pattern, PeerKey, Policy, PreSharedKey, Priority, Profile, PublicKey, Rate,
-    RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SentMessages,
-    SentSymbols, State, StaticKey, Stats, StreamLimits, Traffic, Verifier, WastedSymbols,
+    RateControlStats, RatePhase, ReceivedMessage, ReceivedMessages, ReceivedSymbols, Schedule, Security, SegmentKind,
+    SentMessages, SentSymbols, State, StaticKey, Stats, StreamId, StreamLimits, Traffic, Verifier, WastedSymbols,
 };
 pub use endpoint::{Endpoint, Totals};
 pub use error::{ConnectError, StreamError};

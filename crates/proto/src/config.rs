@@ -10,7 +10,9 @@ use dfcp_wire::StreamLimits;
 use dfcp_wire::handshake::Offer;
 
 use crate::error::ConfigError;
+use crate::key_log::KeyLog;
 use crate::limits;
+use crate::observe::Observer;
 use crate::path::hint::PathHint;
 use crate::security::{Credentials, PeerKey, Security};
 use crate::session::handshake::{SYMBOL_SIZE_MIN, symbol_size_max};
@@ -246,6 +248,13 @@ pub struct Config {
     /// Whether symbols have bytes. Default: they do.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub content: Content,
+    /// Is told what happens to connections of this configuration. Default `None`, which costs nothing.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub observer: Option<Observer>,
+    /// **With these secrets everything can be read and forged**: is given those of each connection when its keys are agreed
+    /// ([`KeyLog`]). Default `None`: they never leave the connection.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub danger_key_log: Option<KeyLog>,
 }
 
 impl Config {
@@ -277,6 +286,8 @@ impl Config {
             classic: ClassicSettings::default(),
             path_hint: None,
             content: Content::Real,
+            observer: None,
+            danger_key_log: None,
         }
     }
 

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dfcp_time::Time;
-use dfcp_wire::Profile;
 use dfcp_wire::classic::StateWords;
+use dfcp_wire::{Outline, Profile};
 
 use crate::classic::ClassicConnection;
 use crate::config::{Config, Rate, SendBuffering, Traffic};
 use crate::error::{ConfigError, ConnectionError, ParameterError, WriteError};
+use crate::observe::Watch;
 use crate::path::ecn::Origin;
 use crate::path::hint::PathHint;
 use crate::session::Session;
@@ -34,22 +35,17 @@ use crate::stats::Stats;
 /// drain [`poll_transmit`](Self::poll_transmit) until it returns `None` and [`poll_event`](Self::poll_event) until it
 /// does, then sleep until [`next_timeout`](Self::next_timeout) or the next input. Time only ever enters as an argument.
 #[derive(Debug)]
-pub struct Connection(Inner);
+pub struct Connection {
+    inner: Inner,
+    /// `None` without an observer.
+    watch: Option<Box<Watch>>,
+}
 
 /// The profiles have nothing in common but this interface.
 #[derive(Debug)]
-enum Inner {
+pub(crate) enum Inner {
     Classic(Box<ClassicConnection>),
     Modern(Box<Session>),
-}
-
-/// A SYN which asks for a connection without seals.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum UnsealedSyn<'a> {
-    /// Classic: the generator state of the initiator's.
-    Classic { initial: StateWords },
-    /// Modern: the id which the initiator has chosen, and all of its SYN.
-    Modern { initiator_id: u32, syn: Opener<'a> },
 }
 
 /// Calls the same method of whichever profile it is.
@@ -62,9 +58,58 @@ macro_rules! of_either {
     };
 }
 
+impl Inner {
+    pub(crate) fn state(&self) -> State {
+        of_either!(self, it => it.state())
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        of_either!(self, it => it.remote())
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        of_either!(self, it => it.stats())
+    }
+
+    /// Why it is over, unless it is not or both sides closed it.
+    pub(crate) fn error(&self) -> Option<&ConnectionError> {
+        of_either!(self, it => it.error())
+    }
+
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Classic(_) => None,
+            Self::Modern(session) => session.identity(),
+        }
+    }
+
+    /// The ids of this end and of the peer, as far as they are known.
+    pub(crate) fn ids(&self) -> (Option<u32>, Option<u32>) {
+        match self {
+            Self::Classic(_) => (None, None),
+            Self::Modern(session) => (Some(session.local_id()), session.peer_id()),
+        }
+    }
+}
+
+/// A SYN which asks for a connection without seals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UnsealedSyn<'a> {
+    /// Classic: the generator state of the initiator's.
+    Classic { initial: StateWords },
+    /// Modern: the id which the initiator has chosen, and all of its SYN.
+    Modern { initiator_id: u32, syn: Opener<'a> },
+}
+
+impl From<Inner> for Connection {
+    fn from(inner: Inner) -> Self {
+        Self { inner, watch: None }
+    }
+}
+
 impl From<ClassicConnection> for Connection {
     fn from(connection: ClassicConnection) -> Self {
-        Self(Inner::Classic(Box::new(connection)))
+        Inner::Classic(Box::new(connection)).into()
     }
 }
 
@@ -76,7 +121,7 @@ impl From<Session> for Connection {
 
 impl From<Box<Session>> for Connection {
     fn from(session: Box<Session>) -> Self {
-        Self(Inner::Modern(session))
+        Inner::Modern(session).into()
     }
 }
 
@@ -116,14 +161,19 @@ impl Connection {
         }
     }
 
+    /// Lets the observer of `config`, if it has one, watch the connection from now on.
+    pub(crate) fn watch(&mut self, now: Time, config: &Config, opened_here: bool) {
+        self.watch = Watch::begin(now, config, &self.inner, opened_here);
+    }
+
     /// Received blocks are charged to `reservation`. To be called before the first one comes.
     pub(crate) fn charge_to(&mut self, reservation: MemoryReservation) {
-        of_either!(&mut self.0, it => it.charge_to(reservation));
+        of_either!(&mut self.inner, it => it.charge_to(reservation));
     }
 
     /// Memory of modern blocks comes from `spare`, and goes back to it.
     pub(crate) fn take_from(&mut self, spare: &SpareBlocks) {
-        if let Inner::Modern(session) = &mut self.0 {
+        if let Inner::Modern(session) = &mut self.inner {
             session.take_from(spare);
         }
     }
@@ -131,23 +181,20 @@ impl Connection {
     /// The id that modern segments to this end carry; a classic connection has none.
     #[must_use]
     pub fn local_id(&self) -> Option<u32> {
-        match &self.0 {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => Some(session.local_id()),
-        }
+        self.inner.ids().0
     }
 
     /// The modern connection inside.
     #[cfg(test)]
     pub(crate) fn into_session(self) -> Session {
-        match self.0 {
+        match self.inner {
             Inner::Classic(_) => panic!("it is a classic connection"),
             Inner::Modern(session) => *session,
         }
     }
 
     fn modern_mut(&mut self) -> Option<&mut Session> {
-        match &mut self.0 {
+        match &mut self.inner {
             Inner::Classic(_) => None,
             Inner::Modern(session) => Some(session),
         }
@@ -159,34 +206,59 @@ impl Connection {
     /// Takes in a datagram which came from `origin`, an address or an [`Origin`], and decrypts it in place. Everything invalid is
     /// dropped and counted.
     pub fn handle_datagram(&mut self, now: Time, origin: impl Into<Origin>, datagram: &mut [u8]) {
-        match &mut self.0 {
+        if self.watch.is_some() {
+            return self.handle_watched(now, origin.into(), datagram);
+        }
+        match &mut self.inner {
             Inner::Classic(connection) => connection.handle_datagram(now, datagram),
             Inner::Modern(session) => session.handle_datagram(now, origin.into(), datagram),
+        };
+    }
+
+    /// As [`handle_datagram`](Self::handle_datagram), and tells of it. Apart from what is on the way of every datagram.
+    #[cold]
+    #[inline(never)]
+    fn handle_watched(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) {
+        // It is decrypted in place, and its header tells what it is.
+        let outline = Outline::of(datagram).ok();
+        let why = match &mut self.inner {
+            Inner::Classic(connection) => connection.handle_datagram(now, datagram),
+            Inner::Modern(session) => session.handle_datagram(now, origin, datagram),
+        };
+        if let Some(watch) = &mut self.watch {
+            watch.on_received(now, (outline.as_ref(), datagram.len()), why, &self.inner);
         }
     }
 
     /// Lets time pass: timeouts end what must end. What is due to be sent, `poll_transmit` sends.
     pub fn handle_timeout(&mut self, now: Time) {
-        of_either!(&mut self.0, it => it.handle_timeout(now));
+        of_either!(&mut self.inner, it => it.handle_timeout(now));
+        if let Some(watch) = &mut self.watch {
+            watch.on_timeout(now, &self.inner);
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) and [`poll_transmit`](Self::poll_transmit) must be called again at
     /// the latest, and for what; a time in the past means now. `None` once the connection is closed.
     #[must_use]
     pub fn next_timeout(&self, now: Time) -> Option<(Time, Timer)> {
-        of_either!(&self.0, it => it.next_timeout(now))
+        of_either!(&self.inner, it => it.next_timeout(now))
     }
 
     /// Writes the next datagram to send at `now` into `out`, which must hold
     /// [`DATAGRAM_BUFFER_BYTES`](crate::DATAGRAM_BUFFER_BYTES); `None` if there is nothing to send before
     /// [`next_timeout`](Self::next_timeout).
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
-        of_either!(&mut self.0, it => it.poll_transmit(now, out))
+        let sent = of_either!(&mut self.inner, it => it.poll_transmit(now, out));
+        if let Some(watch) = &mut self.watch {
+            watch.on_transmit(now, sent.as_ref(), out, &self.inner);
+        }
+        sent
     }
 
     /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
-        of_either!(&mut self.0, it => it.poll_event())
+        of_either!(&mut self.inner, it => it.poll_event())
     }
 }
 
@@ -199,12 +271,12 @@ impl Connection {
     /// # Errors
     /// After `shutdown`, or when the connection has ended with an error.
     pub fn write(&mut self, now: Time, data: &[u8]) -> Result<usize, WriteError> {
-        of_either!(&mut self.0, it => it.write(now, data))
+        of_either!(&mut self.inner, it => it.write(now, data))
     }
 
     /// Sends what has been written without waiting for a full block.
     pub fn flush(&mut self) {
-        of_either!(&mut self.0, it => it.flush());
+        of_either!(&mut self.inner, it => it.flush());
     }
 
     /// Copies received bytes, in order, into `out`.
@@ -212,7 +284,7 @@ impl Connection {
     /// # Errors
     /// The reason why the connection ended, once everything received before has been read.
     pub fn read(&mut self, now: Time, out: &mut [u8]) -> Result<Read, ConnectionError> {
-        match &mut self.0 {
+        match &mut self.inner {
             Inner::Classic(connection) => connection.read(out),
             Inner::Modern(session) => session.read(now, out),
         }
@@ -221,24 +293,24 @@ impl Connection {
     /// Whether [`read`](Self::read) would return something other than `Blocked`.
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        of_either!(&self.0, it => it.is_readable())
+        of_either!(&self.inner, it => it.is_readable())
     }
 
     /// Ends our half of the stream: what has been written is delivered, then the peer reads its end. A
     /// [`Finished`](Event::Finished) event says that the peer has all of it.
     pub fn shutdown(&mut self, now: Time) {
-        of_either!(&mut self.0, it => it.shutdown(now));
+        of_either!(&mut self.inner, it => it.shutdown(now));
     }
 
     /// Ends the connection at once: what is unsent is lost, and the peer is told by an RST.
     pub fn abort(&mut self) {
-        of_either!(&mut self.0, it => it.abort());
+        of_either!(&mut self.inner, it => it.abort());
     }
 
     /// As [`abort`](Self::abort), with a code for the peer's application, which gets [`ConnectionError::EndedByPeer`]. It is not told
     /// the code by a classic connection, nor before the handshake is done.
     pub fn abort_with(&mut self, error: u32) {
-        match &mut self.0 {
+        match &mut self.inner {
             Inner::Classic(classic) => classic.abort(),
             Inner::Modern(session) => session.abort_with(error),
         }
@@ -247,19 +319,19 @@ impl Connection {
     /// Blocks of which something may have been sent and which the peer has not acknowledged.
     #[must_use]
     pub fn blocks_in_flight(&self) -> usize {
-        of_either!(&self.0, it => it.blocks_in_flight())
+        of_either!(&self.inner, it => it.blocks_in_flight())
     }
 
     /// Whether everything written has been acknowledged by the peer's decoder.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        of_either!(&self.0, it => it.is_drained())
+        of_either!(&self.inner, it => it.is_drained())
     }
 
     /// Whether the peer has confirmed the end of our half.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        of_either!(&self.0, it => it.is_finished())
+        of_either!(&self.inner, it => it.is_finished())
     }
 }
 
@@ -284,13 +356,13 @@ impl Connection {
     /// Where the connection is in its life.
     #[must_use]
     pub fn state(&self) -> State {
-        of_either!(&self.0, it => it.state())
+        self.inner.state()
     }
 
     /// The profile which it speaks.
     #[must_use]
     pub fn profile(&self) -> Profile {
-        match &self.0 {
+        match &self.inner {
             Inner::Classic(_) => Profile::Classic,
             Inner::Modern(_) => Profile::Modern,
         }
@@ -299,35 +371,32 @@ impl Connection {
     /// Its ports.
     #[must_use]
     pub fn ports(&self) -> Ports {
-        of_either!(&self.0, it => it.ports())
+        of_either!(&self.inner, it => it.ports())
     }
 
     /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
-        of_either!(&self.0, it => it.remote())
+        self.inner.remote()
     }
 
     /// The peer's proven identity; `None` before the handshake is done, and without seals.
     #[must_use]
     pub fn identity(&self) -> Option<Identity> {
-        match &self.0 {
-            Inner::Classic(_) => None,
-            Inner::Modern(session) => session.identity(),
-        }
+        self.inner.identity()
     }
 
     /// When the peer was last heard: the latest datagram which authenticated, and at first the connection's beginning.
     /// Without seals, the latest that was not out of place.
     #[must_use]
     pub fn last_heard(&self) -> Time {
-        of_either!(&self.0, it => it.last_heard())
+        of_either!(&self.inner, it => it.last_heard())
     }
 
     /// What its automatic rate has found of the path, for the next connection there ([`Config::path_hint`]); `None` before that is proven.
     #[must_use]
     pub fn path_hint(&self) -> Option<PathHint> {
-        match &self.0 {
+        match &self.inner {
             Inner::Classic(_) => None,
             Inner::Modern(session) => session.path_hint(),
         }
@@ -336,7 +405,7 @@ impl Connection {
     /// Counters and estimates.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        of_either!(&self.0, it => it.stats())
+        self.inner.stats()
     }
 }
 
@@ -347,12 +416,12 @@ impl Connection {
     /// # Errors
     /// If the rate is out of range; the one before stays.
     pub fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        of_either!(&mut self.0, it => it.set_rate(rate))
+        of_either!(&mut self.inner, it => it.set_rate(rate))
     }
 
     /// Tells what the headers below ours cost on the path of this connection, once its peer is known.
     pub fn set_overhead_bytes(&mut self, overhead_bytes: u32) {
-        of_either!(&mut self.0, it => it.set_overhead_bytes(overhead_bytes));
+        of_either!(&mut self.inner, it => it.set_overhead_bytes(overhead_bytes));
     }
 
     /// Changes the kind of traffic while the connection runs. Classic has only one kind.
@@ -367,7 +436,7 @@ impl Connection {
     /// # Errors
     /// If the table does not let it be set, this profile does not have it, the value is out of range, or it is too late.
     pub fn set(&mut self, parameter: Parameter, value: u64) -> Result<(), ParameterError> {
-        of_either!(&mut self.0, it => it.set(parameter, value))
+        of_either!(&mut self.inner, it => it.set(parameter, value))
     }
 
     /// Reads a parameter of thesis table 3.2.
@@ -375,7 +444,7 @@ impl Connection {
     /// # Errors
     /// If the table does not let it be read, or this profile does not have it.
     pub fn get(&self, parameter: Parameter) -> Result<u64, ParameterError> {
-        of_either!(&self.0, it => it.get(parameter))
+        of_either!(&self.inner, it => it.get(parameter))
     }
 }
 
@@ -400,7 +469,7 @@ impl Connection {
     /// What it has to send. Of a connection which is not modern or not open, nothing.
     #[must_use]
     pub fn sending(&self) -> Sending {
-        match &self.0 {
+        match &self.inner {
             Inner::Classic(_) => Sending::default(),
             Inner::Modern(session) => session.sending(),
         }

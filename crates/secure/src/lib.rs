@@ -32,7 +32,7 @@ pub use handshake::{
 };
 pub use keys::{Fingerprint, KeyError, PRE_SHARED_BYTES_MIN, PreSharedKey, PublicKey, StaticKey};
 pub use packet::{
-    Cipher, EPOCH_SHIFT, OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS, SEALED_BYTES_MAX, SealError, SealKeys,
-    TAG_BYTES, epoch_of,
+    Cipher, EPOCH_SHIFT, OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS, RecordedKeys, SEALED_BYTES_MAX, SealError,
+    SealKeys, TAG_BYTES, epoch_of,
 };
 pub use replay::{REPLAY_WINDOW_DATAGRAMS, ReplayWindow};

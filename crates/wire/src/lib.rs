@@ -35,6 +35,7 @@ pub mod handshake;
 mod header;
 mod integrity;
 mod options;
+mod outline;
 mod ports;
 pub mod segment;
 mod sizes;
@@ -49,6 +50,7 @@ pub use flags::Flags;
 pub use fragment::Fragment;
 pub use header::Profile;
 pub use options::SymbolSize;
+pub use outline::{Outline, SegmentKind};
 pub use ports::Ports;
 pub use sizes::{
     CRC_BYTES, DATAGRAM_BYTES_MAX, DatagramBuffer, FRAGMENTS_MAX, HEADER_BYTES, LOSS_RUNS_MAX, MARKS_MAX,

@@ -12,7 +12,9 @@ use dfcp_wire::segment::{
     ReportHeader, Reset, ResetReason, Sealed, Segment, Syn, SynAck, SynOptions,
 };
 use dfcp_wire::{BlockInfo, CLASSIC_BLOCK_BYTES, DATAGRAM_BYTES_MAX, DecodeError, Features, Finished, Flags, Fragment};
-use dfcp_wire::{Ports, Profile, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, feedback};
+use dfcp_wire::{
+    HEADER_BYTES, Outline, Ports, Profile, StreamId, StreamLimits, SymbolSize, Unverified, VERSION, feedback,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -639,6 +641,58 @@ fn typed_segments_are_those_of_the_vectors() {
                 let length = draft.finish();
                 assert_eq!(out[..length], *datagram);
             }
+        }
+    }
+}
+
+/// The kind of segment which a vector is named for.
+fn kind_of(name: &str) -> &'static str {
+    let named = [
+        // Which of the two it acknowledges, only the connection knows.
+        ("ack_fin_classic", "ack_of_block"),
+        ("ack_fin", "ack_of_fin"),
+        ("ack_block", "ack_of_block"),
+        ("ack_noise", "ack_with_noise_message"),
+        ("ack_keep_alive", "keep_alive"),
+        ("ack_of_path_probe", "ack_of_path_probe"),
+        ("ack_path_challenge", "path_challenge"),
+        ("ack_path_response", "path_response"),
+        ("ack_path_probe", "path_probe"),
+        ("ack_reset_stream", "reset_of_stream"),
+        ("ack_of_reset", "ack_of_reset"),
+        ("ack_stop_sending", "stop_sending"),
+        ("ack_gone", "gone"),
+        ("ack", "ack_of_synack"),
+        ("data", "data"),
+        ("feedback", "report"),
+        ("finack", "finack"),
+        ("fin", "fin"),
+        ("message", "message"),
+        ("rst", "rst"),
+        ("synack", "synack"),
+        ("syn", "syn"),
+    ];
+    named.into_iter().find(|(prefix, _)| name.starts_with(prefix)).unwrap().1
+}
+
+#[test]
+fn outlines_are_what_the_vectors_name() {
+    for name in NAMES.into_iter().filter(|name| *name != "rejected") {
+        let mut vectors = read(name);
+        let vector = &mut vectors[0];
+        let datagram = vector.bytes.clone();
+        let stream = vector.fields.get("stream").map_or(0, |text| number(text) as u32);
+        let (header, options) = (header(vector), options(vector));
+        let outline = Outline::of(&datagram).unwrap();
+        assert_eq!(outline.kind.name(), kind_of(name), "{name}");
+        assert_eq!((outline.profile, outline.is_sealed), (header.profile, header.flags.contains(Flags::SEC)), "{name}");
+        let address = u32::from(header.source_port) << 16 | u32::from(header.destination_port);
+        let fields = [outline.address, outline.block_id, outline.s1, outline.s2, outline.s3, outline.stream.to_word()];
+        assert_eq!(fields, [address, header.block_id, header.s1, header.s2, header.s3, stream], "{name}");
+        assert_eq!(outline.payload_at, HEADER_BYTES + options.len(), "{name}");
+        for length in 0..datagram.len() {
+            // Whatever is left of it.
+            let _ = Outline::of(&datagram[..length]);
         }
     }
 }

@@ -3,6 +3,7 @@
 
     make.py vectors OUT     every golden vector of spec/vectors, a datagram each
     make.py secured OUT     datagrams of encrypted connections in spec/vectors
+    make.py opened OUT      the same as `dfcp decrypt` writes them
     make.py rejected OUT    every datagram which a decoder must refuse
     make.py hostile OUT     golden vectors that are cut, changed and filled with noise, from a seed
     make.py foreign OUT     noise, datagrams of other protocols, and golden vectors with an error: none of them is DFCP
@@ -60,11 +61,15 @@ def vectors():
     return [(path.stem, *read(path)) for path in paths if path.stem != "wire_rejected"]
 
 
-def secured():
+def secured(names=("syn", "synack", "ack", "data", "sealed_ack")):
     for path in sorted(VECTORS.glob("secure_connection_*.txt")):
         for line in path.read_text().splitlines():
-            if line.partition(" = ")[0] in ("syn", "synack", "ack", "data", "sealed_ack"):
+            if line.partition(" = ")[0] in names:
                 yield bytes.fromhex(line.partition(" = ")[2])
+
+
+def opened():
+    return secured(("syn", "synack", "ack", "data_opened", "sealed_ack_opened"))
 
 
 def rejected():
@@ -242,6 +247,7 @@ def main():
     packets = {
         "vectors": lambda: numbered(data for _, _, data in vectors()),
         "secured": lambda: numbered(secured()),
+        "opened": lambda: numbered(opened()),
         "rejected": lambda: numbered(data for _, data in rejected()),
         "hostile": hostile,
         "foreign": foreign,

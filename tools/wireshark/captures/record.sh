@@ -37,7 +37,12 @@ record() {
 
 record plaintext -c 40 -- receive --listen 127.0.0.1:4433 --output out-p --once --insecure-plaintext \
     -- send file 127.0.0.1:4433 --insecure-plaintext
-record encrypted -c 40 -- receive --listen 127.0.0.1:4433 --output out-e --once --allow-any -- send file 127.0.0.1:4433 --accept-new-key
+# The keys are kept: they open nothing but this capture.
+export DFCP_KEYLOG="$scratch/keys"
+record encrypted -c 40 -- receive --listen 127.0.0.1:4433 --output out-e --once --allow-any --key-log \
+    -- send file 127.0.0.1:4433 --accept-new-key
+cp "$scratch/keys" "$here/encrypted.keys"
+"$dfcp" decrypt "$here/encrypted.pcapng" --keys "$here/encrypted.keys" --output "$here/decrypted.pcapng"
 record classic -s 3200 -c 16 -- receive --listen 127.0.0.1:4433 --output out-c --once --insecure-classic \
     -- send file 127.0.0.1:4433 --insecure-classic
 record raw-ip -s 160 -c 40 -f 'ip proto 253' -- receive --listen 127.0.0.1:4433 --output out-r --once --insecure-plaintext \

@@ -26,6 +26,7 @@ end
 
 define("string", "kind", "Kind")
 define("bool", "encrypted", "Encrypted")
+define("bool", "decrypted", "Decrypted")
 define_numbers("uint16", "", "source_port=Source port;destination_port=Destination port")
 define("uint32", "connection_id", "Connection id", base.HEX)
 define_numbers("uint32", "", "block_id=Block ID;echo=Datagram number which is answered;esi=Encoding symbol id (ESI)")
@@ -53,6 +54,7 @@ define("uint8", "crc.status", "CRC status", base.DEC, STATUS)
 define("bytes", "payload", "Payload")
 define("bytes", "ciphertext", "Ciphertext")
 define("bytes", "tag", "Authentication tag")
+define("bytes", "opened", "Mark of dfcp decrypt, instead of the tag")
 
 define("uint32", "stream", "Stream", base.DEC)
 define("uint32", "stream.opener", "Opener", base.DEC, { [0] = "side which sent the SYN", [1] = "other side" }, 0x80000000)

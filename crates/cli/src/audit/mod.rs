@@ -4,7 +4,7 @@
 //! under way ends before it confirms what is not in the log, until lines can be written again ([`crate::monitor`]). A line is
 //! handed to the system before its session goes on; it is not flushed to the disk.
 
-mod utc;
+pub(crate) mod utc;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,6 +5,7 @@ use std::io;
 use super::*;
 use crate::args::{CarrierArg, Parameters};
 use crate::limits::MTU_DEFAULT_BYTES;
+use crate::recording::Recording;
 
 fn contact(directory: &std::path::Path, expected: Expected) -> Contact {
     Contact {
@@ -66,6 +67,9 @@ async fn insecure_connections_have_no_contact() {
         cipher: None,
         insecure_classic,
         insecure_plaintext: !insecure_classic,
+        qlog: None,
+        key_log: false,
+        recording: Recording::default(),
         parameters: Parameters::default(),
         peer_streams: 0,
         messages: false,

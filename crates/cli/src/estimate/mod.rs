@@ -1,12 +1,10 @@
 //! `dfcp estimate`: how fast a path serves its user, by busy periods of the bottleneck's queue (`dfcp-estimate`), on a live path or in a capture.
 
 pub mod args;
-mod capture;
 mod client;
 #[cfg(target_os = "linux")]
 mod counter;
 mod figures;
-mod packet;
 mod server;
 pub mod trace;
 

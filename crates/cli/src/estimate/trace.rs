@@ -12,9 +12,9 @@ use dfcp_time::Time;
 use serde_json::json;
 
 use super::args::{Prefix, ProbesArg, TraceArgs};
-use super::capture::{self, CaptureError, Captured};
 use super::figures::{Figures, Periods};
-use super::packet::{IpPacket, Udp, ip_packet};
+use crate::capture::packet::{IpPacket, Udp, ip_packet};
+use crate::capture::{self, CaptureError, Captured};
 use crate::output;
 
 /// Reads the capture and prints the estimate.
@@ -173,4 +173,4 @@ impl State {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

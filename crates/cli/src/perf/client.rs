@@ -19,6 +19,8 @@ use crate::messages::Figures;
 use crate::net::{self, Connected};
 use crate::output;
 use crate::progress::SILENCE_SHOWN;
+use crate::qlog;
+use crate::recording::Recording;
 use crate::seal::Seal;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::read_preamble;
@@ -39,6 +41,7 @@ pub async fn run(mut args: PerfClientArgs) -> anyhow::Result<()> {
         return run_messages(args, request).await;
     }
     let request = prepare(&mut args)?;
+    Recording::begin(&mut args.path, qlog::Side::Client)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
     let (seal, json) = (stream.seal(), args.json);
@@ -87,6 +90,7 @@ fn messages_asked(args: &PerfClientArgs) -> Option<messages::Request> {
 /// Runs one measurement of messages and prints it.
 async fn run_messages(mut args: PerfClientArgs, request: messages::Request) -> anyhow::Result<()> {
     args.path.messages = true;
+    Recording::begin(&mut args.path, qlog::Side::Client)?;
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.server, &args.path, &args.host).await?;
     let (seal, json) = (stream.seal(), args.json);

@@ -19,13 +19,14 @@ use crate::args::{Parameters, PerfServerArgs};
 use crate::limits::{CLOSE_WAIT_MAX, SENDER_SILENCE_MAX};
 use crate::messages::Figures;
 use crate::monitor::{self, Monitor};
+use crate::recording::Recording;
 use crate::serving::{Serving, serve};
 use crate::stats::StatsLine;
 use crate::stop::Stop;
 use crate::transfer::error::TransferError;
 use crate::transfer::reading::{read_frame, read_preamble};
 use crate::transport::{Handle, Transport};
-use crate::{net, output};
+use crate::{net, output, qlog};
 
 /// Serves measurements until interrupted, or with `--once` one of an admitted client.
 ///
@@ -36,6 +37,7 @@ pub async fn run(mut args: PerfServerArgs) -> anyhow::Result<()> {
     args.path.peer_streams = PERF_STREAMS_MAX;
     args.path.messages = !args.path.insecure_classic;
     let ways = Ways::prepare(&args.admission, &args.path, Ways::on_terminal())?;
+    Recording::begin(&mut args.path, qlog::Side::Server)?;
     let server = net::listen(&args.listen, &args.path, ways.as_ref()).await?;
     let address = server.local_address()?;
     let monitor = Monitor::open(Service::Perf, &args.audit, address)?;

@@ -27,13 +27,13 @@ pub(super) struct Trusted {
 
 impl Trusted {
     /// The files of this user, and those which the arguments name.
-    pub(super) fn of(args: &AdmissionArgs, audit: &AuditArgs) -> Self {
+    pub(super) fn of(args: &AdmissionArgs, audit: &AuditArgs, recorded: Vec<PathBuf>) -> Self {
         // Without a home directory there are no keys, which only connections that need none can do without.
         let config = ConfigDir::of_user().ok();
         let mut files: Vec<PathBuf> = config.iter().flat_map(|own| [own.key_file(), own.known_hosts()]).collect();
         let list = args.authorized_keys.clone().or_else(|| config.as_ref().map(ConfigDir::authorized_keys));
         files.extend(list.iter().map(|list| lock_path(list)));
-        files.extend(list.into_iter().chain(args.psk_file.clone()).chain(audit.log_json.clone()));
+        files.extend(list.into_iter().chain(args.psk_file.clone()).chain(audit.log_json.clone()).chain(recorded));
         Self { config: config.map(|config| config.path().to_owned()), files }
     }
 
@@ -169,8 +169,8 @@ mod tests {
             ..AdmissionArgs::default()
         };
         let audit = AuditArgs { log_json: Some("some/log".into()) };
-        let files = Trusted::of(&args, &audit).files;
-        for named in ["some/list", "some/list.lock", "some/secret", "some/log"] {
+        let files = Trusted::of(&args, &audit, vec!["some/keys".into(), "some/trace".into()]).files;
+        for named in ["some/list", "some/list.lock", "some/secret", "some/log", "some/keys", "some/trace"] {
             assert!(files.contains(&named.into()), "{named} in {files:?}");
         }
     }

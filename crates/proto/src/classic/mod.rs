@@ -128,6 +128,14 @@ impl ClassicConnection {
         }
     }
 
+    /// Why it is over, unless it is not or both sides closed it.
+    pub(crate) fn error(&self) -> Option<&ConnectionError> {
+        match &self.phase {
+            Phase::Closed(error) => error.as_ref(),
+            Phase::SynSent | Phase::SynReceived | Phase::Open => None,
+        }
+    }
+
     pub(crate) fn ports(&self) -> Ports {
         self.ports
     }
@@ -142,10 +150,7 @@ impl ClassicConnection {
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         let kind = self.events.pop()?;
-        Some(kind.with_reason(|| match &self.phase {
-            Phase::Closed(error) => error.clone(),
-            Phase::SynSent | Phase::SynReceived | Phase::Open => None,
-        }))
+        Some(kind.with_reason(|| self.error().cloned()))
     }
 
     /// Received blocks are charged to `reservation`. To be called before the first one comes.

@@ -13,12 +13,12 @@ use crate::shared::PushError;
 use crate::shared::events::EventKind;
 
 impl ClassicConnection {
-    /// Takes in a datagram. Everything invalid is dropped and counted.
-    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) {
+    /// Takes in a datagram. Everything invalid is dropped and counted. Returns why it was, for observers.
+    pub(crate) fn handle_datagram(&mut self, now: Time, datagram: &[u8]) -> Option<Dropped> {
         self.count_received(datagram.len());
-        if self.take_datagram(now, datagram).is_err() {
-            self.counters.segments_dropped += 1;
-        }
+        let why = self.take_datagram(now, datagram).err();
+        self.counters.segments_dropped += u64::from(why.is_some());
+        why
     }
 
     pub(super) fn count_received(&mut self, bytes: usize) {

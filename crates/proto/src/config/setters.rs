@@ -6,6 +6,8 @@ use dfcp_secure::StaticKey;
 use dfcp_wire::StreamLimits;
 
 use crate::config::{Config, Content, Rate, Schedule, Traffic};
+use crate::key_log::KeyLog;
+use crate::observe::Observer;
 use crate::path::hint::PathHint;
 use crate::security::{Ciphers, Credentials, PeerKey, Security};
 use crate::shared::parameters::ClassicSettings;
@@ -48,6 +50,8 @@ impl Config {
         with_classic sets classic: ClassicSettings;
         with_path_hint sets path_hint: Option<PathHint>;
         with_content sets content: Content;
+        with_observer sets observer: Option<Observer>;
+        danger_with_key_log sets danger_key_log: Option<KeyLog>;
     }
 
     /// With windows of this number of blocks; see [`window_blocks`](Self::window_blocks).

@@ -193,6 +193,7 @@ impl Endpoint {
             }
         };
         connection.take_from(&self.spare);
+        connection.watch(now, &config, true);
         let handle = self.insert(remote, &connection, None, Entered::Connecting);
         Ok((handle, connection))
     }
@@ -389,6 +390,7 @@ impl Endpoint {
         };
         connection.charge_to(reservation);
         connection.take_from(&self.spare);
+        connection.watch(now, &config, false);
         let handle = self.insert(remote, &connection, syn_id, Entered::HalfOpen);
         Routed::Opened(handle, connection)
     }

@@ -44,10 +44,11 @@ impl Endpoint {
         };
         session.charge_to(reservation);
         session.take_from(&self.spare);
+        let mut connection = Connection::from(session);
+        connection.watch(now, config, false);
         if opened.has_datagram {
-            session.handle_datagram(now, remote.into(), &mut datagram.to_vec());
+            connection.handle_datagram(now, remote, &mut datagram.to_vec());
         }
-        let connection = Connection::from(session);
         let handle = self.insert(remote, &connection, None, Entered::Proven);
         Routed::Opened(handle, connection)
     }

@@ -95,6 +95,10 @@ impl Session {
         common.symbol_size = proven.symbol_size;
         common.features = proven.features;
         let first_contact = proven.established.pattern() == Pattern::FirstContact;
+        // Strangers who are turned away leave nothing in a log.
+        if let Some(key_log) = common.config.danger_key_log.as_ref().filter(|_| proven.admitted) {
+            key_log.give((proven.peer_id, proven.local_id), &proven.established, proven.cipher);
+        }
         common.link.keys = Some(Box::new(Protection::new(proven.established, proven.cipher)));
         let mut opening = Opening::accept(now);
         if !proven.admitted {

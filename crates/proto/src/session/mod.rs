@@ -118,12 +118,19 @@ impl From<End> for Stop {
 /// Datagrams and time.
 impl Session {
     /// Takes in a datagram which came from `origin`, and decrypts it in place. Everything invalid is dropped and counted.
-    pub fn handle_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) {
+    /// Returns why it was, for observers.
+    pub(crate) fn handle_datagram(&mut self, now: Time, origin: Origin, datagram: &mut [u8]) -> Option<Dropped> {
         self.common.count_received(datagram.len());
         match self.take_datagram(now, origin, datagram) {
-            Ok(()) => {}
-            Err(Stop::Dropped(_)) => self.common.counters.segments_dropped += 1,
-            Err(Stop::Ended(end)) => self.end(*end),
+            Ok(()) => None,
+            Err(Stop::Dropped(why)) => {
+                self.common.counters.segments_dropped += 1;
+                Some(why)
+            }
+            Err(Stop::Ended(end)) => {
+                self.end(*end);
+                None
+            }
         }
     }
 
@@ -193,10 +200,7 @@ impl Session {
             self.common.events.push(EventKind::Writable);
         }
         let kind = self.common.events.pop()?;
-        Some(kind.with_reason(|| match &self.phase {
-            Phase::Closed(closed) => closed.error().cloned(),
-            Phase::Opening(_) | Phase::Open(_) => None,
-        }))
+        Some(kind.with_reason(|| self.error().cloned()))
     }
 }
 
@@ -264,6 +268,19 @@ impl Session {
     #[must_use]
     pub fn local_id(&self) -> u32 {
         self.common.link.local_id
+    }
+
+    /// The id which modern segments to the peer carry, once it is known.
+    pub(crate) fn peer_id(&self) -> Option<u32> {
+        self.common.link.peer_id
+    }
+
+    /// Why the session is over, unless it is not or both sides closed it.
+    pub(crate) fn error(&self) -> Option<&ConnectionError> {
+        match &self.phase {
+            Phase::Closed(closed) => closed.error(),
+            Phase::Opening(_) | Phase::Open(_) => None,
+        }
     }
 
     /// Where the peer is known to be. Changes when it has moved (`spec/protocol.md`, "Paths").

@@ -233,6 +233,9 @@ impl Opening {
         }
         common.symbol_size = answer.symbol_size;
         common.features = answer.features;
+        if let Some(key_log) = &common.config.danger_key_log {
+            key_log.give((common.link.local_id, answer.peer_id), &established, answer.cipher);
+        }
         common.link.keys = Some(Box::new(Protection::new(established, answer.cipher)));
         // Repeated until the acceptor shows that it has heard: it does not repeat its SYNACK by itself.
         self.handshake.start_timer(now);

@@ -121,7 +121,7 @@ impl World {
         let mut reply = [0; DATAGRAM_BUFFER_BYTES];
         match self.server_end.handle_datagram(self.now, from, bytes, &mut reply) {
             Routed::Connection(handle, from) => {
-                self.servers[handle.index()].handle_datagram(self.now, from.into(), bytes)
+                self.servers[handle.index()].handle_datagram(self.now, from.into(), bytes);
             }
             Routed::Opened(handle, connection) => {
                 assert_eq!(handle.index(), self.servers.len());

@@ -225,9 +225,11 @@ impl Established {
         OpenKeys::new(cipher, direction, secret).open(number, header, sealed).is_ok()
     }
 
-    /// The traffic secrets: from the initiator, from the responder.
-    #[cfg(test)]
-    pub(crate) fn traffic(&self) -> [[u8; 32]; 2] {
-        [self.from_initiator.0, self.from_responder.0]
+    /// The traffic secrets of the direction from the initiator and of that from the responder (`spec/security.md` \[noise-9\]).
+    /// **With them every datagram of the connection can be read and forged**, of all epochs: they are for a key log that a user
+    /// has asked for (\[keylog-1\]), and for tests.
+    #[must_use]
+    pub fn danger_traffic_secrets(&self) -> [&[u8; 32]; 2] {
+        [&self.from_initiator.0, &self.from_responder.0]
     }
 }

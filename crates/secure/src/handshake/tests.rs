@@ -152,8 +152,8 @@ fn both_ends_agree() {
             assert_eq!(message.len(), payloads[at] + pattern.overheads()[at], "{pattern:?} {at}");
         }
         assert_eq!(initiator.handshake_hash(), responder.handshake_hash());
-        assert_eq!(initiator.traffic(), responder.traffic());
-        assert_ne!(initiator.traffic()[0], initiator.traffic()[1]);
+        assert_eq!(initiator.danger_traffic_secrets(), responder.danger_traffic_secrets());
+        assert_ne!(initiator.danger_traffic_secrets()[0], initiator.danger_traffic_secrets()[1]);
         assert_eq!((initiator.role(), responder.role()), (Role::Initiator, Role::Responder));
         let expected = (pattern != Pattern::PreShared).then(|| (key(2).public(), key(1).public()));
         assert_eq!(initiator.peer().zip(responder.peer()), expected);

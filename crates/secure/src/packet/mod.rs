@@ -20,6 +20,7 @@
 //! tag did not fit are counted over all epochs, and at the limit of RFC 9001 §6.6 the connection must end.
 
 mod open;
+mod recorded;
 mod seal;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::schedule;
 
 pub use open::{OpenError, OpenKeys, PREVIOUS_EPOCH_DATAGRAMS};
+pub use recorded::RecordedKeys;
 pub use seal::{SealError, SealKeys};
 
 /// Bytes of an authentication tag, the same for every cipher.

@@ -1,17 +1,19 @@
 //! Any bytes as a datagram: what is read survives being written and read again.
 
 use dfcp_wire::segment::{Address, Clear, Envelope, Received, Sealed};
-use dfcp_wire::{DATAGRAM_BYTES_MAX, DecodeError, Finished, TAG_BYTES, Unverified, classic};
+use dfcp_wire::{DATAGRAM_BYTES_MAX, DecodeError, Finished, Outline, TAG_BYTES, Unverified, classic};
 
 /// Panics if a decoder does, or if one of the above does not hold.
 pub(crate) fn run(datagram: &[u8]) {
+    let outline = Outline::of(datagram);
     // What is refused has been tried: it must not panic, and that is all.
-    let _refused = match Unverified::read(datagram) {
+    let read = match Unverified::read(datagram) {
         Ok(Unverified::Classic(header)) => check_classic(header, datagram),
         Ok(Unverified::Clear(header)) => check_clear(header, datagram),
         Ok(Unverified::Sealed(header)) => check_sealed(header, datagram),
         Err(error) => Err(error),
     };
+    assert!(read.is_err() || outline.is_ok(), "{outline:?}");
 }
 
 fn check_classic(header: classic::Unverified, datagram: &[u8]) -> Result<(), DecodeError> {

@@ -12,7 +12,7 @@ const RATE_BPS: u64 = 4_000_000;
 
 /// A capture of `seconds`, made behind a bottleneck of 4 Mbit/s: test packets of 60 bytes every 100 ms to 10.2.0.1:9000, and from 2 s on
 /// every 3 s a page of 400 kB, by four connections of CUBIC, whose queue is 12 to 27 ms long meanwhile.
-pub(in crate::estimate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
+pub(crate) fn simulated(seconds: u64) -> (Vec<u8>, Kept) {
     let mut simulation = Simulation::new(7, None);
     let access = LinkConfig::default().with_rate_bps(100_000_000).with_delay(Duration::from_millis(10));
     let bottleneck = access.clone().with_rate_bps(RATE_BPS).with_queue(QueueLimit::packets(300));

@@ -45,6 +45,22 @@ fn the_simulator_s_captures_are_read_packet_by_packet() {
 }
 
 #[test]
+fn the_pieces_of_a_capture_are_all_of_it() {
+    let (bytes, captured) = simulated(1);
+    let (mut copy, mut frames) = (Vec::new(), 0);
+    let is_whole = pieces(&bytes[..], |piece| {
+        copy.extend_from_slice(piece.bytes);
+        if let Some(frame) = piece.frame {
+            frames += 1;
+            assert_eq!(piece.bytes[frame.range][0] >> 4, 4, "it begins with the header of IPv4");
+        }
+        Ok::<_, CaptureError>(())
+    });
+    assert_eq!((is_whole.unwrap(), frames), (true, captured.packets));
+    assert_eq!(copy, bytes);
+}
+
+#[test]
 fn a_capture_that_was_broken_off_is_read_to_its_last_whole_packet() {
     let (bytes, _) = simulated(1);
     let (whole, _) = all(&bytes).unwrap();

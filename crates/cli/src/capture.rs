@@ -1,17 +1,20 @@
 //! Captures, pcapng and pcap, packet by packet in constant memory. The file is hostile.
 
+pub(crate) mod packet;
+
 use std::io::{self, Read};
+use std::ops::Range;
 
 use dfcp_time::Time;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 
-use super::packet::LinkType;
+use self::packet::LinkType;
 use crate::limits::{CAPTURE_BLOCK_BYTES_MAX, CAPTURE_INTERFACES_MAX};
 
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CaptureError {
+pub(crate) enum CaptureError {
     /// The system says no.
     #[error("cannot be read: {0}; check the path and its permissions")]
     Io(#[from] io::Error),
@@ -48,17 +51,21 @@ pub(super) enum CaptureError {
     NoTime,
 }
 
+/// Bytes of an Enhanced Packet Block before its packet, and of a Simple Packet Block.
+const ENHANCED_HEAD_BYTES: usize = 28;
+const SIMPLE_HEAD_BYTES: usize = 12;
+
 /// A packet in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Captured<'a> {
+pub(crate) struct Captured<'a> {
     /// When it was seen, since 1970 unless the capture has another epoch.
-    pub(super) at: Time,
+    pub(crate) at: Time,
     /// What its bytes begin with.
-    pub(super) link: LinkType,
+    pub(crate) link: LinkType,
     /// Bytes which it had.
-    pub(super) wire_bytes: u32,
+    pub(crate) wire_bytes: u32,
     /// Those which were kept.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 /// Where packets were seen.
@@ -67,6 +74,28 @@ struct Interface {
     link: i32,
     /// Units of time in a second.
     ticks_per_s: u64,
+}
+
+/// A block of a capture, of which each byte of the file is in exactly one.
+#[derive(Debug)]
+pub(crate) struct Piece<'a> {
+    /// All its bytes.
+    pub(crate) bytes: &'a [u8],
+    /// The packet in it, if there is one.
+    pub(crate) frame: Option<Frame>,
+}
+
+/// A packet in a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// When it was seen, since 1970 unless the capture has another epoch; `None` if it is not told.
+    pub(crate) at: Option<Time>,
+    /// The number of its interface's link type; `None` if the interface was not described.
+    pub(crate) link: Option<i32>,
+    /// Bytes which it had.
+    pub(crate) wire_bytes: u32,
+    /// Where in the block those are which were kept.
+    pub(crate) range: Range<usize>,
 }
 
 /// Fills what it is given as far as there are bytes, so that a short read of a pipe is no short header.
@@ -92,9 +121,27 @@ impl<R: Read> Read for Whole<R> {
 ///
 /// # Errors
 /// The file is no capture, is damaged, or `take` fails.
-pub(super) fn read<E: From<CaptureError>>(
+pub(crate) fn read<E: From<CaptureError>>(
     file: impl Read + Send,
     mut take: impl FnMut(Captured<'_>) -> Result<(), E>,
+) -> Result<bool, E> {
+    pieces(file, |piece| {
+        let Some(frame) = &piece.frame else { return Ok(()) };
+        let number = frame.link.ok_or(CaptureError::NoInterface)?;
+        let link = LinkType::from_number(number).ok_or(CaptureError::LinkType(number))?;
+        let at = frame.at.ok_or(CaptureError::NoTime)?;
+        let bytes = piece.bytes.get(frame.range.clone()).unwrap_or_default();
+        take(Captured { at, link, wire_bytes: frame.wire_bytes, bytes })
+    })
+}
+
+/// Hands every block of the capture in `file` to `take`, as [`read`] does its packets.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn pieces<E: From<CaptureError>>(
+    file: impl Read + Send,
+    mut take: impl FnMut(Piece<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
     let mut reader = match create_reader(CAPTURE_BLOCK_BYTES_MAX, Whole(file)) {
         Ok(reader) => reader,
@@ -106,9 +153,8 @@ pub(super) fn read<E: From<CaptureError>>(
     loop {
         match reader.next() {
             Ok((length, block)) => {
-                if let Some(captured) = interpret(block, &mut interfaces)? {
-                    take(captured)?;
-                }
+                let frame = interpret(block, length, &mut interfaces)?;
+                take(Piece { bytes: reader.data().get(..length).unwrap_or_default(), frame })?;
                 at += length as u64;
                 reader.consume(length);
                 continue;
@@ -136,26 +182,32 @@ fn refill(reader: &mut (dyn PcapReaderIterator + Send), at: u64) -> Result<(), C
     Ok(())
 }
 
-/// The packet in a block, if there is one.
-fn interpret<'a>(
-    block: PcapBlockOwned<'a>,
+/// The packet in a block of `length` bytes, if there is one.
+fn interpret(
+    block: PcapBlockOwned<'_>,
+    length: usize,
     interfaces: &mut Vec<Interface>,
-) -> Result<Option<Captured<'a>>, CaptureError> {
-    match block {
+) -> Result<Option<Frame>, CaptureError> {
+    let frame = |interface: Option<&Interface>, at, wire_bytes, start: usize, kept: usize| {
+        Some(Frame { at, link: interface.map(|it| it.link), wire_bytes, range: start..length.min(start + kept) })
+    };
+    Ok(match block {
         PcapBlockOwned::LegacyHeader(header) => {
             let ticks_per_s = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
             interfaces.push(Interface { link: header.network.0, ticks_per_s });
-            Ok(None)
+            None
         }
         PcapBlockOwned::Legacy(packet) => {
-            let interface = interfaces.first().ok_or(CaptureError::NoInterface)?;
-            let fraction = time(packet.ts_usec.into(), interface.ticks_per_s).as_ns();
+            let interface = interfaces.first();
+            let fraction = time(packet.ts_usec.into(), interface.map_or(1, |it| it.ticks_per_s)).as_ns();
             let at = Time::from_ns(u64::from(packet.ts_sec) * 1_000_000_000 + fraction);
-            captured(*interface, at, packet.origlen, packet.data).map(Some)
+            // The head of a record is longer in a variant of the format.
+            let start = length.saturating_sub(packet.data.len());
+            frame(interface, Some(at), packet.origlen, start, packet.data.len())
         }
         PcapBlockOwned::NG(Block::SectionHeader(_)) => {
             interfaces.clear();
-            Ok(None)
+            None
         }
         PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
             if interfaces.len() >= CAPTURE_INTERFACES_MAX {
@@ -163,23 +215,22 @@ fn interpret<'a>(
             }
             let ticks_per_s = ticks_per_s(description.if_tsresol);
             interfaces.push(Interface { link: description.linktype.0, ticks_per_s });
-            Ok(None)
+            None
         }
         PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-            let interface = interfaces.get(packet.if_id as usize).ok_or(CaptureError::NoInterface)?;
+            let interface = interfaces.get(packet.if_id as usize);
             let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let at = time(ticks, interface.map_or(1, |it| it.ticks_per_s));
             // Padded to four bytes.
-            let bytes = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-            captured(*interface, time(ticks, interface.ticks_per_s), packet.origlen, bytes).map(Some)
+            let kept = packet.data.len().min(packet.caplen as usize);
+            frame(interface, Some(at), packet.origlen, ENHANCED_HEAD_BYTES, kept)
         }
-        PcapBlockOwned::NG(Block::SimplePacket(_)) => Err(CaptureError::NoTime),
-        PcapBlockOwned::NG(_) => Ok(None),
-    }
-}
-
-fn captured(interface: Interface, at: Time, wire_bytes: u32, bytes: &[u8]) -> Result<Captured<'_>, CaptureError> {
-    let link = LinkType::from_number(interface.link).ok_or(CaptureError::LinkType(interface.link))?;
-    Ok(Captured { at, link, wire_bytes, bytes })
+        PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+            let kept = packet.data.len().min(packet.origlen as usize);
+            frame(interfaces.first(), None, packet.origlen, SIMPLE_HEAD_BYTES, kept)
+        }
+        PcapBlockOwned::NG(_) => None,
+    })
 }
 
 /// Units in a second by the option `if_tsresol`: a power of ten, or of two if the highest bit is set. What does not fit is 1 s.

@@ -1,34 +1,49 @@
-//! What the estimator has to know of a captured packet. The bytes are hostile: nothing here panics, whatever they are.
+//! What has to be known of a captured packet. The bytes are hostile: nothing here panics, whatever they are.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Headers of IPv6 between the first one and UDP that are followed; more are no traffic that anybody sends.
 const EXTENSIONS_MAX: usize = 8;
 const UDP: u8 = 17;
+const UDP_HEADER_BYTES: usize = 8;
+/// The numbers which DFCP uses over IP alone (`spec/wire-format.md` §6.1).
+const EXPERIMENTS: [u8; 2] = [253, 254];
 
 /// An IP packet, as far as it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IpPacket<'a> {
+pub(crate) struct IpPacket<'a> {
     /// Where it goes.
-    pub(super) to: IpAddr,
+    pub(crate) to: IpAddr,
     /// Its bytes from the IP header on, as it was on the wire.
-    pub(super) size_bytes: u32,
+    pub(crate) size_bytes: u32,
     /// What it carries, if that is UDP.
-    pub(super) udp: Option<Udp<'a>>,
+    pub(crate) udp: Option<Udp<'a>>,
 }
 
 /// The first fragment of a UDP datagram, or all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Udp<'a> {
+pub(crate) struct Udp<'a> {
     /// The port it goes to.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// What was captured of its payload.
-    pub(super) payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+/// What a packet carries that may be DFCP: over UDP, or over IP alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// Where in what was captured it lies.
+    pub(crate) range: Range<usize>,
+    /// How long it was on the wire.
+    pub(crate) wire_bytes: usize,
+    /// Where the checksum is that covers it, UDP's.
+    pub(crate) checksum_at: Option<usize>,
 }
 
 /// What is in front of the IP header, by the number of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LinkType {
+pub(crate) enum LinkType {
     /// Ethernet.
     Ethernet,
     /// Nothing.
@@ -43,7 +58,7 @@ pub(super) enum LinkType {
 
 impl LinkType {
     /// By its number; `None` if it is not read here.
-    pub(super) fn from_number(number: i32) -> Option<Self> {
+    pub(crate) fn from_number(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Loopback),
             1 => Some(Self::Ethernet),
@@ -81,7 +96,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// The IP packet in what was captured of a frame of `wire_bytes`; `None` if there is none.
-pub(super) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<IpPacket<'_>> {
+pub(crate) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<IpPacket<'_>> {
     let ip = link.ip(captured)?;
     let in_front = u32::try_from(captured.len() - ip.len()).ok()?;
     // As long as the frame permits: a length of 0 is what Linux captures of packets which the interface will cut.
@@ -100,18 +115,44 @@ pub(super) fn ip_packet(link: LinkType, captured: &[u8], wire_bytes: u32) -> Opt
             let to = ip.get(24..)?.first_chunk::<16>()?;
             let length = be16(ip, 4)?;
             let size_bytes = sized(if length == 0 { 0 } else { u32::from(length) + 40 });
-            let udp = transport(*ip.get(6)?, ip.get(40..)?).and_then(udp);
+            let udp =
+                transport(*ip.get(6)?, ip.get(40..)?).filter(|&(kind, _)| kind == UDP).and_then(|(_, it)| udp(it));
             Some(IpPacket { to: Ipv6Addr::from(*to).into(), size_bytes, udp })
         }
         _ => None,
     }
 }
 
-/// UDP behind the extension headers of IPv6.
-fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<&[u8]> {
+/// What may carry DFCP in what was captured of a frame of `wire_bytes`, the first fragment or all of it; `None` if nothing does.
+pub(crate) fn carried(link: LinkType, captured: &[u8], wire_bytes: u32) -> Option<Carried> {
+    let size_bytes = ip_packet(link, captured, wire_bytes)?.size_bytes as usize;
+    let ip = link.ip(captured)?;
+    let (protocol, payload) = match ip.first()? >> 4 {
+        4 if be16(ip, 6)? & 0x1FFF == 0 => (*ip.get(9)?, ip.get(usize::from(ip.first()? & 0xF).max(5) * 4..)?),
+        6 => transport(*ip.get(6)?, ip.get(40..)?)?,
+        _ => return None,
+    };
+    let payload_at = captured.len() - payload.len();
+    let on_wire = size_bytes.checked_sub(ip.len() - payload.len())?;
+    let (start, wire_bytes, checksum_at) = if protocol == UDP {
+        // A length of 0 is what Linux captures of datagrams which the interface will cut.
+        let length =
+            Some(usize::from(be16(payload, 4)?)).filter(|&length| length > 0).map_or(on_wire, |it| it.min(on_wire));
+        (payload_at + UDP_HEADER_BYTES, length.checked_sub(UDP_HEADER_BYTES)?, Some(payload_at + 6))
+    } else if EXPERIMENTS.contains(&protocol) {
+        (payload_at, on_wire, None)
+    } else {
+        return None;
+    };
+    let end = captured.len().min(start + wire_bytes);
+    (start <= end).then_some(Carried { range: start..end, wire_bytes, checksum_at })
+}
+
+/// What is behind the extension headers of IPv6 that is UDP or DFCP, with its protocol number.
+fn transport(mut kind: u8, mut bytes: &[u8]) -> Option<(u8, &[u8])> {
     for _ in 0..EXTENSIONS_MAX {
         let length = match kind {
-            UDP => return Some(bytes),
+            _ if kind == UDP || EXPERIMENTS.contains(&kind) => return Some((kind, bytes)),
             // Hop by hop, routing, destination: in units of 8 bytes, without the first.
             0 | 43 | 60 => (usize::from(*bytes.get(1)?) + 1) * 8,
             // A fragment, which is the first if its offset is 0.
@@ -197,6 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_dfcp_is_found_and_where_it_lies() {
+        let frame = [&[0; 12][..], &[0x08, 0], &IPV4, &[0; 18]].concat();
+        let over_udp = Carried { range: 42..44, wire_bytes: 2, checksum_at: Some(40) };
+        assert_eq!(carried(LinkType::Ethernet, &frame, frame.len() as u32), Some(over_udp));
+        let cut = Carried { range: 28..29, wire_bytes: 2, checksum_at: Some(26) };
+        assert_eq!(carried(LinkType::RawIp, &IPV4[..29], 30), Some(cut));
+        let mut over_ip = IPV4;
+        over_ip[9] = 253;
+        let range = Carried { range: 20..30, wire_bytes: 10, checksum_at: None };
+        assert_eq!(carried(LinkType::RawIp, &over_ip, 30), Some(range));
+        over_ip[9] = 6;
+        assert_eq!(carried(LinkType::RawIp, &over_ip, 30), None);
+    }
+
+    #[test]
     fn only_first_fragments_have_ports() {
         let mut later = IPV4;
         later[7] = 1;
@@ -215,6 +271,10 @@ mod tests {
             let link = LinkType::from_number(number).unwrap();
             let heads: [&[u8]; 3] = [&[], &[0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17], &[0x60, 0, 0, 0, 0, 26, 0]];
             let bytes = [heads[head], &bytes].concat();
+            if let Some(carried) = carried(link, &bytes, wire_bytes) {
+                prop_assert!(carried.range.end <= bytes.len() && carried.range.len() <= carried.wire_bytes);
+                prop_assert!(carried.checksum_at.is_none_or(|at| at + 2 <= carried.range.start));
+            }
             if let Some(packet) = ip_packet(link, &bytes, wire_bytes) {
                 prop_assert!(packet.size_bytes <= wire_bytes);
                 prop_assert!(packet.udp.is_none_or(|udp| udp.payload.len() <= bytes.len()));

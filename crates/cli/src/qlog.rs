@@ -1,0 +1,216 @@
+//! `--qlog`: a trace of a command's connections, for qlog's tools (draft-ietf-quic-qlog-main-schema). `docs/qlog.md` has the events.
+//!
+//! Connections hand their events to a thread which writes them, and never wait for it: what does not fit into the queue between them is
+//! counted, and the trace says how much it lacks. A trace that cannot be written ends with one line on standard error, and connections
+//! go on.
+
+mod event;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail, ensure};
+use dfcp::{Beginning, ConnectionObserver, Observed, Observer, Profile};
+use dfcp_framing::printable_path;
+
+use self::event::Event;
+use self::writer::{RECORD_SEPARATOR, Writer};
+use crate::limits::{QLOG_CONNECTIONS_MAX, QLOG_FINISH_MAX, QLOG_QUEUE_MAX};
+use crate::output;
+
+/// Which side a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It opens connections.
+    Client,
+    /// It accepts them.
+    Server,
+}
+
+/// A trace that is being written. Dropped, it ends, with what has been told until then.
+#[derive(Debug)]
+pub struct Trace {
+    /// Fit for a terminal.
+    name: String,
+    shared: Arc<Shared>,
+    sender: SyncSender<Message>,
+    /// Hears when the file is complete.
+    done: Mutex<Receiver<()>>,
+}
+
+/// What connections and the writer know of each other.
+#[derive(Debug)]
+struct Shared {
+    began: Instant,
+    /// Nothing more is taken: the command has ended, or the file cannot be written.
+    is_closed: AtomicBool,
+    /// Events for which there was no room, and of which the file does not tell yet.
+    lost: AtomicU64,
+    connections: AtomicU64,
+}
+
+/// What the writer gets.
+#[derive(Debug)]
+struct Message {
+    /// Names the connection; both ends have the same name for it.
+    group: Arc<str>,
+    /// Since the trace began.
+    at: Duration,
+    event: Event,
+}
+
+impl Trace {
+    /// Begins a trace of the connections of a `side`'s command in the file at `path`. One that is there is replaced if it is a trace.
+    ///
+    /// # Errors
+    /// The file cannot be written, or is something else.
+    pub fn begin(path: &Path, side: Side) -> anyhow::Result<Self> {
+        let name = printable_path(path);
+        let advice = || format!("cannot write the trace {name}, choose another --qlog");
+        let file = open(path).with_context(advice)?;
+        let writer = Writer::begin(file, side, SystemTime::now()).with_context(advice)?;
+        Self::over(writer, name)
+    }
+
+    fn over<W: std::io::Write + Send + 'static>(writer: Writer<W>, name: String) -> anyhow::Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(QLOG_QUEUE_MAX);
+        let (when_done, done) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            is_closed: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+        });
+        let (to_thread, shown) = (Arc::clone(&shared), name.clone());
+        let write = move || {
+            if let Err(error) = writer.run(&receiver, &to_thread) {
+                output::note(&format!(
+                    "error: the trace {shown} cannot be written ({error}): it ends here, and connections go on; make room"
+                ));
+            }
+            to_thread.is_closed.store(true, Ordering::Relaxed);
+            // The command may have gone on without it.
+            let _ = when_done.send(());
+        };
+        thread::Builder::new().name("qlog".to_owned()).spawn(write).context("cannot start a thread for the trace")?;
+        Ok(Self { name, shared, sender, done: Mutex::new(done) })
+    }
+
+    /// What configurations name so that their connections are in the trace.
+    pub fn observer(&self) -> Observer {
+        let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
+        Observer::new(move |beginning| {
+            let number = shared.connections.fetch_add(1, Ordering::Relaxed);
+            if number >= QLOG_CONNECTIONS_MAX || shared.is_closed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let mut connection = Connection {
+                group: group(beginning),
+                profile: beginning.profile,
+                began: shared.began.elapsed(),
+                sender: sender.clone(),
+                shared: Arc::clone(&shared),
+            };
+            connection.send(Duration::ZERO, Event::Started(*beginning));
+            if number + 1 == QLOG_CONNECTIONS_MAX {
+                connection.send(Duration::ZERO, Event::Last);
+            }
+            Some(Box::new(connection))
+        })
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        // Wakes the writer; if there is no room, it is awake.
+        let _ = self.sender.try_send(Message { group: "".into(), at: Duration::ZERO, event: Event::End });
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.recv_timeout(QLOG_FINISH_MAX).is_err_and(|error| error == mpsc::RecvTimeoutError::Timeout) {
+            output::note(&format!("the trace {} is not complete: its disk is too slow", self.name));
+        }
+    }
+}
+
+/// One name for both ends of a connection.
+fn group(beginning: &Beginning) -> Arc<str> {
+    match beginning.initiator_id {
+        Some(id) => format!("{id:08x}").into(),
+        None => format!("classic {}", beginning.remote).into(),
+    }
+}
+
+/// Tells the writer what happens to a connection.
+#[derive(Debug)]
+struct Connection {
+    group: Arc<str>,
+    profile: Profile,
+    /// When it began, since the trace did.
+    began: Duration,
+    sender: SyncSender<Message>,
+    shared: Arc<Shared>,
+}
+
+impl Connection {
+    fn send(&mut self, at: Duration, event: Event) {
+        let message = Message { group: Arc::clone(&self.group), at: self.began + at, event };
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(message) {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ConnectionObserver for Connection {
+    fn on_event(&mut self, at: Duration, event: &Observed<'_>) {
+        if self.shared.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(event) = Event::of(self.profile, event) {
+            self.send(at, event);
+        }
+    }
+}
+
+/// The file, made for its owner alone if it is missing, and emptied if it is a trace.
+fn open(path: &Path) -> anyhow::Result<File> {
+    // Opening a pipe would wait for a reader.
+    if let Ok(there) = path.metadata() {
+        ensure!(!is_pipe_or_socket(&there), "it is a pipe or a socket");
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    let there = file.metadata()?;
+    if there.is_file() && there.len() > 0 {
+        let mut first = [0];
+        file.read_exact(&mut first)?;
+        if first != [RECORD_SEPARATOR] {
+            bail!("it is there, and no trace");
+        }
+        file.seek(SeekFrom::Start(0))?;
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn is_pipe_or_socket(there: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    there.file_type().is_fifo() || there.file_type().is_socket()
+}
+
+#[cfg(not(unix))]
+fn is_pipe_or_socket(_: &std::fs::Metadata) -> bool {
+    false
+}

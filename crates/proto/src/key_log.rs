@@ -1,0 +1,81 @@
+//! Giving away the secrets of connections, to open what was recorded of one's own traffic.
+
+use std::fmt;
+use std::sync::Arc;
+
+use dfcp_secure::{Cipher, Established};
+
+/// Is given the traffic secrets of each connection of a [`Config`](crate::Config), once, when its keys are agreed. **With them, all that
+/// both ends send can be read and forged, from the first datagram to the last**: it is for finding faults in one's own connections
+/// (`spec/security.md` \[keylog-1\]), and nothing has one unless it is put there by
+/// [`danger_with_key_log`](crate::Config::danger_with_key_log).
+///
+/// It is called by what drives the connection, which waits meanwhile.
+///
+/// ```
+/// # use dfcp_proto as dfcp;
+/// use dfcp::{Config, KeyLog, PeerKey};
+///
+/// let log = KeyLog::new(|secrets| eprintln!("keys of {:08x} were given away", secrets.initiator_id));
+/// let config = Config::client(PeerKey::Any).danger_with_key_log(Some(log));
+/// # drop(config);
+/// ```
+#[derive(Clone)]
+pub struct KeyLog(Arc<dyn Fn(&ConnectionSecrets<'_>) + Send + Sync>);
+
+/// What opens the datagrams of a connection, of both directions and all epochs. The secrets are borrowed: the connection wipes them when the
+/// call returns.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct ConnectionSecrets<'a> {
+    /// The connection id in datagrams to the side that opened the connection.
+    pub initiator_id: u32,
+    /// The connection id in datagrams to the other side.
+    pub responder_id: u32,
+    /// The same at both ends of this connection, and of no other. Not secret.
+    pub handshake_hash: [u8; 32],
+    /// What datagrams are sealed with.
+    pub cipher: Cipher,
+    /// The traffic secret of the direction from the initiator (`spec/security.md` \[noise-9\]).
+    pub from_initiator: &'a [u8; 32],
+    /// That of the direction from the responder.
+    pub from_responder: &'a [u8; 32],
+}
+
+impl KeyLog {
+    /// Calls `take` with the secrets of each connection.
+    pub fn new(take: impl Fn(&ConnectionSecrets<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Gives away the secrets of a connection of which `ids` are the initiator's id and the responder's.
+    pub(crate) fn give(&self, (initiator_id, responder_id): (u32, u32), established: &Established, cipher: Cipher) {
+        let [from_initiator, from_responder] = established.danger_traffic_secrets();
+        let handshake_hash = established.handshake_hash();
+        (self.0)(&ConnectionSecrets {
+            initiator_id,
+            responder_id,
+            handshake_hash,
+            cipher,
+            from_initiator,
+            from_responder,
+        });
+    }
+}
+
+impl fmt::Debug for KeyLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyLog(..)")
+    }
+}
+
+impl fmt::Debug for ConnectionSecrets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { initiator_id, responder_id, cipher, .. } = self;
+        f.debug_struct("ConnectionSecrets")
+            .field("initiator_id", initiator_id)
+            .field("responder_id", responder_id)
+            .field("cipher", cipher)
+            .finish_non_exhaustive()
+    }
+}

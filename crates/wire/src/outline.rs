@@ -1,0 +1,199 @@
+//! What a datagram shows without its keys: for traces, and for tools which read captures.
+
+use crate::header::{Extension, RawHeader};
+use crate::{CRC_BYTES, DecodeError, Flags, Profile, StreamId, TAG_BYTES};
+
+const SYN_ACK: Flags = Flags::SYN.union(Flags::ACK);
+const FIN_ACK: Flags = Flags::FIN.union(Flags::ACK);
+
+/// The kinds of segments of both profiles (`spec/wire-format.md` §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SegmentKind {
+    /// Opens a connection.
+    Syn,
+    /// Answers a SYN.
+    SynAck,
+    /// A symbol of a stream.
+    Data,
+    /// A symbol of messages.
+    Message,
+    /// A feedback report.
+    Feedback,
+    /// Ends a half of a stream.
+    Fin,
+    /// Ends a half, and acknowledges the end of the other.
+    FinAck,
+    /// Ends the connection at once.
+    Reset,
+    /// A keep-alive, or a question about a stream.
+    KeepAlive,
+    /// Acknowledges a FIN.
+    AckOfFin,
+    /// Acknowledges a SYNACK.
+    AckOfSynAck,
+    /// Acknowledges a classic block or FIN.
+    AckOfBlock,
+    /// Asks whether an address is the peer's.
+    PathChallenge,
+    /// Answers that.
+    PathResponse,
+    /// Ends a half of a stream at once.
+    StreamReset,
+    /// Acknowledges that.
+    AckOfStreamReset,
+    /// Asks the peer to end its half of a stream.
+    StopSending,
+    /// Asks whether a packet of this size arrives.
+    PathProbe,
+    /// Answers that.
+    AckOfPathProbe,
+    /// Says that a stream is over.
+    Gone,
+    /// The third message of a sealed handshake.
+    NoiseAck,
+}
+
+impl SegmentKind {
+    /// In lower-case words joined by underscores, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Syn => "syn",
+            Self::SynAck => "synack",
+            Self::Data => "data",
+            Self::Message => "message",
+            Self::Feedback => "report",
+            Self::Fin => "fin",
+            Self::FinAck => "finack",
+            Self::Reset => "rst",
+            Self::KeepAlive => "keep_alive",
+            Self::AckOfFin => "ack_of_fin",
+            Self::AckOfSynAck => "ack_of_synack",
+            Self::AckOfBlock => "ack_of_block",
+            Self::PathChallenge => "path_challenge",
+            Self::PathResponse => "path_response",
+            Self::StreamReset => "reset_of_stream",
+            Self::AckOfStreamReset => "ack_of_reset",
+            Self::StopSending => "stop_sending",
+            Self::PathProbe => "path_probe",
+            Self::AckOfPathProbe => "ack_of_path_probe",
+            Self::Gone => "gone",
+            Self::NoiseAck => "ack_with_noise_message",
+        }
+    }
+}
+
+/// The header of a datagram, read and not verified: its sender may have written anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// Whose rules it follows.
+    pub profile: Profile,
+    /// Whether the payload is encrypted.
+    pub is_sealed: bool,
+    /// What it is.
+    pub kind: SegmentKind,
+    /// The connection id of a modern segment other than SYN; else the source port in the upper half and the destination port in the
+    /// lower one.
+    pub address: u32,
+    /// The field *block ID*.
+    pub block_id: u32,
+    /// The field S1: of data and messages the encoding symbol id.
+    pub s1: u32,
+    /// The field S2: of data what [`BlockInfo`](crate::BlockInfo) says.
+    pub s2: u32,
+    /// The field S3: of modern segments the lower 32 bits of the datagram number.
+    pub s3: u32,
+    /// The stream of a modern segment that may belong to one; the first stream where none is named.
+    pub stream: StreamId,
+    /// Where the payload starts, in bytes.
+    pub payload_at: usize,
+}
+
+impl Outline {
+    /// Reads the header of a datagram.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is too short or too long, or its header that of no segment.
+    pub fn of(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let raw = RawHeader::of_datagram(datagram)?;
+        let header = raw.header;
+        let is_modern = header.profile == Profile::Modern;
+        let is_sealed = header.flags.contains(Flags::SEC);
+        let trailer_bytes = match (is_modern, is_sealed) {
+            (true, true) => TAG_BYTES,
+            (true, false) => CRC_BYTES,
+            (false, _) => 0,
+        };
+        let has_payload = datagram.len() > raw.data_offset_bytes + trailer_bytes;
+        let kind = if is_modern { modern(&raw, is_sealed, has_payload)? } else { classic(&raw)? };
+        let has_options = !is_modern || matches!(kind, SegmentKind::Syn | SegmentKind::SynAck);
+        let stream = match if has_options { None } else { Some(raw.extension()?) } {
+            Some(Extension::Stream(stream)) => stream,
+            Some(Extension::Message) | None => StreamId::FIRST,
+        };
+        Ok(Self {
+            profile: header.profile,
+            is_sealed,
+            kind,
+            address: header.connection_id(),
+            block_id: header.block_id,
+            s1: header.s1,
+            s2: header.s2,
+            s3: header.s3,
+            stream,
+            payload_at: raw.data_offset_bytes,
+        })
+    }
+}
+
+fn modern(raw: &RawHeader, is_sealed: bool, has_payload: bool) -> Result<SegmentKind, DecodeError> {
+    let flags = raw.header.flags.without(Flags::SEC);
+    Ok(match flags {
+        Flags::NONE => SegmentKind::Data,
+        Flags::MESSAGE => SegmentKind::Message,
+        Flags::FBK => SegmentKind::Feedback,
+        Flags::FIN => SegmentKind::Fin,
+        Flags::RST => SegmentKind::Reset,
+        Flags::ACK => return acknowledgement(raw.header.s1, !is_sealed && has_payload),
+        FIN_ACK => SegmentKind::FinAck,
+        Flags::SYN if !is_sealed => SegmentKind::Syn,
+        SYN_ACK if !is_sealed => SegmentKind::SynAck,
+        _ => return Err(DecodeError::FlagCombination { flags }),
+    })
+}
+
+/// Only the handshake's ACK with a message has S1 = 0 and a payload.
+const fn acknowledgement(s1: u32, has_message: bool) -> Result<SegmentKind, DecodeError> {
+    Ok(match s1 {
+        0 if has_message => SegmentKind::NoiseAck,
+        0 => SegmentKind::KeepAlive,
+        1 => SegmentKind::AckOfFin,
+        2 => SegmentKind::AckOfSynAck,
+        3 => SegmentKind::PathChallenge,
+        4 => SegmentKind::PathResponse,
+        5 => SegmentKind::StreamReset,
+        6 => SegmentKind::AckOfStreamReset,
+        7 => SegmentKind::StopSending,
+        8 => SegmentKind::PathProbe,
+        9 => SegmentKind::AckOfPathProbe,
+        10 => SegmentKind::Gone,
+        s1 => return Err(DecodeError::AckKind { s1 }),
+    })
+}
+
+fn classic(raw: &RawHeader) -> Result<SegmentKind, DecodeError> {
+    let header = raw.header;
+    let has_state = header.s1 != 0 || header.s2 != 0 || header.s3 != 0;
+    Ok(match header.flags {
+        Flags::NONE => SegmentKind::Data,
+        Flags::SYN => SegmentKind::Syn,
+        Flags::FIN => SegmentKind::Fin,
+        Flags::RST => SegmentKind::Reset,
+        SYN_ACK => SegmentKind::SynAck,
+        FIN_ACK => SegmentKind::FinAck,
+        Flags::ACK if has_state => SegmentKind::AckOfSynAck,
+        Flags::ACK => SegmentKind::AckOfBlock,
+        flags => return Err(DecodeError::FlagCombination { flags }),
+    })
+}
