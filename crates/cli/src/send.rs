@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dfcp_framing::frame::Service;
 use indicatif::MultiProgress;
 
 use crate::args::{CodeArg, SendArgs};
@@ -25,7 +26,7 @@ pub async fn run(args: SendArgs) -> anyhow::Result<()> {
     transfer::descriptors::raise_limit();
     net::announce(&args.path, args.json);
     let Connected { stream, peer, contact } = net::connect(&args.to, &args.path, &args.host).await?;
-    let options = SendOptions { resume: !args.no_resume, checksum: args.checksum };
+    let options = SendOptions { resume: !args.no_resume, checksum: args.checksum, service: Service::Files };
     let sent = run_over(stream, &peer, roots, options, args.json).await;
     sent.map_err(|error| contact::explain(contact.as_ref(), error))
 }

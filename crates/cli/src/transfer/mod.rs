@@ -27,6 +27,7 @@ pub mod target;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dfcp_framing::frame::Service;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -59,11 +60,13 @@ pub struct SendOptions {
     pub resume: bool,
     /// Tells by their hashes which files the receiver has already, not by size and time.
     pub checksum: bool,
+    /// Which way they go: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
+    pub service: Service,
 }
 
 impl Default for SendOptions {
     fn default() -> Self {
-        Self { resume: true, checksum: false }
+        Self { resume: true, checksum: false, service: Service::Files }
     }
 }
 
@@ -182,7 +185,8 @@ impl LastHeard {
 pub trait Observer: Send + Sync {
     /// One entry was answered.
     fn entry(&self, outcome: &EntryOutcome);
-    /// Whether what was told of entries is kept wherever it must be. If not, a receiver ends the session and confirms none of them.
+    /// Whether what was told of entries is kept wherever it must be. If not, the session ends, and a receiver confirms
+    /// none of them.
     fn is_recorded(&self) -> bool {
         true
     }
