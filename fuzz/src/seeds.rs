@@ -2,7 +2,7 @@
 //! random bytes find slowly, such as whole handshakes and valid texts.
 
 use dfcp_framing::error::{Failure, FailureCode};
-use dfcp_framing::files::{Confirmed, Entry, Progress, ToReceiver, ToSender};
+use dfcp_framing::files::{Confirmed, Entry, Hello, Listing, Partial, Progress, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
 use dfcp_secure::StaticKey;
 use dfcp_testkit::raw::{self, Header};
@@ -184,6 +184,16 @@ fn frames() -> Vec<Named> {
     let mut sender = vec![0];
     for frame in [
         ToReceiver::Directory(Entry { index: 0, directories: 0, name: b"music".to_vec(), ..entry.clone() }),
+        ToReceiver::Listing(Listing {
+            asks_only: false,
+            is_last: true,
+            directory: b"music".to_vec(),
+            names: vec![b"a".to_vec(), b"b".to_vec()],
+        }),
+        ToReceiver::Offer { hash: Some([7; 32]), asks_only: true, entry: entry.clone() },
+        ToReceiver::Resume { offset: 5, entry: entry.clone() },
+        ToReceiver::Tree(vec![[1; 32], [2; 32]]),
+        ToReceiver::Again { start: 0 },
         ToReceiver::File(entry),
         ToReceiver::Data(b"eleven byte".to_vec()),
         ToReceiver::FileEnd { len: 11, hash: [9; 32] },
@@ -197,6 +207,11 @@ fn frames() -> Vec<Named> {
     for frame in [
         ToSender::Verdict { index: 0, outcome: Ok(Confirmed::Stored) },
         ToSender::Verdict { index: 1, outcome: Err(Failure::new(FailureCode::Exists, "it exists")) },
+        ToSender::Hello(Hello { takes_offers: true, deletes: true, partials: 1 }),
+        ToSender::Partial(Partial { offset: 5, len: 11, mtime_s: -5, mtime_ns: 9, name: b"music/a".to_vec() }),
+        ToSender::Want { index: 1 },
+        ToSender::Checked { index: 1, end: 5, differ: vec![0] },
+        ToSender::Deleted { failure: Some(FailureCode::Permission), name: b"music/c".to_vec() },
         ToSender::Progress(progress),
         ToSender::Summary { stored: 1, failed: 1, progress },
         ToSender::Refused(Failure::new(FailureCode::Busy, "come back later")),

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/python"
 "$work/python/bin/pip" install --quiet distributed
 mkdir "$work/plans"
-cp "$here/../../crates/lab/tests/plans/small.toml" "$work/plans"
+cp "$here/../../crates/lab/src/testdata/small.toml" "$work/plans"
 cd "$work"
 "$program" lab jobs small --quick --seeds 2 --plans plans --results far > jobs.jsonl
 "$work/python/bin/python3" "$here/with_dask.py" --workers 2 --program "$program" --plans plans jobs.jsonl > records.jsonl

@@ -161,6 +161,7 @@ Examples:
   dfcp send film.mkv photos/ there.example:4433 --code -
   dfcp send --rate auto:low --max-rate 50mbit backup.tar 192.0.2.7:4433
   dfcp send --rate 800mbit backup.tar 192.0.2.7:4433
+  dfcp send --dry-run --delete --exclude '*.o' --exclude cache/ src there.example:4433
   tar c photos | dfcp send - there.example:4433 --name photos.tar
   dfcp send film.mkv photos/ --listen 4433                     # there: dfcp receive --from here.example:4433 --output incoming
   dfcp send backup.tar --listen 4433 --authorized-keys partners --log-json sent.jsonl
@@ -183,8 +184,9 @@ are narrowed there). \
 Symbolic links inside directories are skipped (those named on the command line are followed), and so are sockets, pipes, \
 devices and files which a `dfcp receive` has not finished (.dfcp-*.part); one line says how many, and the exit code stays 0.
 
-A file which the receiver has already, with the same content, is unchanged: it is confirmed and not written again. Exit code \
-0 means: the receiver has confirmed the BLAKE3 hash of every file that was not skipped.")]
+A transfer that broke off goes on where it was when it is started again. Files of the same size and time that this sender has stored \
+there are not sent (--checksum compares hashes), and a file which the receiver has with the same content is confirmed and not written \
+again. Exit code 0 means: the receiver has every file that was not skipped, and has confirmed its BLAKE3 hash now or when it was stored.")]
 pub struct SendArgs {
     /// Files and directories to send; - is standard input. Behind them, unless this side listens, where `dfcp receive --listen` listens
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
@@ -198,6 +200,17 @@ pub struct SendArgs {
     /// Compare files that the receiver has by their BLAKE3 hashes, not by size and modification time
     #[arg(long)]
     pub checksum: bool,
+    /// Leave out files and directories whose names match, as in rsync: *.o by the last part of the name, cache/ for directories alone,
+    /// /photos/raw from the start of the name at the receiver on; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Send and delete nothing; tell what would be
+    #[arg(long, conflicts_with = "listen")]
+    pub dry_run: bool,
+    /// Delete, in the directories that are sent, what is there at the receiver and not here, which needs --allow-delete there. What is
+    /// excluded or skipped here is not deleted
+    #[arg(long)]
+    pub delete: bool,
     /// Where `dfcp receive` listens; [`Cli::checked`] takes it from the end of the files.
     #[arg(skip)]
     pub to: Option<String>,
@@ -245,8 +258,8 @@ With --from this side calls: where it is behind address translation, and the sen
 `dfcp send` does of a receiver: by --code with the code that the sender has printed, by known_hosts, --host-key or --psk-file; a host that \
 is not known yet shows its key, and you are asked. It ends with that sender.
 
-A file appears under its name only after the BLAKE3 hash of the whole file matched. Unfinished files (.dfcp-*.part) which a \
-receiver left that was killed are removed at the start if no receiver holds them and they are a week old. It is \
+A file appears under its name only after the BLAKE3 hash of the whole file matched. Unfinished files (.dfcp-*.part) are kept for a \
+week, for the key that sent them, which goes on where it was; --partials lists them. A file is \
 confirmed only after it and its name are flushed to the disk, many small files together; --no-sync leaves flushing to the \
 system.")]
 pub struct ReceiveArgs {
@@ -271,6 +284,9 @@ pub struct ReceiveArgs {
     /// not sent again
     #[arg(long)]
     pub allow_update: bool,
+    /// Let senders delete, by their --delete, what they do not have in the directories that they send
+    #[arg(long)]
+    pub allow_delete: bool,
     /// Keep no unfinished files for their senders to go on with
     #[arg(long)]
     pub no_resume: bool,

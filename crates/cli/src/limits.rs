@@ -306,3 +306,9 @@ pub const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long a receiver waits for the rest of a frame of data before it stores what has come of it.
 pub const PIECE_WAIT: Duration = Duration::from_millis(100);
+
+/// Longest pattern of `--exclude`, bytes: a compiled one takes far more.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// Patterns of `--exclude`.
+pub const PATTERNS_MAX: usize = 1024;

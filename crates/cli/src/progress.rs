@@ -35,6 +35,8 @@ pub struct Display {
     json: bool,
     /// Whether each stored file gets a line (receivers).
     files: bool,
+    /// Whether nothing is sent, and each file that would be gets a line.
+    tell_names: bool,
     peer: String,
     bars: MultiProgress,
     bar: ProgressBar,
@@ -65,12 +67,20 @@ impl Display {
         Self {
             json,
             files,
+            tell_names: false,
             peer: peer.to_owned(),
             bars: bars.clone(),
             bar,
             state: Mutex::default(),
             groups: Mutex::default(),
         }
+    }
+
+    /// Tells what would be sent and deleted, where nothing is.
+    #[must_use]
+    pub fn of_dry_run(mut self) -> Self {
+        self.tell_names = true;
+        self
     }
 
     /// Takes the bar away, and gives the closing lines.
@@ -82,12 +92,14 @@ impl Display {
             return output::json(&json!({
                 "event": "done", "peer": self.peer, "ok": report.is_complete(), "stored": report.stored,
                 "directories": report.directories, "unchanged": report.unchanged, "failed": report.failed,
+                "deleted": report.deleted, "would_send": report.wanted, "would_send_bytes": report.wanted_bytes,
                 "skipped": report.skipped, "bytes": report.bytes, "resumed": report.resumed,
                 "resumed_bytes": report.resumed_bytes, "seconds": report.last.elapsed.as_secs_f64(), "rate_bps": mean_rate_bps(report),
                 "bottleneck": report.last.bottleneck, "path": report.last.path, "waste": waste(&report.last),
             }));
         }
-        output::note(&format!("{}: {}", self.peer, summary(report)));
+        let text = if self.tell_names { dry_summary(report) } else { summary(report) };
+        output::note(&format!("{}: {text}", self.peer));
     }
 
     /// Takes the bar away after a session that broke.
@@ -132,12 +144,23 @@ impl Observer for Display {
             return output::json(&json!({
                 "event": if outcome.is_directory { "directory" } else { "file" }, "peer": self.peer,
                 "name": outcome.name, "ok": outcome.failure.is_none(),
-                "unchanged": outcome.is_unchanged, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes,
+                "unchanged": outcome.is_unchanged, "deleted": outcome.is_deleted, "would_send": outcome.is_wanted, "bytes": outcome.bytes, "resumed_bytes": outcome.resumed_bytes,
                 "blake3": outcome.hash.map(|hash| hash.to_hex().to_string()), "error": outcome.failure,
             }));
         }
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome);
-        if self.files && !outcome.is_directory && outcome.failure.is_none() {
+        if self.tell_names && outcome.failure.is_none() {
+            match outcome {
+                EntryOutcome { is_wanted: true, .. } => {
+                    self.say(&format!("would send    {}  {}", outcome.name, human_bytes(outcome.bytes)));
+                }
+                EntryOutcome { is_deleted: true, .. } => self.say(&format!("would delete  {}", outcome.name)),
+                _ => {}
+            }
+        }
+        if self.files && outcome.is_deleted {
+            self.say(&format!("{}  deleted", outcome.name));
+        } else if self.files && !outcome.is_directory && outcome.failure.is_none() {
             let how = if outcome.is_unchanged { "unchanged" } else { "verified" };
             self.say(&format!("{}  {}  {how}", outcome.name, human_bytes(outcome.bytes)));
         }
@@ -268,6 +291,23 @@ fn mean_rate_bps(report: &Report) -> f64 {
     if seconds > 0.0 { 8.0 * came_bytes as f64 / seconds } else { 0.0 }
 }
 
+/// What a dry run has found.
+fn dry_summary(report: &Report) -> String {
+    let files = if report.wanted == 1 { "1 file".to_owned() } else { format!("{} files", report.wanted) };
+    let mut text = format!("dry run: {files} ({}) would be sent", human_bytes(report.wanted_bytes));
+    for (count, what) in [
+        (report.deleted, "would be deleted"),
+        (report.unchanged, "unchanged"),
+        (report.failed, "would fail"),
+        (report.skipped, "skipped"),
+    ] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text
+}
+
 fn summary(report: &Report) -> String {
     let mut text = format!(
         "{} verified ({}) in {}, {}",
@@ -282,7 +322,12 @@ fn summary(report: &Report) -> String {
     if report.resumed > 0 {
         text += &format!(", {} resumed ({} were there)", report.resumed, human_bytes(report.resumed_bytes));
     }
-    for (count, what) in [(report.unchanged, "unchanged"), (report.failed, "failed"), (report.skipped, "skipped")] {
+    for (count, what) in [
+        (report.unchanged, "unchanged"),
+        (report.deleted, "deleted"),
+        (report.failed, "failed"),
+        (report.skipped, "skipped"),
+    ] {
         if count > 0 {
             text += &format!(", {count} {what}");
         }

@@ -97,6 +97,7 @@ fn open_store(args: &ReceiveArgs) -> anyhow::Result<Store> {
         session_bytes_max: args.max_bytes,
         keep_unfinished: !args.no_resume,
         allow_update: args.allow_update,
+        allow_delete: args.allow_delete,
     };
     // Before anything is made there.
     Trusted::of(&args.peers.admission(), &args.audit).check_apart(&args.output)?;

@@ -9,8 +9,10 @@ use dfcp_framing::frame::Service;
 use indicatif::MultiProgress;
 
 use crate::args::SendArgs;
+use crate::limits::PATTERNS_MAX;
 use crate::net::{self, Connected};
 use crate::progress::Display;
+use crate::transfer::exclude::Exclude;
 use crate::transfer::source::Root;
 use crate::transfer::{Report, SendOptions};
 use crate::transport::Transport;
@@ -21,13 +23,26 @@ use crate::{contact, transfer};
 /// # Errors
 /// Anything but every file confirmed by the receiver.
 pub async fn run(args: SendArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        args.exclude.len() <= PATTERNS_MAX,
+        "--exclude is given more than {PATTERNS_MAX} times: give fewer"
+    );
+    let exclude = Exclude::new(&args.exclude)
+        .map_err(|sentence| anyhow::anyhow!("--exclude: {sentence}; give another pattern"))?;
     let roots = Root::from_arguments(&args.files, args.name.as_deref())?;
     anyhow::ensure!(
         args.name.is_none() || !args.peers.reads_code(),
         "standard input cannot be both the code and a file: give the code as --code CODE"
     );
     transfer::descriptors::raise_limit();
-    let options = SendOptions { resume: !args.no_resume, checksum: args.checksum, service: Service::Files };
+    let options = SendOptions {
+        resume: !args.no_resume,
+        checksum: args.checksum,
+        dry_run: args.dry_run,
+        delete: args.delete,
+        exclude: Arc::new(exclude),
+        service: Service::Files,
+    };
     if let Some(place) = &args.listen {
         return listen::run(&args, place, roots, options).await;
     }
@@ -50,7 +65,8 @@ pub async fn run_over<T: Transport>(
     json: bool,
 ) -> anyhow::Result<()> {
     net::announce_peer(&connection, peer, json);
-    let display = Arc::new(Display::new(&MultiProgress::new(), peer, json, false));
+    let display = Display::new(&MultiProgress::new(), peer, json, false);
+    let display = Arc::new(if options.dry_run { display.of_dry_run() } else { display });
     match transfer::send::send(connection, roots, options, Arc::clone(&display) as _).await {
         Ok(report) => {
             display.finish(&report);
@@ -68,7 +84,7 @@ fn verdict(report: &Report) -> anyhow::Result<()> {
     if report.is_complete() {
         return Ok(());
     }
-    let all = report.failed + report.stored + report.unchanged;
+    let all = report.failed + report.stored + report.unchanged + report.deleted + report.wanted;
     anyhow::bail!(
         "{} of {all} entries were not sent; see the reasons above, and send again what is missing",
         report.failed

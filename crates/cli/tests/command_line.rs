@@ -84,6 +84,7 @@ fn what_makes_no_sense_for_the_side_that_calls_or_listens_is_one_sentence_and_ex
         &["send", "f", "host:1", "--log-json", "l"],
         &["send", "f", "no-such-host:1", "--listen", "1"],
         &["send", "f", "--listen", "nowhere"],
+        &["send", "f", "--listen", "1", "--dry-run"],
         &["send", "--listen", "1"],
         &["send", "-", "--name", "n", "--listen", "1", "--keep"],
         &["send", "f", "--listen", "1", "--code", "7-otter-violin"],

@@ -15,7 +15,7 @@ fn a_plan_of_ones_own_runs_and_its_claims_are_judged() {
     let folder = tempfile::tempdir().unwrap();
     let (plans, results) = (folder.path().join("plans"), folder.path().join("results"));
     std::fs::create_dir(&plans).unwrap();
-    std::fs::write(plans.join("small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    std::fs::write(plans.join("small.toml"), include_str!("../../lab/src/testdata/small.toml")).unwrap();
     let (plans, results) = (plans.to_str().unwrap(), results.to_str().unwrap());
     let run = ["run", "small", "--quick", "--jobs", "1", "--plans", plans, "--results", results];
     let (code, out, err) = lab(&run);
@@ -48,7 +48,7 @@ fn a_page_is_made_of_archived_records() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(at("plans")).unwrap();
-    std::fs::write(at("plans/small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    std::fs::write(at("plans/small.toml"), include_str!("../../lab/src/testdata/small.toml")).unwrap();
     let (plans, made, kept, page) = (at("plans"), at("made"), at("kept"), at("page"));
     assert_eq!(lab(&["run", "small", "--plans", &plans, "--results", &made]).0, 0);
     let (code, _, err) = lab(&["archive", "all", "--plans", &plans, "--results", &made, "--to", &kept]);
@@ -84,7 +84,7 @@ fn jobs_of_other_machines_come_to_the_same_records() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(at("plans")).unwrap();
-    std::fs::write(at("plans/small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    std::fs::write(at("plans/small.toml"), include_str!("../../lab/src/testdata/small.toml")).unwrap();
     let plans = at("plans");
     let list = ["jobs", "small", "--quick", "--seeds", "2", "--plans", &plans, "--results", &at("far")];
     let (code, jobs, err) = lab(&list);
@@ -130,7 +130,7 @@ fn a_check_fails_where_a_claim_differs() {
     let folder = tempfile::tempdir().unwrap();
     let (plans, results) = (folder.path().join("plans"), folder.path().join("results"));
     std::fs::create_dir(&plans).unwrap();
-    let wrong = include_str!("../../lab/tests/plans/small.toml").replace("within = [1, 10]", "within = [100, 200]");
+    let wrong = include_str!("../../lab/src/testdata/small.toml").replace("within = [1, 10]", "within = [100, 200]");
     std::fs::write(plans.join("small.toml"), wrong).unwrap();
     let (plans, results) = (plans.to_str().unwrap(), results.to_str().unwrap());
     let run = ["run", "small", "--quick", "--plans", plans, "--results", results];
@@ -147,7 +147,7 @@ fn one_run_is_traced_or_the_choice_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let (plans, output) = (folder.path().join("plans"), folder.path().join("trace"));
     std::fs::create_dir(&plans).unwrap();
-    std::fs::write(plans.join("small.toml"), include_str!("../../lab/tests/plans/small.toml")).unwrap();
+    std::fs::write(plans.join("small.toml"), include_str!("../../lab/src/testdata/small.toml")).unwrap();
     let (plans, output) = (plans.to_str().unwrap(), output.to_str().unwrap());
     let base = ["trace", "small", "--plans", plans, "--output", output, "--series", "cubic"];
     let (code, out, err) = lab(&base);

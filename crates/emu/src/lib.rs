@@ -16,6 +16,10 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod children;
 mod device;
 mod direction;

@@ -7,6 +7,10 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod clock;
 mod counters;
 mod dfcp;

@@ -1,10 +1,12 @@
 //! The frames of a file transfer.
 
 mod entry;
+mod listing;
 mod to_receiver;
 mod to_sender;
 
 pub use self::entry::Entry;
+pub use self::listing::Listing;
 pub use self::to_receiver::ToReceiver;
 pub use self::to_sender::{Confirmed, Hello, Partial, Progress, ToSender};
 use crate::limits::SENTENCE_BYTES_MAX;

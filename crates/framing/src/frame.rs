@@ -108,6 +108,8 @@ pub mod kind {
     pub const TREE: u8 = 0x09;
     /// A part of that beginning follows again.
     pub const AGAIN: u8 = 0x0a;
+    /// What is in a directory: anything else there is to be deleted.
+    pub const LISTING: u8 = 0x0b;
     /// What became of one entry.
     pub const VERDICT: u8 = 0x41;
     /// How far the receiver has come.
@@ -124,6 +126,8 @@ pub mod kind {
     pub const WANT: u8 = 0x47;
     /// How far a beginning was compared, and what differs in it.
     pub const CHECKED: u8 = 0x48;
+    /// What was deleted.
+    pub const DELETED: u8 = 0x49;
     /// What a perf client wants.
     pub const PERF_REQUEST: u8 = 0x21;
     /// A sender's own figures, sent along with the data when the server sends.

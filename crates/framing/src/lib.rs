@@ -10,6 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod error;
 pub mod files;
 pub mod frame;

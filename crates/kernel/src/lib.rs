@@ -3,6 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(target_os = "linux")]
 pub mod build;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use crate::plan::{NUMBERED, PARAMETERS, Source, Tag};
 pub fn experiments_page(sources: &[Source]) -> String {
     let mut page = String::from(
         "# Experiments\n\n\
-         <!-- Written from lab/plans by `cargo run -p dfcp-lab --example experiments_page`; change the plans, not this page. -->\n\n\
+         <!-- Written from crates/lab/plans by `cargo run -p dfcp-lab --example experiments_page`; change the plans, not this page. -->\n\n\
          Every figure of the documents which the laboratory reproduces, with its parameters and claims. Run one with\n\
          `dfcp lab run S1`, all in short with `dfcp lab run all --quick`. How to write a plan: [plans.md](plans.md).\n\n\
          Claims are marked N for a number given in the text, Q for a statement, D for a derivation of ours.\n",

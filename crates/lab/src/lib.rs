@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod agreement;
 pub mod archive;
 mod bound;

@@ -39,9 +39,12 @@ mod model;
 /// A change of the generator would change what plans B1 to B3 measure.
 #[test]
 fn the_shipped_trace_is_what_its_generator_makes() {
-    let shipped = include_str!("../../../lab/plans/mobile.trace");
+    let shipped = include_str!("../plans/mobile.trace");
     let made = model::trace(&model::SHIPPED, model::SHIPPED_SEED);
-    assert!(shipped == made, "make it anew: cargo run -p dfcp-lab --example mobile_trace > lab/plans/mobile.trace");
+    assert!(
+        shipped == made,
+        "make it anew: cargo run -p dfcp-lab --example mobile_trace > crates/lab/plans/mobile.trace"
+    );
     let trace = dfcp_netem::DeliveryTrace::parse(shipped).unwrap();
     assert_eq!(trace.period(), std::time::Duration::from_secs(60));
     let bins: Vec<f64> = trace

@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod classic;
 pub mod config;
 mod connection;

@@ -10,7 +10,7 @@ use crate::{
 
 macro_rules! vector {
     ($name:literal) => {
-        include_str!(concat!("../../../spec/vectors/", $name, ".txt"))
+        include_str!(concat!("../vectors/", $name, ".txt"))
     };
 }
 

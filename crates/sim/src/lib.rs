@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod behaviour;
 mod dfcp;
 mod end;

@@ -8,6 +8,10 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod experiment;
 mod host;
 mod job;

@@ -10,6 +10,10 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// A point in time: nanoseconds since an epoch which the caller chose. All arithmetic saturates, so a hostile or
 /// absurd duration can move an instant to the end of time (584 years) but never wrap it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

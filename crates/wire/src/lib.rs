@@ -18,6 +18,10 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod block_info;
 mod bytes;
 pub mod classic;

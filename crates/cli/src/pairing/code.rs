@@ -130,16 +130,6 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_that_of_the_specification() {
-        let lines: String = WORDS.iter().flat_map(|word| [word, "\n"]).collect();
-        let hash = ring::digest::digest(&ring::digest::SHA256, lines.as_bytes());
-        let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "bbdc021bd36e53ba791915a9faebaa8e66dfa67867462d0a9e88693b9aa3ac59");
-        let page = include_str!("../../../../spec/pairing.md");
-        assert!(page.contains(&hex), "[code-1] names the list by its hash");
-    }
-
-    #[test]
     fn there_are_enough_codes() {
         assert_eq!(CODES, 6_553_600);
         assert_eq!(Code::from_bits(0).to_string(), "0-acorn-acorn");

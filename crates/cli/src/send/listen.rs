@@ -69,7 +69,8 @@ pub(super) async fn run_over<A: Acceptor>(
     // When the program is interrupted, the receiver is told by the reset of the connection, as by a sender that calls.
     let never = Stop::never();
     let all_sent = serve(acceptor, serving, admission, monitor, &never, move |connection, told| {
-        session(connection, SessionObserver::new(told, &bars, json, false), roots.clone(), options)
+        let observer = SessionObserver::new(told, &bars, json, false);
+        session(connection, observer, roots.clone(), options.clone())
     })
     .await?;
     ensure!(

@@ -34,7 +34,7 @@ impl SessionObserver {
                 let is_done = report.is_complete() && report.stored >= stored_min;
                 let details = json!({
                     "stored": report.stored, "directories": report.directories, "unchanged": report.unchanged,
-                    "failed": report.failed, "bytes": report.bytes,
+                    "deleted": report.deleted, "failed": report.failed, "bytes": report.bytes,
                 });
                 self.told.end(if is_done { Outcome::Complete } else { Outcome::Incomplete }, details);
                 is_done

@@ -1,20 +1,23 @@
 //! What a receiver does with each frame: the state between frames, and the answers. Blocking file work, no network.
 
 mod allowance;
+mod listings;
 mod offers;
 mod prefix;
 mod storing;
 mod tree;
+mod unstored;
 
 use std::fmt;
 use std::sync::Arc;
 
-use dfcp_framing::error::{EXISTS, Failure, FailureCode, ProtocolError};
+use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Entry, HASH_BYTES, Progress, ToReceiver, ToSender};
 use dfcp_framing::names::RelativeName;
 use dfcp_framing::{printable, printable_bytes};
 
 use self::allowance::{Allowance, Reserved};
+use self::listings::Listed;
 pub use self::prefix::Poke;
 use self::prefix::Prefix;
 use self::storing::{Checkpoints, Storing};
@@ -42,6 +45,7 @@ pub struct Assembler {
     tree: Tree,
     /// Directory frames so far.
     directories: u32,
+    listed: Listed,
     /// Of these, directories which are not open any more, since this was asked for last.
     closed_directories: usize,
     /// How many entries there are, once the sender has told.
@@ -132,6 +136,7 @@ impl Assembler {
             streams: (0..=FILE_STREAMS_MAX).map(|_| Current::Nothing).collect(),
             tree: Tree::default(),
             directories: 0,
+            listed: Listed::default(),
             closed_directories: 0,
             entries: None,
             batch: Vec::new(),
@@ -151,6 +156,9 @@ impl Assembler {
     pub fn handle(&mut self, stream: usize, frame: &ToReceiver) -> Result<(), TransferError> {
         let current = self.streams.get_mut(stream).map(std::mem::take).ok_or(ProtocolError::TooManyStreams)?;
         let is_first = stream == 0;
+        if is_first && !matches!(frame, ToReceiver::Listing(_)) {
+            self.listed = Listed::Nothing;
+        }
         let next = match (frame, current) {
             (ToReceiver::Directory(entry), Current::Nothing) if is_first => self.directory(entry)?,
             (ToReceiver::End { entries, .. }, Current::Nothing) if is_first => {
@@ -161,8 +169,12 @@ impl Assembler {
             (ToReceiver::Resume { offset, entry }, Current::Nothing) => {
                 self.file(stream, entry, Beginning::At(*offset))?
             }
-            (ToReceiver::Offer { hash, entry }, Current::Nothing) if is_first => {
-                self.offer(entry, hash.as_ref())?;
+            (ToReceiver::Offer { hash, asks_only, entry }, Current::Nothing) if is_first => {
+                self.offer(entry, hash.as_ref(), *asks_only)?;
+                Current::Nothing
+            }
+            (ToReceiver::Listing(listing), Current::Nothing) if is_first => {
+                self.listing(listing)?;
                 Current::Nothing
             }
             (frame, Current::Storing(storing)) => self.storing(frame, storing)?,
@@ -246,7 +258,10 @@ impl Assembler {
         self.leave_directories(complete);
         let made = name.and_then(|name| Ok((self.target.make_directory(&name, entry, &mut self.changed)?, name)));
         match made {
-            Ok((made, name)) => self.tree.enter(index, OpenDirectory { name, entry: entry.clone(), made }),
+            Ok((made, name)) => {
+                self.listed = Listed::Made(name.clone());
+                self.tree.enter(index, OpenDirectory { name, entry: entry.clone(), made });
+            }
             Err(failure) => {
                 self.closed_directories += 1;
                 self.answer(index, &shown(entry), true, None, Err(failure));
@@ -316,76 +331,6 @@ impl Assembler {
         }
     }
 
-    /// Takes the next frame of a file that is passed on.
-    fn writing(
-        &mut self,
-        frame: &ToReceiver,
-        file: Receiving,
-        mut writing: Box<Writing>,
-        mut reserved: Reserved,
-    ) -> Result<Current, TransferError> {
-        if let ToReceiver::Data(data) = frame {
-            let taken = self.allowance.take(&mut reserved, data.len() as u64);
-            return match taken.and_then(|()| writing.write(data)) {
-                Ok(()) => Ok(Current::Writing { file, writing, reserved }),
-                Err(failure) => {
-                    self.allowance.release(reserved);
-                    self.file_failed(file.index, &file.name.to_string(), failure)?;
-                    Ok(Current::Draining)
-                }
-            };
-        }
-        self.allowance.release(reserved);
-        match frame {
-            ToReceiver::FileEnd { len, hash } => match writing.finish(*len, hash) {
-                Ok(()) => {
-                    let content = Some(Content::new(*len, hash));
-                    self.answer(file.index, &file.name.to_string(), false, content, Ok(Confirmed::Stored));
-                    self.settle(file.index)?;
-                }
-                Err(failure) => self.file_failed(file.index, &file.name.to_string(), failure)?,
-            },
-            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
-            frame => return Err(out_of_place(frame)),
-        }
-        Ok(Current::Nothing)
-    }
-
-    /// Takes the next frame of a file that exists already, which is confirmed if it is the same.
-    fn comparing(
-        &mut self,
-        frame: &ToReceiver,
-        file: Receiving,
-        existing: Box<Existing>,
-        received: u64,
-    ) -> Result<Current, TransferError> {
-        let differs = || Failure::new(FailureCode::Exists, EXISTS);
-        match frame {
-            ToReceiver::Data(data) => {
-                let received = received.saturating_add(data.len() as u64);
-                if received <= existing.len() {
-                    return Ok(Current::Comparing { file, existing, received });
-                }
-                self.file_failed(file.index, &file.name.to_string(), differs())?;
-                return Ok(Current::Draining);
-            }
-            ToReceiver::FileEnd { len, hash } => match existing.is_identical(received, *len, hash) {
-                Ok(true) => {
-                    let receipt = file.receipt(Content::new(*len, hash), Confirmed::Unchanged);
-                    self.await_disk(receipt, Unpublished::Unchanged(existing))?;
-                }
-                Ok(false) => self.file_failed(file.index, &file.name.to_string(), differs())?,
-                Err(error) => {
-                    let failure = Failure::from_io("read the file that exists", &error);
-                    self.file_failed(file.index, &file.name.to_string(), failure)?;
-                }
-            },
-            ToReceiver::FileAbort(sentence) => self.given_up(&file, sentence)?,
-            frame => return Err(out_of_place(frame)),
-        }
-        Ok(Current::Nothing)
-    }
-
     fn given_up(&mut self, file: &Receiving, sentence: &str) -> Result<(), TransferError> {
         let shown = printable(sentence);
         let failure = Failure::new(FailureCode::GivenUp, format!("the sender gave it up: {shown}"));
@@ -447,6 +392,8 @@ impl Assembler {
             name: shown.to_owned(),
             is_directory,
             is_unchanged,
+            is_deleted: false,
+            is_wanted: false,
             bytes: content.map_or(0, |content| content.bytes),
             resumed_bytes: content.map_or(0, |content| content.resumed_bytes),
             hash: content.and_then(|content| content.hash),
@@ -488,6 +435,8 @@ impl Drop for Assembler {
     }
 }
 
+#[cfg(test)]
+mod listing_tests;
 #[cfg(test)]
 mod resume_tests;
 #[cfg(test)]

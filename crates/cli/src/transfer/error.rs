@@ -45,6 +45,9 @@ pub enum TransferError {
     /// The receiver ended the session.
     #[error("the peer ended the session: {}", printable(.0))]
     Refused(String),
+    /// The receiver deletes nothing.
+    #[error("the receiver deletes nothing: start it with --allow-delete, or leave --delete out here; nothing was sent")]
+    NoDeletion,
     /// This server was not started for what the client asks.
     #[error("the client was refused: {0}")]
     Unsuited(String),

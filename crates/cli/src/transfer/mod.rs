@@ -14,6 +14,7 @@ pub mod assembler;
 pub mod beneath;
 pub mod descriptors;
 pub mod error;
+pub mod exclude;
 pub mod groups;
 pub mod hash_tree;
 pub mod owner;
@@ -24,13 +25,14 @@ pub mod source;
 pub mod store;
 pub mod target;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dfcp_framing::frame::Service;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use self::exclude::Exclude;
 use crate::limits::FAILURES_KEPT_MAX;
 use crate::transport::PathSample;
 
@@ -43,6 +45,10 @@ pub struct EntryOutcome {
     pub is_directory: bool,
     /// Whether a file with the same content was there already, so that nothing was written.
     pub is_unchanged: bool,
+    /// Whether it was deleted, because the sender does not have it; or would have been.
+    pub is_deleted: bool,
+    /// Whether it would have been sent, if the sender had not only asked.
+    pub is_wanted: bool,
     /// Bytes of content, 0 if it failed.
     pub bytes: u64,
     /// What the receiver had of these already, bytes.
@@ -54,19 +60,26 @@ pub struct EntryOutcome {
 }
 
 /// How files are sent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SendOptions {
     /// Goes on with what the receiver has of a file.
     pub resume: bool,
     /// Tells by their hashes which files the receiver has already, not by size and time.
     pub checksum: bool,
+    /// Sends nothing, and only asks what would be sent.
+    pub dry_run: bool,
+    /// Has the receiver delete what is not in the directories that are sent.
+    pub delete: bool,
+    /// What is left out.
+    pub exclude: Arc<Exclude>,
     /// Which way they go: [`Service::Files`] if this side has called, else [`Service::FilesToCaller`].
     pub service: Service,
 }
 
 impl Default for SendOptions {
     fn default() -> Self {
-        Self { resume: true, checksum: false, service: Service::Files }
+        let exclude = Arc::default();
+        Self { resume: true, checksum: false, dry_run: false, delete: false, exclude, service: Service::Files }
     }
 }
 
@@ -79,6 +92,8 @@ pub enum Skipped {
     Special,
     /// What a receiver has not finished.
     Unfinished,
+    /// What the user excludes.
+    Excluded,
 }
 
 impl Skipped {
@@ -88,6 +103,7 @@ impl Skipped {
             Self::Link => "symbolic links are not followed",
             Self::Special => "not a regular file",
             Self::Unfinished => "a file that a receiver has not finished",
+            Self::Excluded => "excluded",
         }
     }
 
@@ -97,6 +113,7 @@ impl Skipped {
             Self::Link => ("symbolic link", "symbolic links"),
             Self::Special => ("socket, pipe or device", "sockets, pipes or devices"),
             Self::Unfinished => ("unfinished file of a receiver", "unfinished files of a receiver"),
+            Self::Excluded => ("excluded file or directory", "excluded files and directories"),
         };
         if count == 1 { format!("1 {one} was skipped") } else { format!("{count} {several} were skipped") }
     }
@@ -205,6 +222,12 @@ pub struct Report {
     pub directories: u64,
     /// Files which the receiver had already, with the same content.
     pub unchanged: u64,
+    /// What was deleted, or would have been.
+    pub deleted: u64,
+    /// Entries that would have been sent.
+    pub wanted: u64,
+    /// Content of these, bytes.
+    pub wanted_bytes: u64,
     /// Entries that were to be sent and were not stored.
     pub failed: u64,
     /// Entries left out on purpose (symbolic links, sockets and the like).
@@ -225,6 +248,11 @@ impl Report {
     fn add(&mut self, outcome: &EntryOutcome) {
         match &outcome.failure {
             None if outcome.is_unchanged => self.unchanged += 1,
+            None if outcome.is_deleted => self.deleted += 1,
+            None if outcome.is_wanted => {
+                self.wanted += 1;
+                self.wanted_bytes += outcome.bytes;
+            }
             None => {
                 self.stored += 1;
                 self.directories += u64::from(outcome.is_directory);

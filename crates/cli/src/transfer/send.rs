@@ -8,7 +8,7 @@ use std::time::Duration;
 use dfcp_framing::error::{Failure, FailureCode, ProtocolError};
 use dfcp_framing::files::{Confirmed, Hello, Partial, Progress, ToReceiver, ToSender};
 use dfcp_framing::frame::Service;
-use dfcp_framing::printable;
+use dfcp_framing::{printable, printable_bytes};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -40,10 +40,18 @@ pub async fn send<T: Transport>(
     let shared = Arc::new(Shared::new());
     // An entry has two at most: one when it is begun, one at its end.
     let (events_in, events_out) = mpsc::channel(2 * UNANSWERED_MAX);
-    let (producer, first, opener) = produce(roots, options, events_in, Arc::clone(&shared), Arc::clone(&observer));
+    let (producer, first, opener) =
+        produce(roots, options.clone(), events_in, Arc::clone(&shared), Arc::clone(&observer));
     let producer = tokio::task::spawn_blocking(move || producer.run());
     let received = Received::new(started);
-    let mut answers = Answers { events: events_out, pending: BTreeMap::new(), shared: &shared, observer: &*observer };
+    let mut answers = Answers {
+        events: events_out,
+        pending: BTreeMap::new(),
+        shared: &shared,
+        observer: &*observer,
+        is_dry: options.dry_run,
+        deletes: options.delete,
+    };
     let snapshot = || snapshot(&handle, &shared, &received, started.elapsed());
 
     let outcome = {
@@ -221,7 +229,7 @@ struct Greeting {
 }
 
 impl Greeting {
-    fn hello(&mut self, Hello { takes_offers, partials }: Hello) -> Result<(), ProtocolError> {
+    fn hello(&mut self, Hello { takes_offers, partials, .. }: Hello) -> Result<(), ProtocolError> {
         if self.ready.is_none() || self.known.is_some() || partials as usize > PARTIALS_PER_SENDER_MAX {
             return Err(ProtocolError::OutOfPlace { frame: "hello" });
         }
@@ -267,6 +275,9 @@ async fn listen<R: AsyncRead + Unpin>(
     let (mut stored, mut failed) = (0_u32, 0_u32);
     let mut body = Vec::new();
     loop {
+        if !answers.observer.is_recorded() {
+            return Err(TransferError::SentNotRecorded);
+        }
         let next = timeout(RECEIVER_SILENCE_MAX, read_frame(&mut reader, &mut body)).await.map_err(silent)??;
         let Some(frame_kind) = next else { return Err(TransferError::PeerClosed) };
         received.heard.now();
@@ -275,9 +286,11 @@ async fn listen<R: AsyncRead + Unpin>(
                 *(if outcome.is_ok() { &mut stored } else { &mut failed }) += 1;
                 answers.verdict(index, outcome)?;
             }
+            ToSender::Hello(hello) if answers.deletes && !hello.deletes => return Err(TransferError::NoDeletion),
             ToSender::Hello(hello) => greeting.hello(hello)?,
             ToSender::Partial(partial) => greeting.partial(partial)?,
             ToSender::Want { index } => answers.want(index)?,
+            ToSender::Deleted { failure, name } => answers.deleted(failure, &name)?,
             ToSender::Checked { index, end, differ } => answers.checked(index, end, &differ)?,
             ToSender::Progress(progress) => received.update(progress),
             ToSender::Summary { stored: theirs, failed: their_failed, progress } => {
@@ -299,6 +312,10 @@ struct Answers<'a> {
     pending: BTreeMap<u32, Pending>,
     shared: &'a Shared,
     observer: &'a dyn Observer,
+    /// Nothing is sent: what is wanted needs no verdict.
+    is_dry: bool,
+    /// Whether the receiver was asked to delete.
+    deletes: bool,
 }
 
 struct Pending {
@@ -344,7 +361,7 @@ impl Answers<'_> {
             Ok(confirmed) => {
                 let (bytes, hash) = sent.or(offered).unwrap_or_default();
                 let is_unchanged = confirmed == Confirmed::Unchanged;
-                EntryOutcome { name, is_directory, is_unchanged, bytes, resumed_bytes, hash, failure: None }
+                EntryOutcome { name, is_directory, is_unchanged, bytes, resumed_bytes, hash, ..EntryOutcome::default() }
             }
             Err(failure) => {
                 self.shared.refuse(index);
@@ -352,15 +369,47 @@ impl Answers<'_> {
                 EntryOutcome { name, is_directory, failure: Some(sentence), ..EntryOutcome::default() }
             }
         };
-        self.shared.answered();
-        self.shared.count(&outcome);
-        self.observer.entry(&outcome);
-        if self.observer.is_recorded() { Ok(()) } else { Err(TransferError::SentNotRecorded) }
+        self.settle(&outcome);
+        Ok(())
     }
 
     /// The receiver wants a file that was offered.
     fn want(&mut self, index: u32) -> Result<(), ProtocolError> {
-        if self.shared.want(index) { Ok(()) } else { Err(ProtocolError::StrayVerdict { index }) }
+        let stray = ProtocolError::StrayVerdict { index };
+        if !self.is_dry {
+            return if self.shared.want(index) { Ok(()) } else { Err(stray) };
+        }
+        let (bytes, hash) = self.shared.answer_offer(index).ok_or(stray)?;
+        self.shared.spare(bytes);
+        while !self.pending.contains_key(&index) {
+            let event = self.events.try_recv().map_err(|_| stray)?;
+            self.note(event);
+        }
+        let Pending { name, .. } = self.pending.remove(&index).ok_or(stray)?;
+        self.settle(&EntryOutcome { name, is_wanted: true, bytes, hash, ..EntryOutcome::default() });
+        Ok(())
+    }
+
+    /// Something was deleted, or could not be.
+    fn deleted(&self, failure: Option<FailureCode>, name: &[u8]) -> Result<(), ProtocolError> {
+        if !self.deletes {
+            return Err(ProtocolError::OutOfPlace { frame: "deleted" });
+        }
+        let failure = failure.map(|code| match code {
+            FailureCode::Permission => "the receiver may not delete it".to_owned(),
+            _ => "the receiver could not delete it; see its messages".to_owned(),
+        });
+        let is_deleted = failure.is_none();
+        let outcome = EntryOutcome { name: printable_bytes(name), is_deleted, failure, ..EntryOutcome::default() };
+        self.shared.count(&outcome);
+        self.observer.entry(&outcome);
+        Ok(())
+    }
+
+    fn settle(&self, outcome: &EntryOutcome) {
+        self.shared.answered();
+        self.shared.count(outcome);
+        self.observer.entry(outcome);
     }
 
     /// The receiver has compared what it has of a file. One that was sent or given up meanwhile is nobody's fault.

@@ -9,6 +9,7 @@
 mod abandoned;
 mod batch;
 mod changed;
+mod delete;
 mod existing;
 mod partial;
 mod resume;
@@ -28,6 +29,7 @@ use filetime::FileTime;
 use self::batch::Together;
 pub use self::batch::{Finished, Unpublished};
 pub use self::changed::{Changed, Place};
+pub use self::delete::{Deletion, Surplus};
 pub use self::existing::Existing;
 pub use self::partial::{Checkpoint, Found, Partials, Slot, UnfinishedFile};
 pub use self::resume::{Beginning, Offered, Resumed};
@@ -59,6 +61,8 @@ pub struct StoreOptions {
     pub keep_unfinished: bool,
     /// Every sender may learn whether it has a file which is here, not only the one that sent it.
     pub allow_update: bool,
+    /// What a sender does not have in a directory that it sends may be deleted, if it says so.
+    pub allow_delete: bool,
 }
 
 /// An output directory.

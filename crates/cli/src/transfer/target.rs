@@ -10,7 +10,7 @@ use dfcp_framing::names::RelativeName;
 
 use super::owner::Owner;
 use super::store::{
-    Beginning, Changed, Existing, Finished, Made, Offered, Resumed, Slot, Staged, Store, Unpublished, mismatch,
+    Beginning, Changed, Existing, Finished, Made, Offered, Resumed, Slot, Staged, Store, Surplus, Unpublished, mismatch,
 };
 
 /// Where the files of a session go.
@@ -85,15 +85,25 @@ impl Target {
         owner: &Owner,
         name: &RelativeName,
         entry: &Entry,
-        hash: Option<&[u8; HASH_BYTES]>,
+        how: (Option<&[u8; HASH_BYTES]>, bool),
         changed: &mut Changed,
     ) -> Result<Offered, Failure> {
-        self.store()?.offered(owner, name, entry, hash, changed)
+        self.store()?.offered(owner, name, entry, how, changed)
     }
 
     /// What of `owner`'s is there to go on with.
     pub(super) fn resumable(&self, owner: &Owner) -> Vec<Partial> {
         self.store().map_or_else(|_| Vec::new(), |store| store.resumable(owner))
+    }
+
+    /// Whether what the sender does not have may be deleted.
+    pub(super) fn deletes(&self) -> bool {
+        self.store().is_ok_and(Store::deletes)
+    }
+
+    /// What is in a directory, to be compared with what the sender has there.
+    pub(super) fn surplus(&self, name: &RelativeName, changed: &mut Changed) -> Result<Option<Surplus>, Failure> {
+        self.store()?.surplus(name, changed)
     }
 
     pub(super) fn takes_offers(&self) -> bool {

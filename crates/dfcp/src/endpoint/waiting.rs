@@ -22,6 +22,7 @@ pub(super) struct Interest {
 pub(super) struct Rest {
     pub(super) interest: Interest,
     /// What the clock said when it was last read, in this turn.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only the reactor of tokio's reads it, which needs descriptors"))]
     pub(super) now: Time,
     /// When it ends at the latest, not before `now`.
     pub(super) until: Time,

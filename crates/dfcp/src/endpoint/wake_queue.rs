@@ -135,6 +135,7 @@ mod tests {
         assert!(wake_queue.may_sleep());
     }
 
+    #[cfg(unix)]
     #[tokio::test]
     async fn a_task_is_woken_too() {
         let wake_queue = WakeQueue::of_task();

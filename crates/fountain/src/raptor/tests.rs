@@ -151,7 +151,7 @@ fn every_source_byte_has_three_different_checks() {
 
 #[test]
 fn precode_states_are_the_golden_ones() {
-    let vectors = include_str!("../../../../spec/vectors/raptor_states.txt");
+    let vectors = include_str!("../../vectors/raptor_states.txt");
     let word = |text: &str| u32::from_str_radix(text, 16).unwrap();
     let mut lines = 0;
     for line in vectors.lines().filter_map(|line| line.strip_prefix("precode ")) {

@@ -1,9 +1,13 @@
 //! What a sender says.
 
-use super::{Entry, HASH_BYTES, sentence};
+use super::{Entry, HASH_BYTES, Listing, sentence};
 use crate::error::{ProtocolError, truncate};
 use crate::frame::{Fields, kind, with_header};
 use crate::limits::SENTENCE_BYTES_MAX;
+
+/// Bits of an offer.
+const HAS_HASH: u8 = 1;
+const ASKS_ONLY: u8 = 2;
 
 /// What a sender says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +27,13 @@ pub enum ToReceiver {
     Offer {
         /// BLAKE3 of its content, by which it is to be compared. Without, size and time decide.
         hash: Option<[u8; HASH_BYTES]>,
+        /// They do not follow in any case: the sender only wants to know.
+        asks_only: bool,
         /// The file.
         entry: Entry,
     },
+    /// What is in a directory: anything else there is to be deleted.
+    Listing(Listing),
     /// The next bytes of the current file. None at all: the sender is there, and its source has nothing yet.
     Data(Vec<u8>),
     /// The next hashes of the beginning that the receiver has, chaining values of subtrees of BLAKE3.
@@ -63,11 +71,12 @@ impl ToReceiver {
                 out.extend_from_slice(&offset.to_be_bytes());
                 entry.put(out);
             }),
-            Self::Offer { hash, entry } => with_header(kind::OFFER, out, |out| {
-                out.push(u8::from(hash.is_some()));
+            Self::Offer { hash, asks_only, entry } => with_header(kind::OFFER, out, |out| {
+                out.push(u8::from(hash.is_some()) | if *asks_only { ASKS_ONLY } else { 0 });
                 out.extend_from_slice(hash.as_ref().map_or(&[][..], |hash| hash));
                 entry.put(out);
             }),
+            Self::Listing(listing) => with_header(kind::LISTING, out, |out| listing.put(out)),
             Self::Data(data) => with_header(kind::DATA, out, |out| out.extend_from_slice(data)),
             Self::Tree(hashes) => with_header(kind::TREE, out, |out| out.extend_from_slice(hashes.as_flattened())),
             Self::Again { start } => with_header(kind::AGAIN, out, |out| out.extend_from_slice(&start.to_be_bytes())),
@@ -101,6 +110,7 @@ impl ToReceiver {
             kind::FILE => (Entry::take(&mut fields).map(Self::File), "file"),
             kind::RESUME => (Self::decode_resume(&mut fields), "resume"),
             kind::OFFER => (Self::decode_offer(&mut fields), "offer"),
+            kind::LISTING => (Listing::take(&mut fields).map(Self::Listing), "listing"),
             kind::TREE => (Self::decode_tree(&mut fields), "tree"),
             kind::AGAIN => (fields.array().map(|start| Self::Again { start: u64::from_be_bytes(start) }), "again"),
             kind::FILE_END => (Self::decode_file_end(&mut fields), "file end"),
@@ -119,13 +129,13 @@ impl ToReceiver {
     }
 
     fn decode_offer(fields: &mut Fields<'_>) -> Option<Self> {
-        let hash = match fields.array()? {
-            [0] => None,
-            [1] => Some(fields.array()?),
-            _ => return None,
-        };
+        let [how] = fields.array()?;
+        if how > HAS_HASH | ASKS_ONLY {
+            return None;
+        }
+        let hash = if how & HAS_HASH == 0 { None } else { Some(fields.array()?) };
         let entry = Entry::take(fields)?;
-        entry.len.is_some().then_some(Self::Offer { hash, entry })
+        entry.len.is_some().then_some(Self::Offer { hash, asks_only: how & ASKS_ONLY != 0, entry })
     }
 
     fn decode_tree(fields: &mut Fields<'_>) -> Option<Self> {
@@ -150,6 +160,7 @@ impl ToReceiver {
             Self::File(_) => "file",
             Self::Resume { .. } => "resume",
             Self::Offer { .. } => "offer",
+            Self::Listing(_) => "listing",
             Self::Data(_) => "data",
             Self::Tree(_) => "tree",
             Self::Again { .. } => "again",

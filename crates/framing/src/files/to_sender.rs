@@ -4,8 +4,9 @@ use super::sentence;
 use crate::error::{Failure, FailureCode, ProtocolError};
 use crate::frame::{Fields, kind, with_header};
 
-/// The bit of this ability in a hello; others are ignored.
+/// The bits of abilities in a hello; others are ignored.
 const TAKES_OFFERS: u8 = 1;
+const DELETES: u8 = 2;
 
 /// How an entry came to be at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,13 @@ pub enum ToSender {
         /// The ordinal.
         index: u32,
     },
+    /// This was deleted, or would have been.
+    Deleted {
+        /// Why it could not be.
+        failure: Option<FailureCode>,
+        /// Its name, as that of an entry.
+        name: Vec<u8>,
+    },
     /// How far the beginning of a file was compared with what the sender has.
     Checked {
         /// The file's ordinal.
@@ -65,6 +73,8 @@ pub enum ToSender {
 pub struct Hello {
     /// Whether it answers offers.
     pub takes_offers: bool,
+    /// Whether it deletes what the sender does not have.
+    pub deletes: bool,
     /// How many beginnings of files it has.
     pub partials: u32,
 }
@@ -122,11 +132,15 @@ impl ToSender {
                 progress.put(out);
             }),
             Self::Refused(failure) => with_header(kind::REFUSED, out, |out| put_failure(failure, out)),
-            Self::Hello(Hello { takes_offers, partials }) => with_header(kind::HELLO, out, |out| {
-                out.push(if *takes_offers { TAKES_OFFERS } else { 0 });
+            Self::Hello(Hello { takes_offers, deletes, partials }) => with_header(kind::HELLO, out, |out| {
+                out.push(if *takes_offers { TAKES_OFFERS } else { 0 } | if *deletes { DELETES } else { 0 });
                 out.extend_from_slice(&partials.to_be_bytes());
             }),
             Self::Partial(partial) => with_header(kind::PARTIAL, out, |out| partial.put(out)),
+            Self::Deleted { failure, name } => with_header(kind::DELETED, out, |out| {
+                out.push(failure.map_or(0, |code| code as u8));
+                out.extend_from_slice(name);
+            }),
             Self::Want { index } => with_header(kind::WANT, out, |out| out.extend_from_slice(&index.to_be_bytes())),
             Self::Checked { index, end, differ } => with_header(kind::CHECKED, out, |out| {
                 out.extend_from_slice(&index.to_be_bytes());
@@ -149,6 +163,7 @@ impl ToSender {
             kind::REFUSED => (take_failure(&mut fields).map(Self::Refused), "refusal"),
             kind::HELLO => (Self::decode_hello(&mut fields), "hello"),
             kind::PARTIAL => (Partial::take(&mut fields).map(Self::Partial), "partial"),
+            kind::DELETED => (Self::decode_deleted(&mut fields), "deleted"),
             kind::WANT => (fields.array().map(|index| Self::Want { index: u32::from_be_bytes(index) }), "want"),
             kind::CHECKED => (Self::decode_checked(&mut fields), "checked"),
             _ => return Err(ProtocolError::UnknownFrame { kind: frame_kind }),
@@ -177,7 +192,14 @@ impl ToSender {
     fn decode_hello(fields: &mut Fields<'_>) -> Option<Self> {
         let [abilities] = fields.array()?;
         let takes_offers = abilities & TAKES_OFFERS != 0;
-        Some(Self::Hello(Hello { takes_offers, partials: u32::from_be_bytes(fields.array()?) }))
+        let deletes = abilities & DELETES != 0;
+        Some(Self::Hello(Hello { takes_offers, deletes, partials: u32::from_be_bytes(fields.array()?) }))
+    }
+
+    fn decode_deleted(fields: &mut Fields<'_>) -> Option<Self> {
+        let [code] = fields.array()?;
+        let failure = (code != 0).then(|| FailureCode::from_wire(code).unwrap_or(FailureCode::FileSystem));
+        Some(Self::Deleted { failure, name: std::mem::take(&mut fields.0).to_vec() })
     }
 
     fn decode_checked(fields: &mut Fields<'_>) -> Option<Self> {

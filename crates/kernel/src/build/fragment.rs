@@ -1,7 +1,7 @@
 //! What is asked of a kernel's configuration, and whether it was granted.
 
-/// The options of `lab/kernel/fragment.config`, in the program: an installed one has no repository beside it.
-pub const FRAGMENT: &str = include_str!("../../../../lab/kernel/fragment.config");
+/// The options of `fragment.config`, in the program: an installed one has no file beside it.
+pub const FRAGMENT: &str = include_str!("fragment.config");
 
 /// An option of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Makes `lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace > lab/plans/mobile.trace`.
+//! Makes `crates/lab/plans/mobile.trace`, a synthetic recording of a mobile link: `cargo run -p dfcp-lab --example mobile_trace > crates/lab/plans/mobile.trace`.
 //! Another seed, as the only argument, makes another one.
 #![expect(clippy::print_stdout, reason = "a program that prints a trace")]
 

@@ -6,7 +6,7 @@ use crate::record::Origin;
 
 /// The figure of a plan with the given source, if every run lost `losses` packets at random.
 fn drawn(source: &str, losses: Option<u64>) -> report::Figure {
-    let plan = include_str!("../../tests/plans/small.toml");
+    let plan = include_str!("../testdata/small.toml");
     drawn_of(&plan.replace("\"ours\"", &format!("\"{source}\"")), losses)
 }
 
@@ -45,7 +45,7 @@ fn results_which_hang_on_few_losses_are_warned_of() {
 #[test]
 fn the_losses_of_flows_which_are_drawn_one_by_one_are_counted_for_each() {
     let four = "[[flows]]\n[[flows]]\n[[flows]]\n[[flows]]\n[[series]]\nlabel = \"DFCP\"";
-    let text = include_str!("../../tests/plans/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", four, 1);
+    let text = include_str!("../testdata/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", four, 1);
     let warnings = drawn_of(&text, Some(119)).warnings;
     assert!(warnings[0].contains("fewer than 30 packets of a flow lost at random"), "{warnings:?}");
     assert!(warnings[0].contains("DFCP (29 at loss 0, 29 at loss 0.01)"), "{warnings:?}");
@@ -58,7 +58,7 @@ fn dfcp_and_its_rivals_have_roles_of_their_own() {
     assert_eq!(roles, [report::Role::Dfcp, report::Role::Rival]);
     // A flow with a transport of its own is a rival in DFCP's series too.
     let both = "[[flows]]\n[[flows]]\ntransport = \"cubic\"\n[[series]]\nlabel = \"DFCP\"";
-    let text = include_str!("../../tests/plans/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", both, 1);
+    let text = include_str!("../testdata/small.toml").replacen("[[series]]\nlabel = \"DFCP\"", both, 1);
     let roles: Vec<_> = drawn_of(&text, None).panels[0].series.iter().map(|series| series.role).collect();
     let [dfcp, rival] = [report::Role::Dfcp, report::Role::Rival];
     assert_eq!(roles, [dfcp, rival, rival, rival]);

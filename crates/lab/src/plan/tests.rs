@@ -2,7 +2,7 @@ use super::*;
 use crate::expand::{Choice, Form, expand};
 
 /// A plan which is right.
-const SMALL: &str = include_str!("../../tests/plans/small.toml");
+const SMALL: &str = include_str!("../testdata/small.toml");
 
 fn complaint(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");

@@ -3,7 +3,7 @@ use crate::expand::{Choice, expand};
 use crate::plan::Source;
 
 fn records() -> Vec<Record> {
-    let text = include_str!("../../tests/plans/small.toml");
+    let text = include_str!("../testdata/small.toml");
     let runs = expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap();
     let origin = Origin { version: "1".to_owned(), commit: "c".to_owned(), host: "h".to_owned() };
     runs.iter().map(|run| Record::new(run, Form::Full, Measured::default(), &origin, 1.5)).collect()

@@ -5,7 +5,7 @@ use crate::plan::Source;
 use crate::platform::Sim;
 
 fn small() -> Vec<Run> {
-    let text = include_str!("../../tests/plans/small.toml");
+    let text = include_str!("../testdata/small.toml");
     expand(&Source::parse("small.toml", text).unwrap(), Choice::default()).unwrap()
 }
 

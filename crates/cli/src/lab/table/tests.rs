@@ -4,7 +4,18 @@ use dfcp_lab::plan::Source;
 use super::*;
 
 fn plan() -> Source {
-    Source::parse("small.toml", include_str!("../../../../lab/tests/plans/small.toml")).unwrap()
+    let text = r#"
+        id = "small"
+        title = "Small"
+        source = "ours"
+        question = "Does it work?"
+        run = { seeds = 5, duration_s = 1, warm_up_s = 0.1 }
+        topology = { rate_mbps = 1000, access_mbps = 1000, rtt_ms = 4, buffer_packets = 20 }
+        series = [{ label = "DFCP", transport = { kind = "classic", window_blocks = 4 } }, { label = "CUBIC", transport = "cubic" }]
+        sweep = [{ parameter = "loss", values = [0, 0.01, 0.02] }]
+        metrics = { plot = ["goodput_mbps"] }
+    "#;
+    Source::parse("small.toml", text).unwrap()
 }
 
 fn summary(mean: f64, sd: Option<f64>, random_losses: Option<u64>) -> Option<Summary> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use dfcp_framing::files::ToSender;
+use dfcp_framing::files::{Hello, ToSender};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
@@ -92,7 +92,7 @@ async fn is_served(it: Listening) {
 async fn a_caller_that_is_not_admitted_gets_no_byte_of_a_file_and_no_name() {
     let it = listening(Ways { codes: true, ..ways() });
     let mut hello = SERVICE.preamble().to_vec();
-    ToSender::Hello(dfcp_framing::files::Hello { takes_offers: true, partials: 0 }).encode(&mut hello);
+    ToSender::Hello(Hello::default()).encode(&mut hello);
     let says: [&[u8]; 6] = [
         &hello,
         &Service::Files.preamble(),

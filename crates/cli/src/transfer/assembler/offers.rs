@@ -20,6 +20,7 @@ impl Assembler {
         }
         let hello = Hello {
             takes_offers: self.target.takes_offers(),
+            deletes: self.target.deletes(),
             partials: u32::try_from(partials.len()).unwrap_or(u32::MAX),
         };
         self.answers.push(ToSender::Hello(hello));
@@ -27,14 +28,25 @@ impl Assembler {
     }
 
     /// Says whether an offered file is wanted.
-    pub(super) fn offer(&mut self, entry: &Entry, hash: Option<&[u8; HASH_BYTES]>) -> Result<(), TransferError> {
+    pub(super) fn offer(
+        &mut self,
+        entry: &Entry,
+        hash: Option<&[u8; HASH_BYTES]>,
+        asks_only: bool,
+    ) -> Result<(), TransferError> {
         self.check_place(entry)?;
         let index = entry.index;
         let owner = self.owner.clone().ok_or(ProtocolError::OutOfPlace { frame: "offer" })?;
-        let named = parse(entry)
-            .and_then(|name| Ok((self.target.offered(&owner, &name, entry, hash, &mut self.changed)?, name)));
+        let named = parse(entry).and_then(|name| {
+            Ok((self.target.offered(&owner, &name, entry, (hash, asks_only), &mut self.changed)?, name))
+        });
         match named {
-            Ok((Offered::Wanted, _)) => self.answers.push(ToSender::Want { index }),
+            Ok((Offered::Wanted, _)) => {
+                self.answers.push(ToSender::Want { index });
+                if asks_only {
+                    self.settle(index)?;
+                }
+            }
             Ok((Offered::Unchanged(existing), name)) => {
                 let hash = hash.copied().map(blake3::Hash::from_bytes);
                 let content = Some(Content { bytes: existing.len(), hash, resumed_bytes: 0 });

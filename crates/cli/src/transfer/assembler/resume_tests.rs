@@ -341,7 +341,7 @@ mod offers {
     /// What a session of `owner` answers to an offer.
     fn offer(output: &Path, owner: &Owner, options: StoreOptions, entry: Entry, hash: Option<[u8; 32]>) -> ToSender {
         let mut session = Session::open(output, owner, options);
-        let mut answers = session.say(&ToReceiver::Offer { hash, entry }).unwrap();
+        let mut answers = session.say(&ToReceiver::Offer { hash, asks_only: false, entry }).unwrap();
         session.assembler.publish().unwrap();
         answers.extend(session.assembler.take_answers());
         assert_eq!(answers.len(), 1);
@@ -386,6 +386,10 @@ mod offers {
             (Entry { len: Some(LEN as u64 - 1), ..entry() }, hash(1)),
         ] {
             assert_eq!(answer(replacing, entry.clone(), hash), WANTED);
+            if hash.is_none() && entry.len == Some(LEN as u64) {
+                assert_eq!(answer(keeping(), entry, hash), WANTED, "its content may be the same");
+                continue;
+            }
             // A file that may not be replaced is refused before its content travels.
             let refused = answer(keeping(), entry, hash);
             assert!(
@@ -399,7 +403,7 @@ mod offers {
     fn an_offer_that_is_wanted_is_an_entry_once() {
         let output = tempfile::tempdir().unwrap();
         let mut session = Session::open(output.path(), &alice(), keeping());
-        let offer = ToReceiver::Offer { hash: None, entry: entry() };
+        let offer = ToReceiver::Offer { hash: None, asks_only: false, entry: entry() };
         assert_eq!(session.say(&offer).unwrap(), [WANTED]);
         session.say(&ToReceiver::File(entry())).unwrap();
         session.data(&content(1));
@@ -419,7 +423,7 @@ mod offers {
         let mut assembler = Assembler::new(store, None, Arc::new(|_| {}));
         assembler.greet();
         assert_eq!(assembler.take_answers(), [ToSender::Hello(Hello::default())]);
-        let offered = assembler.handle(0, &ToReceiver::Offer { hash: None, entry: entry() });
+        let offered = assembler.handle(0, &ToReceiver::Offer { hash: None, asks_only: false, entry: entry() });
         assert!(matches!(offered, Err(TransferError::Protocol(_))));
         let mut assembler =
             Assembler::new(Arc::new(Store::open(output.path(), keeping()).unwrap()), None, Arc::new(|_| {}));

@@ -84,6 +84,7 @@ const FLUSHING: StoreOptions = StoreOptions {
     session_bytes_max: None,
     keep_unfinished: false,
     allow_update: false,
+    allow_delete: false,
 };
 
 fn store_file(assembler: &mut Player, name: &str, data: &[u8]) {

@@ -1,4 +1,5 @@
 use std::ffi::OsStr;
+#[cfg(unix)]
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! Goes through what was found, and decides for each file whether it is offered or sent, from where on, and over which stream.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use dfcp_framing::files::{Entry, ToReceiver};
+use dfcp_framing::files::{Entry, Listing, ToReceiver};
 use dfcp_framing::frame::kind;
 use dfcp_framing::names::RelativeName;
 use tokio::sync::{TryAcquireError, mpsc};
@@ -22,7 +23,7 @@ use super::{Event, Feed, Shared, Stopped, entry_of, fail};
 use crate::limits::{CHUNKS_WAITING_MAX, DIRECTORIES_WAIT, FIRST_STREAM_BYTES_MAX, WALK_AHEAD_MAX};
 use crate::transfer::beneath::{Identity, Status};
 use crate::transfer::hash_tree::Shape;
-use crate::transfer::{Observer, SendOptions};
+use crate::transfer::{EntryOutcome, Observer, SendOptions};
 
 /// Everything below `roots`, to be found and sent by [`Producer::run`], with what goes over the first stream and the means to send over
 /// others.
@@ -78,7 +79,12 @@ impl Producer {
 
     fn run_to_end(&mut self) {
         let (found_in, found) = sync_channel(WALK_AHEAD_MAX);
-        let finder = Finder { found: found_in, shared: Arc::clone(&self.shared), observer: Arc::clone(&self.observer) };
+        let finder = Finder {
+            found: found_in,
+            shared: Arc::clone(&self.shared),
+            observer: Arc::clone(&self.observer),
+            options: self.options.clone(),
+        };
         let roots = std::mem::take(&mut self.roots);
         let finding = std::thread::Builder::new().name("find files".to_owned()).spawn(move || finder.run(&roots));
         if let Err(error) = finding {
@@ -90,6 +96,10 @@ impl Producer {
     }
 
     fn send(&mut self, found: &Receiver<Found>) -> Result<(), Stopped> {
+        if self.options.delete {
+            // A receiver that deletes nothing ends this before anything is sent.
+            self.known()?;
+        }
         loop {
             let next = match found.try_recv() {
                 Ok(next) => next,
@@ -106,6 +116,7 @@ impl Producer {
                 Found::Directory { name, status } => self.directory(&name, &status)?,
                 Found::File { place, identity, name } => self.file(place, identity, &name)?,
                 Found::StandardInput { name } => self.standard_input(&name)?,
+                Found::Listing { directory, names } => self.listing(&directory, &names)?,
             }
         }
         self.shared.total_is_final.store(true, Ordering::Relaxed);
@@ -115,6 +126,9 @@ impl Producer {
     }
 
     fn directory(&mut self, name: &RelativeName, status: &Status) -> Result<(), Stopped> {
+        if self.options.dry_run {
+            return Ok(());
+        }
         let entry = self.start(entry_of(&new_entry(name), status), name, true, 0)?;
         self.directories += 1;
         entry.encode(kind::DIRECTORY, &mut self.first.chunk.bytes);
@@ -134,6 +148,9 @@ impl Producer {
             }
         };
         let entry = entry_of(&new_entry(name), &status);
+        if self.options.dry_run {
+            return self.ask(entry, name, place, identity);
+        }
         let is_for_first = self.first_bytes.saturating_add(status.len) <= FIRST_STREAM_BYTES_MAX;
         if is_for_first && self.beside.known().is_none() {
             // No round trip is waited for.
@@ -172,6 +189,29 @@ impl Producer {
         self.first.file(Job { entry, content: Content::File(file, len), hash: None })
     }
 
+    /// Asks whether the receiver would want the file. Where it answers no questions, it would.
+    fn ask(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
+        if self.known()?.takes_offers && entry.len.is_some() {
+            return self.offer(entry, name, place, identity);
+        }
+        let bytes = entry.len.unwrap_or_default();
+        let outcome = EntryOutcome { name: name.to_string(), is_wanted: true, bytes, ..EntryOutcome::default() };
+        self.shared.spare(bytes);
+        self.shared.count(&outcome);
+        self.observer.entry(&outcome);
+        Ok(())
+    }
+
+    /// Says what is in a directory, so that the receiver deletes anything else.
+    fn listing(&mut self, directory: &RelativeName, names: &[OsString]) -> Result<(), Stopped> {
+        let names: Vec<_> = names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect();
+        for listing in Listing::split(self.options.dry_run, directory.as_bytes(), &names) {
+            ToReceiver::Listing(listing).encode(&mut self.first.chunk.bytes);
+            self.first.flush_if_full()?;
+        }
+        Ok(())
+    }
+
     /// Asks whether the receiver wants the file.
     fn offer(&mut self, entry: Entry, name: &RelativeName, place: Place, identity: Identity) -> Result<(), Stopped> {
         let hash = if self.options.checksum {
@@ -195,13 +235,20 @@ impl Producer {
         let content = Content::Offered(self.tree.found(place, identity));
         // The answer may come as soon as the frame is on its way.
         self.shared.jobs.offer(Job { entry: entry.clone(), content, hash });
-        ToReceiver::Offer { hash: hash.map(Into::into), entry }.encode(&mut self.first.chunk.bytes);
+        let asks_only = self.options.dry_run;
+        ToReceiver::Offer { hash: hash.map(Into::into), asks_only, entry }.encode(&mut self.first.chunk.bytes);
         self.waits_since.get_or_insert_with(Instant::now);
         self.flush_if_late()?;
         self.first.flush_if_full()
     }
 
     fn standard_input(&mut self, name: &RelativeName) -> Result<(), Stopped> {
+        if self.options.dry_run {
+            let outcome = EntryOutcome { name: name.to_string(), is_wanted: true, ..EntryOutcome::default() };
+            self.shared.count(&outcome);
+            self.observer.entry(&outcome);
+            return Ok(());
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
             mode: 0o644,

@@ -12,7 +12,7 @@ use dfcp_framing::printable_path;
 
 use super::{Root, Shared, Stopped, fail};
 use crate::transfer::beneath::{Directory, Identity, Kind, Status, status_of_named};
-use crate::transfer::{Observer, Skipped};
+use crate::transfer::{Observer, SendOptions, Skipped};
 
 /// Something found in a tree.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) enum Found {
     StandardInput { name: RelativeName },
     /// A regular file.
     File { place: Place, identity: Identity, name: RelativeName },
+    /// All names in the directory that was found last, those which are not sent among them.
+    Listing { directory: RelativeName, names: Vec<OsString> },
 }
 
 /// Where a file was found.
@@ -41,6 +43,7 @@ pub(super) struct Finder {
     pub(super) found: SyncSender<Found>,
     pub(super) shared: Arc<Shared>,
     pub(super) observer: Arc<dyn Observer>,
+    pub(super) options: SendOptions,
 }
 
 /// A directory of which some names are still to be looked up. It stays open, so that they are looked up in it and not in
@@ -97,6 +100,10 @@ impl Finder {
             Ok(status) => status,
             Err(error) => return self.cannot_be_read(&root.path, &error),
         };
+        if self.options.exclude.matches(name.path(), status.kind == Kind::Directory) {
+            self.skip(&root.path, Skipped::Excluded);
+            return Ok(());
+        }
         match status.kind {
             Kind::Directory => self.tree(root, name),
             Kind::File => self.file(Place::Named(root.path.clone()), name, &status),
@@ -115,8 +122,8 @@ impl Finder {
             Err(error) => return self.cannot_be_read(&root.path, &error),
         };
         self.send(Found::Root { root: root.clone(), identity: status.identity })?;
-        self.send(Found::Directory { name, status })?;
-        let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new()).into_iter().collect();
+        self.send(Found::Directory { name: name.clone(), status })?;
+        let mut levels: Vec<Level> = self.level(root, directory, PathBuf::new(), &name)?.into_iter().collect();
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -150,29 +157,43 @@ impl Finder {
             Ok(name) => name,
             Err(error) => return self.cannot_be_sent(&shown(), error).map(|()| None),
         };
+        if self.options.exclude.matches(travelling.path(), status.kind == Kind::Directory) {
+            self.skip(&shown(), Skipped::Excluded);
+            return Ok(None);
+        }
         if status.kind == Kind::File {
             return self.file(Place::Below(path), travelling, &status).map(|()| None);
         }
         let opened = level.directory.directory(Path::new(name)).and_then(|child| Ok((child.own_status()?, child)));
         match opened {
             Ok((status, child)) => {
-                self.send(Found::Directory { name: travelling, status })?;
-                Ok(self.level(root, child, path))
+                self.send(Found::Directory { name: travelling.clone(), status })?;
+                self.level(root, child, path, &travelling)
             }
             Err(error) => self.cannot_be_read(&shown(), &error).map(|()| None),
         }
     }
 
     /// The names in `directory`. Sorted, so that two runs over the same tree send the same bytes.
-    fn level(&self, root: &Root, directory: Directory, path: PathBuf) -> Option<Level> {
+    fn level(
+        &self,
+        root: &Root,
+        directory: Directory,
+        path: PathBuf,
+        name: &RelativeName,
+    ) -> Result<Option<Level>, Stopped> {
         match directory.names().and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
             Ok(mut names) => {
-                names.sort_unstable();
-                Some(Level { directory, path, names: names.into_iter() })
+                names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
+                if self.options.delete {
+                    // Of a directory which cannot be read nobody knows what is not in it.
+                    self.send(Found::Listing { directory: name.clone(), names: names.clone() })?;
+                }
+                Ok(Some(Level { directory, path, names: names.into_iter() }))
             }
             Err(error) => {
                 fail(&self.shared, &*self.observer, &root.path.join(path), format!("it cannot be read: {error}"));
-                None
+                Ok(None)
             }
         }
     }

@@ -248,7 +248,13 @@ fn deep_trees_are_searched_to_the_depth_that_names_may_have() {
         roots[0].resolution = resolution;
         let (found, all) = sync_channel(1000);
         let shared = Arc::new(Shared::new());
-        Finder { found, shared: Arc::clone(&shared), observer: Arc::new(Watch::default()) }.run(&roots);
+        Finder {
+            found,
+            shared: Arc::clone(&shared),
+            observer: Arc::new(Watch::default()),
+            options: SendOptions::default(),
+        }
+        .run(&roots);
         let files: Vec<_> = all
             .iter()
             .filter_map(|it| if let Found::File { place: Place::Below(path), .. } = it { Some(path) } else { None })
@@ -272,11 +278,12 @@ fn the_order_is_that_of_names_directory_by_directory() {
     }
     let (found, all) = sync_channel(1000);
     let shared = Arc::new(Shared::new());
-    Finder { found, shared, observer: Arc::new(Watch::default()) }.run(&Root::from_arguments(&[root], None).unwrap());
+    Finder { found, shared, observer: Arc::new(Watch::default()), options: SendOptions::default() }
+        .run(&Root::from_arguments(&[root], None).unwrap());
     let names: Vec<String> = all
         .iter()
         .filter_map(|it| match it {
-            Found::Root { .. } | Found::StandardInput { .. } => None,
+            Found::Root { .. } | Found::StandardInput { .. } | Found::Listing { .. } => None,
             Found::Directory { name, .. } | Found::File { name, .. } => Some(name.to_string()),
         })
         .collect();
@@ -317,7 +324,7 @@ fn files_that_a_receiver_has_not_finished_are_left_out_and_told() {
     fs::write(root.join("whole"), b"whole").unwrap();
     let (found, all) = sync_channel(1000);
     let (shared, watch) = (Arc::new(Shared::new()), Arc::new(Watch::default()));
-    Finder { found, shared: Arc::clone(&shared), observer: Arc::clone(&watch) as _ }
+    Finder { found, shared: Arc::clone(&shared), observer: Arc::clone(&watch) as _, options: SendOptions::default() }
         .run(&Root::from_arguments(&[root], None).unwrap());
     assert_eq!(all.iter().filter(|it| matches!(it, Found::File { .. })).count(), 1);
     let report = shared.report.lock().unwrap();

@@ -88,7 +88,7 @@ impl Changed {
         unflushed.readable = readable.or_else(|| unflushed.readable.take());
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(super) fn readable(&self) -> Vec<&Path> {
         let all = self.unflushed.values().filter(|one| one.readable.is_some());
         all.map(|one| one.place.path.as_path()).collect()

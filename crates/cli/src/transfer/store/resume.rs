@@ -164,7 +164,7 @@ impl Store {
         Ok((opened.file, temporary, keep, resumed))
     }
 
-    /// What to do about a file which `owner` offers. Anything about files that it has not sent is told only where everyone may know it.
+    /// What to do about a file which `owner` offers, or only asks about, which changes nothing. Anything about files that it has not sent is told only where everyone may know it.
     ///
     /// # Errors
     /// It cannot be stored.
@@ -173,7 +173,7 @@ impl Store {
         owner: &Owner,
         name: &RelativeName,
         entry: &Entry,
-        hash: Option<&[u8; HASH_BYTES]>,
+        (hash, asks_only): (Option<&[u8; HASH_BYTES]>, bool),
         changed: &mut Changed,
     ) -> Result<Offered, Failure> {
         let Some(existing) = self.regular(name, changed) else { return Ok(Offered::Wanted) };
@@ -188,8 +188,12 @@ impl Store {
         let is_same = is_same.map_err(|error| Failure::from_io("read the file that exists", &error))?;
         match (is_same, self.options.replace) {
             (true, false) => Ok(Offered::Unchanged(Box::new(existing))),
-            (true, true) if self.has_metadata_of(&existing, name, entry)? => Ok(Offered::Unchanged(Box::new(existing))),
+            (true, true) if asks_only || self.has_metadata_of(&existing, name, entry)? => {
+                Ok(Offered::Unchanged(Box::new(existing)))
+            }
             (_, true) => Ok(Offered::Wanted),
+            // Of another time only, it may turn out to be the same once it has come.
+            (false, false) if hash.is_none() && existing.len() == len => Ok(Offered::Wanted),
             (false, false) => Err(Failure::new(FailureCode::Exists, EXISTS)),
         }
     }

@@ -2,7 +2,9 @@ use dfcp_framing::limits::DEPTH_MAX;
 use dfcp_framing::names::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 
 use super::*;
-use std::fs::{self, File};
+use std::fs;
+#[cfg(unix)]
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use super::changed::FLUSHED;

@@ -237,7 +237,7 @@ fn partial_of(file: &Path, offset: u64) -> Partial {
 fn greeting(partials: &[Partial]) -> Vec<u8> {
     let mut bytes = Service::Files.preamble().to_vec();
     let partials_count = u32::try_from(partials.len()).unwrap();
-    ToSender::Hello(Hello { takes_offers: true, partials: partials_count }).encode(&mut bytes);
+    ToSender::Hello(Hello { takes_offers: true, deletes: false, partials: partials_count }).encode(&mut bytes);
     for partial in partials {
         ToSender::Partial(partial.clone()).encode(&mut bytes);
     }
@@ -302,7 +302,7 @@ fn a_receiver_that_lies_about_what_it_has_ends_the_session() {
         ("the same part twice", again(&[checked(last.end, &[last.start, last.start])])),
         (
             "a directory of partials",
-            lied_to(None, &[ToSender::Hello(Hello { takes_offers: false, partials: 1 << 30 })]),
+            lied_to(None, &[ToSender::Hello(Hello { takes_offers: false, deletes: false, partials: 1 << 30 })]),
         ),
         (
             "a file that it does not want, stored",
@@ -337,7 +337,7 @@ fn what_does_not_fit_the_file_is_not_gone_on_with() {
         let kind = run(async move {
             let (near, mut far) = known(1);
             let mut bytes = Service::Files.preamble().to_vec();
-            ToSender::Hello(Hello { takes_offers: false, partials: 1 }).encode(&mut bytes);
+            ToSender::Hello(Hello { takes_offers: false, deletes: false, partials: 1 }).encode(&mut bytes);
             ToSender::Partial(partial).encode(&mut bytes);
             far.write_all(&bytes).await.unwrap();
             let beside = far.streams().unwrap();

@@ -1,0 +1,91 @@
+//! The bytes of frames, beside those which the specification shows.
+
+use dfcp_framing::error::{Failure, FailureCode};
+use dfcp_framing::files::{Confirmed, Entry, Hello, Partial, ToReceiver, ToSender};
+use dfcp_framing::frame::Service;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One of `spec/file-transfer.md`.
+fn vector(name: &str) -> String {
+    include_str!("../../../spec/file-transfer.md")
+        .lines()
+        .skip_while(|line| *line != format!("```hex {name}"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("```"))
+        .map(|line| line.split('#').next().unwrap_or_default().replace(' ', ""))
+        .collect()
+}
+
+#[test]
+fn the_bytes_are_those_of_the_specification() {
+    let mut bytes = Service::Files.preamble().to_vec();
+    // BLAKE3 of the content below.
+    let hash = [
+        0x0b, 0x8b, 0x60, 0x24, 0x8f, 0xad, 0x7a, 0xc6, 0xdf, 0xac, 0x22, 0x1b, 0x7e, 0x01, 0xa8, 0xb9, 0x1c, 0x77,
+        0x24, 0x21, 0xa1, 0x5b, 0x38, 0x7d, 0xd1, 0xfb, 0x2d, 0x6a, 0x94, 0xae, 0xe4, 0x38,
+    ];
+    let entry = |index, name: &[u8], size_hint_bytes| Entry {
+        index,
+        directories: 1,
+        mode: 0o644,
+        mtime_s: 1,
+        mtime_ns: 2,
+        size_hint_bytes,
+        len: (index > 0).then_some(size_hint_bytes),
+        name: name.to_vec(),
+    };
+    for frame in [
+        ToReceiver::Directory(Entry { directories: 0, ..entry(0, b"a", 0) }),
+        ToReceiver::End { entries: 2, streams: 1 },
+    ] {
+        frame.encode(&mut bytes);
+    }
+    assert_eq!(hex(&bytes), vector("first"));
+    bytes.clear();
+    for frame in [
+        ToReceiver::File(entry(1, b"a/b", 3)),
+        ToReceiver::Data(b"hi\n".to_vec()),
+        ToReceiver::FileEnd { len: 3, hash },
+    ] {
+        frame.encode(&mut bytes);
+    }
+    assert_eq!(hex(&bytes), vector("second"));
+
+    bytes.clear();
+    bytes.extend(Service::FilesToCaller.preamble());
+    ToSender::Refused(Failure::new(FailureCode::Unsuited, "no")).encode(&mut bytes);
+    assert_eq!(hex(&bytes), vector("called"));
+
+    let mut verdict = Vec::new();
+    ToSender::Verdict { index: 1, outcome: Ok(Confirmed::Unchanged) }.encode(&mut verdict);
+    assert_eq!(hex(&verdict), vector("receiver"));
+    let mut file = Vec::new();
+    ToReceiver::File(entry(2, b"\xe9", 0)).encode(&mut file);
+    assert_eq!(hex(&file), vector("name"));
+
+    let mut resumed = Vec::new();
+    let part = [0x5a; 32];
+    for frame in [
+        ToReceiver::Offer { hash: None, asks_only: false, entry: entry(3, b"f", 65_538) },
+        ToReceiver::Resume { offset: 65_536, entry: entry(3, b"f", 65_538) },
+        ToReceiver::Data(b"hi".to_vec()),
+        ToReceiver::Tree(vec![part]),
+        ToReceiver::Again { start: 0 },
+    ] {
+        frame.encode(&mut resumed);
+    }
+    assert_eq!(hex(&resumed), vector("resumed"));
+    let mut answers = Vec::new();
+    for frame in [
+        ToSender::Hello(Hello { takes_offers: true, deletes: false, partials: 1 }),
+        ToSender::Partial(Partial { offset: 65_536, len: 65_538, mtime_s: 1, mtime_ns: 2, name: b"f".to_vec() }),
+        ToSender::Want { index: 3 },
+        ToSender::Checked { index: 3, end: 65_536, differ: vec![0] },
+    ] {
+        frame.encode(&mut answers);
+    }
+    assert_eq!(hex(&answers), vector("answers"));
+}
