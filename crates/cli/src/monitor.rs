@@ -108,10 +108,20 @@ const fn way(by: Option<By>) -> usize {
 }
 
 /// What became of files and directories, as numbers.
-const ENTRIES: [(&str, &str); 5] =
-    [("file", "stored"), ("file", "unchanged"), ("file", "failed"), ("directory", "stored"), ("directory", "failed")];
+const ENTRIES: [(&str, &str); 6] = [
+    ("file", "stored"),
+    ("file", "unchanged"),
+    ("file", "failed"),
+    ("directory", "stored"),
+    ("directory", "failed"),
+    // Whatever it was.
+    ("file", "deleted"),
+];
 
 const fn entry(outcome: &EntryOutcome) -> usize {
+    if outcome.is_deleted && outcome.failure.is_none() {
+        return 5;
+    }
     match (outcome.is_directory, outcome.failure.is_some(), outcome.is_unchanged) {
         (false, true, _) => 2,
         (false, false, true) => 1,
